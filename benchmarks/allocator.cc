@@ -1,9 +1,10 @@
-// What does it cost to free a block and allocate another, with 1,500 live
-// blocks of 512 bytes to 64 MiB, and nobody else at the lock? Ours counts
-// owners, limits and statistics; the peer is PyTorch's algorithm (an ordered
-// set and a table of addresses), written anew without its statistics. Sizes
-// repeat, as in a training loop, or are drawn anew each time. Both run over a
-// simulated device, so that no page is touched.
+// How long does it take to free a block and allocate another, with 1,500 live
+// blocks of 512 bytes to 64 MiB and no other thread at the lock?
+//
+// Ours counts owners, limits and statistics. The peer is PyTorch's algorithm
+// (an ordered set and a table of addresses), written anew without its
+// statistics. Sizes repeat, as in a training loop, or are drawn anew each time.
+// Both run over a simulated device, so no page is touched.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -29,7 +30,7 @@ constexpr size_t kPairs = 200000;
 constexpr int kRounds = 9;
 
 struct Pair {
-  size_t slot;  // whose block is replaced
+  size_t slot;  // the slot whose block is replaced
   uint64_t bytes;
 };
 
@@ -63,7 +64,7 @@ class Peer {
   std::vector<uint64_t> blocks_;
 };
 
-// Evenly spread over the powers of two.
+// Returns sizes that are evenly spread over the powers of two.
 uint64_t DrawBytes(std::mt19937& random) {
   std::uniform_real_distribution<double> exponent(9, 26);
   return static_cast<uint64_t>(std::exp2(exponent(random)));
@@ -84,7 +85,7 @@ std::vector<Pair> DrawPairs(bool sizes_repeat) {
   return pairs;
 }
 
-// Nanoseconds for a pair, once everything is warm.
+// Returns nanoseconds for a pair of calls, after a warm-up.
 template <typename Side>
 double Measure(const std::vector<Pair>& pairs) {
   Side side;

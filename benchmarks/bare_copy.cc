@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::testing {

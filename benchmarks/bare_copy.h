@@ -1,5 +1,5 @@
 // Copies between pinned host memory and the current device by cudaMemcpyAsync
-// alone: what our own copies are measured against.
+// alone, as the peer of our own copies.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace gpupool::engine::testing {
 
 class BareCopy {
  public:
-  // Takes that much of both memories and a stream.
+  // Allocates `bytes` of both memories, and a stream.
   static absl::StatusOr<std::unique_ptr<BareCopy>> Create(uint64_t bytes);
   virtual ~BareCopy() = default;
 
-  // Copies all bytes and waits.
+  // Copies all bytes and waits for the copy.
   virtual absl::Status ToDevice() = 0;
   virtual absl::Status FromDevice() = 0;
 };

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Times a model in gpupool and in its peer, in turn, five times each, and
+"""Times a model in gpupool and in its peer, in turns, five times each, and
 prints one JSON line per case with the medians.
 
     compare.py BUILD_DIR BENCH
 
-"floor" is the time of the case's floating point operations, as the graph counts
-them, at the rate of multiply-adds that these cores reach in registers: without
-another algorithm (Winograd's convolutions are one) nobody is faster. Without the
-peer (./dev bench --peers installs them) our figure stands alone.
+"floor" is the time that the case's floating point operations, as the graph counts
+them, take at these cores' peak rate of multiply-adds in registers. Only an
+algorithm with fewer operations, such as Winograd's convolutions, is faster.
+Without the peer (./dev bench --peers installs it) only our figure is printed.
 """
 
 import json
@@ -44,7 +44,7 @@ SHAPES = {
 
 
 def run(command):
-    """The JSON object that the command prints last; None when it fails."""
+    """Returns the JSON object that the command prints last; None when it fails."""
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         print(f"{command[0]} failed: {result.stderr.strip()[-400:]}",
@@ -62,7 +62,7 @@ def ours_command(build, models, model, batch, optimizer):
 
 
 def peer_command(build, models, model, batch, optimizer):
-    """The peer's command line, or None when it is not installed."""
+    """Returns the peer's command line, or None when it is not installed."""
     if optimizer:
         return ["/usr/bin/python3", str(HERE / "peers/torch_train.py"), model,
                 str(batch), optimizer, THREADS, SECONDS]
@@ -75,7 +75,7 @@ def peer_command(build, models, model, batch, optimizer):
 
 
 def peak_rate(build):
-    """The cores' limit in GFLOP/s."""
+    """Returns the cores' limit in GFLOP/s."""
     return run([str(build / "benchmarks/model_speed"), "peak", "--threads",
                 THREADS, "--seconds", "0.5"])["gflops"]
 
@@ -106,13 +106,13 @@ def compare(build, models, bench, case):
 
 
 def median_of(command, key):
-    """The median of a figure over the rounds."""
+    """Returns the median of a figure over the rounds."""
     results = [run(command) for _ in range(ROUNDS)]
     return round(statistics.median(r[key] for r in results), 2)
 
 
 def roofline(build, models):
-    """Achieved rate beside oneDNN's own rate of products, in turn."""
+    """Compares the achieved rate with oneDNN's own rate of products, in turns."""
     for kind in ("infer", "train"):
         ours = ours_command(build, models, "resnet18", 8,
                             "sgd" if kind == "train" else None)
@@ -130,7 +130,7 @@ def roofline(build, models):
 
 
 def start(build, models):
-    """From the file to the first result."""
+    """Measures the time from the file to the first result."""
     command = [str(build / "benchmarks/model_speed"), "start",
                str(models / "resnet18.onnx"), "--threads", THREADS]
     print(json.dumps({"bench": "compile", "case": "resnet18 b1",
@@ -141,7 +141,7 @@ def start(build, models):
 
 
 def plan(build, models):
-    """Planned arena over the largest sum of bytes that live at a time."""
+    """Prints the planned arena over the largest sum of bytes that live at a time."""
     for model in SHAPES:
         result = run([str(build / "benchmarks/model_speed"), "plan",
                       str(models / f"{model}.onnx"), "--batch", "8"])
@@ -154,7 +154,7 @@ def plan(build, models):
 
 
 def in_turns(commands):
-    """Median milliseconds of each command; None for one that fails."""
+    """Returns median milliseconds of each command; None for one that fails."""
     times = [[] for _ in commands]
     for _ in range(ROUNDS):
         for side, command in enumerate(commands):
@@ -168,7 +168,7 @@ def in_turns(commands):
 
 
 def ranks(build, _):
-    """Two ranks of one thread beside PyTorch's, and beside one device with
+    """Compares two ranks of one thread with PyTorch's, and with one device with
     two threads."""
     fine = True
     for model, optimizer in (("mlp", "adam"), ("cnn", "sgd")):
@@ -194,7 +194,7 @@ SPECIAL = {"roofline": roofline, "compile": start, "plan": plan,
 
 
 def make_models(models):
-    """The ONNX files; False when PyTorch, which writes them, is not here."""
+    """Writes the ONNX files. False when PyTorch, which writes them, is missing."""
     result = subprocess.run(
         ["/usr/bin/python3", str(HERE / "peers/make_models.py"), str(models)],
         capture_output=True, text=True)

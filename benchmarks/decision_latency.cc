@@ -1,23 +1,30 @@
-// How long does the scheduler take to decide, with 10,000 jobs waiting and 512
-// devices (64 machines with 8) in use? One decision is one Step: an event comes
-// in, and what must start, stop or make room goes out. Everything that the
-// server does besides (the store, workers, messages) is left out. It is time of
-// the processor; nothing in it ever waits.
+// How long does the scheduler take to decide while 10,000 jobs wait and 512
+// devices (64 machines with 8) are in use?
 //
-// Turn by turn a second passes, a timer fires, a job comes, three jobs report
-// their steps, and a job ends with all its ranks, so that as many wait all the
-// time; each of these is an event, and so is every start, stop and end that
-// follows. Nine of ten jobs want one device, the others 2, 4, 8 or 16; fifty
-// sizes in bytes, from a tenth of a device to all of it, so that several share
-// one; ten tenants. Every tenth report says that the job will take a fifth
-// longer or shorter than was known. Each order decides about the same stream of
-// jobs, drawn from one seed. Told to stop, a job stops at once. The first tenth
-// is not counted. The digest is of all that was decided: a change that means to
-// change the speed alone leaves it as it is. The last row has four queues at
-// once.
+// One decision is one Step: it takes an event and returns what must start, stop
+// or make room. Everything else that the server does is left out (the store,
+// workers, messages). The figures are processor time, and nothing in a Step
+// ever waits.
 //
-//   decision_latency [TURNS [CASE...]], a case being ORDER, ORDER+PLACEMENT or
-//   4-queues
+// In each turn a second passes, a timer fires, a job is submitted, three jobs
+// report their steps, and a job ends with all its ranks, so that the number of
+// waiting jobs stays the same. Each of these is an event, and so is every
+// start, stop and end that follows. The jobs:
+//   devices  nine of ten want one device, the others 2, 4, 8 or 16
+//   bytes    fifty sizes, from a tenth of a device to all of it, so that
+//            several jobs share a device
+//   tenants  ten
+//   times    every tenth report says that the job will take a fifth longer or
+//            shorter than was known
+//
+// Each order decides about the same stream of jobs, which is drawn from one
+// seed. A job that is told to stop stops at once. The first tenth of the turns
+// is not counted. The digest covers all decisions: a change that only affects
+// the speed does not change it. The last row has four queues at once.
+//
+//   decision_latency [TURNS [CASE...]]
+//
+// CASE is ORDER, ORDER+PLACEMENT or 4-queues.
 #include <time.h>
 
 #include <algorithm>
@@ -44,13 +51,14 @@ constexpr uint32_t kDevicesEach = 8;
 constexpr uint64_t kDeviceBytes = 1000;
 constexpr size_t kWaiting = 10000;
 constexpr int kTurns = 4000;
-constexpr int kReports = 3;  // in a turn
+constexpr int kReports = 3;  // per turn
 constexpr uint32_t kSeed = 7;
 
 enum Kind { kSubmit, kReport, kTimer, kStart, kEnd, kKinds };
 constexpr const char* kNames[] = {"submit", "report", "timer", "start", "end"};
 
-// Of this thread: what else the machine does is not counted.
+// Returns the processor time of this thread, so that other work on the machine
+// is not counted.
 double ProcessorMicros() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -78,7 +86,7 @@ class Pool {
     Send(TimerFired{});
     Submit();
     for (int i = 0; i < kReports; ++i) Report();
-    // Whichever runs: its last rank to end is what frees the devices.
+    // Any running job will do: the end of its last rank frees the devices.
     if (const Job* job = TakeRunning()) {
       const JobId id = job->id;
       EndAll(*job, Outcome::kSucceeded);
@@ -117,7 +125,7 @@ class Pool {
     Send(event);
   }
 
-  // Null when nothing runs.
+  // Returns a running job, or null.
   const Job* TakeRunning() {
     for (int tries = 0; tries < 100 && !running_.empty(); ++tries) {
       std::swap(running_[random_() % running_.size()], running_.back());
@@ -182,8 +190,8 @@ double Quantile(std::vector<double>& micros, double share) {
   return *at;
 }
 
-// Four queues, of which the second takes devices from the others and the
-// last may use half of them; each has a quarter of the jobs.
+// Returns four queues with a quarter of the jobs each. The second preempts jobs
+// of the others, and the last may use half of the devices.
 QueuePolicy FourQueues() {
   QueuePolicy policy{.restart_cost = absl::Seconds(60)};
   policy.queues = {{.name = "default", .order = Order::kPriority},

@@ -1,16 +1,16 @@
-// How many jobs does a server take in a second, each of them on disk when its
-// client hears of it?
+// How many jobs per second does a server accept, if each is on disk when its
+// client gets the answer?
 //
 //   durable_submits server --address HOST:PORT [--clients N] [--jobs N]
 //                          [--specs N]
 //   durable_submits sqlite --folder DIR [--group N] [--jobs N] [--bytes N]
 //   durable_submits fsync  --folder DIR [--bytes N]
 //
-// `server`: clients with connections of their own, each with one submission in
-// flight; the jobs train a small perceptron on the dataset "digits", of so many
-// different specs. `sqlite`: the same rows written by bare SQLite (WAL,
-// synchronous=FULL), a group in each transaction: what the store could do if
-// nothing else cost anything. `fsync`: appends and fdatasyncs in a second.
+// `server`: clients with separate connections, each with one submission in
+// flight. The jobs train a small perceptron on the dataset "digits" and have
+// `--specs` different specs. `sqlite`: bare SQLite writes the same rows (WAL,
+// synchronous=FULL), `--group` jobs per transaction. This is the limit of the
+// store if nothing else took time. `fsync`: appends and fdatasyncs per second.
 // Prints one JSON object.
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
@@ -53,7 +53,7 @@ double Quantile(std::vector<double>& sorted, double share) {
 
 // -------------------------------------------------------------- the server
 
-// The specs differ in the size of their hidden layer.
+// Returns spec `number`. The specs differ in the size of their hidden layer.
 v1::JobSpec SpecOf(int number) {
   v1::JobSpec spec;
   spec.mutable_model()->add_input_shape(64);
@@ -77,7 +77,7 @@ struct Load {
   int specs = 1;
 };
 
-// One submission after the other.
+// A client that makes one submission after the other.
 class LoadClient {
  public:
   LoadClient(const Load& load, int number, std::atomic<int64_t>* next)

@@ -3,13 +3,13 @@
 
     durable_submits.py BUILD_DIR
 
-64 clients, each with a connection of its own and one submission in flight,
-against a gpupoold whose one device is full of a job that hangs, so that the
-others wait in the queue and no training takes part of the cores. Client and
-server share the machine. In turns with it, in the same folder: bare SQLite that
-writes rows of the same size in transactions of 64, and fsyncs of as many bytes
-times the jobs that shared a commit, which is what the disk alone would allow.
-One JSON line per case; medians of ROUNDS.
+64 clients submit to a gpupoold, each with its own connection and one submission
+in flight. A job that hangs fills the server's only device, so that the other jobs
+wait in the queue and no training uses the cores. Client and server share the
+machine. The peers run in turns in the same folder: bare SQLite, which writes rows
+of the same size in transactions of 64, and the limit of the disk alone, which is
+the rate of fsyncs of as many bytes times the jobs that shared a commit. Prints one
+JSON line per case with the median of ROUNDS.
 """
 
 import json
@@ -28,7 +28,7 @@ COMMITS = "gpupool_store_commit_duration_seconds_count"
 
 
 def take_device(daemon):
-    """One job hangs at its first step and has all the bytes that may be used."""
+    """Starts a job that takes all usable bytes and hangs at its first step."""
     (daemon.folder / "fault").write_text("hang 1")
     daemon.start_example("digits", epochs=10**6)
     while not (daemon.folder / "fault.done").exists():
@@ -50,7 +50,7 @@ def main(build):
         with Daemon(build, "--hang-timeout", "0", "--drain-grace", "1") as daemon:
             take_device(daemon)
             for specs, results in rounds.items():
-                # Plans are made once; they are not what is asked for here.
+                # Plans are made once and are not measured here.
                 run("server", "--address", daemon.address, "--jobs", specs,
                     "--specs", specs, "--clients", 1)
                 commits = daemon.metric(COMMITS)

@@ -1,11 +1,12 @@
-// How much of a pool's devices do jobs get until nothing fits any more? The
-// nodes and pods of openb (scheduler/simulator/openb.h) as CSV, one fill for
-// each seed (scheduler/simulator/fill.h); one JSON line for each.
+// How much of a pool's devices do jobs get until nothing more fits? Reads the
+// nodes and pods of openb (scheduler/simulator/openb.h) as CSV and makes one
+// fill for each seed (scheduler/simulator/fill.h). Prints one JSON line per
+// fill.
 //
 //   fill_pool NODES.csv PODS.csv RULE RATIO FIRST_SEED LAST_SEED [learn]
 //
-// RULE is spread, best-fit or pack. With `learn` the mix of jobs is not known
-// beforehand.
+// RULE is spread, best-fit or pack. With `learn` the typical needs are not
+// known from the start.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -34,7 +34,7 @@ constexpr char kCnn[] = R"pb(
   layers { dense { units: 10 } }
 )pb";
 
-// The models and optimizers are those of benchmarks/peers/gpu_peer.py.
+// The same models and optimizers as in benchmarks/peers/gpu_peer.py.
 struct Model {
   std::shared_ptr<const ModelSource> (*open)();
   int64_t classes = 10;
@@ -56,7 +56,7 @@ const std::map<std::string, Model>& Models() {
       {"gpt2",
        {[] { return Gpt2({}); }, Gpt2Sizes().vocabulary, v1::BF16,
         "cross_entropy {} adamw { learning_rate: 0.0001 }"}},
-      // Small ones of the same make, to try the benchmark out.
+      // Small models of the same kind, to try the benchmark out.
       {"tiny-resnet",
        {[] { return ResNet(TinyResNet()); }, 10, v1::BF16,
         "cross_entropy {} sgd { learning_rate: 0.001 momentum: 0.9 }"}},

@@ -2,20 +2,21 @@
 //
 //   gpu_speed CASE [BATCH] [--profile]    {"ms": median}
 //   gpu_speed plan CASE [BATCH]
-//       what it would take on an H200 that is described to NVIDIA's libraries,
-//       or with portable kernels where they are not; needs no GPU
+//       the bytes that the case would need on an H200 that is described to
+//       NVIDIA's libraries, or with portable kernels if there are no such
+//       libraries; needs no GPU
 //   gpu_speed next-batch CASE [BATCH]
-//       {"ms": median of a training step whose next batch is copied while it
-//       runs, "without": the same of steps whose batches come with them}, in
-//       turns
+//       {"ms": median of a training step during which the next batch is
+//       copied, "without": median of a step that first copies its own batch},
+//       in turns
 //   gpu_speed copy to-device|from-device KIB
-//       {"gib_per_s": median, "bare": the same of a loop of cudaMemcpyAsync}
+//       {"gib_per_s": median, "bare": the same for a loop of cudaMemcpyAsync}
 //
 // CASE is train-MODEL or infer-MODEL with mlp, cnn (both in TF32), resnet50,
 // gpt2 (both in bf16) or, to try it out, tiny-resnet and tiny-gpt2. Prints one
-// JSON object; with --profile the time of each node goes to stderr. A run
+// JSON object. With --profile the time of each node goes to stderr. A run
 // copies the inputs to the device and the outputs back. The kernels are
-// measured before they are chosen. Ends with 77 where there is no GPU.
+// measured before they are chosen. Ends with 77 on a machine without a GPU.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -51,7 +52,7 @@ double SecondsSince(Clock::time_point from) {
   return std::chrono::duration<double>(Clock::now() - from).count();
 }
 
-// Seconds of one call, the median over kSeconds of calls.
+// Returns the seconds of one call, the median over kSeconds of calls.
 template <typename Function>
 double Measure(const Function& call) {
   for (int i = 0; i < 5; ++i) call();
@@ -65,12 +66,12 @@ double Measure(const Function& call) {
   return Median(std::move(times));
 }
 
-// Seconds of each call of two functions.
+// The seconds of each call of two functions.
 struct Turns {
   std::vector<double> first, second;
 };
 
-// As Measure, one call of each after the other.
+// Measures two functions like Measure, in turns.
 template <typename First, typename Second>
 void MeasureInTurns(const First& first, const Second& second, Turns& turns) {
   for (int i = 0; i < 5; ++i) {
@@ -101,9 +102,10 @@ T Demand(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Ends the process where there is none.
+// Returns the GPU. Ends the process if there is none.
 Gpu& TheGpu() {
-  // The suite's greeting goes to stdout, where only the result belongs.
+  // The greeting of the GPU suite goes to stdout, where only the result
+  // belongs.
   std::streambuf* const out = std::cout.rdbuf(std::cerr.rdbuf());
   const auto gpu = Gpu::Get();
   std::cout.rdbuf(out);
@@ -120,7 +122,8 @@ void RunCase(const GpuCase& gpu_case, bool profiled) {
   program->FillInputs(1, gpu_case.classes);
   const uint64_t allocations = gpu.allocator().Statistics().allocations;
   const double seconds = Measure([&] { Demand(program->Run()); });
-  // A compiled step takes no memory: the figures would be another program's.
+  // A compiled step allocates no memory. If it did, the figures would be those
+  // of another program.
   GPUPOOL_CHECK(gpu.allocator().Statistics().allocations == allocations);
   std::printf("{\"ms\": %.6f}\n", 1e3 * seconds);
   if (!profiled) return;
@@ -131,7 +134,8 @@ void RunCase(const GpuCase& gpu_case, bool profiled) {
   std::cerr << profile.Table(program->program().graph());
 }
 
-// Both ways have done as many steps, and come to the same.
+// Measures both kinds of steps. They make the same number of steps, with the
+// same results.
 void RunNextBatch(const GpuCase& gpu_case) {
   Gpu& gpu = TheGpu();
   Demand(gpu.device().MakeCurrent());
@@ -145,8 +149,8 @@ void RunNextBatch(const GpuCase& gpu_case) {
               1e3 * Median(turns.second));
 }
 
-// Kernels of an H200, as far as NVIDIA's libraries tell without one; null where
-// they do not.
+// Returns kernels for an H200, chosen by NVIDIA's libraries without a GPU, or
+// null if the libraries cannot do that.
 std::unique_ptr<DeviceBackend> DescribedGpu() {
   const auto module = LoadDeviceModule(CudaModulePath());
   if (!module.ok()) return nullptr;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Our speed on a GPU beside PyTorch's, case by case, in one run.
+"""Compares our speed on a GPU with PyTorch's, case by case, in one run.
 
     gpu_speed.py BUILD_DIR [LIMIT_SECONDS]
 
 Prints one JSON line for each case and peer: {"bench", "case", "ours", "peer",
 "ratio", "target", "unit"}. The target bounds the ratio, from above for times
-and from below for rates. Where a side is missing, its figure is null and "why"
-says so; so it does for what there was no time for."""
+and from below for rates. If a side is missing, or there was no time for it, its
+figure is null and "why" says so."""
 
 import json
 import pathlib
@@ -15,12 +15,12 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Case, batch, and the largest ratio to compiled PyTorch that is wanted.
+# Case, batch, and the target ratio to compiled PyTorch.
 CASES = [("train-mlp", 64, None), ("train-cnn", 64, None),
          ("infer-cnn", 1, None), ("infer-cnn", 32, None),
          ("train-resnet50", 256, 1.0), ("infer-resnet50", 1, 0.8),
          ("infer-resnet50", 32, 0.8), ("train-gpt2", 32, 1.0)]
-# Case, batch: steps whose next batch is copied while they run.
+# Case, batch: steps during which the next batch is copied.
 NEXT_BATCHES = [("train-mlp", 4096), ("train-resnet50", 256)]
 MOST_NEXT_BATCH_RATIO = 1.0  # of steps whose batches come with them
 COPIES_KIB = [4, 64, 1024, 16 << 10, 256 << 10]

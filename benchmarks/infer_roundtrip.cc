@@ -1,11 +1,12 @@
-// How much does a served model cost beside gRPC itself? ModelInfer of one row
-// against a running gpupoold, and the same bytes to and fro with a bare gRPC
-// server (callback API, own process) in the same run, in turns.
+// How much does a served model cost compared with gRPC itself? Calls ModelInfer
+// with one row on a running gpupoold, and sends the same bytes to a bare gRPC
+// server and back (callback API, separate process), in turns in the same run.
 //
 //   infer_roundtrip --address HOST:PORT --model NAME [--seconds S] [--rounds N]
 //
-// One JSON line per figure: p50 and p99 in microseconds and requests per
-// second at 1, 8 and 64 requests in flight; medians over the rounds.
+// Prints one JSON line per figure: p50 and p99 in microseconds, and requests
+// per second, at 1, 8 and 64 requests in flight. Figures are medians over the
+// rounds.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -43,8 +44,8 @@ using Stub = GRPCInferenceService::Stub;
 
 // ---------------------------------------------------------------- the peer
 
-// Answers every request with as many bytes as the model would: what is
-// left is gRPC, the messages and the network.
+// Answers every request with as many bytes as the model would. Its cost is that
+// of gRPC, the messages and the network.
 class EchoService : public GRPCInferenceService::CallbackService {
  public:
   grpc::ServerUnaryReactor* ModelInfer(grpc::CallbackServerContext* context,
@@ -56,7 +57,7 @@ class EchoService : public GRPCInferenceService::CallbackService {
     output->set_name("output");
     output->set_datatype("FP32");
     output->add_shape(1);
-    // The id says how many bytes to send back.
+    // The request's id is the number of bytes to send back.
     response->add_raw_output_contents(
         std::string(std::atoi(request->id().c_str()), 'x'));
     auto* reactor = context->DefaultReactor();
@@ -117,7 +118,7 @@ struct Figures {
   double per_second = 0;
 };
 
-// Keeps `concurrency` requests in flight for a while.
+// Keeps `concurrency` requests in flight for some time.
 class ClosedLoop {
  public:
   ClosedLoop(Stub* stub, const ModelInferRequest& request, int concurrency)
@@ -215,7 +216,8 @@ struct Target {
   std::unique_ptr<Stub> stub;
 };
 
-// One row of the model's input, and in `output_bytes` what comes back.
+// Returns a request with one row of the model's input. `output_bytes` receives
+// the bytes of the answer.
 ModelInferRequest MakeRequest(Stub& stub, const std::string& model,
                               size_t* output_bytes) {
   grpc::ClientContext context;
@@ -253,7 +255,7 @@ void Measure(Stub& ours, Stub& peer, const ModelInferRequest& request,
              int concurrency, int rounds, double seconds) {
   const std::chrono::duration<double> duration(seconds);
   std::vector<Figures> our_rounds, peer_rounds;
-  for (int round = -1; round < rounds; ++round) {  // the first warms up
+  for (int round = -1; round < rounds; ++round) {  // the first round warms up
     const Figures own = ClosedLoop(&ours, request, concurrency).Run(duration);
     const Figures echo = ClosedLoop(&peer, request, concurrency).Run(duration);
     if (round < 0) continue;
@@ -290,7 +292,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (echo_server) return RunEchoServer();
 
-  EchoProcess echo;  // before this process has threads
+  EchoProcess echo;  // must fork before this process has threads
   Target ours(address);
   Target peer(echo.address());
   size_t output_bytes = 0;

@@ -8,7 +8,7 @@
 //   model_speed gemm                 oneDNN's own rate of float32 products
 //   model_speed peak                 the cores' rate of multiply-adds
 //
-// prints one JSON object, {"ms": median, "gflops": ...}. With --profile the
+// Prints one JSON object, {"ms": median, "gflops": ...}. With --profile the
 // time of each node goes to stderr.
 #include <omp.h>
 
@@ -71,7 +71,8 @@ v1::TrainingSpec Training(const Options& options) {
   return training;
 }
 
-// The median time of `run` over that many seconds, at least five runs.
+// Returns the median time of `run` over `seconds` seconds, with at least five
+// runs.
 template <typename Function>
 double MedianSeconds(Function run, double seconds) {
   for (int i = 0; i < 3; ++i) run();
@@ -88,7 +89,7 @@ double MedianSeconds(Function run, double seconds) {
   return *middle;
 }
 
-// Runs a program again and again with the same numbers.
+// Runs a program repeatedly on the same numbers.
 class Loop {
  public:
   Loop(std::unique_ptr<OnnxProgram> program, bool training)
@@ -175,8 +176,8 @@ void ReportPlan(const Options& options) {
   Report(figures);
 }
 
-// The rate of a 1024-cubed product with packed weights, the best that oneDNN
-// reaches here.
+// Measures a 1024-cubed product with packed weights, the highest rate that
+// oneDNN reaches here.
 void MeasureGemm(const Options& options) {
   constexpr int64_t kSize = 1024;
   omp_set_num_threads(options.threads);
@@ -203,8 +204,8 @@ void MeasureGemm(const Options& options) {
           {"gflops", 2e-9 * kSize * kSize * kSize / seconds}});
 }
 
-// The limit of the arithmetic units: the best of many short runs, since
-// whatever disturbs makes it less.
+// Measures the limit of the arithmetic units. Takes the best of many short
+// runs, because any disturbance lowers the rate.
 void MeasurePeak(const Options& options) {
   constexpr int64_t kRounds = 200'000;
   double best = 0;

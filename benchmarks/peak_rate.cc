@@ -1,6 +1,6 @@
-// Float32 multiply-adds that stay in registers: the rate that no product of
-// matrices on these cores can pass. The loop has so many independent chains
-// that only the arithmetic units limit it.
+// Float32 multiply-adds that stay in registers: no matrix product on these
+// cores can be faster. The loop has enough independent chains that only the
+// arithmetic units limit it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "benchmarks/peak_rate.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -19,7 +19,7 @@ float MultiplyAddAll(int64_t rounds, float factor, float addend,
   const hn::CappedTag<float, 16> d;
   const auto f = hn::Set(d, factor);
   const auto a = hn::Set(d, addend);
-  // Different numbers, or the compiler would see one chain.
+  // The numbers must differ, or the compiler would see only one chain.
   const auto start = hn::Iota(d, 0.0f);
   auto s0 = start, s1 = hn::Add(s0, f), s2 = hn::Add(s1, f);
   auto s3 = hn::Add(s2, f), s4 = hn::Add(s3, f), s5 = hn::Add(s4, f);

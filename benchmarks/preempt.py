@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""From the order to a job to give way to its device being free for the next one.
+"""How long does it take from the preemption of a job until its device is free?
 
     preempt.py BUILD_DIR
 
 A perceptron with a checkpoint of 305 MB (weights and Adam's state) trains on a
-CPU device; one of a higher priority comes. What the server's events say, all of
-them on disk: `preempted by` on one side, STARTING and the first step on the
-other. Until the device is free the step that runs ends and the checkpoint is
-copied or written, which is `save`. The peer is the same server, where the host has no room for a copy of the
-checkpoint: it is written to disk before the device is free. Both take turns. One
-JSON line per figure; medians of ROUNDS.
+CPU device. Then a perceptron of a higher priority is submitted. The times are
+those of the server's events, which are all on disk: `preempted by` of the first
+job, STARTING and the first step of the second. Before the device is free, the
+running step ends and the checkpoint is copied or written (`save`). The peer is the
+same server on a host without room for a copy of the checkpoint: the checkpoint is
+written to disk before the device is free. Both take turns. Prints one JSON line
+per figure with the median of ROUNDS.
 """
 
 import datetime

@@ -2,9 +2,9 @@
 //
 //   rank_speed mlp|cnn [--ranks N] [--batch N] [--threads N] [--seconds S]
 //
-// Each rank is a process with so many threads and an equal part of the batch,
-// as a worker of `devices: N` is. Prints one JSON object, {"ms": median}, of
-// rank 0. The models are those of peers/bench_models.py.
+// Each rank is a process with `--threads` threads and an equal part of the
+// batch, like a worker of a job with `devices: N`. Prints one JSON object,
+// {"ms": median}, of rank 0. The models are those of peers/bench_models.py.
 #include <google/protobuf/text_format.h>
 #include <sys/wait.h>
 #include <unistd.h>

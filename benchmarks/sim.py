@@ -37,7 +37,7 @@ def trace_folder():
 
 
 def replay(build, trace, nodes):
-    """The results by policy."""
+    """Returns the results by policy."""
     done = subprocess.run(
         [build / "bin/gpupool", "sim", "--trace", trace, "--nodes", str(nodes),
          "--devices-per-node", "8", "--policy", "las,srs", "--restart-cost", "60s",
@@ -58,7 +58,7 @@ def compare(bench, trace, results):
     for policy, result in results.items():
         name, peer = PUBLISHED.get((trace, policy), (None, None))
         if peer is None and policy == "las":
-            # Nothing is published for this trace: what is lost by not knowing.
+            # Nothing is published for this trace, so las is compared with srs.
             name, peer = "srs", round(results["srs"]["mean_jct_s"], 1)
         beside = f" beside {name}" if name else ""
         report(bench, f"{trace} {policy} mean JCT{beside}", result["mean_jct_s"], peer, "s")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The share of openb's 6,212 devices that jobs get until nothing fits any more,
-by where jobs are placed, one JSON line per case.
+"""Prints the share of openb's 6,212 devices that jobs get until nothing more fits,
+for each placement rule, one JSON line per case.
 
     sim_openb.py BUILD_DIR
 

@@ -1,7 +1,7 @@
-// How long does a request take from the daemon to a worker process and back,
-// with nothing computed? Once with one request after the other, once with both
-// sides asleep before each. Beside it, the least that the kernel asks for the
-// same hand-over: one byte over a socket pair, there and back.
+// How long does a request take from the daemon to a worker process and back if
+// nothing is computed? Measures requests that follow each other directly, and
+// requests before which both sides sleep. The peer is the shortest hand-over of
+// the kernel: one byte over a socket pair and back.
 #include "server/ipc/slot_ring.h"
 
 #include <fcntl.h>
@@ -52,7 +52,8 @@ Percentiles Summarize(std::vector<double> micros) {
   return {micros[micros.size() / 2], micros[micros.size() * 99 / 100]};
 }
 
-// `round` makes one round trip and returns when it was over.
+// Calls `round`, which makes one round trip and returns the time when it was
+// over.
 template <typename Round>
 Percentiles Measure(const Pace& pace, Round round) {
   std::vector<double> micros;
@@ -80,7 +81,7 @@ UniqueFd CopyOf(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
   }
 }
 
-// A ring with a worker process behind it, killed at the end.
+// A ring with a worker process, which is killed at the end.
 class RingWithWorker {
  public:
   RingWithWorker() {
@@ -104,7 +105,7 @@ class RingWithWorker {
   pid_t worker_;
 };
 
-// Each answer sends the next request, from where the daemon's callback runs.
+// Each answer sends the next request, in the daemon's callback.
 Percentiles MeasureRingBackToBack() {
   RingWithWorker pair;
   std::vector<double> micros;

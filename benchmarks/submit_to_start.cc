@@ -2,11 +2,11 @@
 //
 //   submit_to_start --address HOST:PORT --job FILE [--rounds N]
 //
-// FILE holds a JobSpec as protobuf text. Each round submits it under another
-// name, watches it, and takes the time from the call of SubmitJob until the
-// event of the first step is here, with the loss that it had; then it waits for
-// the job's end. The first round's plan is not known yet; it is told apart.
-// Prints one JSON object.
+// FILE holds a JobSpec as protobuf text. Each round submits it under a
+// different name and watches it. The figure is the time from the call of
+// SubmitJob until the event of the first step with its loss has arrived. Then
+// the round waits for the job's end. The first round is reported separately,
+// because its plan is not known yet. Prints one JSON object.
 #include <google/protobuf/text_format.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ double MillisecondsSince(Clock::time_point start) {
 
 struct Times {
   double acknowledged = 0;
-  double starting = 0;  // the state's event is here
+  double starting = 0;  // when the event of the state has arrived
   double running = 0;
   double stepped = 0;
 };

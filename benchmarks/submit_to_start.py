@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""From SubmitJob to the event of the first step, on an idle device, for a job
-that was planned before.
+"""How long does it take from SubmitJob to the event of the first step, on an idle
+device, for a job that was planned before?
 
     submit_to_start.py BUILD_DIR
 
-The model of examples/digits.yaml (a convolutional net on 1,797 images) and a
-perceptron on the same data, each for a few steps. What the client sees: the
-submission's acknowledgement, the states, and the first step's loss, each on disk
-before it is told. The peer is the fsyncs alone: three commits come before that
-event. Client and server share the machine. One JSON line per case; medians of
-ROUNDS.
+The cases are the model of examples/digits.yaml (a convolutional net on 1,797
+images) and a perceptron on the same data, each for a few steps. The times are
+those that the client sees: the submission's acknowledgement, the states, and the
+first step's loss. Each is on disk before the client gets it. The peer is the
+fsyncs alone, because three commits come before that event. Client and server share
+the machine. Prints one JSON line per case with the median of ROUNDS.
 """
 
 import json

@@ -1,13 +1,14 @@
 // How fast is a training step of a 784-128-10 perceptron, batch 64, Adam?
 //
-// Beside it, in turns in the same run, the five matrix products that such a
-// step cannot do without, by oneDNN alone: a lower bound, not a trainer.
+// The peer, in turns in the same run, is the five matrix products that such a
+// step cannot do without, by oneDNN alone. It is a lower bound of the time and
+// not a trainer.
 //
 //   train_mlp [threads] [rounds]
 //
-// prints {"bench","case","ours","peer","ratio","unit"}; the figures are
-// medians over the rounds. `train_mlp --profile [threads]` prints the time of
-// each node.
+// Prints {"bench","case","ours","peer","ratio","unit"}. The figures are medians
+// over the rounds. `train_mlp --profile [threads]` prints the time of each
+// node.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -121,8 +122,8 @@ class OurStep {
   int64_t step_ = 0;
 };
 
-// The five products: two forward, two for weights' gradients, one for the
-// hidden layer's.
+// The five products: two forward, two for gradients of weights, one for the
+// gradient of the hidden layer.
 class BareProducts {
  public:
   BareProducts() {
@@ -189,7 +190,7 @@ double Median(std::vector<double> numbers) {
 
 void Compare(int threads, int rounds) {
   OurStep ours(threads);
-  BareProducts peer;  // with the team that the back end has set
+  BareProducts peer;  // uses the threads that the back end has set
   MicrosecondsPerStep(ours);
   MicrosecondsPerStep(peer);
   std::vector<double> our_times, peer_times;

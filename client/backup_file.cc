@@ -3,14 +3,14 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "client/partial_file.h"
+#include "client/files/partial_file.h"
 
 namespace gpupool::client {
 
 absl::StatusOr<uint64_t> BackUpDatabase(Client& client,
                                         const std::string& path) {
   std::error_code error;
-  // Before it costs anything; Keep looks again.
+  // Checks before the backup is made. Keep checks again.
   if (std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, " exists; choose another name"));
@@ -27,7 +27,7 @@ absl::StatusOr<uint64_t> BackUpDatabase(Client& client,
   if (status.ok() && (announced == 0 || file->bytes() != announced)) {
     status = absl::DataLossError(absl::StrCat("of the copy's ", announced,
                                               " bytes ", file->bytes(),
-                                              " came; back up again"));
+                                              " arrived; back up again"));
   }
   if (status.ok()) status = file->Keep();
   if (!status.ok()) return status;

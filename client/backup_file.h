@@ -9,9 +9,11 @@
 
 namespace gpupool::client {
 
-// Writes the file, which appears whole and on stable storage or not at all;
-// returns its bytes. AlreadyExists when something has its name;
-// ResourceExhausted when a disk is full; the server's errors.
+// Writes the database to `path` and returns its bytes. The file appears
+// complete and on stable storage, or not at all.
+//   ALREADY_EXISTS      something has the name
+//   RESOURCE_EXHAUSTED  a disk is full
+// Other errors are the server's.
 absl::StatusOr<uint64_t> BackUpDatabase(Client& client,
                                         const std::string& path);
 

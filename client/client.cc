@@ -112,7 +112,8 @@ absl::StatusOr<v1::Job> Client::ReleaseJob(
                                 request, Connection::kRepeat);
 }
 
-// A second one could stop the attempt that the first one led to.
+// Not repeated: a second call could stop the attempt that the first one
+// started.
 absl::StatusOr<v1::Job> Client::RequeueJob(
     const v1::RequeueJobRequest& request) {
   return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::RequeueJob,
@@ -170,7 +171,7 @@ absl::StatusOr<v1::JobArray> Client::ReleaseArray(
                                 Connection::kRepeat);
 }
 
-// As RequeueJob.
+// Not repeated, for the same reason as in RequeueJob.
 absl::StatusOr<v1::JobArray> Client::RequeueArray(
     const v1::RequeueJobRequest& request) {
   return impl_->connection.Call(*impl_->jobs,

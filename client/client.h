@@ -1,15 +1,15 @@
-// The door to a gpupool server: one typed function per remote call, with a
-// time limit, and repeated with growing waits while the server is unavailable
-// where a repeat does no harm.
+// A client of a gpupool server, with one typed function per remote call. Each
+// call has a time limit. While the server is unavailable, calls that may be
+// repeated without harm are retried with growing waits.
 //
 //   auto client = Client::Create({.address = DefaultAddress()});
 //   absl::StatusOr<v1::Job> job = (*client)->GetJob(request);
 //
-// Status codes are the server's; the client adds Unavailable ("cannot reach a
+// Status codes are the server's. The client adds Unavailable ("cannot reach a
 // server at ...") and DeadlineExceeded (no answer in time).
 //
-// Thread-safety: every function may be called from any thread at once.
-// Ownership: a Client owns its connection; nothing refers back to it.
+// Thread-safety: all functions may be called from several threads at once.
+// Ownership: a Client owns its connection. Nothing refers back to it.
 #pragma once
 
 #include <functional>
@@ -41,27 +41,29 @@ namespace gpupool::client {
 
 class Connection;
 
-// GPUPOOL_ADDRESS when it is set and not empty, else DefaultServerAddress().
+// Returns GPUPOOL_ADDRESS if it is set and not empty, else
+// DefaultServerAddress().
 std::string DefaultAddress();
 
-// Completes an address with kDefaultGrpcPort. InvalidArgument for an
-// empty one or one with a scheme such as "http://".
+// Adds kDefaultGrpcPort to an address without a port. InvalidArgument for an
+// empty address, or for one with a scheme such as "http://".
 absl::StatusOr<std::string> CompleteAddress(absl::string_view address);
 
-// 32 random hex digits: names one intent, so that a repeated SubmitJob returns
-// the job that the first one made.
+// Returns 32 random hex digits, which identify one intent: a repeated SubmitJob
+// with the same id returns the job that the first one made.
 std::string NewRequestId();
 
 struct ClientOptions {
   std::string address = DefaultServerAddress();  // host, host:port or unix:PATH
   absl::Duration call_timeout = absl::Seconds(30);  // of one call, all tries
   absl::Duration wait_timeout = absl::Minutes(5);   // of calls with `wait`
-  absl::Duration retry_window = absl::Seconds(3);   // 0: never repeat
+  absl::Duration retry_window = absl::Seconds(3);   // 0: never retry
 };
 
 class Client {
  public:
-  // Does not connect yet. InvalidArgument for a malformed address.
+  // Makes a client, which does not connect yet. InvalidArgument for a malformed
+  // address.
   static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
   ~Client();
   Client(const Client&) = delete;
@@ -72,7 +74,7 @@ class Client {
   // For device_calls.h.
   Connection& connection();
 
-  // Jobs. SubmitJob is repeated with the same request_id.
+  // Jobs. SubmitJob is retried with the same request_id.
   absl::StatusOr<v1::Job> SubmitJob(const v1::SubmitJobRequest& request);
   absl::StatusOr<v1::Job> GetJob(const v1::GetJobRequest& request);
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
@@ -86,7 +88,7 @@ class Client {
   absl::StatusOr<v1::PlanJobResponse> PlanJob(
       const v1::PlanJobRequest& request);
 
-  // Arrays of jobs. SubmitArray is repeated with the same request_id.
+  // Arrays of jobs. SubmitArray is retried with the same request_id.
   absl::StatusOr<v1::JobArray> SubmitArray(const v1::SubmitJobRequest& request);
   absl::StatusOr<v1::JobArray> GetArray(const v1::GetJobRequest& request);
   absl::StatusOr<v1::ListArraysResponse> ListArrays(
@@ -97,22 +99,24 @@ class Client {
       const v1::ReleaseJobRequest& request);
   absl::StatusOr<v1::JobArray> RequeueArray(
       const v1::RequeueJobRequest& request);
-  // As StreamJob.
+  // Behaves as StreamJob does.
   absl::Status StreamArray(const v1::GetJobRequest& request,
                            std::stop_token stop,
                            std::function<bool(const v1::JobArray&)> on_change);
 
   absl::StatusOr<v1::GetUsageResponse> GetUsage(
       const v1::GetUsageRequest& request);
-  // One stream, without repeats: calls `on_event` for each event until the
-  // server ends the stream (its status is returned), `on_event` returns false
-  // (Ok) or `stop` is asked for (Cancelled). See watch.h for the repeats.
+  // Reads one stream, without retries. Calls `on_event` for each event until
+  //   the server ends the stream (returns its status),
+  //   `on_event` returns false (returns Ok), or
+  //   `stop` is requested (returns Cancelled).
+  // watch.h has the retries.
   absl::Status StreamJob(const v1::WatchJobRequest& request,
                          std::stop_token stop,
                          std::function<bool(const v1::JobEvent&)> on_event);
 
-  // Datasets. `next` fills the next message and returns false at the end, or
-  // the error that ends the upload. No repeats: see upload.h.
+  // Datasets. `next` fills the next message. It returns false at the end, or
+  // the error that ends the upload. Not retried: see upload.h.
   absl::StatusOr<v1::Dataset> StreamDataset(
       std::function<absl::StatusOr<bool>(v1::UploadDatasetRequest&)> next);
   absl::StatusOr<v1::ListDatasetsResponse> ListDatasets(
@@ -121,7 +125,7 @@ class Client {
   absl::StatusOr<v1::DeleteDatasetResponse> DeleteDataset(
       const v1::DeleteDatasetRequest& request);
 
-  // Models. Uploads and exports are not repeated: see model_files.h.
+  // Models. Uploads and exports are not retried: see model_files.h.
   absl::StatusOr<v1::ModelFile> StreamModelFile(
       std::function<absl::StatusOr<bool>(v1::UploadModelFileRequest&)> next);
   absl::StatusOr<v1::ModelVersion> StreamModel(
@@ -143,20 +147,20 @@ class Client {
   absl::StatusOr<v1::PlanModelResponse> PlanModel(
       const v1::PlanModelRequest& request);
 
-  // Inference, by the open inference protocol.
+  // Inference over the open inference protocol.
   absl::StatusOr<inference::ModelMetadataResponse> ModelMetadata(
       const inference::ModelMetadataRequest& request);
   absl::StatusOr<inference::ModelInferResponse> ModelInfer(
       const inference::ModelInferRequest& request);
 
   // Devices. WatchDevices behaves as StreamJob does. Calls about a device's
-  // memory are those of device_calls.h.
+  // memory are in device_calls.h.
   absl::StatusOr<v1::ListDevicesResponse> ListDevices(
       const v1::ListDevicesRequest& request);
   absl::StatusOr<v1::Device> DrainDevice(const v1::DrainDeviceRequest& request);
   absl::StatusOr<v1::Device> ResumeDevice(
       const v1::ResumeDeviceRequest& request);
-  // Not repeated: see memory_file.h.
+  // Not retried: see memory_file.h.
   absl::Status StreamMemoryDump(
       const v1::DumpMemoryRequest& request,
       std::function<bool(const v1::DumpMemoryResponse&)> on_message);
@@ -164,7 +168,7 @@ class Client {
       const v1::WatchDevicesRequest& request, std::stop_token stop,
       std::function<bool(const v1::ListDevicesResponse&)> on_devices);
 
-  // Reservations. CreateReservation is repeated with the same request_id.
+  // Reservations. CreateReservation is retried with the same request_id.
   absl::StatusOr<v1::Reservation> CreateReservation(
       const v1::CreateReservationRequest& request);
   absl::StatusOr<v1::ListReservationsResponse> ListReservations(
@@ -180,7 +184,7 @@ class Client {
       const v1::GetReconcileStateRequest& request);
   absl::StatusOr<v1::DatabaseReport> CheckDatabase(
       const v1::CheckDatabaseRequest& request);
-  // Not repeated: see backup_file.h.
+  // Not retried: see backup_file.h.
   absl::Status StreamBackup(
       const v1::BackUpDatabaseRequest& request,
       std::function<bool(const v1::BackUpDatabaseResponse&)> on_message);

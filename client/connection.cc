@@ -13,16 +13,17 @@ namespace {
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // Chunks and tensors are bounded by the server; the library's own limit of
-  // 4 MiB would only get in the way.
+  // The server limits chunks and tensors, so the library's own limit of 4 MiB
+  // is lifted.
   arguments.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
   arguments.SetMaxSendMessageSize(std::numeric_limits<int>::max());
   // gRPC's first reconnection waits a second; a local server restarts faster.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // A proxy in the environment is for the web, not for the pool next door.
+  // A proxy in the environment is meant for the web, not for a server in the
+  // local network.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Two clients of one process must not share a broken connection's state.
+  // Two clients of one process must not share the state of a broken connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
@@ -98,7 +99,7 @@ absl::Status Connection::Explain(const grpc::Status& status,
   if (code == absl::StatusCode::kDeadlineExceeded) {
     return absl::DeadlineExceededError(absl::StrCat(
         "the server at ", address_, " did not answer within ",
-        absl::FormatDuration(timeout), "; give it longer with --timeout"));
+        absl::FormatDuration(timeout), "; allow more time with --timeout"));
   }
   if (code == absl::StatusCode::kUnimplemented) {
     return absl::UnimplementedError(

@@ -1,6 +1,6 @@
-// One gRPC channel and the patterns of calls over it: unary with repeats,
-// reading a stream, writing a stream. Knows gRPC; included by client.cc and
-// device_calls.h alone.
+// A gRPC channel and the kinds of calls over it: unary calls with retries,
+// reading a stream, writing a stream. Includes gRPC, so only client.cc and
+// device_calls.h include it.
 //
 // Thread-safety: all functions from any thread. Owns the channel.
 #pragma once
@@ -31,8 +31,8 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // One unary call. Repeats it while the server is unavailable and the retry
-  // window is open, if `repeat` allows.
+  // Makes one unary call. If `repeat` allows, retries it while the server is
+  // unavailable and the retry window is open.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(
       Stub& stub,
@@ -56,8 +56,9 @@ class Connection {
     }
   }
 
-  // Reads a stream without a time limit until it ends (its status), until
-  // `on_message` returns false (Ok) or until `stop` (Cancelled).
+  // Reads a stream without a time limit, until it ends (returns its status),
+  // `on_message` returns false (returns Ok) or `stop` is requested (returns
+  // Cancelled).
   template <typename Stub, typename Request, typename Message>
   absl::Status ReadStream(
       Stub& stub,
@@ -80,8 +81,9 @@ class Connection {
     return Explain(status, absl::InfiniteDuration());
   }
 
-  // Writes what `next` fills until it returns false, then waits for the
-  // answer. A server that refuses early ends the writing; its status counts.
+  // Writes the messages that `next` fills until it returns false, then waits
+  // for the answer. If the server refuses early, writing ends and the server's
+  // status is returned.
   template <typename Response, typename Stub, typename Message>
   absl::StatusOr<Response> WriteStream(
       Stub& stub,
@@ -116,8 +118,8 @@ class Connection {
   };
 
   Limits StartCall(Repeat repeat, absl::Duration timeout) const;
-  // The same code with a text that says what could not be reached, why and
-  // what to do, where the failure is the connection's and not the server's.
+  // Returns the same code. If the connection failed and not the server, the
+  // text says what could not be reached, why, and what to do.
   absl::Status Explain(const grpc::Status& status, absl::Duration timeout);
   static uint32_t NewSeed();
 
@@ -127,7 +129,7 @@ class Connection {
   const std::shared_ptr<grpc::Channel> channel_;
 };
 
-// The time limit of a call that may be asked to wait for its effect.
+// Returns the time limit of a call that may wait for its effect.
 inline absl::Duration TimeLimit(const ClientOptions& options, bool wait) {
   return wait ? std::max(options.call_timeout, options.wait_timeout)
               : options.call_timeout;

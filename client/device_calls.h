@@ -1,11 +1,11 @@
-// Calls of DeviceService that client.h has no function for, by their method:
+// Calls of DeviceService that have no function in client.h, by their method:
 //
 //   v1::EmptyCacheRequest request;
 //   request.set_device("cpu:0");
 //   const auto freed = CallDevice(
 //       client, &v1::DeviceService::Stub::EmptyCache, request);
 //
-// Whoever includes this header includes gRPC.
+// This header includes gRPC.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -23,9 +23,9 @@ template <typename Request, typename Response>
 using DeviceMethod = grpc::Status (v1::DeviceService::Stub::*)(
     grpc::ClientContext*, const Request&, Response*);
 
-// Calls the method once. Repeats it while the server is unavailable, unless
-// `repeat` says that a second call does harm. Status codes are the server's and
-// those of client.h.
+// Calls the method. Retries it while the server is unavailable, unless `repeat`
+// says that a second call does harm. Status codes are the server's and those of
+// client.h.
 template <typename Request, typename Response>
 absl::StatusOr<Response> CallDevice(
     Client& client, DeviceMethod<Request, Response> method,

@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<int64_t>> RowShape(
   return shape;
 }
 
-// The work of all threads of one run.
+// The shared state of all threads of one run.
 class Sender {
  public:
   Sender(Client& client, const InferenceOptions& options,
@@ -81,6 +81,9 @@ class Sender {
   }
 
  private:
+  // Each request belongs to one thread, which alone writes the request's rows
+  // and latency. So only the status needs the lock. After a failure the other
+  // threads stop after their current request.
   void Work() {
     while (!failed_) {
       const size_t request = next_++;
@@ -190,7 +193,7 @@ absl::StatusOr<InferenceRun> RunInference(
     return absl::InvalidArgumentError(absl::StrCat(
         "model '", options.model, "' takes ", width, " numbers a row (shape [",
         absl::StrJoin(shape->input_shape, ", "), "]), the table has ",
-        table.width, table.labels.empty() ? "" : " beside the label",
+        table.width, table.labels.empty() ? "" : " besides the label",
         "; see --label-column and --no-labels"));
   }
   return Sender(client, options, *shape, table, positions).Run();

@@ -1,8 +1,8 @@
-// Sending rows of numbers to a served model by the open inference protocol,
-// and measuring how long the answers take.
+// Sends rows of numbers to a served model over the open inference protocol, and
+// measures how long the answers take.
 //
 // Thread-safety: RunInference calls the client from its own threads and joins
-// them before it returns; the other functions are pure.
+// them before it returns. The other functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "client/csv_rows.h"
+#include "client/files/csv_rows.h"
 
 namespace inference {
 class ModelMetadataResponse;
@@ -22,7 +22,7 @@ namespace gpupool::client {
 
 class Client;
 
-// The tensors of a model with one input and one output of FP32.
+// The tensors of a model with one FP32 input and one FP32 output.
 struct ModelShape {
   std::string input_name;
   std::vector<int64_t> input_shape;  // of one row, without the batch dimension
@@ -30,15 +30,15 @@ struct ModelShape {
   std::vector<int64_t> output_shape;
 };
 
-// FailedPrecondition when the model is not of that kind (other numbers of
-// tensors, another datatype, a dimension that varies).
+// Returns the shape. FailedPrecondition if the model has other numbers of
+// tensors, another datatype or a dimension of several sizes.
 absl::StatusOr<ModelShape> ShapeFromMetadata(
     const inference::ModelMetadataResponse& metadata);
 
 struct InferenceOptions {
   std::string model;
   std::string version;     // empty: the server chooses
-  size_t batch = 1;        // rows in one request
+  size_t batch = 1;        // rows per request
   size_t concurrency = 1;  // requests in flight
 };
 
@@ -55,18 +55,19 @@ struct InferenceRun {
   }
 };
 
-// Sends the rows at `positions`. The first failing request ends the run with
-// its status. InvalidArgument when the table's width is not the model's.
+// Sends the rows at `positions`. The first request that fails ends the run with
+// its status. InvalidArgument if the table's width differs from the model's.
 absl::StatusOr<InferenceRun> RunInference(Client& client,
                                           const InferenceOptions& options,
                                           const CsvRows& table,
                                           const std::vector<size_t>& positions);
 
-// The index of the largest value; the first of equals. `values` not empty.
+// Returns the index of the largest value, or of the first of equal ones.
+// `values` must not be empty.
 size_t ArgMax(absl::Span<const float> values);
 
-// The smallest value such that `share` (0..1] of all are not above it (nearest
-// rank); 0 for no values.
+// Returns the smallest value that at least the fraction `share` (0..1] of all
+// values does not exceed (nearest rank), or 0 without values.
 double Quantile(std::vector<double> values, double share);
 
 }  // namespace gpupool::client

@@ -1,6 +1,6 @@
 #include "client/memory_file.h"
 
-#include "client/partial_file.h"
+#include "client/files/partial_file.h"
 
 namespace gpupool::client {
 

@@ -9,8 +9,8 @@
 
 namespace gpupool::client {
 
-// Writes the file, which appears whole or not at all; returns its bytes.
-// ResourceExhausted when the disk is full; the server's errors.
+// Writes the file and returns its bytes. The file appears complete or not at
+// all. ResourceExhausted if the disk is full, else the server's errors.
 absl::StatusOr<uint64_t> DumpMemory(Client& client,
                                     const v1::DumpMemoryRequest& request,
                                     const std::string& path);

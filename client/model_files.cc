@@ -15,9 +15,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
-#include "client/local_file.h"
-#include "client/onnx_locations.h"
-#include "client/partial_file.h"
+#include "client/files/local_file.h"
+#include "client/files/onnx_locations.h"
+#include "client/files/partial_file.h"
 
 namespace gpupool::client {
 namespace {
@@ -48,7 +48,8 @@ absl::StatusOr<std::set<std::string>> LocationsIn(const std::string& path) {
       absl::StrCat(path, ": ", locations.status().message()));
 }
 
-// Links that lead out of the model's folder are not followed.
+// Returns the path of an external file. Links that lead out of the model's
+// folder are refused.
 absl::StatusOr<std::string> ExternalPath(const std::string& model,
                                          const std::string& location) {
   namespace fs = std::filesystem;
@@ -67,7 +68,7 @@ absl::StatusOr<std::string> ExternalPath(const std::string& model,
                    "', which is a link out of the model's folder"));
 }
 
-// Sends `path` behind the header that `fill_header` makes.
+// Sends the file `path` after the header that `fill_header` makes.
 template <typename Request>
 class FileSource {
  public:
@@ -190,7 +191,7 @@ absl::Status UploadModelFiles(Client& client, const std::string& base,
       (std::filesystem::path(base) / model.onnx().file()).native();
   absl::StatusOr<v1::OnnxModel> uploaded = UploadOnnx(client, path, progress);
   if (!uploaded.ok()) return uploaded.status();
-  // What the upload tells takes the place of the path; all else stays.
+  // The description from the upload replaces the path. All other fields stay.
   v1::OnnxModel& onnx = *model.mutable_onnx();
   onnx.clear_file();
   onnx.set_sha256(uploaded->sha256());
@@ -243,8 +244,9 @@ absl::StatusOr<v1::ExportModelResponse::Header> ExportModel(
   if (!status.ok()) return status;
   const absl::StatusOr<FileFacts> facts = DescribeFile(file->partial_path());
   if (!facts.ok() || facts->sha256 != header.sha256()) {
-    return absl::DataLossError(absl::StrCat(
-        "what came for ", path, " is not what was sent; export again"));
+    return absl::DataLossError(
+        absl::StrCat("the bytes that arrived for ", path,
+                     " are not those that were sent; export again"));
   }
   status = file->Replace();
   if (!status.ok()) return status;

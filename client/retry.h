@@ -1,6 +1,6 @@
-// When a failed call is worth repeating and how long to wait before it.
+// Decides whether a failed call may be retried, and how long to wait before.
 //
-// Thread-safety: a Backoff belongs to one thread. Owns nothing else.
+// Thread-safety: a Backoff belongs to one thread. It owns nothing else.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace gpupool::client {
 
-// Waits that double from `initial` up to `maximum`, each shortened by a random
-// part of up to `jitter` of it, so that many clients of a server that comes
-// back do not all call in the same instant.
+// Waits that double from `initial` up to `maximum`. Each is shortened by a
+// random part of at most `jitter` of it, so that many clients do not call at
+// the same moment when a server comes back.
 class Backoff {
  public:
   struct Options {
@@ -24,9 +24,9 @@ class Backoff {
 
   Backoff(Options options, uint32_t seed);
 
-  // The next wait.
+  // Returns the next wait.
   absl::Duration Next();
-  // Back to `initial`, after a success.
+  // Starts again with `initial`, after a success.
   void Reset();
 
  private:
@@ -35,8 +35,8 @@ class Backoff {
   std::minstd_rand random_;
 };
 
-// True for the one code that promises that a repeat may help and does no harm
-// to an idempotent call: Unavailable.
+// Returns whether the status is Unavailable. It is the only code after which a
+// retry may help and does no harm to an idempotent call.
 bool IsRetryable(const absl::Status& status);
 
 }  // namespace gpupool::client

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
-#include "client/local_file.h"
+#include "client/files/local_file.h"
 #include "client/retry.h"
 
 namespace gpupool::client {
@@ -78,6 +78,7 @@ class MessageSource {
     const uint64_t bytes = message.chunk().data().size();
     sent_of_file_ += bytes;
     sent_ += bytes;
+    // A file that grows all the time would otherwise never end.
     if (sent_of_file_ > files_[index_].total_bytes()) return Changed();
     if (progress_) progress_(sent_, total_);
     return true;
@@ -107,6 +108,8 @@ absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
   const absl::Time last_try = absl::Now() + client.options().retry_window;
   Backoff backoff({}, static_cast<uint32_t>(files[0].total_bytes()));
   while (true) {
+    // Each try starts from the header, because the server keeps no part of a
+    // broken upload.
     MessageSource source(upload, files, progress);
     absl::StatusOr<v1::Dataset> dataset =
         client.StreamDataset([&source](v1::UploadDatasetRequest& message) {
@@ -119,7 +122,7 @@ absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
   }
 }
 
-// Whether both layouts make the same labels of the same files.
+// Returns whether both layouts give the same labels for the same files.
 bool SameLabels(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
     return layout.has_label_column() ? layout.label_column() : -1;

@@ -1,7 +1,7 @@
-// Uploads of datasets: digests and sizes first, then the bytes in chunks.
+// Uploads datasets: first digests and sizes, then the bytes in chunks.
 //
-// Thread-safety: the functions may be called from any thread; one upload uses
-// one thread. Holds at most one chunk in memory.
+// Thread-safety: the functions may be called from any thread. One upload uses
+// one thread and holds at most one chunk in memory.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,30 @@ struct DatasetUpload {
   std::string labels_file;  // IDX, NPY; else empty
 };
 
-// Bytes sent of all bytes; called after each chunk.
+// Receives the sent bytes and all bytes, after each chunk.
 using UploadProgress = std::function<void(uint64_t sent, uint64_t total)>;
 
-// Role, base name, size and SHA-256 of each file of `upload`, as the server
-// wants them. NotFound when a file does not exist, InvalidArgument when one is
-// empty.
+// Returns role, base name, size and SHA-256 of each file of `upload`, in the
+// form that the server expects. NotFound if a file does not exist,
+// InvalidArgument if one is empty.
 absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
     const DatasetUpload& upload);
 
-// Stores a dataset. Repeats the whole upload while the server is unavailable
-// (the same bytes under the same name are a no-op). AlreadyExists when the
-// name is taken by other content; DataLoss when a file changed meanwhile.
+// Stores a dataset. Retries the whole upload while the server is unavailable,
+// which is harmless: the same bytes under the same name change nothing.
+// AlreadyExists if the name is taken by other content. DataLoss if a file
+// changed meanwhile.
 absl::StatusOr<v1::Dataset> UploadDataset(Client& client,
                                           const DatasetUpload& upload,
                                           const UploadProgress& progress);
 
 struct EnsuredDataset {
   v1::Dataset dataset;
-  bool uploaded = false;  // false: it was there
+  bool uploaded = false;  // false: the server had it already
 };
 
-// Uploads when no dataset has the name. When one has it with the same bytes,
-// returns it; AlreadyExists when the bytes differ.
+// Uploads the dataset if none has its name. Returns the existing one if it has
+// the same bytes. AlreadyExists if the bytes differ.
 absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
                                              const DatasetUpload& upload,
                                              const UploadProgress& progress);

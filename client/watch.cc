@@ -11,7 +11,7 @@
 namespace gpupool::client {
 namespace {
 
-// False when `stop` was asked for before the time was over.
+// Sleeps. Returns false if `stop` was requested before the time was over.
 bool SleepUnlessStopped(absl::Duration duration, std::stop_token stop) {
   std::mutex mutex;
   std::condition_variable_any wakeup;
@@ -36,6 +36,8 @@ absl::Status WatchJob(
   request.set_id(job_id);
   request.set_after_sequence(options.after_sequence);
   request.set_mark_caught_up(options.stored_only);
+  // The seed differs between jobs, so that their watches do not all reconnect
+  // at the same moments.
   Backoff backoff({}, static_cast<uint32_t>(job_id));
   bool connected = false;
   std::optional<absl::Time> broken_since;
@@ -46,14 +48,16 @@ absl::Status WatchJob(
           broken_since.reset();
           backoff.Reset();
           if (event.has_caught_up()) return false;
-          // A server that sends an event twice must not make it count twice.
+          // An event that the server sends twice must be reported once.
           if (event.sequence() <= request.after_sequence()) return true;
           request.set_after_sequence(event.sequence());
           return on_event(event);
         });
     if (stop.stop_requested()) return absl::CancelledError("stopped");
+    // Ok is not retryable: the job has ended, or `on_event` wants no more.
     if (!IsRetryable(status)) return status;
     if (options.fail_fast && !connected) return status;
+    // The window counts from the first break since the last event.
     if (!broken_since.has_value()) broken_since = absl::Now();
     const absl::Duration wait = backoff.Next();
     if (absl::Now() + wait > *broken_since + options.reconnect_window) {

@@ -9,14 +9,16 @@
 namespace gpupool::engine {
 namespace {
 
-// One context, the worker's, with its kernels is about 0.5 GB on today's GPUs;
-// as much again is for what NVIDIA's libraries take, and a half of it for what
-// differs between drivers.
+// Bytes that the allocator leaves to others: at most 1.5 GiB and at most 3/64
+// of the GPU. The worker's context with its kernels takes about 0.5 GB on
+// current GPUs. As much again is for NVIDIA's libraries, and the rest for
+// differences between drivers.
 constexpr uint64_t kMostReserved = uint64_t{3} << 29;
 constexpr uint64_t kReservedShare = 64;
 constexpr uint64_t kReservedShares = 3;
 constexpr uint64_t kPage = uint64_t{2} << 20;
 
+// Returns the given folders, or by default those of an installed program.
 std::vector<std::string> ModuleDirs(const CudaOptions& options) {
   if (!options.module_dirs.empty()) return options.module_dirs;
   std::error_code error;
@@ -66,6 +68,8 @@ absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options) {
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
   ASSIGN_OR_RETURN(const DeviceFacts facts, module->Describe(index));
+  // Checked before the device is opened: without kernels the first launch would
+  // fail, and its error names no remedy.
   RETURN_IF_ERROR(CheckArchitecture(module->Architectures(), facts));
   return module->Open(OptionsFor(index, options));
 }
@@ -91,6 +95,7 @@ uint64_t UsableBytes(const DeviceFacts& facts) {
       std::min(kMostReserved,
                facts.total_bytes / kReservedShare * kReservedShares) +
       RecordingBytes(facts.total_bytes);
+  // The allocator maps whole pages of 2 MiB.
   return (facts.total_bytes - reserved) / kPage * kPage;
 }
 

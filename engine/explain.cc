@@ -33,8 +33,10 @@
 namespace gpupool::engine {
 namespace {
 
+// The most slow nodes that are listed.
 constexpr size_t kMaxSlowNodes = 20;
 
+// Reads a ModelSpec from a JSON file.
 absl::StatusOr<v1::ModelSpec> ReadSpec(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, " cannot be read"));
@@ -70,7 +72,8 @@ absl::StatusOr<v1::Precision> PrecisionOf(const std::string& name) {
       "precision '", name, "' is none of highest, high, bf16 and fp16"));
 }
 
-// Cross entropy for rows of numbers, squares for everything else.
+// Builds a training step: cross entropy for rows of numbers, squares for all
+// other outputs.
 absl::StatusOr<ModelGraph> BuildTraining(const ModelSource& source,
                                          const ExplainOptions& options,
                                          v1::Precision precision) {
@@ -105,10 +108,12 @@ std::string PassTable(const PassReport& report) {
   return text;
 }
 
+// Returns a line such as "nodes  12: 5 conv2d, 4 relu, 3 add".
 std::string NodesByOp(const Graph& graph) {
   std::map<absl::string_view, int> counts;
   for (const Node& node : graph.nodes()) ++counts[OpName(node.op)];
   std::vector<std::pair<int, absl::string_view>> order;
+  // Sorts by falling count, then by name.
   for (const auto& [name, count] : counts) order.push_back({-count, name});
   std::sort(order.begin(), order.end());
   return absl::StrCat("nodes  ", graph.nodes().size(), ": ",
@@ -120,6 +125,7 @@ std::string NodesByOp(const Graph& graph) {
                       "\n");
 }
 
+// Lists the nodes that run on the reference kernels, which are slow.
 std::string SlowNodes(const Graph& graph) {
   std::vector<std::string> slow;
   for (const Node& node : graph.nodes()) {
@@ -138,6 +144,8 @@ std::string SlowNodes(const Graph& graph) {
                       count > slow.size() ? "\n  ..." : "", "\n");
 }
 
+// Returns lines about the bytes, and about how close the arena's plan is to the
+// lower bound.
 absl::StatusOr<std::string> Bytes(const Program& program) {
   ASSIGN_OR_RETURN(const WeightLayout layout,
                    WeightLayout::Create({&program.graph()}));
@@ -160,7 +168,7 @@ absl::StatusOr<std::string> Bytes(const Program& program) {
 
 class Stopwatch {
  public:
-  // Milliseconds since the last call or the start.
+  // Returns the milliseconds since the last call or the start.
   double Lap() {
     const absl::Time now = absl::Now();
     return absl::ToDoubleMilliseconds(now - std::exchange(begin_, now));

@@ -1,7 +1,7 @@
-// What the graph compiler makes of a model, as text for people: what each pass
-// did and how long it took, what nodes are left, how many bytes a run needs and
-// which nodes have no fast kernel. Reads files, computes nothing of the model.
-// Pure but for that and for the clock.
+// Reports what the graph compiler makes of a model, as text for people: the
+// effect and time of each pass, the remaining nodes, the bytes of a run, and
+// the nodes without a fast kernel. It reads files but computes nothing of the
+// model.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ struct ExplainOptions {
   // An ONNX file (".onnx"), or a ModelSpec as JSON.
   std::string model_path;
   int64_t batch = 1;
-  // The training step, with the loss that fits the output and SGD with
-  // momentum, not inference.
+  // Explains the training step, with the loss that fits the output and SGD with
+  // momentum, instead of inference.
   bool training = false;
   std::string precision = "highest";  // or "high", "bf16", "fp16"
-  // ONNX: sizes of named dimensions.
+  // ONNX: the sizes of named dimensions.
   absl::flat_hash_map<std::string, int64_t> dimensions;
-  bool passes = false;                        // one line per pass
-  bool dump = false;                          // the graph after the last pass
-  std::vector<std::string> off;               // passes to skip
+  bool passes = false;           // adds a line for each pass
+  bool dump = false;             // adds the graph after the last pass
+  std::vector<std::string> off;  // passes to skip
   std::vector<std::string> recompute_layers;  // PassOptions::recompute
   uint64_t recompute_budget_bytes = 0;
   int threads = 1;
 };
 
-// Errors of the model as ModelSource::Open and Build; NotFound for a file that
-// is not there.
+// Returns the report. Errors of the model as ModelSource::Open and Build;
+// NOT_FOUND for a missing file.
 absl::StatusOr<std::string> Explain(const ExplainOptions& options);
 
 }  // namespace gpupool::engine

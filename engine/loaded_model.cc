@@ -15,6 +15,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Checks that a tensor has exactly the bytes of its rows.
 absl::Status CheckBytes(absl::string_view what, const std::string& name,
                         uint32_t rows, uint64_t row_bytes, uint64_t found) {
   if (found == rows * row_bytes) return absl::OkStatus();
@@ -23,6 +24,7 @@ absl::Status CheckBytes(absl::string_view what, const std::string& name,
                    " rows of ", row_bytes, " bytes need ", rows * row_bytes));
 }
 
+// Returns the specs and row sizes of ports.
 LoadedModel::Impl::Ports Describe(const std::vector<ServedPort>& ports,
                                   const InferencePrograms& planned,
                                   const ServedSizes& served) {
@@ -34,7 +36,8 @@ LoadedModel::Impl::Ports Describe(const std::vector<ServedPort>& ports,
   return described;
 }
 
-// One that follows from the sizes in a way that only programs know.
+// Returns whether the output's shape follows from the sizes in a way that only
+// programs know.
 bool IsOpen(const ServedPort& port) {
   return std::any_of(
       port.variable.begin(), port.variable.end(),
@@ -79,7 +82,7 @@ absl::Status LoadedModel::Impl::Plan(const ModelSource& source) {
   inputs_ = Describe(planned_.inputs, planned_, source.served());
   outputs_ = Describe(planned_.outputs, planned_, source.served());
   limit_bytes_ = request_.limit_bytes;
-  // Programs that are made later get no more than was planned.
+  // Programs that are made later may not take more than was planned.
   if (limit_bytes_ == 0 && planned_.max_programs > 0) {
     limit_bytes_ = BytesOf(planned_).peak;
   }
@@ -97,6 +100,8 @@ absl::Status LoadedModel::Impl::LoadPrograms(const ModelSource& source) {
   RETURN_IF_ERROR(SetWeights(source));
   std::vector<InferenceProgram> programs = std::move(planned_.programs);
   planned_.programs.clear();
+  // The programs for batches come first. Those above the bound are
+  // made again on demand.
   if (planned_.max_programs > 0 && programs.size() > planned_.max_programs) {
     programs.erase(programs.begin() + planned_.max_programs, programs.end());
   }
@@ -119,6 +124,7 @@ absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
     TensorBytes& tensor = tensors.emplace_back();
     tensor.facts = {entry.name, entry.dtype, entry.shape};
     tensor.bytes = view.bytes_of(entry);
+    // The file has this weight in float32, the store in 16 bits.
     if (!planned_.narrow.contains(entry.name)) continue;
     tensor.facts.dtype = DType::kFloat32;
     tensor.rounded_to = entry.dtype;
@@ -129,12 +135,16 @@ absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
 
 absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::Insert(
     InferenceProgram program) {
+  // The shared arena cannot grow: the addresses of other programs point into
+  // it.
   if (program.program.bytes().arena > arena_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         request_.name, " needs ", program.program.bytes().arena,
         " bytes to run for these sizes, more than the ", arena_bytes_,
         " of its largest ones; upload it with a list of sizes"));
   }
+  // Old programs are removed before the executor allocates, so that their
+  // residents do not push the new ones over the limit.
   cache_->MakeRoom();
   MakeRoomFor(program.program);
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
@@ -159,7 +169,8 @@ void LoadedModel::Impl::MakeRoomFor(const Program& program) {
 absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::FindOrMake(
     const ProgramKey& key, InferenceAnswer* answer) {
   if (ProgramCache::Entry* entry = cache_->Find(key)) return entry;
-  // Read anew: kept in memory, the file's weights would be there twice.
+  // Opens the model again; keeping it open would hold the file's weights in
+  // memory a second time.
   ASSIGN_OR_RETURN(const auto source,
                    ModelSource::Open(manifest_.model, device_.blob_dir));
   ASSIGN_OR_RETURN(
@@ -237,11 +248,13 @@ absl::Status LoadedModel::Impl::CheckBatch(const InferenceBatch& batch) const {
 ProgramKey LoadedModel::Impl::KeyOf(const InferenceBatch& batch) const {
   ProgramKey key;
   const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
+  // The smallest bucket that holds the rows.
   key.batch =
       *std::lower_bound(buckets.begin(), buckets.end(), int64_t{batch.rows});
   key.sizes.assign(batch.sizes.begin(), batch.sizes.end());
   for (size_t i = 0; i < planned_.inputs.size(); ++i) {
     if (!planned_.inputs[i].bound) continue;
+    // Bound inputs are part of the program, so their bytes are part of its key.
     key.bound.append(reinterpret_cast<const char*>(batch.inputs[i].data()),
                      batch.inputs[i].size());
   }
@@ -268,9 +281,12 @@ absl::StatusOr<LoadedModel::Impl::HostOutputs> LoadedModel::Impl::OutputsOf(
                                entry.outputs[i].dims().end());
     uint64_t bytes = entry.outputs[i].bytes(planned_.outputs[i].port.dtype);
     if (planned_.batched) {
+      // The program ran a whole bucket; only the rows of the request are
+      // copied.
       bytes = bytes / static_cast<uint64_t>(entry.key.batch) * batch.rows;
       shape[0] = batch.rows;
     }
+    // The span was sized by the plan; other bound numbers may need more.
     if (bytes > batch.outputs[i].size()) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "output '", name, "' has ", bytes, " bytes for these sizes, ",
@@ -288,6 +304,7 @@ absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch,
   RETURN_IF_ERROR(CheckBatch(batch));
   ASSIGN_OR_RETURN(ProgramCache::Entry* const entry,
                    FindOrMake(KeyOf(batch), answer));
+  // Numbers of bound inputs may change even the number of outputs.
   if (entry->outputs.size() != batch.outputs.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         request_.name, " has ", entry->outputs.size(), " outputs for these ",

@@ -1,4 +1,4 @@
-// The inside of LoadedModel: what the session needs to make one.
+// The implementation of LoadedModel, with what the session needs to make one.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class LoadedModel::Impl {
     std::vector<uint64_t> row_bytes;
   };
 
-  // Status codes as Session::LoadModel.
+  // Plans and loads a version. Errors as Session::LoadModel.
   static absl::StatusOr<std::unique_ptr<Impl>> Create(
       const DeviceContext& device, const LoadRequest& request);
 
@@ -42,38 +42,37 @@ class LoadedModel::Impl {
   Impl(const DeviceContext& device, const LoadRequest& request);
   absl::Status Plan(const ModelSource& source);
   absl::Status LoadPrograms(const ModelSource& source);
-  // From the checkpoint's weights, or else those of the model file.
+  // Sets the weights of the checkpoint, or else those of the model file.
   absl::Status SetWeights(const ModelSource& source);
   absl::Status CheckBatch(const InferenceBatch& batch) const;
   absl::Status CheckSizes(const InferenceBatch& batch) const;
-  // The bytes of the batch that the program is to read and write.
+  // Bytes of the batch that the program reads and writes.
   using HostInputs = absl::InlinedVector<HostInput, 4>;
   using HostOutputs = absl::InlinedVector<HostOutput, 4>;
   HostInputs InputsOf(const InferenceBatch& batch) const;
   absl::StatusOr<HostOutputs> OutputsOf(const InferenceBatch& batch,
                                         const ProgramCache::Entry& entry,
                                         InferenceAnswer* answer) const;
-  // Bytes of one row for these sizes.
+  // Returns the bytes of one row for these sizes.
   uint64_t RowBytes(const ServedPort& port,
                     absl::Span<const int64_t> sizes) const;
   ProgramKey KeyOf(const InferenceBatch& batch) const;
   absl::StatusOr<ProgramCache::Entry*> FindOrMake(const ProgramKey& key,
                                                   InferenceAnswer* answer);
   absl::StatusOr<ProgramCache::Entry*> Insert(InferenceProgram program);
-  // Residents of other programs may be in the way: the oldest programs go
-  // until this one's fit.
+  // Removes the oldest programs until this one's residents fit the limit.
   void MakeRoomFor(const Program& program);
 
   const DeviceContext device_;
   const LoadRequest request_;
   MemoryHolder holder_;
-  uint64_t limit_bytes_ = 0;  // of the holder; 0: none
+  uint64_t limit_bytes_ = 0;  // the holder's; 0: none
   Manifest manifest_;
   InferenceOptions options_;
-  // Without the programs themselves, which are in the cache.
+  // The plan without its programs, which are in the cache.
   InferencePrograms planned_;
   std::vector<ServedDimension> dimensions_;
-  std::vector<std::string> names_;  // theirs
+  std::vector<std::string> names_;  // names of dimensions_
   Ports inputs_;
   Ports outputs_;
   std::optional<WeightStore> weights_;

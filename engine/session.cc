@@ -26,15 +26,18 @@ namespace gpupool::engine {
 namespace {
 
 constexpr absl::string_view kHintMark = "; hint: ";
-// By its number PyTorch's viewer finds a device.
+// The devices that PyTorch's viewer can show; it finds one by its number.
 constexpr int kMostViewedDevices = 64;
 
+// Adds a warning unless the plan has it: training and inference plans of a
+// model repeat theirs.
 void AddWarning(const std::string& warning, v1::Plan& plan) {
   const auto& known = plan.warnings();
   if (std::find(known.begin(), known.end(), warning) != known.end()) return;
   plan.add_warnings(warning);
 }
 
+// Fills in a plan's layers, ports, FLOPs and inference bytes.
 void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
                    v1::Plan& plan) {
   uint64_t flops = 0;
@@ -63,7 +66,7 @@ void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
   }
 }
 
-// What captured runs take of a GPU beside its allocator.
+// Adds the memory that captured runs take outside of the allocator.
 void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   const RecordingCounters* const counters = device.recordings();
   if (counters == nullptr) return;
@@ -75,7 +78,7 @@ void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   named["recordings.refused"] = counters->refusals;
 }
 
-// Zeros stand for the defaults.
+// Returns the options with defaults in place of zeros.
 InferenceOptions OptionsOf(const ServingLimits& limits) {
   InferenceOptions options{.max_batch_size = limits.max_batch_size,
                            .max_programs = limits.max_programs,
@@ -88,7 +91,7 @@ InferenceOptions OptionsOf(const ServingLimits& limits) {
   return options;
 }
 
-// The blob as the weights of a checkpoint.
+// Checks the blob and returns it as the weights of a checkpoint.
 absl::StatusOr<CheckpointFile> CheckWeights(const std::string& blob_dir,
                                             const std::string& sha256,
                                             const WeightLayout& layout) {
@@ -112,6 +115,7 @@ class Session::Impl {
       case DeviceType::kCpu:
         device_ = SessionDevice::OfHost(name(), limit(), threads);
         return absl::OkStatus();
+      // Plans with the host's kernels unless OpenPlanner finds those of a GPU.
       case DeviceType::kMeta:
         device_ = SessionDevice::OfHost(name(), limit(), threads);
         return OpenPlanner();
@@ -130,17 +134,18 @@ class Session::Impl {
   std::string name() const { return ToString(options_.device); }
   SessionDevice& device() const { return *device_; }
   CachingAllocator& allocator() const { return device_->allocator(); }
-  // Whose kernels are planned with.
+  // Returns the back end whose kernels are planned with.
   DeviceBackend* backend() const {
     return planner_.backend != nullptr ? planner_.backend.get()
                                        : &device_->backend();
   }
-  // To be called first wherever something is compiled or computed.
+  // Makes the device current. Call it first wherever something is compiled or
+  // computed.
   absl::Status Enter() const { return device_->MakeCurrent(); }
   DeviceContext context() const {
     return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes()};
   }
-  // What a job may take where it will run.
+  // Returns the bytes that a job may take where it will run.
   uint64_t planned_limit() const {
     if (limit() != 0) return limit();
     return planner_.backend != nullptr ? UsableBytes(planner_.facts)
@@ -150,6 +155,7 @@ class Session::Impl {
       const v1::ModelSpec& spec) const {
     return ModelSource::Open(spec, options_.blob_dir);
   }
+  // Returns FAILED_PRECONDITION on the meta device.
   absl::Status RefuseMeta(absl::string_view what) const {
     if (options_.device.type != DeviceType::kMeta) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
@@ -169,7 +175,8 @@ class Session::Impl {
                                    std::move(gpu));
   }
 
-  // The kernels of a GPU are asked for their scratch. The GPU is not opened.
+  // Makes a back end that asks a GPU's kernels for their scratch sizes. The GPU
+  // is not opened.
   absl::Status OpenPlanner() {
     const Device& device = options_.plan_for;
     if (device.type == DeviceType::kCpu) return absl::OkStatus();
@@ -182,6 +189,7 @@ class Session::Impl {
     if (planner.ok()) {
       planner_ = *std::move(planner);
     } else {
+      // A plan for the CPU is still useful, so this is only a warning.
       no_planner_ = absl::StrCat(
           "planned with the kernels of a CPU, whose scratch differs: ",
           planner.status().message());
@@ -191,8 +199,9 @@ class Session::Impl {
 
   const SessionOptions options_;
   std::unique_ptr<SessionDevice> device_;
-  CudaPlanner planner_;     // without a back end: the device itself
-  std::string no_planner_;  // why there should be one
+  CudaPlanner planner_;  // has no back end if the device plans for itself
+  // The reason why a planner that is wanted does not exist; else empty.
+  std::string no_planner_;
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -217,6 +226,8 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
       TrainingPrograms programs,
       CompileTraining(*source, spec, FactsOf(dataset), impl_->backend()));
   PlanLanding(spec, impl_->planned_limit(), programs);
+  // The plan also covers serving the result, with the options of the job's
+  // publish section.
   InferenceOptions options =
       OptionsOf({.max_batch_size = spec.publish().serving().max_batch_size(),
                  .precision = spec.publish().serving().precision()});
@@ -231,6 +242,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
     AddWarning(warning, result.plan);
   }
   impl_->AddPlannersWarning(result.plan);
+  // StepFlopsOf counts one device.
   result.plan.set_training_flops_per_step(DevicesOf(spec) *
                                           StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
@@ -261,6 +273,8 @@ absl::StatusOr<ImportedModel> Session::ImportModel(
   ImportedModel imported;
   DescribeModel(programs, source->served(), imported.plan);
   impl_->AddPlannersWarning(imported.plan);
+  // Weights are checked before the manifest is written, because the manifest
+  // makes the checkpoint exist.
   const std::string& blob_dir = impl_->options().blob_dir;
   Manifest manifest = {.model = spec, .files = ModelFiles(spec)};
   if (!weights_sha256.empty()) {
@@ -319,6 +333,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Session::LoadModel(
     const LoadRequest& request) {
   RETURN_IF_ERROR(impl_->RefuseMeta("serve"));
   RETURN_IF_ERROR(impl_->Enter());
+  // Serving has its own back end, so that requests do not wait for a step.
   DeviceContext context = impl_->context();
   ASSIGN_OR_RETURN(context.backend, impl_->device().ServingBackend());
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedModel::Impl> model,
@@ -373,7 +388,7 @@ std::string Session::MemorySummary() const {
 }
 
 uint64_t Session::EmptyCache() {
-  // A device that cannot be made current has nothing to give back.
+  // A device that cannot be made current has no memory to return.
   if (!impl_->device().MakeCurrent().ok()) return 0;
   return impl_->allocator().EmptyCache();
 }
@@ -385,6 +400,7 @@ absl::Status Session::SetMemoryFraction(double fraction) {
   const MemoryStatistics now = allocator.Statistics();
   const double limit =
       fraction * static_cast<double>(impl_->device().limit_bytes());
+  // The allocator would accept such a limit and then refuse every request.
   if (fraction > 0 && static_cast<double>(now.allocated_bytes) > limit) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s has %u bytes in use, more than the %.0f bytes of a fraction of %g; "

@@ -1,14 +1,14 @@
-// Session: the only door to the engine. One per worker process and device; it
-// owns the device's allocator and back end, and makes training runs and
-// loaded models on it.
+// Session: the only entrance to the engine. A worker process has one, for its
+// device. It owns the device's allocator and back end, and makes training runs
+// and loaded models.
 //
-// Threads: everything is called from one compute thread, but InspectDataset,
-// what is declared from info() on may be called from any thread. A Session
-// outlives the runs and models that it made.
+// Threads: everything is called from one compute thread, except that any thread
+// may call InspectDataset and the functions declared from info() on. A Session
+// must outlive the runs and models that it made.
 //
 // On the `meta` device PlanTraining, PlanInference and InspectDataset work;
-// StartTraining and LoadModel answer FailedPrecondition. It plans for a device
-// of the kind `plan_for`, whose kernels decide how much scratch there is.
+// StartTraining and LoadModel return FAILED_PRECONDITION. It plans for a device
+// of the kind `plan_for`, whose kernels decide the sizes of scratch.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,17 @@ namespace gpupool::engine {
 
 struct SessionOptions {
   Device device;
-  // 0: what the device has. Of meta, that of the devices it plans for.
+  // The limit; 0: all memory of the device. On meta, the limit of the devices
+  // it plans for.
   uint64_t memory_limit_bytes = 0;
   int threads = 1;       // for computing; >= 1
   std::string blob_dir;  // existing folder of content-named files
   CudaOptions cuda;      // cuda devices only
-  // meta only: cpu or cuda. Where nothing can plan for such a GPU, plans are
-  // those of the CPU and carry a warning that says so.
+  // meta only: cpu or cuda. If nothing can plan for such a GPU, plans are those
+  // of the CPU and carry a warning.
   Device plan_for;
-  // Of that GPU, as another process was told; absent: the driver is asked, and
-  // no context is made either.
+  // The facts of that GPU from another process. If absent, the driver is asked,
+  // also without a context.
   std::optional<DeviceFacts> planned_device;
 };
 
@@ -72,92 +73,98 @@ struct MemoryDump {
 
 struct DatasetFacts {
   uint64_t rows = 0;
-  std::vector<int64_t> feature_shape;  // of one row, as stored
+  std::vector<int64_t> feature_shape;  // one row's, as stored
   LabelFacts labels;
 };
 
-// What serving is planned for.
+// The options of serving to plan for.
 struct ServingLimits {
   uint32_t max_batch_size = 0;  // 0: 32
-  uint32_t max_programs = 0;    // kept where sizes vary; 0: 16
+  uint32_t max_programs = 0;    // kept if sizes vary; 0: 16
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
 };
 
 class Session {
  public:
-  // Unimplemented for kinds that no build can drive; for cuda devices as
-  // OpenCudaDevice; InvalidArgument for impossible options.
+  // Opens the device. INVALID_ARGUMENT for impossible options, UNIMPLEMENTED
+  // for kinds that no build can drive, and for cuda devices the errors of
+  // OpenCudaDevice.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
       SessionOptions options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // What the job needs, from the spec and the dataset's facts (rows, feature
-  // shape, classes); reads no rows. InvalidArgument names the layer or field
-  // and the remedy. The plan has training and inference parts.
+  // Returns the needs of the job, from the spec and the dataset's facts (rows,
+  // feature shape, classes); reads no rows. INVALID_ARGUMENT names the layer or
+  // field and the remedy. The plan has a training and an inference part.
   absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec,
                                             const v1::Dataset& dataset);
-  // What serving the model needs, all batch buckets counted, and max_programs
-  // where sizes vary.
+  // Returns the needs of serving the model, counting all batch buckets, and
+  // max_programs if sizes vary.
   absl::StatusOr<v1::Plan> PlanInference(const v1::ModelSpec& spec,
                                          const ServingLimits& limits);
 
-  // Plans a model that was uploaded and stores a checkpoint of it: its weights
-  // are the safetensors blob `weights_sha256`, or those in the ONNX file when
-  // that is empty. InvalidArgument names the layer, node or tensor that is
-  // wrong; NotFound when a blob is missing; Unimplemented lists the operators
-  // that are not supported; FailedPrecondition names the inputs whose numbers
-  // decide shapes and of which the spec has none to plan with.
+  // Plans an uploaded model and stores a checkpoint of it. Its weights are the
+  // safetensors blob `weights_sha256`, or those in the ONNX file if that is
+  // empty.
+  //   INVALID_ARGUMENT     names the layer, node or tensor that is wrong
+  //   NOT_FOUND            a blob is missing
+  //   UNIMPLEMENTED        lists the operators that are not supported
+  //   FAILED_PRECONDITION  shapes depend on numbers of inputs, and the spec has
+  //                        none to plan with; names the inputs
   absl::StatusOr<ImportedModel> ImportModel(const v1::ModelSpec& spec,
                                             const std::string& weights_sha256,
                                             const ServingLimits& limits);
 
-  // Stores a version as one file: an ONNX model, or its weights as
-  // safetensors. InvalidArgument when it is larger than the format allows.
+  // Stores a version as one file: an ONNX model, or its weights as safetensors.
+  // INVALID_ARGUMENT when it is larger than the format allows.
   absl::StatusOr<ExportedModel> ExportModel(const std::string& manifest_sha256,
                                             ExportFormat format);
 
-  // Reads every row. InvalidArgument names file, line and column of what is
-  // wrong; NotFound when a blob is missing; DataLoss when its digest differs.
+  // Reads every row. INVALID_ARGUMENT names file, line and column of an error;
+  // NOT_FOUND when a blob is missing; DATA_LOSS when its digest differs.
   absl::StatusOr<DatasetFacts> InspectDataset(
       const v1::DatasetLayout& layout,
       const std::vector<v1::DatasetFile>& files);
 
-  // Reads the dataset, compiles, and sets the weights: initial, or those of
-  // the checkpoint to resume from. ResourceExhausted when memory lacks.
+  // Reads the dataset, compiles, and sets the weights: initial ones, or those
+  // of the checkpoint to resume from. RESOURCE_EXHAUSTED when memory is not
+  // enough.
   absl::StatusOr<std::unique_ptr<TrainingRun>> StartTraining(
       const TrainingRequest& request);
-  // DataLoss when the checkpoint's bytes do not match their digests.
+  // Loads a version for serving. DATA_LOSS when the checkpoint's bytes do not
+  // match their digests.
   absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(
       const LoadRequest& request);
-  // Batches whose tensors lie in `memory` go to the device and back without
-  // being copied on the host. As Transfer::Register, whose object must go
-  // before the session; on a refusal such batches are served as others are.
+  // Registers `memory`, so that batches whose tensors are in it are not copied
+  // on the host. As Transfer::Register; the result must be destroyed before the
+  // session. If it is refused, such batches are served like others.
   absl::StatusOr<std::unique_ptr<HostRegistration>> RegisterHostMemory(
       absl::Span<std::byte> memory);
 
-  // Kind, description (processor or GPU), limit, threads, memory, and what a
-  // GPU is.
+  // Returns kind, description (processor or GPU), limit, threads, memory, and
+  // the facts of a GPU.
   v1::Device info() const;
-  // Unimplemented where there is nothing that could tell; DataLoss when the
-  // device is lost.
+  // Returns the GPU's current readings. UNIMPLEMENTED when the machine cannot
+  // provide them; DATA_LOSS when the device is lost.
   absl::StatusOr<v1::GpuReadings> Read() const;
   v1::MemoryStats memory_stats() const;
-  // With every figure by PyTorch's name.
+  // Returns the statistics with every figure by PyTorch's name.
   v1::MemoryStats AllMemoryStats() const;
   v1::MemorySnapshot Snapshot() const;
   std::string MemorySummary() const;
-  // Bytes given back to the system.
+  // Gives unused memory back to the system and returns its bytes.
   uint64_t EmptyCache();
   void ResetPeak();
-  // InvalidArgument when it is not above 0 and at most 1; FailedPrecondition
-  // when more than that is held, and by whom.
+  // Sets the allocator's limit to this share of the device's. INVALID_ARGUMENT
+  // when it is not above 0 and at most 1; FAILED_PRECONDITION, naming the
+  // largest holder, when more than that is held.
   absl::Status SetMemoryFraction(double fraction);
-  // Remembers the last `max_entries` allocations and frees from now on; 0
-  // forgets them and ends it. InvalidArgument for too many.
+  // Starts to record the last `max_entries` allocations and frees; 0 ends it
+  // and forgets them. INVALID_ARGUMENT for too many.
   absl::Status RecordMemoryHistory(uint64_t max_entries);
-  // Stores snapshot and history as a file that PyTorch's memory tools read.
+  // Stores snapshot and history as a file for PyTorch's memory tools.
   absl::StatusOr<MemoryDump> DumpMemory() const;
 
   class Impl;
@@ -170,8 +177,8 @@ class Session {
 // Splits an error of a run into message and hint (the part after "; hint: ").
 v1::JobError ToJobError(const absl::Status& status, uint64_t step);
 
-// Whether trying the same job again cannot help: InvalidArgument, NotFound,
-// FailedPrecondition, OutOfRange and Unimplemented.
+// Returns whether trying the same job again cannot help: INVALID_ARGUMENT,
+// NOT_FOUND, FAILED_PRECONDITION, OUT_OF_RANGE and UNIMPLEMENTED.
 bool IsJobsOwnFault(const absl::Status& status);
 
 }  // namespace gpupool::engine

@@ -3,7 +3,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/time/time.h"
-#include "engine/backends/cuda/xid_catalog.h"
+#include "engine/backends/cuda/driver/xid_catalog.h"
 
 namespace gpupool::engine {
 namespace {
@@ -73,6 +73,7 @@ v1::GpuFacts ToProto(const DeviceFacts& facts) {
 
 v1::GpuReadings ToProto(const DeviceReadings& readings) {
   v1::GpuReadings proto;
+  // Readings that the device does not provide stay absent in the message.
   const auto copy = [&proto](const auto& reading, auto set) {
     if (reading.has_value()) (proto.*set)(*reading);
   };
@@ -140,6 +141,7 @@ v1::TensorSpec ToProto(const ServedPort& served_port, bool batched,
     v1::VariableDimension* variable = spec.add_variable();
     variable->set_axis(static_cast<uint32_t>(axis.axis));
     variable->set_maximum(axis.maximum);
+    // The axis follows from several sizes or from numbers, so it has no name.
     if (axis.dimension < 0) continue;
     const size_t dimension = static_cast<size_t>(axis.dimension);
     variable->set_name(served.dimensions[dimension].name);

@@ -1,4 +1,4 @@
-// From the engine's plain structs to the API's messages. Pure.
+// Conversions from the engine's structs to the API's messages. Pure.
 #pragma once
 
 #include <string>
@@ -13,17 +13,18 @@
 
 namespace gpupool::engine {
 
-// Without by_pytorch_name.
+// Converts statistics; by_pytorch_name stays empty.
 v1::MemoryStats ToProto(const std::string& device,
                         const MemoryStatistics& statistics);
-// Stamped with the present time.
+// Converts a snapshot and stamps it with the current time.
 v1::MemorySnapshot ToProto(const std::string& device,
                            const MemorySnapshot& snapshot);
 v1::GpuFacts ToProto(const DeviceFacts& facts);
 v1::GpuReadings ToProto(const DeviceReadings& readings);
 v1::PlannedBytes ToProto(const PlannedBytes& bytes);
 v1::DataType ToProto(DType dtype);
-// `batched`: the first dimension is written as -1, as are those that vary.
+// Converts a port. Varying dimensions are -1, and with `batched` the first one
+// is, too.
 v1::TensorSpec ToProto(const ServedPort& port, bool batched,
                        const ServedSizes& served);
 

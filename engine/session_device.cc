@@ -18,6 +18,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Returns the physical memory of the machine.
 uint64_t MachineMemoryBytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_bytes = sysconf(_SC_PAGESIZE);
@@ -25,7 +26,8 @@ uint64_t MachineMemoryBytes() {
          static_cast<uint64_t>(std::max(page_bytes, 1L));
 }
 
-// "model name" of the first processor; empty where the system does not say.
+// Returns the "model name" of the first processor; empty when the system does
+// not tell it.
 std::string ProcessorModel() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

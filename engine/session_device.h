@@ -1,10 +1,10 @@
-// The device of a session: its kernels, its memory under an allocator, and what
-// it is. The same for the host's processor and for the GPU of a module; nothing
-// above knows which it is.
+// The device of a session: its kernels, its memory under an allocator, and its
+// facts. It hides whether the device is the host's processor or the GPU of a
+// module.
 //
-// Thread-safety: the back ends are the compute thread's, after MakeCurrent
-// there; everything else serves any thread. Ownership: owns all that it hands
-// out.
+// Thread-safety: the back ends belong to the compute thread, after MakeCurrent
+// there. All other functions may be called from any thread.
+// Ownership: it owns everything that it hands out.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace gpupool::engine {
 
 class SessionDevice {
  public:
-  // So many threads (>= 1) of the processor, and the machine's memory. A limit
-  // of 0 bytes is all of it.
+  // Makes a device of `threads` (>= 1) threads of the processor and the
+  // machine's memory. A limit of 0 bytes means all of it.
   static std::unique_ptr<SessionDevice> OfHost(const std::string& name,
                                                uint64_t limit_bytes,
                                                int threads);
-  // A limit of 0 bytes is UsableBytes.
-  //   INVALID_ARGUMENT  the limit is more than that
+  // Makes a device of a module. A limit of 0 bytes means UsableBytes.
+  //   INVALID_ARGUMENT  the limit is larger than that
   static absl::StatusOr<std::unique_ptr<SessionDevice>> OfModule(
       const std::string& name, uint64_t limit_bytes,
       std::unique_ptr<ModuleDevice> device);
@@ -34,29 +34,30 @@ class SessionDevice {
   SessionDevice(const SessionDevice&) = delete;
   SessionDevice& operator=(const SessionDevice&) = delete;
 
-  // To be called on each thread that computes or allocates, before it does.
+  // Makes the device current. Call it first on each thread that computes or
+  // allocates.
   absl::Status MakeCurrent();
   DeviceBackend& backend() { return *backend_; }
-  // As ModuleDevice::ServingBackend; on the host the same as backend().
+  // Returns ModuleDevice::ServingBackend; on the host, backend().
   absl::StatusOr<DeviceBackend*> ServingBackend();
   CachingAllocator& allocator() { return *allocator_; }
-  // Of the allocator, as long as no fraction is set.
+  // Returns the allocator's limit before any fraction.
   uint64_t limit_bytes() const { return limit_bytes_; }
-  // Model of the processor or GPU; may be empty.
+  // Returns the model of the processor or GPU; may be empty.
   const std::string& description() const { return description_; }
-  // Null on the host.
+  // Returns null on the host.
   const DeviceFacts* facts() const;
-  // As ModuleDevice::recordings; null on the host.
+  // Returns ModuleDevice::recordings; null on the host.
   const RecordingCounters* recordings() const {
     return module_ == nullptr ? nullptr : module_->recordings();
   }
-  // As ModuleDevice::Read; UNIMPLEMENTED on the host.
+  // Returns ModuleDevice::Read; UNIMPLEMENTED on the host.
   absl::StatusOr<DeviceReadings> Read();
 
  private:
   SessionDevice() = default;
 
-  // In this order: what is named later uses what is named before it.
+  // The order matters: later members use earlier ones.
   std::unique_ptr<ModuleDevice> module_;  // null on the host
   std::unique_ptr<PageSource> host_pages_;
   std::unique_ptr<DeviceBackend> host_backend_;

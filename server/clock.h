@@ -1,6 +1,6 @@
-// Where the daemon's own time comes from, so that tests can decide it.
+// The source of the daemon's time, so that tests can control it.
 //
-// Threads: any.
+// Thread-safety: any thread.
 #pragma once
 
 #include "absl/time/clock.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "scheduler/state/queue_text.h"
+#include "scheduler/text/queue_text.h"
 #include "server/settings.h"
 
 namespace gpupool::server {
@@ -19,7 +19,7 @@ scheduler::QueuePolicy SchedulingOf(const Config& config) {
   scheduler::QueuePolicy policy = config.scheduling;
   policy.yields_to_serving = config.serving_target_delay > absl::ZeroDuration();
   auto queues = scheduler::MakeQueues(config.queues, policy);
-  GPUPOOL_CHECK(queues.ok());  // they were made once when they were set
+  GPUPOOL_CHECK(queues.ok());  // they were checked when set
   policy.queues = *std::move(queues);
   return policy;
 }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/state/named_words.h"
+#include "scheduler/text/named_words.h"
 #include "server/settings.h"
 
 namespace gpupool::server {
@@ -56,6 +56,8 @@ absl::StatusOr<NamedWords::Word> ReadWord(const std::string& key,
   return word;
 }
 
+// Returns an entry of a list such as queues: `name` and its words, each with
+// the place for errors.
 absl::StatusOr<NamedWords> ReadEntry(const YAML::Node& node) {
   const std::string where = At(node.Mark());
   if (!node.IsMap()) {
@@ -105,6 +107,8 @@ std::string Takes(const Setting& setting) {
                       setting.kind.value_name);
 }
 
+// Sets the value from a list of entries, a list of scalars or a scalar,
+// whichever forms the setting takes.
 absl::Status SetNode(const Setting& setting, const YAML::Node& value,
                      Config* config) {
   if (value.IsScalar()) return setting.kind.set(value.Scalar(), config);
@@ -137,6 +141,7 @@ absl::Status UnknownKey(const YAML::Node& key) {
       "gpupoold --help lists the names"));
 }
 
+// Applies one key. An unknown key is an error that suggests the nearest one.
 absl::Status Apply(const YAML::Node& key, const YAML::Node& value,
                    Config* config) {
   if (!key.IsScalar()) {
@@ -171,7 +176,7 @@ absl::Status ReadConfigFile(const std::string& path, Config* config) {
     status = ApplyAll(YAML::LoadFile(path), config);
   } catch (const YAML::BadFile&) {
     status = absl::NotFoundError("cannot be read");
-  } catch (const std::ios_base::failure&) {  // a folder
+  } catch (const std::ios_base::failure&) {  // a folder, for example
     status = absl::InvalidArgumentError("cannot be read; is it a file?");
   } catch (const YAML::Exception& error) {
     status = absl::InvalidArgumentError(error.what());

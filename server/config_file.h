@@ -11,7 +11,7 @@
 //       preempts: yes
 //       tenants: [shop, research.vision]
 //
-// Lists may also be written in the one line that the flags take.
+// Lists may also be written in the one-line form of the flags.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@
 
 namespace gpupool::server {
 
-// Applies the file to `config`. InvalidArgument names the file, the key, the
-// line and column, the value and what is allowed; NotFound for a file that
-// cannot be read.
+// Applies the file to `config`. InvalidArgument names the file, the key, line
+// and column, the value and what is allowed. NotFound for a file that cannot be
+// read.
 absl::Status ReadConfigFile(const std::string& path, Config* config);
 
 }  // namespace gpupool::server

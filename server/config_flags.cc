@@ -22,22 +22,24 @@ struct Given {
   std::string value;
 };
 
-// Flags that are no settings.
+// Flags that are not settings.
 struct Verbs {
   std::string config_file;
   bool version = false;
   bool list_settings = false;
 };
 
+// Adds the flags that are no settings, such as --check.
 void AddVerbs(CLI::App& app, Verbs* verbs, CommandLine* result) {
-  app.add_option("--config", verbs->config_file,
-                 "YAML file with the names of the settings as keys; flags win")
+  app.add_option(
+         "--config", verbs->config_file,
+         "YAML file with the names of the settings as keys; flags override it")
       ->option_text("FILE");
   app.add_flag("--check", result->check,
-               "look at the whole database, say what is wrong and exit");
-  app.add_option("--backup", result->backup,
-                 "copy the database to a new file and exit; a server may be "
-                 "at work on it")
+               "check the whole database, report damage and exit");
+  app.add_option(
+         "--backup", result->backup,
+         "copy the database to a new file and exit; a server may be running")
       ->option_text("FILE");
   app.add_flag(
       "--list-settings", verbs->list_settings,
@@ -56,8 +58,8 @@ void AddSettings(CLI::App& app, std::deque<Given>* given) {
   }
 }
 
-// Returns "did you mean --slots? " for the first unknown flag that is near to a
-// known one, or nothing.
+// Returns "did you mean --slots? " for the first unknown flag that is near a
+// known one, or "".
 std::string Suggestion(const CLI::App& app) {
   for (const std::string& argument : app.remaining()) {
     if (!absl::StartsWith(argument, "--")) continue;
@@ -69,6 +71,7 @@ std::string Suggestion(const CLI::App& app) {
   return "";
 }
 
+// Sets the given flags, after the file, so that flags win.
 absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
   for (const Given& flag : given) {
     if (flag.option->count() == 0) continue;
@@ -89,7 +92,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   CLI::App app(kDescription, "gpupoold");
   Verbs verbs;
   AddVerbs(app, &verbs, &result);
-  std::deque<Given> given;  // keeps addresses
+  std::deque<Given> given;  // a deque, since it keeps addresses
   AddSettings(app, &given);
   try {
     app.parse(argc, argv);

@@ -11,14 +11,15 @@ namespace gpupool::server {
 
 struct CommandLine {
   Config config;
-  // Set by --help, --version and --list-settings: print it and end with 0.
+  // Text to print before ending with 0. Set by --help, --version and
+  // --list-settings.
   std::optional<std::string> answer;
-  // Instead of serving: look at the database, or copy it to this file.
+  // Work to do instead of serving: check the database, or copy it to this file.
   bool check = false;
   std::string backup;
 };
 
-// Reads the file of --config first, then the flags. InvalidArgument says what
+// Reads the file of --config first, then the flags. InvalidArgument tells what
 // is wrong and how to get help.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                              const std::string& version);

@@ -22,7 +22,7 @@ struct ForeignName {
   absl::string_view advice;
 };
 
-// Names that other programs have for devices.
+// Names of devices in other programs.
 constexpr ForeignName kForeignNames[] = {
     {"gpu", "GPUs are called cuda; write cuda for all or cuda:0 for the first"},
     {"nvidia",
@@ -44,9 +44,10 @@ absl::Status UnknownWord(absl::string_view word) {
   for (const ForeignName& name : kForeignNames) {
     if (absl::StartsWith(lower, name.prefix)) return Refusal(name.advice);
   }
-  return Refusal(absl::StrCat("\"", word, "\" is no device; ", kExamples));
+  return Refusal(absl::StrCat("\"", word, "\" is not a device; ", kExamples));
 }
 
+// Adds "cpu:COUNT". The error explains that it is a count, not an index.
 absl::Status AddCpuDevices(absl::string_view count, DeviceList* list) {
   uint32_t number = 0;
   if (count == "0" || count.empty()) {
@@ -69,13 +70,15 @@ absl::Status AddCpuDevices(absl::string_view count, DeviceList* list) {
   return absl::OkStatus();
 }
 
+// Adds "cuda:INDEX", or a bare index after one.
 absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   uint32_t number = 0;
   if (absl::StrContains(index, '-')) {
     return Refusal(absl::StrCat("cuda:", index,
-                                " is no index of a GPU; write each index, as "
-                                "in cuda:0,1,2,3, or cuda for all GPUs"));
+                                " is not the index of a GPU; write each index, "
+                                "as in cuda:0,1,2,3, or cuda for all GPUs"));
   }
+  // Checked by hand, because SimpleAtoi also takes spaces and a plus sign.
   const bool has_digits =
       !index.empty() && absl::c_all_of(index, absl::ascii_isdigit);
   if (has_digits && index != "0" && index.front() == '0') {
@@ -102,7 +105,7 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   return absl::OkStatus();
 }
 
-// `last_has_index`: the item before this one names a GPU by its index.
+// Adds one item. `last_has_index`: the item before it names a GPU by index.
 absl::Status AddWord(absl::string_view word, bool* last_has_index,
                      DeviceList* list) {
   const bool may_be_index = *last_has_index;
@@ -112,7 +115,7 @@ absl::Status AddWord(absl::string_view word, bool* last_has_index,
       absl::ConsumePrefix(&rest, "cuda:") || (has_digit && may_be_index);
   if (*last_has_index) return AddGpu(rest, list);
   if (has_digit) {
-    return Refusal(absl::StrCat("a number alone follows a GPU, as in ",
+    return Refusal(absl::StrCat("a bare number may only follow a GPU, as in ",
                                 "cuda:0,1; write cuda:", word,
                                 " for the GPU with that index"));
   }
@@ -124,8 +127,8 @@ absl::Status AddWord(absl::string_view word, bool* last_has_index,
   if (absl::ConsumePrefix(&rest, "cpu:")) return AddCpuDevices(rest, list);
   if (word == "auto") {
     return Refusal(
-        "auto stands alone; write cuda,cpu:1 for all GPUs and one virtual CPU "
-        "device");
+        "auto cannot be combined; write cuda,cpu:1 for all GPUs and one "
+        "virtual CPU device");
   }
   return UnknownWord(word);
 }

@@ -1,4 +1,4 @@
-// The words of --devices, before anybody has looked at the machine.
+// Parses --devices, before the machine is looked at.
 //
 //   LIST = "auto" | ITEM { "," ITEM }
 //   ITEM = "cuda"         all GPUs
@@ -6,8 +6,8 @@
 //        | INDEX          one more GPU, after an item with an index
 //        | "cpu:" COUNT   this many virtual CPU devices, named from cpu:0 on
 //
-// A number behind "cuda:" is an index and a number behind "cpu:" is a count.
-// Spaces around an item mean nothing.
+// A number after "cuda:" is an index, a number after "cpu:" is a count. Spaces
+// around an item are ignored.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ namespace gpupool::server {
 inline constexpr uint32_t kMaxCpuDevices = 64;
 
 struct DeviceList {
-  bool automatic = false;  // the machine decides; the other fields are empty
-  bool all_gpus = false;   // no index is named then
-  std::vector<uint32_t> gpus;  // indices in the order of the words
+  bool automatic = false;      // the machine decides; other fields are empty
+  bool all_gpus = false;       // no index is named then
+  std::vector<uint32_t> gpus;  // indices in the given order
   uint32_t cpu_devices = 0;
 };
 
-// Returns what the words say. InvalidArgument says what to write instead.
+// Returns the parsed list. InvalidArgument tells what to write instead.
 absl::StatusOr<DeviceList> ParseDeviceList(absl::string_view words);
 
-// Returns whether the words may stand for a GPU; false for words that mean
-// nothing.
+// Returns whether the list may name a GPU; false for a list that does not
+// parse.
 bool MayMeanGpus(absl::string_view words);
 
 }  // namespace gpupool::server

@@ -23,7 +23,7 @@ uint32_t CountCores() {
   return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
 }
 
-// The machine's memory, or less where a container is allowed less.
+// Returns the machine's memory, or less when a container has less.
 uint64_t MemoryBytes() {
   uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -33,7 +33,7 @@ uint64_t MemoryBytes() {
   return bytes;
 }
 
-// The part of the host that virtual CPU devices share.
+// Part of the host that virtual CPU devices share.
 struct HostShare {
   uint32_t cores = 1;
   uint64_t bytes = 0;
@@ -46,7 +46,7 @@ HostShare ShareBeside(size_t gpu_count, const MachineFacts& machine) {
   return {(machine.cores - busy + 1) / 2, machine.memory_bytes / 4};
 }
 
-// Cores and bytes are shared out evenly; the first devices get the rest.
+// Shares cores and bytes out evenly; the first devices get the remainder.
 std::vector<DeviceChoice> CpuDevices(uint32_t count, const HostShare& host) {
   std::vector<DeviceChoice> choices;
   for (uint32_t i = 0; i < count; ++i) {
@@ -63,10 +63,10 @@ std::vector<DeviceChoice> CpuDevices(uint32_t count, const HostShare& host) {
 absl::Status NoGpu(absl::string_view name, const MachineFacts& machine) {
   return absl::FailedPreconditionError(absl::StrCat(
       "there is no CUDA device ", name, ": ", machine.no_gpus,
-      "; put that right (`gpupool doctor` says how) or use --devices "
-      "cpu:1"));
+      "; fix that (`gpupool doctor` says how) or use --devices cpu:1"));
 }
 
+// Checks that the GPU exists, is usable and has the wanted memory.
 absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
                       const MachineFacts& machine) {
   const std::string name = absl::StrCat("cuda:", index);
@@ -87,7 +87,7 @@ absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
                    machine.gpus[index].bytes, " can be used"));
 }
 
-// Of those GPUs, in this order.
+// Adds the links between the chosen GPUs, in this order.
 void AddLinks(const std::vector<uint32_t>& indices, const MachineFacts& machine,
               std::vector<DeviceChoice>& choices) {
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -97,6 +97,7 @@ void AddLinks(const std::vector<uint32_t>& indices, const MachineFacts& machine,
   }
 }
 
+// Returns the GPUs in the given order, each with its links to the others.
 absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
     const std::vector<uint32_t>& indices, uint64_t memory_bytes,
     const MachineFacts& machine) {
@@ -121,7 +122,7 @@ std::vector<uint32_t> AllGpus(const MachineFacts& machine) {
   return indices;
 }
 
-// Puts indices and counts in the place of "auto" and "cuda".
+// Replaces "auto" and "cuda" by indices and counts.
 absl::StatusOr<DeviceList> OnThisMachine(DeviceList list,
                                          const MachineFacts& machine) {
   if (list.automatic) {
@@ -131,7 +132,7 @@ absl::StatusOr<DeviceList> OnThisMachine(DeviceList list,
   if (!list.all_gpus) return list;
   list.gpus = AllGpus(machine);
   if (!list.gpus.empty()) return list;
-  // The check of the first GPU says why none of them can be used.
+  // The check of the first GPU tells why none can be used.
   if (!machine.gpus.empty()) return CheckGpu(0, 0, machine);
   return NoGpu("at all", machine);
 }

@@ -1,6 +1,5 @@
-// Which devices the daemon owns: the words of --devices (device_list.h) and the
-// facts of the machine, as a list for the pool. GPUs come first, in the order
-// of the words.
+// Chooses the daemon's devices from --devices (device_list.h) and the facts of
+// the machine, as a list for the pool. GPUs come first, in the given order.
 //
 //   auto    all GPUs that workers can use and cpu:0, or cpu:2 where there is no
 //           such GPU (cpu:1 on one core)
@@ -20,17 +19,17 @@
 namespace gpupool::server {
 
 struct UsableGpu {
-  uint64_t bytes = 0;  // that can be used
-  // To each GPU, by index; empty where nobody tells.
+  uint64_t bytes = 0;  // usable bytes
+  // Links to each GPU by index; empty when unknown.
   std::vector<scheduler::Link> links = {};
   std::string refusal = {};  // why workers cannot use it; empty: they can
-  // What the worker told of it, a line of JSON; may be empty.
+  // The worker's facts about it, a line of JSON; may be empty.
   std::string facts = {};
 };
 
 struct MachineFacts {
-  uint32_t cores = 1;         // that this process may use
-  uint64_t memory_bytes = 0;  // of the machine, or of its container
+  uint32_t cores = 1;         // usable by this process
+  uint64_t memory_bytes = 0;  // memory of the machine or its container
   std::vector<UsableGpu> gpus;
   std::string no_gpus;  // why there are none
 };
@@ -39,19 +38,20 @@ struct DeviceChoice {
   std::string name;  // "cpu:0"
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
-  // To each device of the list; empty where nobody tells.
+  // Links to each device of the list; empty when unknown.
   std::vector<scheduler::Link> links = {};
-  std::string facts = {};  // of a GPU, as UsableGpu's
+  std::string facts = {};  // same as UsableGpu's
 };
 
-// But for the GPUs: see gpu_query.h.
+// Reads all facts except those of GPUs: see gpu_query.h.
 MachineFacts ReadMachineFacts();
 
-// `memory_bytes` is the limit of each device; 0 means what the GPU has, or the
-// CPU device's share. A CPU device beside GPUs never gets more than its share.
-// InvalidArgument for words that mean nothing, and for more memory than a GPU
-// has; FailedPrecondition for a GPU that is not there or that workers cannot
-// use.
+// Returns the devices. `memory_bytes` is the limit of each one; 0 means all of
+// a GPU, or a CPU device's share. A CPU device beside GPUs never gets more than
+// its share. Errors:
+//   * InvalidArgument: the list does not parse, or asks for more memory than a
+//     GPU has
+//   * FailedPrecondition: a GPU does not exist or workers cannot use it
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view devices, uint64_t memory_bytes,
     const MachineFacts& machine);

@@ -6,12 +6,14 @@
 namespace gpupool::server {
 namespace {
 
-// Longer words are no typing errors, and their distance costs time.
+// Longest name that is compared: longer ones are no typing errors, and their
+// distance takes time.
 constexpr size_t kLongestName = 64;
 
-// Returns how many letters must be put in, left out or replaced (Levenshtein).
+// Returns the edit distance (Levenshtein): letters to insert, delete or
+// replace.
 size_t Distance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);  // of the first i letters of `a`
+  std::vector<size_t> row(b.size() + 1);  // distances from a's prefix
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = row[0];

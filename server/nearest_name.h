@@ -1,4 +1,4 @@
-// The nearest known name for one that is not known.
+// Finds the known name that is nearest to an unknown one.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace gpupool::server {
 
-// Returns the candidate with the fewest letters that differ from `name`, the
-// first of several, or nothing when more than a third of them do.
+// Returns the candidate with the smallest edit distance to `name`, the first of
+// several. Returns "" when more than a third of the letters differ.
 std::string NearestName(absl::string_view name,
                         const std::vector<std::string>& candidates);
 

@@ -10,7 +10,7 @@ class VersionAdapter : public VersionObserver {
   explicit VersionAdapter(std::shared_ptr<VersionMetrics> metrics)
       : metrics_(std::move(metrics)) {}
 
-  // A stage that the request did not reach has no duration.
+  // Stages that the request did not reach are not observed.
   void RequestDone(const RequestSample& sample) override {
     metrics_->CountRequest(sample.code);
     metrics_->ObserveTotal(sample.total);

@@ -1,6 +1,6 @@
-// Writes what serving observes into the metrics.
+// Writes serving's observations into the metrics.
 //
-// Thread-safety: as ServingObserver. Metrics outlives it.
+// Thread-safety: as ServingObserver. Metrics must outlive it.
 #pragma once
 
 #include <memory>

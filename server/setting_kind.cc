@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/state/queue_text.h"
-#include "scheduler/state/tenant_text.h"
+#include "scheduler/text/queue_text.h"
+#include "scheduler/text/tenant_text.h"
 #include "server/device_list.h"
 
 namespace gpupool::server {
@@ -33,7 +33,8 @@ std::string RangeText(absl::string_view least, absl::string_view most) {
   return absl::StrCat(least, " to ", most);
 }
 
-// Returns the whole number. The error calls it `what`, as in "a whole number".
+// Returns the whole number. The error calls it `what`, for example "a whole
+// number".
 template <typename Number>
 absl::StatusOr<Number> ParseWhole(absl::string_view value, uint32_t least,
                                   uint32_t most, absl::string_view what) {
@@ -169,6 +170,7 @@ SettingKind DelayKind(Field<absl::Duration> field, uint32_t most) {
           .allowed = RangeText("0", absl::StrCat(most)),
           .set = [=](absl::string_view value, Config* config) {
             double seconds = 0;
+            // Negates the whole range, so that NaN is refused, too.
             if (!absl::SimpleAtod(value, &seconds) ||
                 !(seconds >= 0 && seconds <= most)) {
               return absl::InvalidArgumentError(absl::StrCat(
@@ -252,6 +254,8 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   } else {
     const absl::string_view number =
         text.substr(0, text.size() - suffix->name.size());
+    // A double, so that "1.5GiB" can be written. The bound is below 2^63; the
+    // conversion of a larger value would be undefined.
     const double factor = static_cast<double>(suffix->factor);
     double value = 0;
     if (absl::SimpleAtod(number, &value) && std::isfinite(value) &&

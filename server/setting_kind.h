@@ -1,5 +1,5 @@
-// The kinds of values that settings have: how a value is read from text, what
-// is allowed, and into which member of Config it goes.
+// Kinds of setting values: how a value is read from text, which values are
+// allowed, and which member of Config it fills.
 //
 // Pure functions; any thread.
 #pragma once
@@ -14,25 +14,25 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "scheduler/state/named_words.h"
+#include "scheduler/text/named_words.h"
 #include "server/config.h"
 
 namespace gpupool::server {
 
 struct SettingKind {
   const char* value_name;  // "BYTES", for help
-  std::string allowed;     // "1 to 64TiB"; empty: the help says it
-  // Reads the one-line form. InvalidArgument says what is allowed.
+  std::string allowed;     // "1 to 64TiB"; empty: in `help`
+  // Reads the one-line form. InvalidArgument tells what is allowed.
   std::function<absl::Status(absl::string_view value, Config* config)> set;
-  // Joins the items of a YAML list to the one-line form; 0: takes no such list.
+  // Separator that joins a YAML list to the one-line form; 0: no such list.
   char separator = 0;
-  // Reads a YAML list of named entries; null: takes no such list.
+  // Reads a YAML list of named entries; null: no such list.
   std::function<absl::Status(const std::vector<scheduler::NamedWords>& entries,
                              Config* config)>
       set_entries = nullptr;
 };
 
-// A member that a setting fills.
+// Returns the member that a setting fills.
 template <typename T>
 using Field = T& (*)(Config& config);
 
@@ -52,10 +52,11 @@ auto& In(Config& config) {
   }
 }
 
-// Text that is not empty. With a separator also a YAML list of such texts.
+// Makes a kind for non-empty text; with a separator also for a YAML list of
+// texts.
 SettingKind TextKind(const char* value_name, Field<std::string> field,
                      char separator = 0);
-// One of a few words.
+// Makes a kind for one of a few words.
 SettingKind WordKind(const char* value_name, Field<std::string> field,
                      std::vector<std::string> words);
 SettingKind DeviceListKind(Field<std::string> field);
@@ -63,10 +64,10 @@ SettingKind AddressKind(Field<std::string> field);
 SettingKind PortKind(Field<uint16_t> field);
 SettingKind BytesKind(Field<uint64_t> field, uint64_t least, uint64_t most);
 SettingKind CountKind(Field<uint32_t> field, uint32_t least, uint32_t most);
-// Whole seconds.
+// Makes a kind for whole seconds.
 SettingKind SecondsKind(Field<absl::Duration> field, uint32_t least,
                         uint32_t most);
-// Seconds with a fraction, from 0 on.
+// Makes a kind for seconds with a fraction, from 0 on.
 SettingKind DelayKind(Field<absl::Duration> field, uint32_t most);
 SettingKind FactorKind(Field<double> field, double least, double most);
 SettingKind OrderKind(Field<scheduler::Order> field);
@@ -74,11 +75,11 @@ SettingKind PlacementKind(Field<scheduler::PlacementRule> field);
 SettingKind TenantsKind(Field<scheduler::TenantShares> field);
 SettingKind QueuesKind(Field<std::vector<scheduler::NamedWords>> field);
 
-// "512", "64KiB", "1.5GiB"; bytes without a suffix.
+// Parses "512", "64KiB" or "1.5GiB"; bytes without a suffix.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
-// The reverse, with the largest suffix that leaves a whole number: "64KiB".
+// Returns "64KiB", with the largest suffix that leaves a whole number.
 std::string BytesText(uint64_t bytes);
-// "60"; whole seconds.
+// Returns "60"; whole seconds.
 std::string SecondsText(absl::Duration duration);
 
 }  // namespace gpupool::server

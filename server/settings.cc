@@ -17,7 +17,7 @@ constexpr uint64_t kTiB = uint64_t{1} << 40;
 constexpr uint32_t kHour = 3600;
 constexpr uint32_t kDay = 24 * kHour;
 
-// A default that other programs need, too, stands in their struct.
+// Defaults that other programs need too are members of their structs.
 constexpr SlotRingOptions kRing = {};
 using scheduler::QueuePolicy;
 
@@ -32,28 +32,29 @@ std::vector<Setting> DeviceSettings() {
        "", "[Devices](#devices)"},
       {kGroup, "device-memory",
        BytesKind(In<&Config::device_memory_bytes>, kMiB, 64 * kTiB), "",
-       "limit of each device; a CPU device beside GPUs never gets more than "
-       "its share",
+       "memory limit of each device; in a pool with GPUs a CPU device never "
+       "gets more than its share",
        "a GPU's own memory, a CPU device's share of the machine's",
        "[Devices](#devices)"},
       {kGroup, "worker-binary", TextKind("FILE", In<&Config::worker_binary>),
-       "", "the worker to start", "gpupool-worker beside gpupoold"},
+       "", "the worker binary to start", "gpupool-worker beside gpupoold"},
       {kGroup, "cuda-lib-dir", TextKind("DIR", In<&Config::cuda_lib_dir>, ':'),
-       "", "folder of NVIDIA's libraries, or several with colons between them",
-       "where the system keeps libraries"},
+       "", "folder of NVIDIA's libraries, or several separated by colons",
+       "the system's library folders"},
       {kGroup, "slots", CountKind(In<&SlotRingOptions::slot_count>, 1, 1024),
-       absl::StrCat(kRing.slot_count), "batches in flight on each worker"},
+       absl::StrCat(kRing.slot_count),
+       "maximum number of batches in flight on each worker"},
       {kGroup, "slot-bytes",
        BytesKind(In<&SlotRingOptions::slot_bytes>, 4 * kKiB, kGiB),
        BytesText(kRing.slot_bytes),
-       "largest batch; memory is used when it is touched, on a GPU's worker "
-       "all of it at once, since it is pinned"},
+       "largest batch; memory is used when it is first written, on a GPU's "
+       "worker all of it at the start, because it is pinned"},
       {kGroup, "hang-timeout", SecondsKind(In<&Config::hang_timeout>, 0, kDay),
        "60",
-       "a training step or a batch of requests hangs when it takes longer than "
-       "this and 20 times as long as usual; its worker is then killed; other "
-       "work (compiling, loading, evaluating, steps with other devices) may "
-       "take 30 times as long; 0: never"},
+       "a training step or a batch of requests counts as hung when it takes "
+       "longer than this and 20 times as long as usual; its worker is then "
+       "killed; other work (compiling, loading, evaluating, steps with other "
+       "devices) may take 30 times as long; 0: never"},
       {kGroup, "drain-grace", SecondsKind(In<&Config::drain_grace>, 1, kHour),
        "30", "how long SIGTERM waits for running steps"},
   };
@@ -69,15 +70,16 @@ std::vector<Setting> PlaceSettings() {
       {kGroup, "grpc-port", PortKind(In<&Config::grpc_port>), "8001",
        "port of the gRPC services; 0 takes any free port"},
       {kGroup, "http-port", PortKind(In<&Config::http_port>), "8000",
-       "port of HTTP, liveness and readiness among it; 0 takes any free port"},
+       "port of HTTP, including liveness and readiness; 0 takes any free port"},
       {kGroup, "metrics-port", PortKind(In<&Config::metrics_port>), "8002",
        "port of the metrics for Prometheus; 0 takes any free port"},
       {kGroup, "port-file", TextKind("FILE", In<&Config::port_file>), "",
-       "gets the real ports as JSON once everything serves", "none is written"},
+       "file that gets the actual ports as JSON once all of them serve",
+       "none is written"},
       {kGroup, "log-level",
        WordKind("LEVEL", In<&Config::log_level>,
                 {"debug", "info", "warning", "error"}),
-       "info", "least severity that is logged"},
+       "info", "lowest severity that is logged"},
   };
 }
 
@@ -95,23 +97,24 @@ std::vector<Setting> LimitSettings() {
        "largest gRPC message"},
       {kGroup, "event-queue",
        CountKind(In<&Config::event_queue_size>, 16, 1 << 20), "4096",
-       "events that may wait for the control thread; further calls are "
-       "refused"},
+       "maximum number of events that wait for the control thread; further "
+       "calls are refused"},
       {kGroup, "watch-limit",
        CountKind(In<&ApiLimits::watch_streams>, 1, 1 << 20), "1024",
-       "open watch streams, of jobs and of devices each"},
+       "maximum number of open watch streams, for jobs and for devices "
+       "separately"},
       {kGroup, "disk-reserve",
        BytesKind(In<&Config::disk_reserve_bytes>, 0, kTiB), "64MiB",
-       "disk space kept for the database for the time when the disk is full; "
-       "0: none",
+       "disk space that is kept for the database in case the disk fills up; 0: "
+       "none",
        "", "[A full disk](#a-full-disk)"},
       {kGroup, "keep-jobs", CountKind(In<&Config::keep_jobs>, 0, UINT32_MAX),
-       "100000", "ended jobs that are kept, the last to end; 0: all", "",
-       "[What is kept](#what-is-kept)"},
+       "100000", "number of ended jobs that are kept, the last to end; 0: all",
+       "", "[What is kept](#what-is-kept)"},
       {kGroup, "keep-job-events",
        CountKind(In<&Config::keep_job_events>, 0, UINT32_MAX), "10000",
-       "ended jobs whose events are kept, the last to end; 0: all", "",
-       "[What is kept](#what-is-kept)"},
+       "number of ended jobs whose events are kept, the last to end; 0: all",
+       "", "[What is kept](#what-is-kept)"},
   };
 }
 
@@ -121,32 +124,34 @@ std::vector<Setting> OrderSettings() {
   return {
       {kGroup, "order", OrderKind(In<&QueuePolicy::order>),
        std::string(scheduler::ToString(policy.order)),
-       "which job goes first: fifo: first come; priority: the same, and "
-       "running jobs of lower priority give way; easy: backfill; fair: the "
-       "tenant that has had least; las, srs: least attained service, shortest "
-       "remaining first, and running jobs give way",
+       "which job goes first: fifo: the first submitted; priority: the same, "
+       "and running jobs of lower priority are preempted; easy: backfill; "
+       "fair: the tenant that has had the least of its share; las, srs: least "
+       "attained service, shortest remaining first, and running jobs are "
+       "preempted",
        "", "[Order](#order)"},
       {kGroup, "tenants", TenantsKind(In<&QueuePolicy::tenants>), "",
        "weights, limits and guarantees of tenants, as "
        "research:weight=3,guaranteed=4;research.vision:most=2",
        "none", "[Tenants](#tenants)"},
       {kGroup, "queues", QueuesKind(In<&Config::queues>), "",
-       "queues beside `default`, or with it, each with an order of its own, as "
+       "queues in addition to `default`, which may be listed too, each with "
+       "its own order, as "
        "short:order=las,rank=10,preempts=yes;big:devices=cuda:0+cuda:1,most=2",
        "only `default`", "[Queues](#queues)"},
       {kGroup, "usage-half-life",
        SecondsKind(In<&QueuePolicy::usage_half_life>, 0, 366 * kDay),
        SecondsText(policy.usage_half_life),
-       "half-life of what a tenant has used, for the order fair; 0: only what "
-       "it uses now counts"},
+       "half-life of a tenant's past use, for the order fair; 0: only present "
+       "use counts"},
       {kGroup, "preempt-hysteresis",
        FactorKind(In<&QueuePolicy::hysteresis>, 1, 1000),
        absl::StrCat(policy.hysteresis),
        "with the orders las and srs a running job is preempted when its "
        "standing is this many times that of the waiting job"},
-      // Where jobs give way a step is short and a start is not.
+      // Where jobs give way, one step is short compared with a start.
       {kGroup, "min-run", SecondsKind(In<&QueuePolicy::min_run>, 0, kDay), "30",
-       "least time that a job runs after each start before it may be "
+       "minimum time that a job runs after each start before it may be "
        "preempted"},
   };
 }
@@ -157,9 +162,9 @@ std::vector<Setting> PlacementSettings() {
   return {
       {kGroup, "placement", PlacementKind(In<&QueuePolicy::placement>),
        std::string(scheduler::ToString(policy.placement)),
-       "where a job starts when several places would do: spread: where the "
-       "fewest others run; best-fit: where the least is left; pack: where it "
-       "spoils the least for the jobs that usually come",
+       "where a job starts if several places have room: spread: where the "
+       "fewest others run; best-fit: where the fewest bytes are left; pack: "
+       "where it leaves the least fragmentation for typical jobs",
        "", "[Where a job starts](scheduling.md#where-a-job-starts)"},
       {kGroup, "serving-target-delay",
        DelayKind(In<&Config::serving_target_delay>, 600), "0.5",
@@ -196,6 +201,7 @@ std::string WithDashes(absl::string_view name) {
 }  // namespace
 
 const std::vector<Setting>& Settings() {
+  // Never destroyed, so that threads may read it while the process ends.
   static const auto& settings = *new std::vector<Setting>(AllSettings());
   return settings;
 }

@@ -1,4 +1,4 @@
-// The settings of the daemon: one table, one row each. Flags, the keys of the
+// The settings of the daemon: a table with one row for each. Flags, keys of the
 // configuration file, --help, the tables in docs/operations.md and the defaults
 // in Config all come from it.
 //
@@ -17,27 +17,26 @@
 namespace gpupool::server {
 
 struct Setting {
-  // The heading under which --help and the documentation show it.
+  // Heading under which --help and the documentation show it.
   const char* group;
-  // Its flag without "--", and its key in the configuration file.
+  // Flag without "--", and key in the configuration file.
   const char* name;
   SettingKind kind;
-  // The default, as one writes it; empty: `unset` says what holds then.
+  // Default in the form of the flag; empty: `unset` tells what then applies.
   std::string initial;
   const char* help;  // a sentence without its full stop
   const char* unset = "";
-  // A link in Markdown, for the documentation.
+  // Link in Markdown, for the documentation.
   const char* more = "";
 };
 
-// Returns all rows, those of a group side by side.
+// Returns all rows. Those of a group are adjacent.
 const std::vector<Setting>& Settings();
 
-// Returns the row of this name, in which '_' and '-' mean the same; null when
-// there is none.
+// Returns the row of this name, or null. '_' and '-' are equal in names.
 const Setting* FindSetting(absl::string_view name);
 
-// Returns the nearest of the names, or nothing when none is near.
+// Returns the nearest name of a setting, or "" when none is near.
 std::string NearestSetting(absl::string_view name);
 
 }  // namespace gpupool::server

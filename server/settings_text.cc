@@ -18,7 +18,7 @@ std::string MeaningCell(const Setting& setting) {
   return absl::StrCat(setting.help, "; see ", setting.more);
 }
 
-// Returns the values that are allowed, and whether a list is.
+// Returns the allowed values, and whether a list is allowed.
 std::string AllowedCell(const Setting& setting) {
   if (setting.kind.set_entries != nullptr) return "one line, or a YAML list";
   if (setting.kind.separator != 0) return "one word, or a YAML list";

@@ -1,5 +1,5 @@
-// The table of settings as text: for --help, and as Markdown for the page of
-// the documentation.
+// The table of settings as text: for --help, and as Markdown for the
+// documentation.
 //
 // Pure functions; any thread.
 #pragma once
@@ -10,11 +10,11 @@
 
 namespace gpupool::server {
 
-// Returns what --help says of a setting, with its range and its default.
+// Returns the text of a setting in --help, with its range and its default.
 std::string HelpText(const Setting& setting);
 
 // Returns one Markdown table for each group, under its name. docs/operations.md
-// has them between two comments.
+// has them between two marker comments.
 std::string SettingsTables();
 
 }  // namespace gpupool::server

@@ -34,7 +34,7 @@ std::string Text(const nlohmann::json& finding, const char* key) {
              : "";
 }
 
-// Quotes would end the field of the log's line.
+// Quotes would end the field in the line of the log.
 std::string Unquoted(const std::string& text) {
   return absl::StrReplaceAll(text, {{"\"", "'"}});
 }
@@ -50,7 +50,7 @@ void Log(const MachineFinding& finding) {
 
 std::vector<MachineFinding> ParseFindings(absl::string_view output) {
   std::vector<MachineFinding> findings;
-  // Libraries may have printed something before it.
+  // Libraries may have printed lines before the answer.
   for (absl::string_view line : absl::StrSplit(output, '\n')) {
     if (line.substr(0, 1) != "{") continue;
     const nlohmann::json json =
@@ -84,12 +84,12 @@ void StartupCheck::Run(const StartupCheckOptions& options) {
                                 [this] { return stop_.load(); });
   if (absl::IsCancelled(answer.status())) return;
   if (!answer.ok()) {
-    spdlog::warn("the machine was not looked at error=\"{}\"",
+    spdlog::warn("the machine was not examined error=\"{}\"",
                  std::string(answer.status().message()));
     return;
   }
   if (answer->end != "exit code 0" && answer->end != "exit code 1") {
-    spdlog::warn("the machine was not looked at error=\"{} doctor: {}\"",
+    spdlog::warn("the machine was not examined error=\"{} doctor: {}\"",
                  options.worker_binary, answer->end);
     return;
   }

@@ -1,8 +1,8 @@
-// Looks at the machine once, beside the start of the daemon, and logs what
-// `gpupool-worker doctor` warns about: the daemon loads no driver, and waits
-// for none that hangs.
+// Checks the machine once during the daemon's start, and logs the warnings of
+// `gpupool-worker doctor`. The daemon itself loads no driver, and does not wait
+// for one that hangs.
 //
-// Thread-safety: made and destroyed on one thread; the check has its own.
+// Thread-safety: create and destroy on one thread; the check has its own.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,10 @@ struct StartupCheckOptions {
   std::string cuda_lib_dir;
   std::string state_dir;
   uint64_t ring_bytes = 0;
-  // Whether devices may be, and must be, GPUs.
+  // Whether devices may be GPUs, and whether they must be.
   bool may_use_gpus = false;
   bool needs_gpus = false;
-  // Longer than the worker gives its own questions.
+  // Limit for the check. Longer than the limits of the worker's own questions.
   absl::Duration timeout = absl::Seconds(180);
 };
 
@@ -38,7 +38,7 @@ class StartupCheck {
  public:
   // Starts the check; returns at once.
   explicit StartupCheck(StartupCheckOptions options);
-  // Ends a check that is not done.
+  // Ends a check that still runs.
   ~StartupCheck();
   StartupCheck(const StartupCheck&) = delete;
   StartupCheck& operator=(const StartupCheck&) = delete;
@@ -50,8 +50,8 @@ class StartupCheck {
   std::thread thread_;
 };
 
-// The warnings and failures of what `gpupool-worker doctor` printed; none when
-// that is nonsense.
+// Returns the warnings and failures in the output of `gpupool-worker doctor`;
+// none when it does not parse.
 std::vector<MachineFinding> ParseFindings(absl::string_view output);
 
 }  // namespace gpupool::server

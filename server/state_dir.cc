@@ -34,13 +34,15 @@ absl::Status WriteAll(int fd, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// "process 12", as the holder wrote it.
+// Returns "process 12" from the holder's own note.
 std::string Holder(int fd) {
   char text[32] = {};
   const ssize_t count = pread(fd, text, sizeof(text) - 1, 0);
   return count > 0 ? absl::StrCat("process ", text) : "another process";
 }
 
+// Makes the folder for this user only. Returns its path without links, so that
+// two paths to one folder meet at the same lock.
 absl::StatusOr<std::string> MakeFolder(const std::string& path) {
   std::error_code error;
   const std::filesystem::path parent =
@@ -68,6 +70,8 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(
   const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError("cannot open", lock);
   auto state = absl::WrapUnique(new StateDir(std::move(real), fd));
+  // The kernel releases the lock at any end of the process. The pid in the file
+  // is for messages only.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the state folder ", state->path(), " is held by ", Holder(fd),

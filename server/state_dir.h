@@ -10,11 +10,10 @@
 
 namespace gpupool::server {
 
-// Holds the folder's lock until it is destroyed or the process ends, however
-// it ends.
+// Holds the folder's lock until it is destroyed or the process ends in any way.
 class StateDir {
  public:
-  // Creates the folder (for this user only) when it is not there.
+  // Opens the folder and creates it, for this user only, if necessary.
   // FailedPrecondition names the process that holds it.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(
       const std::string& path);
@@ -22,7 +21,7 @@ class StateDir {
   StateDir(const StateDir&) = delete;
   StateDir& operator=(const StateDir&) = delete;
 
-  // Absolute, without links.
+  // Returns the absolute path without links.
   const std::string& path() const { return path_; }
 
  private:
@@ -32,8 +31,8 @@ class StateDir {
   const int lock_fd_;
 };
 
-// Replaces `path` by a file with these bytes; a reader sees the old file or
-// the whole new one.
+// Replaces `path` by a file with these bytes. A reader sees either the old or
+// the whole new file.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::string_view bytes);
 

@@ -16,10 +16,10 @@ namespace gpupool::server {
 namespace {
 
 constexpr size_t kMaxOutput = 1 << 20;
-// How often `give_up` is asked.
+// Interval at which `give_up` is polled.
 constexpr absl::Duration kTurn = absl::Milliseconds(100);
 
-// What was written to a file, from its beginning.
+// Returns the bytes of a file from its beginning.
 std::string ReadAll(int fd) {
   std::string text(kMaxOutput, '\0');
   const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
@@ -27,7 +27,7 @@ std::string ReadAll(int fd) {
   return text;
 }
 
-// Nothing when the time is over or `give_up` is true.
+// Returns nothing when the time is over or `give_up` is true.
 std::optional<std::string> AwaitEnd(Process& process, absl::Time deadline,
                                     const std::function<bool()>& give_up) {
   while (give_up == nullptr || !give_up()) {
@@ -49,7 +49,7 @@ absl::StatusOr<WorkerAnswer> AskWorker(
     const std::function<bool()>& give_up) {
   const UniqueFd output(::memfd_create("answer", MFD_CLOEXEC));
   if (!output.valid()) {
-    return absl::UnavailableError("cannot make a place for a worker's answer");
+    return absl::UnavailableError("cannot create a file for a worker's answer");
   }
   ASSIGN_OR_RETURN(Process process,
                    Process::SpawnTied(arguments, output.get()));
@@ -63,8 +63,8 @@ absl::StatusOr<WorkerAnswer> AskWorker(
   }
   return absl::DeadlineExceededError(
       absl::StrCat(arguments[0], " ", arguments.size() > 1 ? arguments[1] : "",
-                   " did not answer in ", absl::FormatDuration(timeout),
-                   "; look whether nvidia-smi does"));
+                   " did not answer within ", absl::FormatDuration(timeout),
+                   "; check whether nvidia-smi does"));
 }
 
 }  // namespace gpupool::server

@@ -1,8 +1,8 @@
-// Waits of tests for what another thread or process brings about.
+// Functions with which tests wait for another thread or process.
 //
-// A test that guesses a duration fails on a busy machine. So it waits for a
-// state, drives a clock of its own, or ends what it started, and only these
-// functions sleep (tests/tidy/wait_rules.py).
+// A test that guesses a duration fails on a busy machine. So a test waits for a
+// state, drives its own clock, or ends what it started. Only these functions
+// sleep (tests/tidy/wait_rules.py).
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@
 
 namespace gpupool {
 
-// The longest that a test waits for anything. Far more than a busy machine
-// needs; only a failing test takes so long.
+// The longest wait of a test. It is far more than a busy machine needs. Only a
+// failing test takes so long.
 inline constexpr absl::Duration kPatience = absl::Seconds(60);
 
-// Returns true as soon as `condition` holds, and false when it does not within
-// kPatience. Calls it on this thread, again and again.
+// Returns true as soon as `condition` holds, and false if it does not hold
+// within kPatience. Calls it repeatedly on this thread.
 inline bool WaitUntil(const std::function<bool()>& condition) {
   const absl::Time end = absl::Now() + kPatience;
   while (!condition()) {
@@ -27,13 +27,13 @@ inline bool WaitUntil(const std::function<bool()>& condition) {
   return true;
 }
 
-// Sleeps for at least `time`, so that a clock has something to show. The caller
-// compares with what its own clock showed, never with what it hoped for.
+// Sleeps for at least `time`, so that a clock advances. The caller must compare
+// with its own clock's readings, and never with an expected duration.
 inline void LetTimePass(absl::Duration time) { absl::SleepFor(time); }
 
-// Sleeps, so that other threads may do what they must not do, or may get to a
+// Sleeps, so that other threads can do what they must not do, or reach a
 // different point in each round. A test that passes when they do nothing
-// meanwhile stays right on any machine; no other may call this.
+// meanwhile is right on any machine. No other test may call this.
 inline void LetOthersRun(absl::Duration time = absl::Milliseconds(20)) {
   absl::SleepFor(time);
 }

@@ -29,11 +29,11 @@ Entry = collections.namedtuple("Entry", "kind capability compressed bytes")
 
 
 class Malformed(Exception):
-    """The file is no ELF library, or its kernels are not as described above."""
+    """Raised when the file is not an ELF library with kernels as described above."""
 
 
 def section(data, wanted):
-    """The bytes of a section of a 64-bit little-endian ELF file; b"" without."""
+    """Returns the bytes of a section of a 64-bit little-endian ELF file, or b""."""
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
         raise Malformed("it is no 64-bit little-endian ELF file")
     table, = struct.unpack_from("<Q", data, 40)
@@ -62,7 +62,7 @@ def section(data, wanted):
 
 
 def entries(region):
-    """What one fat binary holds; `region` is what lies behind its header."""
+    """Returns the entries of one fat binary. `region` is what follows its header."""
     found, at = [], 0
     while at < len(region):
         if at + ENTRY.size > len(region):

@@ -3,17 +3,17 @@
 #   tools/gpu_test.sh [--sanitize] [--bench] [--no-suite] [--limit SECONDS]
 #                     [--cuda-lib-dir DIRS] [--out DIR] [FILTER]
 # Works in a checkout that was built (build/release) and in an unpacked bundle.
-# --bench measures our speed beside PyTorch's, where that is there too, and
-# beside bare copies; --sanitize runs the suite under compute-sanitizer as well,
-# where there is one. --limit bounds all of it (1500 s); what there was no time
-# for is said to be so. --no-suite leaves the plain run out, for machines that
-# are lent for less than all of it takes.
-# DIRS are separated by colons; without them NVIDIA's libraries are looked for
-# in the usual places, PyTorch's packages among them.
-# Each suite has a process of its own; where a test ends it, the next ones go on
-# in another. Leaves in --out: a log for each suite, table.txt, failures.txt with
-# the last lines of each test that failed, speed.jsonl, result.json.
-# Ends with 0 when nothing failed; a machine without a GPU fails nothing.
+# --bench also compares our speed with bare copies and, if it is installed, with
+# PyTorch. --sanitize also runs the suite under compute-sanitizer, if it is
+# installed. --limit is the time limit of the whole run (1500 s); parts without
+# time are reported. --no-suite leaves the plain run out, for machines that are
+# available for a shorter time.
+# DIRS are separated by colons. By default NVIDIA's libraries are looked for in
+# the usual places, including PyTorch's packages.
+# Each suite has its own process. If a test ends it, the next tests run in a new
+# one. Writes to --out: a log for each suite, table.txt, failures.txt with the
+# last lines of each failed test, speed.jsonl, result.json.
+# Ends with 0 when nothing failed. On a machine without a GPU nothing fails.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tests=$root/tests
@@ -43,7 +43,7 @@ suite_seconds=240 sanitized_seconds=420 bench_seconds=900
 # Lines of a failing test's output that are kept, from its end.
 tail_lines=40
 
-# Folders that hold one of NVIDIA's libraries, separated by colons.
+# Prints the folders that hold one of NVIDIA's libraries, separated by colons.
 find_libraries() {
   local packages folder
   packages=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
@@ -75,21 +75,21 @@ printf '%-44s %7s %7s %7s %7s %5s\n' suite passed failed skipped 'not run' s |
   tee "$out/table.txt"
 : >"$out/failures.txt"
 
-# The smaller of a number of seconds and of those that are left.
+# Prints the smaller of a number of seconds and of the seconds that are left.
 at_most() {
   local left=$((limit - SECONDS))
   [ "$left" -gt 0 ] || left=0
   echo $(($1 < left ? $1 : left))
 }
 
-# As the inside of a JSON string.
+# Escapes a text for the inside of a JSON string.
 escape() {
   sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/\t/\\t/g' | tr -d '\000-\010\013-\037' |
     awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}'
 }
 
-# Names in a log, one a line: of tests that began; of the one that began and
-# never ended; of those that failed.
+# These print names in a log, one per line: the tests that began; the test that
+# began and never ended; the tests that failed.
 began() { awk '/^\[ RUN      \] / {print $4}' "$1"; }
 unfinished() {
   awk '/^\[ RUN      \] / {name = $4}
@@ -116,7 +116,7 @@ note() {
   entries+=" \"not_run\": $5, \"seconds\": $6, \"exit_status\": $7}"
 }
 
-# keep NAME TEXT: what a failing test said.
+# keep NAME TEXT: keeps the output of a failed test.
 keep() {
   printf -- '--- %s\n%s\n' "$1" "$2" >>"$out/failures.txt"
   failures+="${failures:+,}

@@ -72,8 +72,8 @@ build_image() {
 # in_image [buildah's arguments] -- COMMAND...
 in_image() { buildah "${storage[@]}" run --network host "$@"; }
 
-# Trains the digits, serves them and classifies the held-out ones, as whoever the
-# image runs as; then stops the daemon.
+# Trains the digits, serves the model and classifies the held-out images, as the
+# user that the image runs as. Then stops the daemon.
 try_digits() {
   in_image "$container" -- bash -ec '
   [ "$(id -u)" -ne 0 ] || { echo "runs as root" >&2; exit 1; }
@@ -92,7 +92,8 @@ try_digits() {
   kill -TERM $daemon && wait $daemon' digits "$1"
 }
 
-# refused CODE TEXT COMMAND...: it ends with this code and says this.
+# refused CODE TEXT COMMAND...: checks that the command ends with this code and
+# prints this text.
 refused() {
   local code=$1 text=$2 said status=0
   shift 2
@@ -102,7 +103,8 @@ refused() {
   say "$*: $(grep "$text" <<<"$said" | tail -n 1)"
 }
 
-# The module and NVIDIA's libraries load; without a driver everything says so.
+# Checks that the module and NVIDIA's libraries load, and that every command says
+# that there is no driver.
 try_cuda() {
   local missing
   missing=$(in_image "$container" -- bash -c \
@@ -134,7 +136,7 @@ try_cudnn() {
   done
 }
 
-# Sums of the layers, as they lie in a registry and unpacked.
+# Prints the total size of the layers, compressed and unpacked.
 measure() {
   local packed unpacked
   rm -rf "$work/layers"

@@ -30,7 +30,7 @@ class Run:
 
 
 def runs(text):
-    """Every run of a test, in the order of their ends."""
+    """Returns every run of a test, in the order in which they ended."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         result = RESULT.match(line)
@@ -43,7 +43,7 @@ def runs(text):
 
 
 def flaky(found):
-    """Names of tests that failed first and passed later."""
+    """Returns the names of tests that first failed and later passed."""
     failed, names = set(), []
     for run in found:
         if run.failed:
@@ -54,7 +54,7 @@ def flaky(found):
 
 
 def failed(found):
-    """The last run of each test whose last run failed."""
+    """Returns the last run of each test whose last run failed."""
     last = {run.name: run for run in found}
     return [run for run in last.values() if run.failed]
 

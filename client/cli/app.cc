@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/context.h"
-#include "client/cli/exit_code.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
 #include "client/cli/help_formatter.h"
-#include "client/cli/verbs.h"
 #include "client/server_defaults.h"
-#include "client/suggest.h"
-#include "client/units.h"
+#include "client/text/suggest.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {
@@ -46,7 +46,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
          [&options](const std::string& name) {
            options.output = kFormats.at(name);
          },
-         "How to print results (default: table)")
+         "Output format (default: table)")
       ->check(CLI::IsMember({"table", "json", "yaml"}))
       ->type_name("FORMAT");
   app.add_option_function<std::string>(
@@ -60,7 +60,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
            options.timeout = *span;
            options.timeout_given = true;
          },
-         "How long one call may take (default: 30s)")
+         "Time limit of one call (default: 30s)")
       ->type_name("DURATION");
   app.add_flag("--no-headers", options.no_headers,
                "Leave out the header line of tables");
@@ -93,13 +93,13 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddCompletion(app, invocation);
 }
 
-// The innermost verb that the arguments name, for its usage.
+// Returns the innermost verb that the arguments name, whose usage is printed.
 const CLI::App* Innermost(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
   return app;
 }
 
-// "gpupool models" for the verb `load` below it; "" for the program.
+// Returns "gpupool models" for its verb `load`, and "" for the program.
 std::string ParentPath(const CLI::App* verb) {
   std::string path;
   for (const CLI::App* at = verb->get_parent(); at != nullptr;
@@ -114,7 +114,8 @@ std::string Help(const CLI::App& app) {
   return verb->help(ParentPath(verb));
 }
 
-// The words of the command line that are neither options nor their values.
+// Returns the words of the command line that are neither options nor values of
+// options.
 std::vector<std::string> Words(const CLI::App& app,
                                const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
@@ -129,7 +130,7 @@ std::vector<std::string> Words(const CLI::App& app,
   return words;
 }
 
-// "unknown verb 'jbs'; did you mean 'jobs'?" where that is the trouble, else
+// Returns "unknown verb 'jbs'; did you mean 'jobs'?" for an unknown verb, else
 // the parser's own text.
 std::string ErrorText(const CLI::App& app, const CLI::ParseError& error,
                       const std::vector<std::string>& arguments) {
@@ -188,9 +189,9 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     *console.err.stream << Help(*app);
     return kUsage;
   }
-  // CLI11 reports errors by exceptions; they end here.
+  // CLI11 reports errors by exceptions. They are caught here.
   try {
-    // In the reverse order, as this overload wants it.
+    // This overload takes the arguments in reverse order.
     app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return ReportParseError(*app, error, arguments, console);
@@ -204,7 +205,7 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   console.out.stream->flush();
   if (console.out.stream->good()) return code;
   const int failed = context.Fail(absl::UnknownError(
-      "the output cannot be written; look whether its disk is full"));
+      "the output cannot be written; check whether its disk is full"));
   return code == kOk ? failed : code;
 }
 

@@ -1,4 +1,4 @@
-// The command line as a function: arguments in, output and exit code out.
+// The command line as a function from arguments to output and exit code.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/console.h"
+#include "client/cli/output/console.h"
 
 namespace CLI {
 class App;
@@ -17,13 +17,13 @@ namespace gpupool::client {
 class Invocation;
 struct GlobalOptions;
 
-// The whole command line with all verbs. `options` and `invocation` must
+// Returns the command line with all verbs. `options` and `invocation` must
 // outlive it.
 std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
                                   Invocation& invocation);
 
-// Runs one command. `arguments` leave out the program's name. Returns the exit
-// code (exit_code.h). `stop` ends a command that waits or follows.
+// Runs one command and returns its exit code (exit_code.h). `arguments` do not
+// contain the program's name. `stop` ends a command that waits or follows.
 int RunCommandLine(const std::vector<std::string>& arguments,
                    const Console& console, std::stop_token stop);
 

@@ -6,15 +6,16 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/app.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
 #include "client/cli/completion_script.h"
-#include "client/cli/context.h"
-#include "client/cli/exit_code.h"
-#include "client/cli/verbs.h"
 
 namespace gpupool::client {
 namespace {
 
-// The choices of CLI::IsMember, which only its text "FORMAT:{a,b}" tells.
+// Returns the choices of CLI::IsMember. CLI11 shows them only in the text
+// "FORMAT:{a,b}".
 std::vector<std::string> Choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find('{');

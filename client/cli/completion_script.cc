@@ -19,7 +19,8 @@ std::string OptionNames(const CompletionNode& node) {
   return absl::StrJoin(names, " ");
 }
 
-// Every path of two or more levels, for the function that finds the verb.
+// Returns every path of two or more levels, for the shell function that finds
+// the verb.
 std::string PathList(const std::vector<CompletionNode>& nodes) {
   std::vector<std::string> keys;
   for (const CompletionNode& node : nodes) {
@@ -29,8 +30,8 @@ std::string PathList(const std::vector<CompletionNode>& nodes) {
   return absl::StrJoin(keys, "|");
 }
 
-// The `case` arms that give the values of options with a fixed choice, and
-// files for the other options with a value.
+// Returns the `case` arms that complete values of options: the fixed choices if
+// there are any, else files.
 std::string ValueArms(const std::vector<CompletionNode>& nodes) {
   std::string arms;
   std::vector<std::string> seen;
@@ -59,13 +60,13 @@ std::string WordArms(const std::vector<CompletionNode>& nodes) {
   return arms;
 }
 
-// Plain words between quotes of the fish shell.
+// Escapes `text` for a quoted string of the fish shell.
 std::string FishText(const std::string& text) {
   return absl::StrReplaceAll(text.substr(0, text.find('\n')),
                              {{"\\", "\\\\"}, {"'", "\\'"}});
 }
 
-// The functions that bash runs, and zsh with its bash emulation.
+// Functions for bash, and for zsh with its bash emulation.
 constexpr const char* kShell = R"(# Completion of gpupool.
 _gpupool_words() {
   COMPREPLY=($(compgen -W "$1" -- "$current"))

@@ -14,7 +14,7 @@ struct CompletionOption {
   std::string description;
 };
 
-// One verb: its words after "gpupool", its own verbs and options.
+// A verb: its words after "gpupool", its options and the verbs below it.
 struct CompletionNode {
   std::vector<std::string> path;  // {"models", "load"}; {} is the program
   std::string description;
@@ -22,7 +22,7 @@ struct CompletionNode {
   std::vector<CompletionOption> options;
 };
 
-// Scripts to be sourced by the shell.
+// Returns scripts that the shell sources.
 std::string BashCompletion(const std::vector<CompletionNode>& nodes);
 std::string ZshCompletion(const std::vector<CompletionNode>& nodes);
 std::string FishCompletion(const std::vector<CompletionNode>& nodes);

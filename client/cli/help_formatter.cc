@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWidth = 80;
 
-// "  name     text", the text wrapped in its column.
+// Returns "  name     text", with the text wrapped in its column.
 std::string Entry(const std::string& name, absl::string_view text, int column) {
   std::string line = absl::StrCat("  ", name);
   if (text.empty()) return absl::StrCat(line, "\n");
@@ -41,7 +41,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 
   std::string make_option_opts(const CLI::Option* option) const override {
-    // The part of "STATE:{a,b}" before the list, which the text explains.
+    // The part of "STATE:{a,b}" before the list. The text explains the list.
     const std::string type = option->get_type_name();
     return type.empty() ? ""
                         : absl::StrCat(" ", type.substr(0, type.find(':')));

@@ -1,5 +1,5 @@
-// How `--help` looks: lines of at most 80 columns, verbs with the first
-// sentence of their description, options without the parser's inner life.
+// The format of `--help`: lines of at most 80 columns, verbs with the first
+// sentence of their description, and options without the parser's internals.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace gpupool::client {
 
 std::shared_ptr<CLI::FormatterBase> MakeHelpFormatter();
 
-// `text` broken at spaces into lines of at most `width` columns, each after
-// the first behind `indent` spaces. Line ends of `text` stay.
+// Breaks `text` at spaces into lines of at most `width` columns. Each line
+// after the first is indented by `indent` spaces. Line ends in `text` stay.
 std::string Wrap(absl::string_view text, int width, int indent);
 
 }  // namespace gpupool::client

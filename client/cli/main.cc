@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "client/cli/app.h"
-#include "client/cli/interrupt.h"
+#include "client/cli/command/interrupt.h"
 
 int main(int argc, char** argv) {
   using gpupool::client::Console;

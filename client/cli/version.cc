@@ -5,9 +5,9 @@
 #include <ostream>
 #include <string>
 
-#include "client/cli/context.h"
-#include "client/cli/exit_code.h"
-#include "client/cli/verbs.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
 
 namespace gpupool {
 extern const char kCommit[];  // cmake/commit.cmake; empty: not known
@@ -56,9 +56,9 @@ int Version(Context& context, bool client_only) {
 
 void AddVersion(CLI::App& app, Invocation& invocation) {
   auto client_only = std::make_shared<bool>(false);
-  CLI::App* verb =
-      AddVerb(app, "version", "Print the versions of this program and server.",
-              "  gpupool version --client");
+  CLI::App* verb = AddVerb(
+      app, "version", "Print the versions of this program and of the server.",
+      "  gpupool version --client");
   verb->add_flag("--client", *client_only, "Do not ask the server");
   invocation.On(verb,
                 [client_only](Context& c) { return Version(c, *client_only); });

@@ -53,11 +53,12 @@ ValueId Formula::Number(double number, ValueId like) {
 ValueId Formula::ReduceTo(ValueId x, const Shape& shape) {
   if (!status_.ok()) return {};
   const Shape from = builder_->shape(x);
-  // `shape` may be a value's own, which moves when the graph grows.
+  // `shape` may refer to a value, which moves when the graph grows.
   const Shape to = shape;
   const int extra = from.rank() - to.rank();
   std::vector<int> axes;
   for (int i = 0; i < from.rank(); ++i) {
+    // Axes that the value lacks, or has with size 1, were repeated.
     if (from[i] != 1 && (i < extra || to[i - extra] == 1)) axes.push_back(i);
   }
   if (!axes.empty()) {

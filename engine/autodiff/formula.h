@@ -1,6 +1,6 @@
-// Writes the formula of a gradient as nodes, one call per term. The first
-// failure is kept and makes every later call do nothing, so that a rule checks
-// once. Not thread-safe; does not own the builder.
+// Writes the formula of a gradient as nodes, one call for each term. After the
+// first failure every call does nothing, so a rule checks the status once. Not
+// thread-safe; does not own the builder.
 #pragma once
 
 #include <vector>
@@ -14,20 +14,19 @@ class Formula {
  public:
   explicit Formula(GraphBuilder* builder) : builder_(builder) {}
 
-  // Each returns an invalid value after a failure.
+  // The functions below return an invalid value after a failure.
   ValueId Unary(UnaryFunction function, ValueId x);
   ValueId Binary(BinaryFunction function, ValueId a, ValueId b);
   ValueId Where(ValueId condition, ValueId a, ValueId b);
   ValueId Cast(ValueId x, DType dtype);
-  // keep_dims is set.
+  // Reduces over the axes, which stay with size 1.
   ValueId Reduce(ReduceFunction function, ValueId x,
                  const std::vector<int>& axes);
   ValueId Reshape(ValueId x, const Shape& shape);
   ValueId Broadcast(ValueId x, const Shape& shape);
-  // A scalar of the element type of `like`.
+  // Returns a scalar of the element type of `like`.
   ValueId Number(double number, ValueId like);
-  // The sum over what was repeated when a value of `shape` was broadcast to
-  // that of `x`.
+  // Sums x over the axes along which a value of `shape` was broadcast to x.
   ValueId ReduceTo(ValueId x, const Shape& shape);
 
   const absl::Status& status() const { return status_; }

@@ -12,12 +12,13 @@
 namespace gpupool::engine {
 namespace {
 
-// Losses whose rules take their own gradient for 1 when it is not given.
+// Returns whether the op's rule takes its own gradient as 1 if there is none.
 bool IsLoss(Op op) {
   return op == Op::kCrossEntropy || op == Op::kMeanSquaredError;
 }
 
-// Finds the node that makes `loss`, one floating number.
+// Returns the position of the node that makes `loss`, one floating-point
+// number.
 absl::StatusOr<int> LossNode(const Graph& graph, ValueId loss) {
   const Value& value = graph.value(loss);
   if (!IsFloating(value.dtype) || value.shape.elements() != 1) {
@@ -54,6 +55,8 @@ class Differentiator {
     }
     MarkInfluence(with_respect_to);
     Seed(loss_gradient);
+    // Readers of a value come after it, so walking backwards visits a node when
+    // all contributions to its gradient are there.
     for (int i = loss_node_; i >= 0; --i) {
       RETURN_IF_ERROR(Visit(i));
     }
@@ -72,8 +75,8 @@ class Differentiator {
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id.index); }
 
-  // Which values depend on one of the wanted ones through floating numbers:
-  // comparisons, positions and casts to integers let no gradient through.
+  // Marks the values that depend on a wanted one through floating-point
+  // numbers. Comparisons, positions and casts to integers pass no gradient.
   void MarkInfluence(absl::Span<const ValueId> with_respect_to) {
     for (ValueId id : with_respect_to) influenced_[At(id)] = true;
     for (int i = 0; i <= loss_node_; ++i) {
@@ -88,7 +91,7 @@ class Differentiator {
     }
   }
 
-  // The loss's own gradient: the one that was given, or 1.
+  // Sets the loss's own gradient: the given one, or 1.
   void Seed(ValueId given) {
     if (given.valid()) {
       contributions_[At(loss_)] = {given};
@@ -100,7 +103,7 @@ class Differentiator {
         builder_.Constant(graph_.value(loss_).type(), {1})};
   }
 
-  // Gradients flow back from first outputs only.
+  // Checks that only the first output has a gradient; the rules know no other.
   absl::Status CheckOtherOutputs(const Node& node) const {
     for (size_t i = 1; i < node.outputs.size(); ++i) {
       if (contributions_[At(node.outputs[i])].empty()) continue;
@@ -112,7 +115,8 @@ class Differentiator {
   }
 
   absl::Status Visit(int position) {
-    // A copy: the sum of contributions adds nodes, which moves all of them.
+    // A copy, because adding contributions appends nodes, which moves all of
+    // them.
     const Node node = graph_.nodes()[static_cast<size_t>(position)];
     std::vector<bool> needed;
     bool any = false;
@@ -134,6 +138,7 @@ class Differentiator {
       const ValueId gradient = context.gradients()[i];
       if (!needed[i] || !gradient.valid()) continue;
       contributions_[At(context.input(i))].push_back(gradient);
+      // Noted, so that Total can join the parts instead of adding them.
       if (node.op == Op::kSlice) {
         slices_[gradient.index] = {dy, node.get<SliceAttributes>()};
       }
@@ -141,7 +146,7 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // Replaces contributions that come from slices by one, where they can be
+  // Replaces the contributions that come from slices by one if they can be
   // joined.
   absl::Status JoinParts(ValueId id, std::vector<ValueId>& parts) {
     std::vector<autodiff::SlicePart> slices;
@@ -164,7 +169,7 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // The sum of all contributions; invalid when there are none.
+  // Returns the sum of all contributions; invalid when there are none.
   absl::StatusOr<ValueId> Total(ValueId id) {
     std::vector<ValueId>& parts = contributions_[At(id)];
     if (parts.empty()) return ValueId{};
@@ -183,7 +188,7 @@ class Differentiator {
   GraphBuilder builder_;
   std::vector<bool> influenced_;
   std::vector<std::vector<ValueId>> contributions_;
-  // Contributions that were made by slices.
+  // The contributions that were made by slices.
   absl::flat_hash_map<int32_t, autodiff::SlicePart> slices_;
 };
 

@@ -7,7 +7,8 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
-// The only axis that the part does not take whole; -1 when there are more.
+// Returns the only axis that the part does not take as a whole; -1 when there
+// are several or the part skips cells.
 int CutAxis(const Shape& whole, const SliceAttributes& slice) {
   int cut = -1;
   for (int axis = 0; axis < whole.rank(); ++axis) {
@@ -36,6 +37,7 @@ absl::StatusOr<ValueId> JoinSlices(GraphBuilder& builder,
   const int axis = CutAxis(whole.shape, parts[0].slice);
   if (axis < 0) return ValueId{};
   const auto at = static_cast<size_t>(axis);
+  // In order along the axis, so that gaps and overlaps can be seen.
   std::sort(parts.begin(), parts.end(),
             [at](const SlicePart& a, const SlicePart& b) {
               return a.slice.starts[at] < b.slice.starts[at];

@@ -1,6 +1,6 @@
-// The gradient of a value that was cut into slices: instead of one value of
-// zeros per slice and their sum, which costs the square of the number of
-// slices (a recurrent layer has one per step), the parts are joined. Pure.
+// The gradient of a value that was cut into slices. Adding one value of zeros
+// for each slice would cost the square of the number of slices (a recurrent
+// layer has one for each step), so the parts are joined instead. Pure.
 #pragma once
 
 #include <vector>
@@ -16,9 +16,9 @@ struct SlicePart {
   SliceAttributes slice;
 };
 
-// The sum of the parts' gradients, of the whole's type, as one concatenation
-// along the axis that they cut, zeros where no part is. Invalid when they
-// overlap, cut several axes, or take other than every cell.
+// Returns the sum of the parts' gradients, with the type of the whole, as one
+// concatenation along the axis that they cut, with zeros between the parts.
+// Returns an invalid value when they overlap, cut several axes, or skip cells.
 absl::StatusOr<ValueId> JoinSlices(GraphBuilder& builder,
                                    const TensorType& whole,
                                    std::vector<SlicePart> parts);

@@ -17,7 +17,7 @@ using Binary = BinaryFunction;
 const TensorType kFloatScalar{DType::kFloat32, {}};
 const TensorType kCountScalar{DType::kInt64, {}};
 
-// Whether x is a number and not infinite.
+// Returns whether x is finite: comparisons with NaN are false.
 ValueId IsFinite(ValueId x, Formula& f) {
   const double largest = std::numeric_limits<float>::max();
   return f.Binary(Binary::kLessOrEqual, f.Unary(UnaryFunction::kAbs, x),
@@ -28,7 +28,7 @@ absl::StatusOr<ValueId> Count(absl::string_view name, GraphBuilder& builder) {
   return builder.Persistent(name, kCountScalar, MemoryClass::kOptimizer);
 }
 
-// `condition ? a : b` overwrites `persistent`.
+// Overwrites `persistent` with `condition ? a : b`.
 absl::StatusOr<ValueId> Overwrite(ValueId persistent, ValueId condition,
                                   ValueId a, ValueId b, GraphBuilder& builder) {
   ASSIGN_OR_RETURN(const ValueId next,
@@ -58,6 +58,7 @@ absl::StatusOr<ScaledStep> AddScaledStep(ValueId norm, ValueId coefficient,
   Formula f(&builder);
   if (!coefficient.valid()) coefficient = f.Number(1, scale);
   const ValueId clip = f.Binary(Binary::kDivide, coefficient, scale);
+  // The optimizers change nothing when their clip is NaN.
   const ValueId none =
       f.Number(std::numeric_limits<double>::quiet_NaN(), scale);
   const ScaledStep result{f.Where(IsFinite(norm, f), clip, none),
@@ -83,6 +84,8 @@ absl::Status UpdateLossScale(ValueId norm, const LossScaling& scaling,
                                   f.Number(scaling.growth_factor, scale));
   const ValueId lowered = f.Binary(Binary::kMultiply, scale,
                                    f.Number(scaling.backoff_factor, scale));
+  // A scale that would become infinite is not raised; `holds` keeps it then.
+  // `added` counts a finite step, or resets the count of growth to 0.
   const ValueId changed = f.Where(finite, raised, lowered);
   const ValueId raises = f.Binary(Binary::kAnd, ripe, IsFinite(raised, f));
   const ValueId holds =
@@ -93,7 +96,7 @@ absl::Status UpdateLossScale(ValueId norm, const LossScaling& scaling,
       f.Where(counts, one, f.Unary(UnaryFunction::kNegate, growth));
   const ValueId more = f.Binary(Binary::kAdd, skipped, one);
   RETURN_IF_ERROR(f.status());
-  // Each of these nodes reads what it overwrites.
+  // Each of these nodes reads the value that it overwrites.
   ASSIGN_OR_RETURN(const ValueId next_scale,
                    Overwrite(scale, holds, scale, changed, builder));
   ASSIGN_OR_RETURN(const ValueId next_growth,
@@ -118,6 +121,8 @@ absl::Status KeepStatisticsFinite(Graph& graph) {
     graph.AddNode(std::move(node));
     if (!update) continue;
     for (const ValueId id : outputs) {
+      // The node's own update is replaced by a choice after it: the new value
+      // if that is finite, else the old one.
       const Alias alias = std::exchange(graph.mutable_value(id).alias, Alias{});
       if (alias.kind != AliasKind::kUpdate) continue;
       graph.mutable_value(id).memory_class = MemoryClass::kActivation;

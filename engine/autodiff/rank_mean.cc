@@ -12,7 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
-// What travels with the gradients of the last bucket.
+// The scalars that travel with the gradients of the last bucket.
 constexpr const char* kScalars[] = {"loss", "earlier_loss", "stop_wanted"};
 
 void SetOutput(absl::string_view name, ValueId value, Graph& graph) {
@@ -62,6 +62,7 @@ absl::Status AddRankMean(int ranks, absl::Span<const int> order,
     for (const int parameter : bucket.parameters) {
       values.push_back(gradients[static_cast<size_t>(parameter)]);
     }
+    // The loss is known by the time the last bucket is sent.
     if (members.size() == buckets.buckets().size()) {
       values.insert(values.end(), {*loss, earlier, stop});
     }
@@ -69,6 +70,8 @@ absl::Status AddRankMean(int ranks, absl::Span<const int> order,
                      builder.EmitOne(Op::kAllReduceStart, values,
                                      AllReduceAttributes{ranks, {}}));
   }
+  // All starts are emitted before the first wait; a wait in between would delay
+  // the sums that follow.
   for (size_t b = 0; b < flats.size(); ++b) {
     AllReduceAttributes attributes{ranks, {}};
     for (const ValueId value : members[b]) {

@@ -1,4 +1,4 @@
-// One gradient rule per differentiable op. Internal to engine/autodiff.
+// One gradient rule for each differentiable op. Internal to engine/autodiff.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,12 @@
 
 namespace gpupool::engine::autodiff {
 
-// What a rule sees: a forward node, the gradient of its first output, and a
-// place for the gradients of its inputs.
+// The input and output of a rule: a forward node, the gradient of its first
+// output, and the gradients of its inputs.
 class RuleContext {
  public:
-  // `dy` is invalid for a loss that is differentiated itself: it is 1.
+  // Makes a context. `dy` is invalid for a loss that is differentiated itself:
+  // it is then 1.
   RuleContext(const Node& node, ValueId dy, std::vector<bool> needed,
               GraphBuilder* builder)
       : node_(node),
@@ -25,28 +26,28 @@ class RuleContext {
   ValueId input(size_t i) const { return node_.inputs[i]; }
   ValueId output(size_t i) const { return node_.outputs[i]; }
   ValueId dy() const { return dy_; }
-  // Whether anybody wants the gradient of input i.
+  // Returns whether the gradient of input i is wanted.
   bool needs(size_t i) const { return i < needed_.size() && needed_[i]; }
   const Shape& shape(ValueId id) const { return builder_->shape(id); }
   GraphBuilder& builder() { return *builder_; }
 
   void Set(size_t input, ValueId gradient) { gradients_[input] = gradient; }
-  // Emits a node whose first output is the gradient of `input`; nothing when
-  // nobody wants it.
+  // Emits a node whose first output is the gradient of `input`, if that is
+  // wanted.
   absl::Status Emit(size_t input, Op op, absl::Span<const ValueId> inputs,
                     Attributes attributes = {});
-  // Invalid where no gradient was set.
+  // Returns the gradients; those not set are invalid.
   const std::vector<ValueId>& gradients() const { return gradients_; }
 
  private:
-  const Node node_;  // a copy: the graph grows meanwhile
+  const Node node_;  // a copy, because the graph grows meanwhile
   ValueId dy_;
   std::vector<bool> needed_;
   std::vector<ValueId> gradients_;
   GraphBuilder* builder_;
 };
 
-// Sets the gradients of the needed inputs. InvalidArgument when the op, or
+// Sets the gradients of the needed inputs. INVALID_ARGUMENT when the op, or
 // this form of it, has no rule.
 absl::Status ApplyRule(RuleContext& context);
 

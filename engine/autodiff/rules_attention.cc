@@ -10,7 +10,7 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
-// All axes but the last as one.
+// Reshapes to two axes: all but the last become one.
 absl::StatusOr<ValueId> Flatten(GraphBuilder& builder, ValueId id) {
   const Shape shape = builder.shape(id);
   const int64_t last = shape[shape.rank() - 1];
@@ -19,8 +19,8 @@ absl::StatusOr<ValueId> Flatten(GraphBuilder& builder, ValueId id) {
   return builder.EmitOne(Op::kReshape, {id}, ShapeAttributes{flat});
 }
 
-// Whether one matrix b serves all of a's: its gradient is then one product
-// over all rows, not one per batch with a sum behind.
+// Returns whether one matrix b serves all matrices of a. Its gradient is then
+// one product over all rows, instead of a product for each matrix and a sum.
 bool SharesMatrix(const RuleContext& context,
                   const BatchMatMulAttributes& matmul) {
   const Shape& a = context.shape(context.input(0));
@@ -43,7 +43,7 @@ absl::StatusOr<ValueId> Product(GraphBuilder& builder, const ValueIds& operands,
   return builder.EmitOne(Op::kBatchMatMul, operands, matmul);
 }
 
-// With A' = A or A transposed, and B' likewise, y = s A' B' gives
+// Differentiates y = s A' B', where A' is A or A transposed, and B' likewise:
 // dA' = s dy B'^T and dB' = s A'^T dy.
 absl::Status BatchMatMulRule(RuleContext& context) {
   const auto matmul = context.node().get<BatchMatMulAttributes>();
@@ -101,9 +101,9 @@ absl::Status AttentionRule(RuleContext& context) {
   return absl::OkStatus();
 }
 
-// y = J(w)^T x, with J(w) the convolution as a matrix, is linear in both:
-// dx = J(w) dy, and dw is the weight gradient of the convolution of dy whose
-// own gradient is x.
+// Differentiates a transposed convolution. y = J(w)^T x, with J(w) the
+// convolution as a matrix, is linear in both: dx = J(w) dy, and dw is the
+// weight gradient of the convolution of dy whose own gradient is x.
 absl::Status TransposedConvolutionRule(RuleContext& context) {
   const ValueId x = context.input(0);
   const ValueId w = context.input(1);

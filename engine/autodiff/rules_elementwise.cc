@@ -7,7 +7,7 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
-// The gradient of one of two operands, before it is reduced to its shape.
+// The gradient of one of two operands before it is reduced to its shape.
 struct BinaryGradient {
   RuleContext& context;
   Formula& formula;
@@ -20,7 +20,8 @@ struct BinaryGradient {
                          formula.Binary(BinaryFunction::kMultiply, by_b, y));
   }
 
-  // b * a^(b-1), with 0 for b = 0 even where a is 0.
+  // Returns b * a^(b-1), and 0 for b = 0 even if a is 0, where the formula
+  // gives 0 * infinity.
   ValueId PowerSlope() {
     const ValueId one = formula.Number(1, b);
     const ValueId zero = formula.Number(0, b);
@@ -32,7 +33,7 @@ struct BinaryGradient {
                          slope);
   }
 
-  // The same where b is a known number, which exponents mostly are.
+  // Returns b * a^(b-1) for a known number b, as most exponents are.
   ValueId KnownPowerSlope(double exponent) {
     if (exponent == 0) return formula.Number(0, a);
     if (exponent == 1) return formula.Number(1, a);
@@ -44,8 +45,8 @@ struct BinaryGradient {
                           formula.Number(exponent, a));
   }
 
-  // With y log(a) for the exponent; 0 where a is not positive, since there y
-  // is no function of a real exponent.
+  // Returns the gradient of a^b. For the exponent it is y log(a), and 0 if a is
+  // not positive, because y is then no function of a real exponent.
   ValueId OfPower(bool first) {
     if (first) {
       const Value& exponent = context.builder().value(b);
@@ -63,7 +64,7 @@ struct BinaryGradient {
                           formula.Binary(BinaryFunction::kMultiply, y, log));
   }
 
-  // To the operand that was chosen; equal ones share it.
+  // Passes the gradient to the chosen operand; equal operands share it.
   ValueId OfChoice(bool first, bool maximum) {
     const ValueId own = first ? a : b;
     const ValueId other = first ? b : a;
@@ -77,7 +78,7 @@ struct BinaryGradient {
     return formula.Where(formula.Binary(beats, own, other), dy, shared);
   }
 
-  // y = a - n b with a whole n that does not change nearby.
+  // Differentiates y = a - n b, where n is whole and locally constant.
   ValueId OfRemainder(bool first) {
     if (first) return dy;
     const ValueId n = formula.Unary(
@@ -88,8 +89,8 @@ struct BinaryGradient {
                          formula.Binary(BinaryFunction::kMultiply, dy, n));
   }
 
-  // Invalid for functions of integers and to bool, through which no gradient
-  // flows.
+  // Returns the gradient for the function. Invalid for functions of integers
+  // and to bool, which pass no gradient.
   ValueId Of(BinaryFunction function, bool first) {
     switch (function) {
       case BinaryFunction::kAdd:
@@ -138,8 +139,9 @@ void WhereRule(RuleContext& context, Formula& formula) {
   }
 }
 
-// The product of the other numbers: with p the product of those that are not
-// zero, it is p / x where no other number is zero (p itself for x = 0), else 0.
+// Returns the product of the other numbers. With p the product of the numbers
+// that are not zero, it is p / x if no other number is zero (p itself for x =
+// 0), else 0.
 ValueId ProductSlope(Formula& formula, ValueId x,
                      const std::vector<int>& axes) {
   const ValueId zero = formula.Number(0, x);
@@ -155,7 +157,7 @@ ValueId ProductSlope(Formula& formula, ValueId x,
   return formula.Where(alone, quotient, zero);
 }
 
-// dx of the numbers that are the extreme one; equal ones share it.
+// Returns dx of the numbers that are the extreme one; equal ones share it.
 ValueId ExtremeGradient(Formula& formula, ValueId x, ValueId y, ValueId dy,
                         const std::vector<int>& axes) {
   const ValueId zero = formula.Number(0, x);
@@ -213,6 +215,7 @@ absl::Status ElementwiseRule(RuleContext& context) {
                           node.attributes);
     case Op::kCumSum: {
       CumSumAttributes back = node.get<CumSumAttributes>();
+      // The transpose of a running sum is the running sum from the other end.
       back.reverse = !back.reverse;
       return context.Emit(0, Op::kCumSum, {context.dy()}, back);
     }

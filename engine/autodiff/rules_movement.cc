@@ -1,5 +1,5 @@
-// Gradients of movement and indexing: what was moved there goes back, what
-// was read twice is added.
+// Gradients of movement and indexing: elements move back, and elements that
+// were read several times get the sum.
 #include <utility>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
-// Zeros of the value's type.
+// Returns zeros of the value's type.
 ValueId ZerosLike(RuleContext& context, ValueId id) {
   GraphBuilder& builder = context.builder();
   return builder.Constant(builder.value(id).type(), {0});
@@ -44,8 +44,8 @@ absl::Status ConcatRule(RuleContext& context) {
   return absl::OkStatus();
 }
 
-// The tuples of a gather_nd with the batch's own coordinates in front, so
-// that they point into the whole input.
+// Returns the tuples of a gather_nd with the batch's coordinates in front, so
+// that they index the whole input.
 absl::StatusOr<ValueId> WholeTuples(RuleContext& context, int batch_dims) {
   GraphBuilder& builder = context.builder();
   const ValueId indices = context.input(1);
@@ -55,7 +55,7 @@ absl::StatusOr<ValueId> WholeTuples(RuleContext& context, int batch_dims) {
   std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
   dims.back() = batch_dims;
   ASSIGN_OR_RETURN(const Shape shape, Shape::CreateMaybeEmpty(dims));
-  // Elements between neighbours along each batch axis.
+  // The distances, in elements, between neighbours along each batch axis.
   std::vector<int64_t> strides(static_cast<size_t>(batch_dims));
   int64_t stride = 1;
   for (int axis = last; axis >= 0; --axis) {
@@ -85,8 +85,8 @@ absl::Status GatherNdRule(RuleContext& context) {
       ScatterAttributes{.reduction = ScatterReduction::kAdd});
 }
 
-// Where several updates of a plain scatter fall on one cell, each of them gets
-// the cell's gradient, as in PyTorch.
+// If several updates of a plain scatter hit one cell, each of them gets the
+// cell's gradient, as in PyTorch.
 absl::Status ScatterRule(RuleContext& context) {
   const Node& node = context.node();
   const auto scatter = node.get<ScatterAttributes>();
@@ -111,7 +111,7 @@ absl::Status ScatterRule(RuleContext& context) {
                       AxisAttributes{scatter.axis});
 }
 
-// The cells at `indices` along the axis of input 0 were read.
+// Adds dy to the cells at `indices`, along the axis of input 0, that were read.
 absl::Status ScatterBack(RuleContext& context, int axis, ValueId indices) {
   if (!context.needs(0)) return absl::OkStatus();
   return context.Emit(

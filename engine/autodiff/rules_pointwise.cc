@@ -1,5 +1,5 @@
-// Gradients of activations, normalisations and losses. The gradient nodes'
-// formulas are in the reference back end.
+// Gradients of activations, normalisations and losses. The reference back end
+// has the formulas of the gradient nodes.
 #include "absl/strings/str_cat.h"
 #include "engine/autodiff/formula.h"
 #include "engine/autodiff/rules.h"
@@ -7,7 +7,8 @@
 
 namespace gpupool::engine::autodiff {
 
-// All but GELU are expressed by the output, so that the input need not live.
+// Emits the gradient of an activation. All but GELU use the output, so the
+// input need not be kept.
 absl::Status ActivationRule(RuleContext& context) {
   const ValueId dy = context.dy();
   const ValueId x = context.input(0);
@@ -68,6 +69,8 @@ absl::Status LossRule(RuleContext& context) {
         formula.Binary(BinaryFunction::kMultiply, gradient, context.dy());
   }
   context.Set(0, gradient);
+  // Only the target of a squared error can need a gradient. It has the opposite
+  // sign.
   if (context.needs(1)) {
     context.Set(1, formula.Unary(UnaryFunction::kNegate, gradient));
   }

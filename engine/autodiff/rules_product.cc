@@ -6,7 +6,8 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
-// Activations are fused after differentiation.
+// Refuses a node with a fused activation; fusion must come after
+// differentiation.
 absl::Status CheckNotFused(const Node& node, const Epilogue& epilogue) {
   if (epilogue.activation == Activation::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -14,7 +15,8 @@ absl::Status CheckNotFused(const Node& node, const Epilogue& epilogue) {
       "' is fused with what follows and has no gradient any more"));
 }
 
-// What is added to a product has the product's gradient.
+// Passes the product's gradient on to a residual, which is added to the
+// product.
 void PassToResidual(RuleContext& context, const Epilogue& epilogue) {
   const size_t residual = epilogue.bias ? 3 : 2;
   if (epilogue.residual && context.needs(residual)) {
@@ -24,8 +26,8 @@ void PassToResidual(RuleContext& context, const Epilogue& epilogue) {
 
 }  // namespace
 
-// With A' = A or A transposed, and B' likewise, y = A' B' gives
-// dA' = dy B'^T and dB' = A'^T dy.
+// Differentiates y = A' B', where A' is A or A transposed, and B' likewise: dA'
+// = dy B'^T and dB' = A'^T dy.
 absl::Status MatMulRule(RuleContext& context) {
   const auto matmul = context.node().get<MatMulAttributes>();
   RETURN_IF_ERROR(CheckNotFused(context.node(), matmul.epilogue));

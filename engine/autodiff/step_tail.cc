@@ -11,7 +11,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Op, attributes and names of the state tensors of one optimizer.
+// The op, attributes and state names of one optimizer.
 struct Recipe {
   Op op;
   Attributes attributes;
@@ -29,7 +29,7 @@ Recipe MakeRecipe(const StepTailOptions& options, bool clip) {
 
 using autodiff::Formula;
 
-// Clamps to [-limit, limit] times the scale, if there is one.
+// Clamps to [-limit, limit], times the scale if there is one.
 absl::StatusOr<std::vector<ValueId>> Clamp(absl::Span<const ValueId> gradients,
                                            double limit, ValueId scale,
                                            GraphBuilder& builder) {
@@ -59,8 +59,8 @@ absl::StatusOr<std::vector<ValueId>> Clamp(absl::Span<const ValueId> gradients,
   return clamped;
 }
 
-// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_, where
-// the norm was scaled, if there is a scale.
+// Returns min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+// With a scale, `norm` is the norm of scaled gradients.
 absl::StatusOr<ValueId> ClipCoefficient(ValueId norm, double max_norm,
                                         ValueId scale, GraphBuilder& builder) {
   Formula f(&builder);
@@ -75,14 +75,16 @@ absl::StatusOr<ValueId> ClipCoefficient(ValueId norm, double max_norm,
   return clip;
 }
 
-// What optimizer nodes read of all gradients together.
+// Inputs of the optimizer nodes that depend on all gradients together.
 struct Clipped {
   std::vector<ValueId> gradients;
   ValueId clip;      // invalid: 1
-  ValueId step;      // as the optimizer counts
-  ValueId raw_norm;  // with loss scaling
+  ValueId step;      // the optimizer's count of steps
+  ValueId raw_norm;  // only with loss scaling
 };
 
+// Clamps by value, then computes the coefficient that limits the norm. With
+// loss scaling the coefficient also removes the scale.
 absl::StatusOr<Clipped> ClipAll(absl::Span<const ValueId> gradients,
                                 ValueId step, const StepTailOptions& options,
                                 GraphBuilder& builder) {
@@ -91,7 +93,7 @@ absl::StatusOr<Clipped> ClipAll(absl::Span<const ValueId> gradients,
   ValueId scale;
   if (scaled) {
     ASSIGN_OR_RETURN(scale, AddLossScale(builder));
-    // Clamped numbers are finite, whatever they were.
+    // Taken before clamping, which makes every number finite.
     ASSIGN_OR_RETURN(result.raw_norm,
                      builder.EmitOne(Op::kGlobalNorm, gradients));
   }
@@ -99,6 +101,7 @@ absl::StatusOr<Clipped> ClipAll(absl::Span<const ValueId> gradients,
   if (options.clip_value > 0) {
     ASSIGN_OR_RETURN(result.gradients,
                      Clamp(gradients, options.clip_value, scale, builder));
+    // The norm is limited after the clamping, so it is computed again.
     norm = {};
   }
   if (options.clip_norm > 0) {

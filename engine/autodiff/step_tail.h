@@ -24,17 +24,17 @@ struct StepTailOptions {
   std::optional<LossScaling> loss_scaling;
 };
 
-// State that begins as zeros.
+// A state of the optimizer, which begins as zeros.
 struct OptimizerState {
   std::string name;  // the parameter's name and that of the state
   DType dtype = DType::kFloat32;
   Shape shape;
 };
 
-// Appends one optimizer node per parameter; gradients[i] belongs to
-// parameters[i]. Adds the inputs "learning_rate" (float64 []) and "step"
-// (int64 [], from 1). Returns the state that the optimizer keeps, in the
-// order of the parameters. InvalidArgument when an attribute is out of range.
+// Appends one optimizer node for each parameter; gradients[i] belongs to
+// parameters[i]. Adds the inputs "learning_rate" (float64 []) and "step" (int64
+// [], from 1). Returns the states that the optimizer keeps, in the order of the
+// parameters. INVALID_ARGUMENT when an attribute is out of range.
 absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
     Graph& graph, absl::Span<const ValueId> parameters,
     absl::Span<const ValueId> gradients, const StepTailOptions& options);

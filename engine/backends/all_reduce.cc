@@ -41,8 +41,9 @@ std::unique_ptr<Kernel> MakeStart(const CompileRequest& request) {
       });
 }
 
-// For each input of the wait: how many sums the graph starts after it and
-// before the wait. The collective's tickets are consecutive.
+// Returns for each input of the wait how many sums the graph starts after that
+// input's and before the wait. The collective's tickets are consecutive, so
+// this count gives the input's ticket.
 absl::StatusOr<std::vector<CollectiveTicket>> LaterStarts(const Graph& graph,
                                                           const Node& wait) {
   std::vector<CollectiveTicket> later;
@@ -65,7 +66,7 @@ absl::StatusOr<std::vector<CollectiveTicket>> LaterStarts(const Graph& graph,
   return later;
 }
 
-// The flats' numbers one after the other.
+// Writes the flat buffers' numbers to the outputs, one after the other.
 class MeanWriter {
  public:
   MeanWriter(const KernelArguments& arguments,
@@ -93,7 +94,7 @@ class MeanWriter {
   const std::vector<size_t>& outputs_;
   const float divisor_;
   size_t output_ = 0;
-  size_t begin_ = 0;  // in that output
+  size_t begin_ = 0;  // within that output
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWait(
@@ -108,6 +109,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeWait(
                      outputs = ElementsOf(request.graph, node.outputs)](
                         const KernelArguments& arguments) -> absl::Status {
     if (collective == nullptr) return NoCollective();
+    // Tickets go on from step to step, so they are counted back from the
+    // newest.
     const CollectiveTicket newest = collective->newest();
     MeanWriter means(arguments, outputs, ranks);
     for (size_t i = 0; i < flats.size(); ++i) {

@@ -1,4 +1,4 @@
-// A kernel that is one function of its addresses.
+// A kernel that calls one function with the addresses of its operands.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,8 @@ class FunctionKernel : public Kernel {
   KernelArguments arguments_;
 };
 
-// `function` takes const KernelArguments& and returns nothing or a Status.
+// Makes a kernel that calls `function`, which takes const KernelArguments& and
+// returns nothing or a Status.
 template <typename Function>
 std::unique_ptr<Kernel> MakeKernel(Function function,
                                    uint64_t workspace_bytes = 0) {

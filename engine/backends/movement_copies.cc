@@ -11,8 +11,8 @@ std::vector<int64_t> DimsOf(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
 }
 
-// An input and the output with their strides, and the order of the output's
-// axes in memory.
+// An input and the output with their strides, and the output's axes in memory
+// order.
 struct Sides {
   const Value& x;
   const Value& y;
@@ -27,8 +27,8 @@ struct Sides {
         order(MemoryOrder(y.shape.rank(), y.layout)) {}
 };
 
-// Loops over axes of `sizes` cells, in the target's memory order, with the
-// strides of each axis in the source and in the target.
+// Returns loops over axes of `sizes` cells in the target's memory order, with
+// each axis' strides in the source and in the target.
 LoopNest LoopsOver(const Sides& s, const std::vector<int64_t>& sizes,
                    const std::vector<int64_t>& from,
                    const std::vector<int64_t>& to) {
@@ -51,7 +51,7 @@ LoopNest TransposeLoops(const Sides& s, const TransposeAttributes& transpose) {
   return LoopsOver(s, DimsOf(s.y.shape), from, s.to);
 }
 
-// Walks the region of a slice in one value and all of another.
+// Returns a copy between the region of a slice in one value and all of another.
 StridedCopy SliceCopy(const Sides& s, const SliceAttributes& slice,
                       bool gradient) {
   std::vector<int64_t> walk = gradient ? s.to : s.from;
@@ -64,7 +64,7 @@ StridedCopy SliceCopy(const Sides& s, const SliceAttributes& slice,
   return {0, first, 0, LoopsOver(s, slice.sizes, walk, s.to)};
 }
 
-// Where the numbers of `unpadded` are in what is padded.
+// Returns the region that `unpadded` takes in the padded value.
 SliceAttributes Inside(const PadAttributes& pad, const Shape& unpadded) {
   return {pad.before, std::vector<int64_t>(pad.before.size(), 1),
           DimsOf(unpadded)};
@@ -88,9 +88,10 @@ std::vector<StridedCopy> ConcatCopies(const Graph& graph, const Node& node) {
 std::optional<MovementCopies> CopiesOf(const Graph& graph, const Node& node) {
   const Sides s(graph, node);
   const auto* pad = std::get_if<PadAttributes>(&node.attributes);
+  // Other modes repeat numbers, so they are no copies.
   if (pad != nullptr && pad->mode != PadMode::kConstant) return std::nullopt;
   switch (node.op) {
-    case Op::kReshape: {  // in row-major order: a linear copy
+    case Op::kReshape: {  // in row-major order, so one linear copy
       const LoopNest loops = {{s.y.shape.elements()}, {{1}, {1}}};
       return MovementCopies{std::nullopt, {{0, 0, 0, loops}}};
     }
@@ -109,6 +110,7 @@ std::optional<MovementCopies> CopiesOf(const Graph& graph, const Node& node) {
       return MovementCopies{std::nullopt,
                             {SliceCopy(s, node.get<SliceAttributes>(), false)}};
     case Op::kSliceGrad:
+      // A step may skip cells, so all are filled with 0 first.
       return MovementCopies{
           0, {SliceCopy(s, node.get<SliceGradAttributes>().slice, true)}};
     case Op::kPad:

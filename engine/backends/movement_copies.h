@@ -1,4 +1,4 @@
-// Ops that copy elements from place to place, as strided copies. Pure.
+// Describes ops that move elements as strided copies. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,22 @@
 
 namespace gpupool::engine {
 
-// Elements of an input to places of the output. Operand 0 of the loops, which
-// are in the output's memory order, is the input, operand 1 the output.
+// One copy from an input to the output. The loops are in the output's memory
+// order. Their operand 0 is the input, operand 1 the output.
 struct StridedCopy {
   size_t input = 0;
-  int64_t from = 0, to = 0;  // the first element
+  int64_t from = 0, to = 0;  // first element of each
   LoopNest loops;
 };
 
 struct MovementCopies {
-  std::optional<double> fill;  // of the whole output, before the copies
+  std::optional<double> fill;  // value of the whole output before the copies
   std::vector<StridedCopy> copies;
 };
 
-// Of a reshape, layout conversion, broadcast, transpose, slice, pad, concat or
-// the gradient of one of them; nullopt of a pad by other than a constant.
+// Returns the copies of a reshape, layout conversion, broadcast, transpose,
+// slice, pad, concat or the gradient of one of them. Returns nullopt for a pad
+// that is not constant.
 std::optional<MovementCopies> CopiesOf(const Graph& graph, const Node& node);
 
 }  // namespace gpupool::engine

@@ -5,6 +5,7 @@ namespace gpupool::engine {
 std::vector<int> MemoryOrder(int rank, Layout layout) {
   std::vector<int> order;
   for (int axis = 0; axis < rank; ++axis) order.push_back(axis);
+  // The channels, axis 1, become the innermost axis.
   if (layout == Layout::kChannelsLast && rank > 2) {
     order.erase(order.begin() + 1);
     order.push_back(1);
@@ -32,9 +33,12 @@ int64_t LoopNest::count() const {
 void LoopNest::Collapse() {
   size_t kept = 0;
   for (size_t loop = 0; loop < sizes.size(); ++loop) {
+    // A loop of one iteration moves no operand.
     if (sizes[loop] == 1) continue;
     bool merge = kept > 0;
     for (const auto& stride : strides) {
+      // Two loops are one when a step of the outer loop is a whole run of the
+      // inner one, for all operands.
       merge = merge && stride[kept - 1] == stride[loop] * sizes[loop];
     }
     const size_t at = merge ? kept - 1 : kept++;
@@ -54,6 +58,7 @@ LoopNest BroadcastLoops(const std::vector<const Value*>& from,
   for (const int axis : order) loops.sizes.push_back(to.shape[axis]);
   for (const Value* operand : operands) {
     const auto strides = MemoryStrides(operand->shape, operand->layout);
+    // Broadcasting aligns axes at the last one.
     const int missing = to.shape.rank() - operand->shape.rank();
     std::vector<int64_t> walk;
     for (const int axis : order) {

@@ -1,4 +1,4 @@
-// How loops over several values of one shape walk through memory. Pure.
+// Loops that walk through the memory of several values of one shape. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,26 @@
 
 namespace gpupool::engine {
 
-// Elements between neighbours along each axis, by the value's layout.
+// Returns the distance in elements between neighbours along each axis.
 std::vector<int64_t> MemoryStrides(const Shape& shape, Layout layout);
 
-// The axes from the outermost in memory to the innermost.
+// Returns the axes in the order of memory, outermost first.
 std::vector<int> MemoryOrder(int rank, Layout layout);
 
-// A nest of loops, outermost first, and for each operand the elements that it
-// moves by with a step of each loop.
+// A nest of loops, outermost first. A step of a loop moves each operand by a
+// number of elements.
 struct LoopNest {
   std::vector<int64_t> sizes;
   std::vector<std::vector<int64_t>> strides;  // [operand][loop]
 
   int64_t count() const;
-  // Merges loops that all operands walk through as one; drops loops of one.
+  // Merges neighbouring loops where all operands allow it, and drops loops of
+  // one iteration.
   void Collapse();
 };
 
-// Loops over `to` in its memory order; each of `from` broadcasts to it.
-// Operands are those of `from`, then `to`.
+// Returns loops over `to` in its memory order. Each value of `from` must
+// broadcast to `to`. The operands are the values of `from`, then `to`.
 LoopNest BroadcastLoops(const std::vector<const Value*>& from, const Value& to);
 
 }  // namespace gpupool::engine

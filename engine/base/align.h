@@ -5,11 +5,11 @@
 
 namespace gpupool::engine {
 
-// Every planned offset and allocation is a multiple of this.
+// The alignment of every planned offset and allocation, in bytes.
 inline constexpr uint64_t kAlignmentBytes = 64;
 
-// `bytes` rounded up to a multiple of `alignment`, a power of two. The caller
-// guarantees that the result fits 64 bits.
+// Returns `bytes` rounded up to a multiple of `alignment`, a power of two. The
+// result must fit 64 bits.
 constexpr uint64_t AlignUp(uint64_t bytes,
                            uint64_t alignment = kAlignmentBytes) {
   return (bytes + alignment - 1) & ~(alignment - 1);

@@ -1,5 +1,6 @@
-// A broken invariant of our own: say what and where, then abort. Never for
-// bad input, which is a Status.
+// GPUPOOL_CHECK(condition) prints the condition and its place and aborts when
+// it is false. It is for broken invariants of our own, never for bad input,
+// which is a Status.
 #pragma once
 
 #include <cstdio>

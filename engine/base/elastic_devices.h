@@ -1,4 +1,4 @@
-// With how many devices a job can run that leaves their number open.
+// The device counts that an elastic job can run with.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace gpupool::engine {
 
-// The numbers from `least` (0: 1) to `most` that divide the batch, which is
-// shared equally; rising. None when `most` is 0.
+// Returns the counts from `least` (0 means 1) to `most` that divide the batch
+// evenly, in rising order. Returns none when `most` is 0.
 inline std::vector<uint32_t> ElasticDevices(uint32_t least, uint32_t most,
                                             uint32_t batch_size) {
   std::vector<uint32_t> counts;

@@ -1,5 +1,5 @@
-// One source for two compilers: a function that is marked so runs on the host
-// and, compiled by nvcc, on a GPU.
+// GPUPOOL_HOST_DEVICE marks a function that runs on the host and, when nvcc
+// compiles it, also on a GPU.
 #pragma once
 
 #ifdef __CUDACC__

@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kMostNames = 10'000;
 constexpr size_t kLongestName = 256;
 
-// Levenshtein's distance, in one row of costs.
+// Returns Levenshtein's distance. Keeps one row of the cost table: costs[j] is
+// the distance of a[0..i) and b[0..j).
 size_t Distance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> costs(b.size() + 1);
   std::iota(costs.begin(), costs.end(), size_t{0});
@@ -34,8 +35,9 @@ size_t Distance(absl::string_view a, absl::string_view b) {
 
 bool MatchesPattern(absl::string_view name, absl::string_view pattern) {
   size_t at = 0, expected = 0;
-  // Where to go on when a character does not fit: the last star takes one
-  // character more.
+  // The last star and how many characters it has taken up to: on a mismatch the
+  // match goes on from there, with one character more. Only the last star needs
+  // this, so the time is bounded by the product of the lengths.
   size_t star = absl::string_view::npos, taken = 0;
   while (at < name.size()) {
     if (expected < pattern.size() && pattern[expected] == '*') {
@@ -57,6 +59,7 @@ bool MatchesPattern(absl::string_view name, absl::string_view pattern) {
 
 std::string ClosestNames(absl::string_view word,
                          absl::Span<const std::string> names, size_t count) {
+  // Long names are cut, so a hostile list costs a bounded time.
   word = word.substr(0, kLongestName);
   std::vector<std::pair<size_t, size_t>> ranked;  // distance, position
   for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {

@@ -1,5 +1,5 @@
-// Names of weights and layers chosen by patterns, and what somebody may have
-// meant by a name that does not exist. Pure functions.
+// Patterns that choose weights and layers by name, and suggestions for a name
+// that does not exist. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,14 +9,13 @@
 
 namespace gpupool::engine {
 
-// Whether the whole name fits the pattern, where '*' stands for any
-// characters, also for none. Takes time in proportion to the product of the
-// lengths at most.
+// Returns whether the whole name fits the pattern, where '*' stands for any
+// characters or none. Takes at most O(name * pattern) time.
 bool MatchesPattern(absl::string_view name, absl::string_view pattern);
 
-// At most `count` of the names, the most similar ones first, as
-// "'a', 'b'"; equally similar ones in their order. Of a long list only the
-// first ten thousand names are looked at.
+// Returns at most `count` of the names as "'a', 'b'", the most similar to
+// `word` first and equally similar ones in their order. Reads only the first
+// ten thousand names.
 std::string ClosestNames(absl::string_view word,
                          absl::Span<const std::string> names, size_t count);
 

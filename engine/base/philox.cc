@@ -39,7 +39,8 @@ double Philox::NextNormal() {
 uint64_t Philox::NextBelow(uint64_t bound) {
   GPUPOOL_CHECK(bound > 0);
   __extension__ using Wide = unsigned __int128;
-  // The lowest `2^64 mod bound` products are the surplus of an uneven split.
+  // Rejects the lowest `2^64 mod bound` products. They are the surplus that
+  // would favour some results, because 2^64 does not divide evenly by `bound`.
   const uint64_t threshold = (0 - bound) % bound;
   for (;;) {
     const Wide product = static_cast<Wide>(NextDoubleWord()) * bound;

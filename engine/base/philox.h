@@ -1,14 +1,14 @@
-// The one random generator of the project: Philox4x32-10 (Salmon, Moraes,
+// Philox4x32-10, the only random generator of the project (Salmon, Moraes,
 // Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
 //
 // It is counter based: a block of four 32-bit words is a pure function of
-// (seed, stream, block index), so a stream can be entered anywhere, and the
-// same words come out on every device and with every number of threads.
+// (seed, stream, block index). A stream can therefore be entered anywhere, and
+// every device and thread count gets the same words.
 //   key      seed low, seed high
 //   counter  block low, block high, stream low, stream high
-// The classes of streams that the engine uses are listed in PhiloxStream.
+// PhiloxStream lists the classes of streams that the engine uses.
 //
-// Philox is a value; not thread-safe, copies are independent.
+// Philox is a value: not thread-safe, and copies are independent.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@
 
 namespace gpupool::engine {
 
-// Four random words: block `block` of stream `stream` under `seed`.
+// Returns block `block` of stream `stream` under `seed`: four random words.
 constexpr std::array<uint32_t, 4> PhiloxBlock(uint64_t seed, uint64_t stream,
                                               uint64_t block) {
   const PhiloxWords x = PhiloxWordsOf(seed, stream, block);
   return {x.word[0], x.word[1], x.word[2], x.word[3]};
 }
 
-// Purposes of random numbers. A stream is the purpose in the upper 8 bits and
-// an index (an epoch, a hash of a tensor's name) in the lower 56, so that two
+// Purposes of random numbers. A stream id holds the purpose in the upper 8 bits
+// and an index (an epoch, a hash of a tensor's name) in the lower 56, so two
 // purposes never share numbers under one seed.
 enum class PhiloxStream : uint8_t {
   kGeneral = 0,
@@ -43,7 +43,7 @@ constexpr uint64_t PhiloxStreamId(PhiloxStream purpose, uint64_t index) {
          (index & ((uint64_t{1} << 56) - 1));
 }
 
-// A stable 56-bit index of a name (FNV-1a, folded).
+// Returns a stable 56-bit index of a name (FNV-1a, folded).
 constexpr uint64_t PhiloxNameIndex(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (char c : name) {
@@ -52,26 +52,29 @@ constexpr uint64_t PhiloxNameIndex(std::string_view name) {
   return (hash ^ hash >> 56) & ((uint64_t{1} << 56) - 1);
 }
 
-// Reads one stream word after word.
+// Reads the words of one stream in order.
 class Philox {
  public:
   explicit Philox(uint64_t seed, uint64_t stream = 0)
       : seed_(seed), stream_(stream) {}
 
-  // Words taken so far; Seek goes to any position in constant time.
+  // Returns how many words were taken. Seek moves to any position in constant
+  // time.
   uint64_t position() const { return position_; }
   void Seek(uint64_t position);
 
   uint32_t NextWord();
-  // The earlier word is the upper half.
+  // Returns two words as one; the earlier word is the upper half.
   uint64_t NextDoubleWord();
-  // Uniform in [0, 1) with 24 bits, one word.
+  // Returns a uniform number in [0, 1) with 24 bits; takes one word.
   float NextFloat();
-  // Uniform in [0, 1) with 53 bits, two words.
+  // Returns a uniform number in [0, 1) with 53 bits; takes two words.
   double NextDouble();
-  // Normal with mean 0 and deviation 1 (Box and Muller), four words.
+  // Returns a normal number with mean 0 and deviation 1 (Box and Muller); takes
+  // four words.
   double NextNormal();
-  // Uniform in [0, bound) without bias (Lemire 2019); bound >= 1.
+  // Returns a uniform number in [0, bound) without bias (Lemire 2019). `bound`
+  // must be at least 1.
   uint64_t NextBelow(uint64_t bound);
 
  private:
@@ -82,8 +85,8 @@ class Philox {
   std::array<uint32_t, 4> buffer_ = {};
 };
 
-// The numbers 0 .. count-1 in an order fixed by (seed, stream): Fisher and
-// Yates from the back. count must be below 2^32.
+// Returns the numbers 0 .. count-1 in an order fixed by (seed, stream),
+// shuffled by Fisher and Yates from the back. `count` must be below 2^32.
 std::vector<uint32_t> PhiloxPermutation(uint64_t seed, uint64_t stream,
                                         uint64_t count);
 

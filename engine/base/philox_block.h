@@ -1,5 +1,4 @@
-// The pure part of the random generator of philox.h, for the host and for a
-// GPU.
+// The pure part of the random generator of philox.h, for the host and for GPUs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ struct PhiloxWords {
   uint32_t word[4];
 };
 
-// Four random words: block `block` of stream `stream` under `seed`.
+// Returns block `block` of stream `stream` under `seed`: four random words.
 GPUPOOL_HOST_DEVICE constexpr PhiloxWords PhiloxWordsOf(uint64_t seed,
                                                         uint64_t stream,
                                                         uint64_t block) {
@@ -34,7 +33,7 @@ GPUPOOL_HOST_DEVICE constexpr PhiloxWords PhiloxWordsOf(uint64_t seed,
   return x;
 }
 
-// A uniform float in [0, 1) with 24 random bits.
+// Returns a uniform float in [0, 1) with 24 random bits.
 GPUPOOL_HOST_DEVICE constexpr float PhiloxUniformFloat(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }

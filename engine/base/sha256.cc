@@ -36,6 +36,7 @@ std::string Sha256::FinishHex() {
   unsigned int size = 0;
   GPUPOOL_CHECK(EVP_DigestFinal_ex(context_->evp, digest.data(), &size));
   GPUPOOL_CHECK(size == digest.size());
+  // Libcrypto takes no bytes after the end until a new start.
   context_->Start();
   static constexpr char kHex[] = "0123456789abcdef";
   std::string text;

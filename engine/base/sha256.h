@@ -1,6 +1,4 @@
-// SHA-256 (FIPS 180-4) by OpenSSL's libcrypto: the names of all blobs.
-//
-// Sha256 is movable and not thread-safe.
+// SHA-256 (FIPS 180-4) by OpenSSL's libcrypto. Blobs are named by it.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +20,8 @@ class Sha256 {
   void Update(const void* data, size_t bytes);
   void Update(std::string_view data) { Update(data.data(), data.size()); }
 
-  // 64 lower-case hex digits. Ends the computation: the next Update starts a
-  // new digest.
+  // Returns the digest as 64 lower-case hex digits and resets: the next Update
+  // starts a new digest.
   std::string FinishHex();
 
  private:
@@ -31,15 +29,15 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-// The digest of `data` in hex.
+// Returns the digest of `data` in hex.
 std::string Sha256Hex(std::string_view data);
 
-// The digest of the file's bytes in hex. NotFound when it cannot be opened,
-// Internal on a read error.
+// Returns the digest of the file's bytes in hex. NOT_FOUND when the file cannot
+// be opened, INTERNAL on a read error.
 absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path);
 
-// Whether `text` has the form of a digest: 64 lower-case hex digits. Check it
-// before using a name from outside as a file name.
+// Returns whether `text` has the form of a digest: 64 lower-case hex digits.
+// Check this before a name from outside is used as a file name.
 bool IsSha256Hex(std::string_view text);
 
 }  // namespace gpupool::engine

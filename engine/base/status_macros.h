@@ -18,7 +18,7 @@
     }                                                         \
   } while (false)
 
-// ASSIGN_OR_RETURN(auto value, Function()): declares or assigns `value`, or
+// ASSIGN_OR_RETURN(auto value, Function()) declares or assigns `value`, or
 // returns Function's error.
 #define ASSIGN_OR_RETURN(left, expression) \
   ASSIGN_OR_RETURN_INNER(GPUPOOL_CONCAT(status_or_, __LINE__), left, expression)

@@ -11,6 +11,7 @@ void AbortSwitch::Abort(absl::string_view reason) {
   if (aborted_) return;
   aborted_ = true;
   reason_ = std::string(reason);
+  // Listeners run under the lock, so Remove can promise that none runs later.
   for (const auto& [id, listener] : listeners_) listener(reason_);
 }
 
@@ -22,6 +23,7 @@ absl::Status AbortSwitch::status() const {
 
 uint64_t AbortSwitch::Add(Listener listener) {
   const absl::MutexLock lock(&mutex_);
+  // Added as well, so that Remove works in either case.
   if (aborted_) listener(reason_);
   listeners_.emplace_back(next_id_, std::move(listener));
   return next_id_++;

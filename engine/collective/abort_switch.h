@@ -1,8 +1,7 @@
-// Ends a group of ranks from any thread and at any time: before its members
-// have found each other, while they connect, and while one waits for another.
-// Whoever starts a member keeps the switch and gives it along.
-//
-// Thread-safe.
+// A switch that ends a group of ranks from any thread at any time: before its
+// members have found each other, while they connect, and while one waits for
+// another. Whoever starts a member keeps the switch and passes it to the
+// member.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +19,22 @@ namespace gpupool::engine {
 
 class AbortSwitch {
  public:
-  // Called with the reason, once, with the switch locked: it must not call the
-  // switch and must not block.
+  // Receives the reason, once. It runs with the switch locked, so it must not
+  // call the switch and must not block.
   using Listener = std::function<void(absl::string_view)>;
 
   AbortSwitch() = default;
   AbortSwitch(const AbortSwitch&) = delete;
   AbortSwitch& operator=(const AbortSwitch&) = delete;
 
-  // The first reason counts; later calls do nothing.
+  // Aborts the group. The first reason counts; later calls do nothing.
   void Abort(absl::string_view reason);
 
-  // ABORTED with the reason after Abort.
+  // Returns ABORTED with the reason after Abort, else OK.
   absl::Status status() const;
 
-  // Adds who is to be told; told at once when Abort was called already. Once
-  // Remove has returned the listener does not run and will not.
+  // Adds a listener and returns its id. After Abort the listener is called at
+  // once. When Remove has returned, the listener does not run and never will.
   uint64_t Add(Listener listener);
   void Remove(uint64_t id);
 

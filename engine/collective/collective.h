@@ -1,15 +1,14 @@
-// What the ranks of one data parallel job do together: sums, copies and
-// barriers over host memory. Back ends: gloo_collective.h.
+// Sums, copies and barriers among the ranks of one data parallel job, over host
+// memory. Back ends: gloo_collective.h.
 //
-// Every rank makes the same calls in the same order with the same sizes; a
-// rank that does otherwise is found out by the time-out. Sums are
-// deterministic: the same bits on every rank and in every run.
+// Every rank makes the same calls in the same order with the same sizes. A rank
+// that does not is found by the time-out. Sums are deterministic: the same bits
+// on every rank and in every run.
 //
-// Calls run one after the other on a thread of the collective's own, so a
-// started all-reduce overlaps with what the caller computes. Any thread may
-// call Abort; the other calls belong to one thread. Once a call has failed,
-// all later ones fail with its status: the group is done for, and its members
-// make a new one.
+// Calls run one after the other on a thread of the collective, so a started
+// all-reduce overlaps with the caller's computation. Any thread may call Abort;
+// all other calls must come from one thread. After one call has failed, all
+// later ones fail with the same status, and the members must make a new group.
 //   UNAVAILABLE  a rank is lost: its process ended, it closed, or it did
 //                nothing within the time-out. The text names the rank.
 //   ABORTED      Abort was called here
@@ -25,7 +24,7 @@
 
 namespace gpupool::engine {
 
-// A started call, counted from 1 in the order of the starts.
+// The number of a started call. The first call has number 1.
 using CollectiveTicket = uint64_t;
 
 class Collective {
@@ -35,31 +34,31 @@ class Collective {
   virtual int rank() const = 0;  // from 0
   virtual int size() const = 0;  // from 1
 
-  // Puts the sum over all ranks into `values` of every rank. The numbers must
-  // be left alone until Wait has returned. RESOURCE_EXHAUSTED when too many
-  // calls wait already.
+  // Starts to replace `values` on every rank with the sum over all ranks.
+  // `values` must not be touched until Wait returns. RESOURCE_EXHAUSTED when
+  // too many calls are pending.
   virtual absl::StatusOr<CollectiveTicket> StartAllReduce(
       absl::Span<float> values) = 0;
-  // Of the last call that was started; 0 when none was.
+  // Returns the ticket of the last started call; 0 when there was none.
   virtual CollectiveTicket newest() const = 0;
-  // Returns when that call is over, or when it will never be: memory given to
-  // it is not touched any more. Tickets may be waited for in any order.
+  // Blocks until the call has ended or has failed. After that its memory is not
+  // touched any more. Tickets may be waited for in any order.
   virtual absl::Status Wait(CollectiveTicket ticket) = 0;
 
-  // The calls below wait for what was started before them.
+  // The calls below run after all calls that were started before them.
 
   // Copies `bytes` of rank `root` to all ranks.
   virtual absl::Status Broadcast(absl::Span<std::byte> bytes, int root) = 0;
-  // Puts `mine` of every rank into `all`, in the order of the ranks. `all` is
-  // size() times as long as `mine` and does not overlap it.
+  // Copies `mine` of every rank into `all`, in the order of the ranks. `all` is
+  // size() times as long as `mine` and must not overlap it.
   virtual absl::Status AllGather(absl::Span<const std::byte> mine,
                                  absl::Span<std::byte> all) = 0;
-  // Returns when all ranks have come.
+  // Blocks until all ranks have called it.
   virtual absl::Status Barrier() = 0;
 
-  // Ends the call that runs and fails all others, here and, by telling them,
-  // on the other ranks. For a job that is stopped, or a rank that the daemon
-  // knows to be dead before the time-out does.
+  // Ends the running call and fails all others, here and on the other ranks,
+  // which are told the reason. Used when a job is stopped, or when the daemon
+  // knows that a rank is dead before the time-out does.
   virtual void Abort(absl::string_view reason) = 0;
 
   absl::Status AllReduce(absl::Span<float> values) {

@@ -27,22 +27,24 @@ namespace {
 constexpr size_t kMaxGroupName = 64;
 constexpr size_t kMaxReason = 200;
 constexpr size_t kMaxWaitingCalls = 4096;
-// What is summed at a time: bounds the scratch memory and stays in the cache.
+// Elements per segment of a sum: bounds the scratch memory and fits the cache.
 constexpr size_t kSegmentElements = size_t{1} << 20;
-// How long a rank whose connection closed has to say why. It writes its note
-// within milliseconds; only of one that died there is none.
+// The longest wait for the note of a rank whose connection closed. A live rank
+// writes its note within milliseconds; a rank that died leaves none.
 constexpr absl::Duration kNoteWait = absl::Milliseconds(300);
 // Waits end up to this much early: Gloo counts whole milliseconds.
 constexpr absl::Duration kClockSlack = absl::Milliseconds(2);
 
-// What a note begins with.
+// First words of the notes that a failing rank leaves in the rendezvous.
 constexpr absl::string_view kLostNote = "lost ";
 constexpr absl::string_view kAbortNote = "abort ";
 
+// Returns the key under which a rank announces itself and its group's size.
 std::string PresenceKey(const GlooOptions& options, int rank) {
   return absl::StrCat(options.group, ".present.", rank);
 }
 
+// Returns the key of the note that a failing rank leaves.
 std::string NoteKey(const GlooOptions& options, int rank) {
   return absl::StrCat(options.group, ".failed.", rank);
 }
@@ -71,7 +73,7 @@ absl::Status CheckOptions(const GlooOptions& options) {
   return absl::OkStatus();
 }
 
-// Says that this rank is there and waits for all others.
+// Announces this rank and waits for all others.
 absl::Status Assemble(const GlooOptions& options, RendezvousStore& store,
                       absl::Time deadline, const std::atomic<bool>& cancelled) {
   RETURN_IF_ERROR(store.Set(PresenceKey(options, options.rank),
@@ -94,14 +96,14 @@ absl::Status Assemble(const GlooOptions& options, RendezvousStore& store,
   return absl::OkStatus();
 }
 
-// Mesh slots are made of the exchange's number and its size: ranks whose
-// programs differ never meet, which the time-out finds, instead of writing
-// into each other's memory.
+// Returns the mesh slot of an exchange, made of its number and its size. Ranks
+// whose programs differ use different slots: they run into the time-out instead
+// of writing into each other's memory.
 uint64_t SlotOf(uint64_t exchange, uint64_t bytes) {
   return exchange << 32 | ((bytes * 0x9e3779b97f4a7c15u) >> 32);
 }
 
-// The r-th of `ranks` parts of `count` elements.
+// One of `ranks` parts of `count` elements.
 struct Part {
   size_t begin;
   size_t elements;
@@ -118,7 +120,7 @@ class GlooCollective : public Collective {
       : options_(options), store_(store) {}
   ~GlooCollective() override;
 
-  // Before any other call.
+  // Starts the thread and connects. Must come before any other call.
   absl::Status Start();
 
   int rank() const override { return options_.rank; }
@@ -142,14 +144,15 @@ class GlooCollective : public Collective {
   absl::StatusOr<CollectiveTicket> Enqueue(Call call);
   absl::Status RunNow(Call call);
 
-  // On the thread.
+  // These run on the thread.
   void Run();
   absl::Status Connect();
   absl::Status Exchange(absl::Span<const MeshPart> out,
                         absl::Span<const MeshPart> in, size_t bytes);
   absl::Status Sum(absl::Span<float> values);
   absl::Status SumSegment(absl::Span<float> values);
-  // The status of the group after `error` of the mesh; tells the others.
+  // Returns the status of the group after `error` of the mesh, and tells the
+  // other ranks.
   absl::Status Explain(const absl::Status& error);
   absl::Status BlameFor(int peer, const absl::Status& error);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -159,14 +162,14 @@ class GlooCollective : public Collective {
   const GlooOptions options_;
   RendezvousStore* const store_;
   std::thread thread_;
-  std::atomic<bool> aborted_{false};  // seen while connecting
-  uint64_t listener_ = 0;             // at the switch
+  std::atomic<bool> aborted_{false};  // read while connecting
+  uint64_t listener_ = 0;             // registration at the switch
 
-  // The thread's own.
+  // Used by the thread only.
   std::unique_ptr<GlooMesh> mesh_;
   std::vector<float> scratch_;
   uint64_t exchanges_ = 0;
-  absl::Time deadline_;  // of the call that runs
+  absl::Time deadline_;  // the running call's
 
   mutable absl::Mutex mutex_;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
@@ -175,9 +178,10 @@ class GlooCollective : public Collective {
   std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
   CollectiveTicket issued_ ABSL_GUARDED_BY(mutex_) = 0;
   CollectiveTicket done_ ABSL_GUARDED_BY(mutex_) = 0;
-  // What all calls after done_ end with.
+  // The result of all calls after done_.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  // Null before the connection and after the end.
+  // The mesh that Cancel may be called on. Null before the connection and after
+  // the end.
   GlooMesh* cancellable_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
@@ -288,6 +292,7 @@ absl::Status GlooCollective::AllGather(absl::Span<const std::byte> mine,
 
 absl::Status GlooCollective::Barrier() {
   return RunNow([this] {
+    // Every rank sends a byte to every other, so none passes before all came.
     std::byte mine{};
     std::vector<std::byte> theirs(static_cast<size_t>(size()));
     std::vector<MeshPart> out, in;
@@ -309,7 +314,7 @@ void GlooCollective::Abort(absl::string_view reason) {
 }
 
 void GlooCollective::Run() {
-  // A peer that is gone must be an error of the write, not the end of the
+  // Turns a write to a dead peer into an error instead of the end of the
   // process. Gloo's own thread is started below and inherits the mask.
   sigset_t pipe;
   sigemptyset(&pipe);
@@ -323,7 +328,8 @@ void GlooCollective::Run() {
     {
       const absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &GlooCollective::HasWork));
-      // The others are told of an abort before the end.
+      // An abort goes through Explain, which tells the other ranks; stopping
+      // does not.
       if (!abort_reason_.empty()) {
         status = absl::CancelledError("aborted");
       } else if (stopping_) {
@@ -344,6 +350,7 @@ void GlooCollective::Run() {
     const absl::MutexLock lock(&mutex_);
     ++done_;
   }
+  // The mesh goes under the lock, so Abort cannot cancel a dead mesh.
   const absl::MutexLock lock(&mutex_);
   failure_ = status.ok() ? absl::AbortedError("the collective is closed")
                          : std::move(status);
@@ -390,8 +397,9 @@ absl::Status GlooCollective::SumSegment(absl::Span<float> values) {
   const size_t bytes = values.size() * sizeof(float);
   const Part own = PartOf(values.size(), rank(), size());
   float* const own_data = values.data() + own.begin;
+  // Space for this rank's part from every other rank.
   scratch_.resize(own.elements * static_cast<size_t>(size() - 1));
-  std::vector<float*> parts;  // of the own part, by rank
+  std::vector<float*> parts;  // contributions to this rank's part
   std::vector<MeshPart> out, in, sums_out, sums_in;
   float* scratch = scratch_.data();
   for (int peer = 0; peer < size(); ++peer) {
@@ -410,6 +418,8 @@ absl::Status GlooCollective::SumSegment(absl::Span<float> values) {
     parts.push_back(scratch);
     scratch += own.elements;
   }
+  // First exchange: every rank receives its own part from all others. The sum
+  // starts at rank 0 and not at this rank, so that every run rounds alike.
   RETURN_IF_ERROR(Exchange(out, in, bytes));
   for (size_t r = 1; r < parts.size(); ++r) {
     for (size_t i = 0; i < own.elements; ++i) parts[0][i] += parts[r][i];
@@ -417,6 +427,7 @@ absl::Status GlooCollective::SumSegment(absl::Span<float> values) {
   if (parts[0] != own_data) {
     std::copy(parts[0], parts[0] + own.elements, own_data);
   }
+  // Second exchange: every rank sends its finished part to all others.
   return Exchange(sums_out, sums_in, bytes);
 }
 
@@ -434,15 +445,18 @@ absl::Status GlooCollective::Explain(const absl::Status& error) {
   }
   if (status.ok()) {
     const int peer = mesh_ == nullptr ? -1 : mesh_->lost_peer();
+    // No peer is lost: this rank itself could not connect.
     if (peer < 0) return error;
     status = BlameFor(peer, error);
     note = absl::StrCat(kLostNote, status.message());
   }
-  // Without the note the others still see the closed connection.
+  // If the note cannot be written, the others still see the closed connection.
   store_->Set(NoteKey(options_, rank()), note).IgnoreError();
   return status;
 }
 
+// Returns the error of a lost peer. A peer that closed its connection may only
+// have noticed the loss of another rank; its note then names that rank.
 absl::Status GlooCollective::BlameFor(int peer, const absl::Status& error) {
   const bool timed_out = absl::Now() + kClockSlack >= deadline_;
   const std::atomic<bool> cancelled{false};  // the wait is short

@@ -20,13 +20,13 @@ namespace {
 
 using ::gloo::transport::UnboundBuffer;
 
-// Gloo takes no waiting time below this; and a peer that stands ready is
-// served even when the deadline has just passed.
+// The shortest wait that Gloo accepts. It also lets a peer that is ready finish
+// when the deadline has just passed.
 constexpr absl::Duration kLeastWait = absl::Milliseconds(10);
-// Gloo waits this many times its time-out for a connection.
+// Gloo waits for a connection this many times its time-out.
 constexpr int kGlooConnectFactor = 5;
-// For one connection to a rank that has said that it is there. Nothing can end
-// this wait early.
+// The time for one connection to a rank that has announced itself. Nothing can
+// end this wait early.
 constexpr absl::Duration kConnectWait = absl::Seconds(30);
 
 std::chrono::milliseconds TimeLeft(absl::Time deadline) {
@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(
     const absl::Time connected = std::min(deadline, absl::Now() + kConnectWait);
     auto context =
         std::make_shared<::gloo::rendezvous::Context>(place.rank, place.size);
+    // Gloo multiplies this time-out, so it is divided here.
     context->setTimeout(std::max(TimeLeft(connected) / kGlooConnectFactor,
                                  std::chrono::milliseconds(1)));
     std::shared_ptr<::gloo::transport::Device> device =
@@ -75,7 +76,7 @@ GlooMesh::~GlooMesh() {
   try {
     context_.reset();
   } catch (const std::exception&) {
-    // Closing has no result that anybody could use.
+    // Errors of closing have no consequence.
   }
 }
 
@@ -86,6 +87,8 @@ std::unique_ptr<UnboundBuffer> GlooMesh::BufferOf(const MeshPart& part) {
 absl::Status GlooMesh::Await(UnboundBuffer& buffer, Direction direction,
                              absl::Time deadline) {
   {
+    // The check and the assignment are one step, so that Cancel either prevents
+    // this wait or finds the buffer to abort.
     const absl::MutexLock lock(&mutex_);
     if (cancelled_) return absl::CancelledError("cancelled");
     awaited_ = &buffer;
@@ -116,6 +119,7 @@ absl::Status GlooMesh::Exchange(absl::Span<const MeshPart> out,
   int peer = -1;
   absl::Status status;
   try {
+    // Receives are posted before sends: data then has a place when it arrives.
     for (const MeshPart& part : in) {
       if (part.bytes == 0) continue;
       peer = part.peer;

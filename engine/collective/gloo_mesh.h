@@ -1,13 +1,13 @@
 // Connections between all ranks of a group, over Gloo's TCP transport. Only
-// the transport of Gloo is used: its own algorithms do not say which rank was
+// Gloo's transport is used, because its algorithms do not say which rank was
 // lost. No exception leaves this class.
 //
-// One thread makes, uses and destroys a mesh; it must have SIGPIPE blocked,
-// since Gloo writes to sockets whose other end may be gone. Any thread may
-// call Cancel.
+// One thread makes, uses and destroys a mesh. It must have SIGPIPE blocked,
+// since Gloo writes to sockets whose other end may be gone. Any thread may call
+// Cancel.
 //
-// Gloo trusts whoever connects: use it on the loopback or on a network of the
-// cluster's own.
+// Gloo trusts every peer that connects: use it on the loopback or on a network
+// that only the cluster can reach.
 #pragma once
 
 #include <atomic>
@@ -36,13 +36,13 @@ namespace gpupool::engine {
 struct MeshPlace {
   int rank = 0;
   int size = 1;
-  // Network interface to bind to, as "eth0"; empty: the loopback.
+  // The network interface to bind to, such as "eth0"; empty: the loopback.
   std::string interface;
-  // What the keys in the rendezvous begin with.
+  // A prefix of all keys in the rendezvous.
   std::string key_prefix;
 };
 
-// Bytes to or from another rank. Empty ones are skipped on both sides.
+// Bytes to or from another rank. Empty parts are skipped on both sides.
 struct MeshPart {
   int peer = 0;
   std::byte* data = nullptr;
@@ -51,9 +51,11 @@ struct MeshPart {
 
 class GlooMesh {
  public:
-  // Returns when all ranks have connected. All of them must be about to.
-  // UNAVAILABLE after `deadline`, at most half a minute after a rank is gone,
-  // and soon after `cancelled` is set.
+  // Connects and returns when all ranks have connected. All of them must be
+  // about to call this. UNAVAILABLE when
+  // - `deadline` has passed,
+  // - a rank is gone (at most half a minute later), or
+  // - `cancelled` is set (soon after).
   static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(
       const MeshPlace& place, RendezvousStore& store, absl::Time deadline,
       const std::atomic<bool>& cancelled);
@@ -61,19 +63,19 @@ class GlooMesh {
   GlooMesh(const GlooMesh&) = delete;
   GlooMesh& operator=(const GlooMesh&) = delete;
 
-  // Sends and receives all parts at the same time; returns when all are
-  // through. Both ends must give the same `slot` and sizes; slots are not
-  // used again while others may still be in them.
+  // Sends and receives all parts at the same time, and returns when all have
+  // ended. Both ends must give the same `slot` and sizes. A slot must not be
+  // used again while another rank may still be in it.
   //   UNAVAILABLE  the connection to lost_peer() broke, or that rank did not
-  //                take part before `deadline`. The mesh is of no use then.
-  //   CANCELLED    by Cancel
+  //                take part before `deadline`. The mesh is then unusable.
+  //   CANCELLED    Cancel was called
   absl::Status Exchange(absl::Span<const MeshPart> out,
                         absl::Span<const MeshPart> in, uint64_t slot,
                         absl::Time deadline);
-  // After UNAVAILABLE from Exchange; -1 before.
+  // Returns the lost rank after Exchange failed with UNAVAILABLE, else -1.
   int lost_peer() const { return lost_peer_; }
 
-  // Ends the Exchange that runs and all later ones.
+  // Ends the running Exchange and all later ones.
   void Cancel();
 
  private:
@@ -89,7 +91,7 @@ class GlooMesh {
   int lost_peer_ = -1;
   absl::Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  // What the mesh's thread waits for; null when for nothing.
+  // The buffer that the mesh's thread waits for; null when it does not wait.
   ::gloo::transport::UnboundBuffer* awaited_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 

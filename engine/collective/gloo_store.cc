@@ -30,6 +30,7 @@ absl::StatusOr<std::string> AwaitKey(RendezvousStore& store,
       return absl::DeadlineExceededError(
           absl::StrCat("rendezvous key ", key, " was not set in time"));
     }
+    // The store cannot notify, so the key is polled.
     absl::SleepFor(kPollInterval);
   }
 }

@@ -1,5 +1,5 @@
-// A rendezvous store as Gloo wants it: waits for keys until a deadline, and
-// throws, as its callers inside Gloo expect. For gloo_mesh.cc only.
+// An adapter from RendezvousStore to Gloo's store: it waits for keys until a
+// deadline, and throws, as Gloo expects. For gloo_mesh.cc only.
 #pragma once
 
 #include <gloo/rendezvous/store.h>
@@ -15,7 +15,7 @@ namespace gpupool::engine {
 
 class GlooStore : public ::gloo::rendezvous::Store {
  public:
-  // Keys get `prefix` in front. `store` and `cancelled` must outlive this.
+  // Adds `prefix` to every key. `store` and `cancelled` must outlive this.
   GlooStore(RendezvousStore* store, std::string prefix, absl::Time deadline,
             const std::atomic<bool>& cancelled)
       : store_(store),
@@ -26,7 +26,7 @@ class GlooStore : public ::gloo::rendezvous::Store {
   void set(const std::string& key, const std::vector<char>& data) override;
   std::vector<char> get(const std::string& key) override;
   void wait(const std::vector<std::string>& keys) override;
-  // The deadline holds, whatever Gloo's time-out.
+  // Ignores `timeout`; the deadline of the constructor holds.
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;
 
@@ -37,7 +37,7 @@ class GlooStore : public ::gloo::rendezvous::Store {
   const std::atomic<bool>& cancelled_;
 };
 
-// The text of a key once it is there. DEADLINE_EXCEEDED after `deadline`,
+// Waits for a key and returns its text. DEADLINE_EXCEEDED after `deadline`,
 // CANCELLED soon after `cancelled` is set; other errors of the store at once.
 absl::StatusOr<std::string> AwaitKey(RendezvousStore& store,
                                      absl::string_view key, absl::Time deadline,

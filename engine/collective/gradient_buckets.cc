@@ -9,7 +9,7 @@
 namespace gpupool::engine {
 namespace {
 
-// More would overflow a byte count.
+// The most elements whose byte count fits 63 bits.
 constexpr uint64_t kMaxElements =
     std::numeric_limits<int64_t>::max() / sizeof(float);
 
@@ -64,6 +64,7 @@ absl::StatusOr<GradientBuckets> GradientBuckets::Plan(
     plan.elements_ += count;
     const uint64_t limit =
         plan.buckets_.size() == 1 ? sizes.first_bytes : sizes.other_bytes;
+    // Closed behind the gradient that fills it, so no gradient is cut.
     open = bucket.elements * sizeof(float) < limit;
   }
   return plan;

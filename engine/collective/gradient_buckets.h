@@ -1,8 +1,8 @@
-// Which gradients travel together in data parallel training: flat buckets in
-// the order in which gradients are produced, the first one small so that
-// communication begins early. Pure planning.
+// The assignment of gradients to flat buckets for data parallel training.
+// Buckets follow the order in which gradients are produced, and the first one
+// is small so that communication begins early. Pure planning.
 //
-// Sizes and the closing rule are PyTorch's (torch/csrc/distributed/c10d/
+// The sizes and the closing rule are PyTorch's (torch/csrc/distributed/c10d/
 // reducer.hpp, kDefaultFirstBucketBytes and kDefaultBucketBytesCap): a bucket
 // is closed as soon as it holds at least its size, so one large gradient may
 // make it larger.
@@ -24,11 +24,11 @@ struct BucketSizes {
 // The place of one parameter's gradient.
 struct BucketSlot {
   int bucket = 0;
-  uint64_t offset = 0;  // in its bucket, in elements
+  uint64_t offset = 0;  // elements before it in its bucket
   uint64_t elements = 0;
 };
 
-// A run of elements of the flat buffer that holds all buckets in their order.
+// A run of elements of the flat buffer, which holds all buckets in order.
 struct Bucket {
   uint64_t begin = 0;
   uint64_t elements = 0;
@@ -37,16 +37,17 @@ struct Bucket {
 
 class GradientBuckets {
  public:
-  // elements[i]: float32 numbers of parameter i, at least 1. `order`: the
-  // parameters in the order in which their gradients are produced. All ranks
-  // must plan from the same numbers. INVALID_ARGUMENT when `order` is not a
-  // permutation, a parameter is empty, a size is 0 or the sum overflows.
+  // Plans the buckets. elements[i] is the count of float32 numbers of parameter
+  // i, at least 1. `order` lists the parameters as their gradients are
+  // produced. All ranks must plan from the same numbers. INVALID_ARGUMENT when
+  // `order` is not a permutation, a parameter is empty, a size is 0 or the sum
+  // overflows.
   static absl::StatusOr<GradientBuckets> Plan(
       absl::Span<const uint64_t> elements, absl::Span<const int> order,
       const BucketSizes& sizes = {});
 
   absl::Span<const Bucket> buckets() const { return buckets_; }
-  // By parameter.
+  // Returns the slots by parameter.
   absl::Span<const BucketSlot> slots() const { return slots_; }
   uint64_t elements() const { return elements_; }
 

@@ -35,7 +35,7 @@ absl::Status SystemError(absl::string_view what, absl::string_view path) {
       absl::StrCat("rendezvous: ", what, " ", path, ": ", strerror(errno)));
 }
 
-// Closes with the scope.
+// A file descriptor that is closed at the end of the scope.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -103,17 +103,21 @@ absl::StatusOr<std::string> MemoryRendezvous::DoGet(const std::string& key) {
 
 absl::Status FolderRendezvous::DoSet(const std::string& key,
                                      absl::string_view text) {
+  // The text is written to a draft first, whose name is unique on the machine.
+  // A reader then never sees half of it, and a draft begins with a dot, which
+  // no key does.
   static std::atomic<uint64_t> files{0};
   const std::string path = absl::StrCat(folder_, "/", key);
   const std::string draft =
       absl::StrCat(folder_, "/.", key, ".", getpid(), ".", files.fetch_add(1));
   absl::Status status = WriteFile(draft, text);
-  // Unlike rename, link refuses a name that exists.
+  // Publishes the draft. Unlike rename, link fails when the name exists.
   if (status.ok() && link(draft.c_str(), path.c_str()) != 0) {
     status = errno == EEXIST ? absl::AlreadyExistsError(absl::StrCat(
                                    "rendezvous key ", key, " is set already"))
                              : SystemError("cannot create", path);
   }
+  // The key is a second name of the same file, which stays.
   unlink(draft.c_str());
   return status;
 }
@@ -134,6 +138,7 @@ absl::StatusOr<std::string> FolderRendezvous::DoGet(const std::string& key) {
     if (got < 0) return SystemError("cannot read", path);
     if (got == 0) return text;
     text.append(block, static_cast<size_t>(got));
+    // Other programs may have written the file, so its size is not trusted.
     if (text.size() > kMaxRendezvousBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("rendezvous key ", key, " has more than ",

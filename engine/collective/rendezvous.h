@@ -1,5 +1,5 @@
-// Where the ranks of a group find each other: a small store of texts by key
-// that all of them can reach. A key is written once. Thread-safe.
+// A small store of texts by key, in which the ranks of a group find each other.
+// All ranks can reach it. A key is written once. Thread-safe.
 #pragma once
 
 #include <string>
@@ -20,11 +20,13 @@ class RendezvousStore {
  public:
   virtual ~RendezvousStore() = default;
 
-  // ALREADY_EXISTS when the key has a text, which stays. INVALID_ARGUMENT for
-  // a key that is not 1 to kMaxRendezvousKey of [A-Za-z0-9._-] or begins with
-  // a dot, and for more than kMaxRendezvousBytes.
+  // Stores a text. ALREADY_EXISTS when the key has a text, which stays.
+  // INVALID_ARGUMENT for
+  // - a key that is not 1 to kMaxRendezvousKey of [A-Za-z0-9._-],
+  // - a key that begins with a dot,
+  // - a text of more than kMaxRendezvousBytes.
   absl::Status Set(absl::string_view key, absl::string_view text);
-  // NOT_FOUND when nobody has set the key yet.
+  // Returns the text of the key. NOT_FOUND when it is not set.
   absl::StatusOr<std::string> Get(absl::string_view key);
 
  protected:
@@ -33,7 +35,7 @@ class RendezvousStore {
   virtual absl::StatusOr<std::string> DoGet(const std::string& key) = 0;
 };
 
-// For ranks that are threads of one process.
+// A store for ranks that are threads of one process.
 class MemoryRendezvous : public RendezvousStore {
  protected:
   absl::Status DoSet(const std::string& key, absl::string_view text) override;
@@ -44,9 +46,9 @@ class MemoryRendezvous : public RendezvousStore {
   absl::flat_hash_map<std::string, std::string> texts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// For processes of one machine: a file for each key in an existing folder
-// that only they can write to. A key appears with its whole text or not at
-// all. Who made the folder removes it.
+// A store for processes of one machine: one file for each key, in an existing
+// folder that only they can write to. A key appears with its whole text or not
+// at all. The maker of the folder removes it.
 class FolderRendezvous : public RendezvousStore {
  public:
   explicit FolderRendezvous(std::string folder) : folder_(std::move(folder)) {}

@@ -13,6 +13,7 @@
 namespace gpupool::engine {
 namespace {
 
+// LoadElement takes little-endian bytes as they are.
 static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kChunkElements = 16 << 10;
@@ -27,7 +28,8 @@ T LoadElement(const char* bytes, bool big_endian) {
   return value;
 }
 
-// IEEE 754 binary16.
+// Converts an IEEE 754 binary16 number. Exponent 0 marks subnormal numbers,
+// exponent 31 infinities and NaN.
 float HalfToFloat(uint16_t half) {
   const int exponent = half >> 10 & 31;
   const int fraction = half & 1023;
@@ -85,12 +87,14 @@ void Convert(const char* bytes, const ArrayHeader& header,
   }
 }
 
+// Puts the name of the array in front of an error.
 absl::Status Prefixed(const char* what, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat(what, ": ", status.message()));
 }
 
+// Reads all elements and checks that nothing follows them.
 absl::Status ReadWhole(const OpenArray& array, absl::Span<float> out) {
   RETURN_IF_ERROR(ReadElements(*array.stream, array.header, out));
   return ExpectEnd(*array.stream);
@@ -119,6 +123,7 @@ uint64_t ElementBytes(ElementType type) {
   return 0;
 }
 
+// Works in chunks, so a large array needs no second copy of its bytes.
 absl::Status ReadElements(ByteStream& stream, const ArrayHeader& header,
                           absl::Span<float> out) {
   const size_t element_bytes = ElementBytes(header.type);
@@ -128,6 +133,7 @@ absl::Status ReadElements(ByteStream& stream, const ArrayHeader& header,
     RETURN_IF_ERROR(ReadExactly(
         stream, absl::MakeSpan(chunk).first(part.size() * element_bytes)));
     Convert(chunk.data(), header, part);
+    // Checked after the conversion: a finite double may be infinite as a float.
     const auto bad = std::find_if(part.begin(), part.end(),
                                   [](float x) { return !std::isfinite(x); });
     if (bad != part.end()) {
@@ -159,7 +165,9 @@ absl::StatusOr<Table> TableFromArrays(const OpenArray& features,
                    CheckedElementCount(table.feature_shape));
   std::vector<int64_t> row_label(label_shape.begin() + 1, label_shape.end());
   ASSIGN_OR_RETURN(table.row_labels, CheckedElementCount(row_label));
+  // [rows, 1] means one number for each row, as [rows] does.
   if (table.row_labels == 1) row_label.clear();
+  // The size is checked before memory is taken: shapes come from the file.
   RETURN_IF_ERROR(CheckedTableBytes(table.rows, table.row_features,
                                     table.row_labels, limits)
                       .status());

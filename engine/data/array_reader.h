@@ -1,6 +1,5 @@
-// Arrays of numbers as IDX and NPY files hold them: a header with element
-// type and shape, then the elements in row-major order. Pure functions over
-// streams.
+// Readers of arrays as IDX and NPY files hold them: a header with element type
+// and shape, then the elements in row-major order. Pure functions over streams.
 #pragma once
 
 #include <cstdint>
@@ -36,22 +35,22 @@ struct ArrayHeader {
   std::vector<int64_t> shape;  // rank 1 .. 8, each >= 1
 };
 
-// Converts the next out.size() elements to float. InvalidArgument when the
-// stream is too short or an element is not finite as a float (names its
-// zero-based position).
+// Converts the next out.size() elements to float. INVALID_ARGUMENT when the
+// stream is too short or an element is not finite as a float; the text names
+// its zero-based position.
 absl::Status ReadElements(ByteStream& stream, const ArrayHeader& header,
                           absl::Span<float> out);
 
-// One open array: a header that was read and the stream behind it.
+// An open array: its header, and the stream positioned at the first element.
 struct OpenArray {
   ArrayHeader header;
   ByteStream* stream = nullptr;
 };
 
-// Joins a features array [rows, ...] and a labels array [rows, ...]; [rows, 1]
-// means one number a row, as [rows] does. A rank-1 features array means one
-// feature a row. InvalidArgument begins with "features: " or "labels: " and
-// names both shapes when they disagree.
+// Joins a features array [rows, ...] and a labels array [rows, ...] to a table.
+// Labels of [rows, 1] mean one number for each row, as [rows] does. A rank-1
+// features array means one feature for each row. INVALID_ARGUMENT begins with
+// "features: " or "labels: " and names both shapes when they disagree.
 absl::StatusOr<Table> TableFromArrays(const OpenArray& features,
                                       const OpenArray& labels,
                                       const ReadLimits& limits);

@@ -9,7 +9,7 @@ namespace gpupool::engine {
 
 namespace {
 
-// Rows of `width` numbers each, as T; zeros behind them.
+// Copies rows of `width` numbers as T and fills the rest with zeros.
 template <typename T>
 void GatherRows(const std::vector<float>& from, uint64_t width,
                 absl::Span<const uint32_t> rows, absl::Span<T> to) {

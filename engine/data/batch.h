@@ -1,6 +1,6 @@
-// Copies chosen rows of a table into the input buffers of a program. The
-// table is in memory, so a batch costs one pass over its own bytes; a thread
-// that prepares the next batch would not pay. Pure.
+// Copies chosen rows of a table into the input buffers of a program. The table
+// is in memory, so a batch costs one pass over its own bytes, and a separate
+// thread for the next batch would gain nothing. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace gpupool::engine {
 
-// features: rows.size() * table.row_features elements at least; what lies
-// beyond the rows is set to zero. Every row must be below table.rows.
+// Copies the features of the rows. `features` has at least rows.size() *
+// table.row_features elements; those after the rows are set to zero. Every row
+// must be below table.rows.
 void GatherFeatures(const Table& table, absl::Span<const uint32_t> rows,
                     absl::Span<float> features);
 
-// classes and labels: rows.size() * table.row_labels elements at least, the
-// rest set to zero.
-//
-// As class numbers; every label must be a whole number (LabelFacts::whole).
+// Copies labels as class numbers. Every label must be a whole number
+// (LabelFacts::whole). `classes` has at least rows.size() * table.row_labels
+// elements; the rest is set to zero.
 void GatherClasses(const Table& table, absl::Span<const uint32_t> rows,
                    absl::Span<int64_t> classes);
 
-// As numbers.
+// Copies labels as floating-point numbers, otherwise as GatherClasses.
 void GatherLabels(const Table& table, absl::Span<const uint32_t> rows,
                   absl::Span<float> labels);
 

@@ -13,6 +13,7 @@
 namespace gpupool::engine {
 namespace {
 
+// The bounds of unpacking; see byte_stream.h.
 constexpr uint64_t kFreeBytes = uint64_t{64} << 20;
 constexpr uint64_t kMaxRatio = 200;
 constexpr int kGzipWindow = 15 + 16;  // zlib's code for "gzip only"
@@ -32,6 +33,7 @@ class Plain : public ByteStream {
   std::string_view rest_;
 };
 
+// Unpacks gzip or raw deflate with zlib.
 class Inflate : public ByteStream {
  public:
   Inflate(std::string_view packed, int window_bits)
@@ -43,6 +45,8 @@ class Inflate : public ByteStream {
   ~Inflate() override { inflateEnd(&zlib_); }
 
   absl::StatusOr<size_t> Read(absl::Span<char> out) override {
+    // A step may consume header bytes only and give nothing; 0 means the end,
+    // so it must not be returned before.
     size_t count = 0;
     while (count == 0 && !ended_ && !out.empty()) {
       ASSIGN_OR_RETURN(count, Step(out));
@@ -58,8 +62,9 @@ class Inflate : public ByteStream {
   }
 
  private:
-  // One call of inflate; returns the bytes that it gave.
+  // Calls inflate once and returns the count of unpacked bytes.
   absl::StatusOr<size_t> Step(absl::Span<char> out) {
+    // zlib counts in 32 bits, so larger spans are passed in parts.
     constexpr size_t kMost = std::numeric_limits<uInt>::max();
     zlib_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest_.data()));
     zlib_.avail_in = static_cast<uInt>(std::min(rest_.size(), kMost));
@@ -70,6 +75,7 @@ class Inflate : public ByteStream {
     const int code = inflate(&zlib_, Z_NO_FLUSH);
     rest_.remove_prefix(offered - zlib_.avail_in);
     if (code == Z_STREAM_END) {
+      // Gzip allows several members in one file, and they follow at once.
       if (many_members_ && !rest_.empty()) {
         inflateReset(&zlib_);
       } else {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostNames = 20;
 
+// Returns the positions of options.label_names in the header.
 absl::StatusOr<std::vector<uint64_t>> ColumnsByName(
     const CsvOptions& options, absl::Span<const std::string> header,
     uint64_t width) {
@@ -32,6 +33,7 @@ absl::StatusOr<std::vector<uint64_t>> ColumnsByName(
   return columns;
 }
 
+// Returns the positions of the numbered label columns.
 absl::StatusOr<std::vector<uint64_t>> ColumnsByNumber(const CsvOptions& options,
                                                       uint64_t width) {
   const bool several = !options.label_columns.empty();
@@ -41,6 +43,7 @@ absl::StatusOr<std::vector<uint64_t>> ColumnsByNumber(const CsvOptions& options,
   const auto limit = static_cast<int64_t>(width);
   std::vector<uint64_t> columns;
   for (int64_t column : wanted) {
+    // Python's rule: -1 is the last column.
     if (column >= limit || column < -limit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "has ", width, " columns, so ", several ? "column " : "label_column ",

@@ -1,4 +1,4 @@
-// Which columns of a CSV table are its label. Pure.
+// The choice of label columns in a CSV table. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace gpupool::engine {
 
 inline constexpr int32_t kFeatureColumn = -1;
 
-// For each of `width` columns its place in the label, or kFeatureColumn. The
-// label has at least one column, and so have the features. `header` holds the
-// names of the columns; it is read only for options.label_names.
-// InvalidArgument, to stand behind "line N ", names the column and the
-// columns there are.
+// Returns for each of `width` columns its position in the label, or
+// kFeatureColumn. At least one column must be a label and at least one a
+// feature. `header` holds the column names and is read only for
+// options.label_names. INVALID_ARGUMENT names the column and the existing
+// columns; its text continues "line N ".
 absl::StatusOr<std::vector<int32_t>> LabelPlaces(
     const CsvOptions& options, absl::Span<const std::string> header,
     uint64_t width);
 
-// How many columns the label has.
+// Returns the count of label columns.
 uint64_t LabelWidth(const CsvOptions& options);
 
 }  // namespace gpupool::engine

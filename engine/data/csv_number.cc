@@ -14,7 +14,9 @@ constexpr double kPowersOfTen[kExactDigits + 1] = {
     1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
     1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-// At most 15 digits with at most one point; empty for any other form.
+// Parses at most 15 digits with at most one point; returns nothing for any
+// other form. Both the digits and the power of ten are exact as doubles, so a
+// single division rounds correctly.
 std::optional<double> ParseShortDecimal(std::string_view digits) {
   if (digits.empty() || digits.size() > kExactDigits) return std::nullopt;
   uint64_t whole = 0;
@@ -33,13 +35,15 @@ std::optional<double> ParseShortDecimal(std::string_view digits) {
   return fraction_digits > 0 ? value / kPowersOfTen[fraction_digits] : value;
 }
 
+// Parses the forms that ParseShortDecimal refuses, such as exponents.
 std::optional<double> ParseAny(std::string_view text) {
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (rest != end || error == std::errc::invalid_argument) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
-    // Too large and too small look alike to from_chars; strtod tells.
+    // from_chars reports the same error for too large and too small; strtod
+    // gives infinity or a tiny number.
     value = std::strtod(std::string(text).c_str(), nullptr);
   }
   if (!std::isfinite(value)) return std::nullopt;
@@ -56,7 +60,7 @@ std::optional<double> ParseNumber(std::string_view text) {
     digits.remove_prefix(1);
   }
   std::optional<double> value = ParseShortDecimal(digits);
-  // from_chars takes a minus sign of its own: "--1" must not pass.
+  // from_chars accepts a minus sign itself, but "--1" must not pass.
   if (!value && !digits.empty() && digits[0] != '-') value = ParseAny(digits);
   if (value && negative) value = -*value;
   return value;

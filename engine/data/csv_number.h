@@ -1,4 +1,4 @@
-// Numbers as text, fast: the part of CSV reading that takes the time.
+// Fast parsing of numbers in text, which takes most of the time of CSV reading.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 namespace gpupool::engine {
 
 // Parses all of `text`: an optional sign, digits, an optional fraction and an
-// optional exponent. The result is the nearest double (short decimals by one
-// exact division, Clinger 1990; others by std::from_chars). Empty when the
-// text is anything else, infinities and "nan" included, or when the number is
-// too large for a double.
+// optional exponent. Returns the nearest double: short decimals by one exact
+// division (Clinger 1990), others by std::from_chars. Returns nothing when
+// - the text has any other form, such as infinities and "nan", or
+// - the number is too large for a double.
 std::optional<double> ParseNumber(std::string_view text);
 
 }  // namespace gpupool::engine

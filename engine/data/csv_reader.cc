@@ -20,9 +20,11 @@ namespace gpupool::engine {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
+// Bounds the buffer for files without line ends, such as binary ones.
 constexpr size_t kMaxLineBytes = 64 << 20;
 constexpr size_t kMaxQuoted = 40;
 
+// Returns the text for an error: escaped and cut.
 std::string Quoted(std::string_view text) {
   std::string shown = absl::CHexEscape(std::string(text.substr(0, kMaxQuoted)));
   if (text.size() > kMaxQuoted) shown += "...";
@@ -46,12 +48,13 @@ std::string_view Unquoted(std::string_view text) {
   return text;
 }
 
-// Cuts the stream into lines without their ends.
+// Splits the stream into lines without their ends.
 class LineReader {
  public:
   explicit LineReader(ByteStream& stream) : stream_(stream) {}
 
-  // Empty at the end. The view holds until the next call.
+  // Returns the next line, or nothing at the end. The view is valid until the
+  // next call.
   absl::StatusOr<std::optional<std::string_view>> Next() {
     for (;;) {
       const size_t from = begin_ + searched_;
@@ -61,6 +64,7 @@ class LineReader {
                                               buffer_.data());
         return Take(at, at + 1);
       }
+      // A long line is searched once, and not again after each chunk.
       searched_ = end_ - begin_;
       ASSIGN_OR_RETURN(const bool more, Fill());
       if (more) continue;
@@ -83,6 +87,8 @@ class LineReader {
       return absl::InvalidArgumentError(absl::StrCat(
           "is longer than ", kMaxLineBytes, " bytes; is this a CSV file?"));
     }
+    // Moves the unfinished line to the front, so the buffer stays as long as a
+    // line and a chunk.
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
@@ -96,11 +102,12 @@ class LineReader {
 
   ByteStream& stream_;
   std::vector<char> buffer_ = std::vector<char>(2 * kChunkBytes);
-  size_t begin_ = 0;     // of the line
-  size_t end_ = 0;       // of what was read
-  size_t searched_ = 0;  // bytes of the line known to hold no end
+  size_t begin_ = 0;     // start of the line
+  size_t end_ = 0;       // end of the bytes that were read
+  size_t searched_ = 0;  // bytes of the line that contain no line end
 };
 
+// Collects the numbers of lines into a table.
 class CsvParser {
  public:
   CsvParser(const CsvOptions& options, const ReadLimits& limits)
@@ -109,9 +116,12 @@ class CsvParser {
   absl::Status AddLine(std::string_view line, uint64_t number) {
     line_number_ = number;
     if (columns_ == 0) RETURN_IF_ERROR(TakeWidth(line));
+    // Labels have fixed places in a row, in the order that the options give, so
+    // their slots are made before the fields are read.
     table_.labels.resize(table_.labels.size() + table_.row_labels);
     uint64_t column = 0;
     for (;;) {
+      // Fields hold numbers only, so a comma always ends one, also in quotes.
       const size_t comma = line.find(',');
       RETURN_IF_ERROR(AddField(line.substr(0, comma), ++column));
       if (comma == std::string_view::npos) break;
@@ -124,7 +134,7 @@ class CsvParser {
         .status();
   }
 
-  // The names of the columns.
+  // Takes the column names from the header line.
   void TakeHeader(std::string_view line) {
     for (absl::string_view name :
          absl::StrSplit(absl::string_view(line.data(), line.size()), ',')) {
@@ -147,6 +157,8 @@ class CsvParser {
   }
 
  private:
+  // Takes the number of columns, and the label's positions, from the first
+  // line.
   absl::Status TakeWidth(std::string_view line) {
     columns_ = 1;
     for (char c : line) columns_ += c == ',';
@@ -158,9 +170,10 @@ class CsvParser {
   }
 
   absl::Status AddField(std::string_view raw, uint64_t column) {
-    if (column > columns_) return absl::OkStatus();  // reported as the width
+    if (column > columns_) return absl::OkStatus();  // WrongWidth reports it
     const std::string_view text = Unquoted(Trimmed(raw));
     const std::optional<double> value = ParseNumber(text);
+    // The range is that of a float: 1e39 is a finite double, but not here.
     const float number = value ? static_cast<float>(*value) : NAN;
     if (!std::isfinite(number)) return BadNumber(text, column);
     const int32_t place = label_places_[column - 1];
@@ -201,7 +214,7 @@ class CsvParser {
   const CsvOptions options_;
   const ReadLimits limits_;
   uint64_t columns_ = 0;
-  std::vector<int32_t> label_places_;  // of each column
+  std::vector<int32_t> label_places_;  // by column
   std::vector<std::string> header_;
   uint64_t line_number_ = 0;
   Table table_;

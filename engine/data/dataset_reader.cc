@@ -19,9 +19,10 @@
 namespace gpupool::engine {
 namespace {
 
-// The blob of one dataset file, its digest checked.
+// Opens the blob of one dataset file and checks its digest.
 absl::StatusOr<MappedFile> OpenBlob(const v1::DatasetFile& file,
                                     const std::string& blob_dir) {
+  // The digest becomes a file name, so it must not contain a path.
   if (!IsSha256Hex(file.sha256())) {
     return absl::InvalidArgumentError(absl::StrCat(
         file.file_name(), ": sha256 is not 64 lower-case hex digits"));
@@ -32,6 +33,7 @@ absl::StatusOr<MappedFile> OpenBlob(const v1::DatasetFile& file,
                         absl::StrCat(file.file_name(), ": blob ", file.sha256(),
                                      " cannot be opened"));
   }
+  // Finds blobs that were damaged on disk before they are parsed.
   if (Sha256Hex(mapped->bytes()) != file.sha256()) {
     return absl::DataLossError(absl::StrCat(
         file.file_name(), ": the stored bytes do not match sha256 ",
@@ -40,6 +42,7 @@ absl::StatusOr<MappedFile> OpenBlob(const v1::DatasetFile& file,
   return mapped;
 }
 
+// Puts the user's file name in front of an error.
 absl::Status InFile(const v1::DatasetFile& file, const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(file.file_name(), ": ", status.message()));
@@ -103,7 +106,7 @@ absl::StatusOr<Table> ReadNpzDataset(const v1::DatasetLayout& layout,
 
 using HeaderReader = absl::StatusOr<ArrayHeader> (*)(ByteStream&);
 
-// A blob that holds one array, opened up to its first element.
+// A blob that holds one array, opened and positioned at its first element.
 struct ArrayFile {
   MappedFile blob;
   std::unique_ptr<ByteStream> stream;
@@ -120,6 +123,7 @@ absl::StatusOr<ArrayFile> OpenArrayFile(const v1::DatasetFile& file,
   return ArrayFile{std::move(blob), std::move(stream), *std::move(header)};
 }
 
+// Reads a dataset of two files: features and labels.
 absl::StatusOr<Table> ReadArrayPair(const std::vector<v1::DatasetFile>& files,
                                     const std::string& blob_dir,
                                     HeaderReader read_header,

@@ -1,4 +1,4 @@
-// From a stored dataset (layout and blobs) to a Table. Reads files; safe to
+// Reads a stored dataset (layout and blobs) into a Table. Reads files; safe to
 // call from any thread.
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace gpupool::engine {
 
-// Reads every row of the files, which are blobs named by their digests in
-// `blob_dir`.
-//   InvalidArgument    the layout and the files disagree, or a file is wrong:
-//                      names the file as the user called it, line and column
-//   NotFound           a blob is missing
-//   DataLoss           a blob's bytes do not match its digest
-//   ResourceExhausted  the table would exceed `limits`
+// Reads every row of the files, which are blobs in `blob_dir` named by their
+// digests.
+//   INVALID_ARGUMENT    the layout and the files disagree, or a file is wrong;
+//                       names the file as the user called it, line and column
+//   NOT_FOUND           a blob is missing
+//   DATA_LOSS           a blob's bytes do not match its digest
+//   RESOURCE_EXHAUSTED  the table would exceed `limits`
 absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
                                   const std::vector<v1::DatasetFile>& files,
                                   const std::string& blob_dir,
                                   const ReadLimits& limits);
 
-// The format that a file name's ending tells: ".csv", ".npy", ".npz", ".idx",
+// Returns the format for a file name's ending: ".csv", ".npy", ".npz", ".idx",
 // "-ubyte" and the like, each with or without ".gz"; unspecified otherwise.
 v1::DatasetFormat FormatOfFileName(const std::string& file_name);
 

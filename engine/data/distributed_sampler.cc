@@ -14,6 +14,7 @@ absl::StatusOr<DistributedSampler> DistributedSampler::Create(
         absl::StrCat("rank ", options.rank, " of ", options.ranks,
                      ": ranks are counted from 0"));
   }
+  // Rounds the rows of a rank up or down, as the tail requires.
   const uint64_t up =
       options.tail == Tail::kRepeatFromStart ? options.ranks - 1 : 0;
   const uint64_t rank_rows = (rows.size() + up) / options.ranks;
@@ -50,12 +51,15 @@ absl::Span<const uint32_t> DistributedSampler::Peek() {
 }
 
 void DistributedSampler::Shuffle(uint64_t epoch) {
-  // One device and many see the same order.
+  // The permutation does not depend on the rank, so one device and many see the
+  // same order.
   const std::vector<uint32_t> permutation = PhiloxPermutation(
       options_.seed, PhiloxStreamId(PhiloxStream::kShuffle, epoch),
       rows_.size());
   order_.resize(rank_rows_);
   for (uint64_t i = 0; i < rank_rows_; ++i) {
+    // Interleaved as in PyTorch. The modulo repeats rows from the start when
+    // the tail asks for more entries than there are.
     const uint64_t entry = i * options_.ranks + options_.rank;
     order_[i] = rows_[permutation[entry % permutation.size()]];
   }

@@ -8,6 +8,7 @@
 namespace gpupool::engine {
 namespace {
 
+// The same bound as kMaxRank of shapes.
 constexpr int kMaxDimensions = 8;
 
 absl::StatusOr<ElementType> TypeOfCode(uint8_t code) {
@@ -53,6 +54,7 @@ absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream) {
     std::array<char, 4> bytes;
     RETURN_IF_ERROR(ReadExactly(stream, absl::MakeSpan(bytes)));
     uint32_t size = 0;
+    // Sizes are big-endian, like the elements.
     for (char byte : bytes) size = size << 8 | static_cast<uint8_t>(byte);
     header.shape.push_back(size);
   }

@@ -13,8 +13,8 @@
 
 namespace gpupool::engine {
 
-// Leaves the stream at the first element. InvalidArgument says which byte is
-// wrong.
+// Reads the header and leaves the stream at the first element. INVALID_ARGUMENT
+// names the byte that is wrong.
 absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream);
 
 }  // namespace gpupool::engine

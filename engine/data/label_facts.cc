@@ -28,6 +28,7 @@ LabelFacts SummarizeLabels(std::vector<int64_t> shape,
   const auto [least, most] = std::minmax_element(labels.begin(), labels.end());
   facts.minimum = *least;
   facts.maximum = *most;
+  // Class numbers are whole, and small enough to be exact as floats.
   for (float label : labels) {
     if (label != std::floor(label) || std::abs(label) > kMaxClasses) {
       facts.whole = false;
@@ -53,6 +54,8 @@ LabelFacts LabelFactsOf(const v1::Dataset& dataset) {
             labels.maximum()};
   }
   LabelFacts facts;
+  // A count of classes says that labels are 0 .. classes - 1. Otherwise nothing
+  // is known, and NaN makes every check of the range fail.
   facts.whole = dataset.classes() > 0;
   facts.maximum = facts.whole ? dataset.classes() - 1.0
                               : std::numeric_limits<double>::quiet_NaN();

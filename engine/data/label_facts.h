@@ -1,5 +1,5 @@
-// What is known of a dataset's labels without reading them again: the shape of
-// one row's label and the range of its numbers. A value.
+// Facts about a dataset's labels that avoid a second reading: the shape of one
+// row's label and the range of its numbers. A value.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,33 @@ class LabelFacts;
 namespace gpupool::engine {
 
 struct LabelFacts {
-  std::vector<int64_t> shape;  // of one row's label; empty: one number
-  // Every number is whole and at most kMaxClasses away from 0.
+  std::vector<int64_t> shape;  // shape of one row's label; empty: one number
+  // True when every number is whole and at most kMaxClasses away from 0.
   bool whole = false;
-  // NaN where nobody knows; then every comparison with them is false.
+  // The range; NaN when unknown, so that every comparison with it is false.
   double minimum = 0;
   double maximum = 0;
 
-  // Numbers of one row's label; the shape was checked when it was read.
+  // Returns the count of numbers in one row's label. The shape must be valid,
+  // as readers guarantee.
   uint64_t numbers() const;
-  // Largest label + 1 when the labels can be class numbers: whole, from 0, and
-  // below kMaxClasses; else 0.
+  // Returns the largest label + 1 when labels can be class numbers: whole, not
+  // negative and below kMaxClasses. Returns 0 otherwise.
   uint32_t class_count() const;
 };
 
-// More classes than this are taken for measurements, not for classes. All of
-// them are exact as float32.
+// The bound of class numbers: larger labels are measurements. All whole numbers
+// up to it are exact as float32.
 inline constexpr double kMaxClasses = 1 << 24;
 
-// `labels` are the numbers of all rows, at least one and all finite.
+// Returns the facts of the numbers of all rows, at least one and all finite.
 LabelFacts SummarizeLabels(std::vector<int64_t> shape,
                            absl::Span<const float> labels);
 
 void ToProto(const LabelFacts& facts, v1::LabelFacts* message);
 
-// Of a stored dataset; where it was stored before label facts were, what its
-// number of classes tells.
+// Returns the facts of a stored dataset. For one that was stored without them,
+// derives them from its number of classes.
 LabelFacts LabelFactsOf(const v1::Dataset& dataset);
 
 }  // namespace gpupool::engine

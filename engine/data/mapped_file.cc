@@ -13,6 +13,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Returns the size of a regular file. Others may block or have no size.
 absl::StatusOr<size_t> RegularFileSize(int descriptor,
                                        const std::string& path) {
   struct stat facts;
@@ -37,9 +38,11 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   }
   absl::StatusOr<size_t> size = RegularFileSize(descriptor, path);
   void* data = nullptr;
+  // mmap refuses a length of 0, so an empty file has no mapping.
   if (size.ok() && *size > 0) {
     data = mmap(nullptr, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   }
+  // close may change errno. The mapping outlives the descriptor.
   const int map_error = errno;
   close(descriptor);
   if (!size.ok()) return size.status();

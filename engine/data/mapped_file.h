@@ -1,5 +1,5 @@
-// A whole file as read-only memory. Meant for blobs, which never change once
-// they have their name. Movable, safe to read from any thread.
+// A whole file as read-only memory, for blobs, which never change once they
+// have their name. Movable; any thread may read it.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace gpupool::engine {
 
 class MappedFile {
  public:
-  // NotFound when the file does not exist; InvalidArgument when it is not a
-  // regular file; Internal when it cannot be mapped.
+  // Maps the file. NOT_FOUND when it does not exist, INVALID_ARGUMENT when it
+  // is not a regular file, INTERNAL when it cannot be mapped.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept

@@ -14,9 +14,11 @@
 namespace gpupool::engine {
 namespace {
 
+// Bounds the memory for headers of untrusted files.
 constexpr size_t kMaxHeaderBytes = 64 << 10;
 constexpr size_t kMaxDimensions = 8;
 
+// Returns an error that names the key, quotes its text and adds the remedy.
 absl::Status Bad(absl::string_view key, absl::string_view found,
                  absl::string_view remedy) {
   return absl::InvalidArgumentError(
@@ -24,7 +26,8 @@ absl::Status Bad(absl::string_view key, absl::string_view found,
                    absl::CHexEscape(found.substr(0, 60)), "\"; ", remedy));
 }
 
-// What stands behind 'key': up to the comma or brace that ends it.
+// Returns the text of the value of 'key', which ends at a comma or brace. A
+// tuple is returned without its parentheses.
 absl::StatusOr<absl::string_view> Field(absl::string_view header,
                                         absl::string_view key) {
   const std::string quoted = absl::StrCat("'", key, "'");
@@ -49,6 +52,7 @@ absl::StatusOr<absl::string_view> Field(absl::string_view header,
   return absl::StripAsciiWhitespace(rest.substr(0, end));
 }
 
+// Sets element type and byte order from a text such as '<f4', with its quotes.
 absl::Status SetType(absl::string_view text, ArrayHeader& header) {
   constexpr absl::string_view kRemedy =
       "save integers, floats or booleans of at most 8 bytes";
@@ -65,6 +69,7 @@ absl::Status SetType(absl::string_view text, ArrayHeader& header) {
       {"f4", ElementType::kFloat32}, {"f8", ElementType::kFloat64}};
   if (text.size() != 5 || text[0] != '\'' || text[4] != '\'') {
     return Bad("'descr'", text, kRemedy);
+    // '<' little-endian, '>' big-endian, '|' single bytes, '=' native order.
   }
   const char order = text[1];
   if (order != '<' && order != '>' && order != '|' && order != '=') {
@@ -83,7 +88,7 @@ absl::Status SetType(absl::string_view text, ArrayHeader& header) {
 absl::Status SetShape(absl::string_view text, ArrayHeader& header) {
   for (absl::string_view part : absl::StrSplit(text, ',')) {
     part = absl::StripAsciiWhitespace(part);
-    if (part.empty()) continue;  // as in "(3,)"
+    if (part.empty()) continue;  // after the comma of "(3,)"
     int64_t size;
     if (!absl::SimpleAtoi(part, &size)) {
       return Bad("'shape'", text, "whole numbers are needed");
@@ -96,6 +101,7 @@ absl::Status SetShape(absl::string_view text, ArrayHeader& header) {
   return CheckedElementCount(header.shape).status();
 }
 
+// Checks magic and version, and returns the dictionary as text.
 absl::StatusOr<std::string> ReadHeaderText(ByteStream& stream) {
   std::array<char, 8> start;
   RETURN_IF_ERROR(ReadExactly(stream, absl::MakeSpan(start)));
@@ -109,10 +115,12 @@ absl::StatusOr<std::string> ReadHeaderText(ByteStream& stream) {
         absl::StrCat("has NPY version ", version, "; 1, 2 and 3 are known"));
   }
   std::array<char, 4> length_bytes = {};
+  // Version 1 has a length of two bytes, later ones of four.
   RETURN_IF_ERROR(ReadExactly(
       stream, absl::MakeSpan(length_bytes).first(version == 1 ? 2 : 4)));
   uint32_t length = 0;
   for (int i = 3; i >= 0; --i) {
+    // Little-endian; two bytes leave zeros above them.
     length = length << 8 | static_cast<uint8_t>(length_bytes[i]);
   }
   if (length > kMaxHeaderBytes) {

@@ -20,6 +20,7 @@ struct Member {
   ArrayHeader header;
 };
 
+// Returns an error that lists the arrays present.
 absl::Status Missing(const ZipArchive& archive, absl::string_view name) {
   constexpr size_t kMostNames = 20;
   std::vector<std::string> names;
@@ -34,6 +35,7 @@ absl::Status Missing(const ZipArchive& archive, absl::string_view name) {
 absl::StatusOr<Member> OpenArrayMember(const ZipArchive& archive,
                                        absl::string_view name) {
   const ZipMember* found = archive.Find(absl::StrCat(name, ".npy"));
+  // numpy.savez adds .npy to the names; other writers may not.
   if (found == nullptr) found = archive.Find(name);
   if (found == nullptr) return Missing(archive, name);
   Member member;

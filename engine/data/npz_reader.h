@@ -1,5 +1,5 @@
-// NPZ: a zip archive of NPY arrays, as numpy.savez and savez_compressed write
-// it.
+// Reader of NPZ: a zip archive of NPY arrays, as written by numpy.savez and
+// numpy.savez_compressed.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -13,7 +13,8 @@ struct NpzOptions {
   absl::string_view labels_array = "y";
 };
 
-// InvalidArgument names the array; for a missing one it lists those present.
+// Reads the two arrays into a table. INVALID_ARGUMENT names the array; for a
+// missing array it lists those present.
 absl::StatusOr<Table> ReadNpz(absl::string_view bytes,
                               const NpzOptions& options,
                               const ReadLimits& limits);

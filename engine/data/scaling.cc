@@ -15,6 +15,8 @@ const float* Row(const Table& table, uint32_t row) {
   return table.features.data() + uint64_t{row} * table.row_features;
 }
 
+// Returns the scaling (x - offset) / width. A width of 0 counts as 1, so that
+// features that never vary stay finite.
 ScalingValues FromOffsetAndWidth(const std::vector<double>& offset,
                                  const std::vector<double>& width) {
   ScalingValues values;
@@ -27,6 +29,8 @@ ScalingValues FromOffsetAndWidth(const std::vector<double>& offset,
 }
 
 ScalingValues Standardize(const Table& table, absl::Span<const uint32_t> rows) {
+  // Two passes in double: the one-pass formula E[x^2] - E[x]^2 would lose the
+  // digits of features whose mean is large against their deviation.
   const double count = static_cast<double>(rows.size());
   std::vector<double> mean(table.row_features), deviation(table.row_features);
   for (uint32_t row : rows) {
@@ -46,7 +50,7 @@ ScalingValues Standardize(const Table& table, absl::Span<const uint32_t> rows) {
 ScalingValues MinMax(const Table& table, absl::Span<const uint32_t> rows) {
   const float* first = Row(table, rows[0]);
   std::vector<double> low(first, first + table.row_features);
-  std::vector<double> width = low;  // the maximum until the end
+  std::vector<double> width = low;  // holds the maximum until the last loop
   for (uint32_t row : rows) {
     for (uint64_t i = 0; i < low.size(); ++i) {
       const double x = Row(table, row)[i];

@@ -1,5 +1,5 @@
 // Statistics for the input scaling that is part of a model: y = x * scale +
-// shift, element by element of a row. Pure.
+// shift for each element of a row. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ struct ScalingValues {
   std::vector<float> shift;  // [row_features]
 };
 
-// InvalidArgument when `multiply` is zero or not finite.
+// Returns INVALID_ARGUMENT when `multiply` is zero or not finite.
 absl::Status ValidateScaling(const v1::Scaling& rule);
 
-// Over the rows `rows` of the table only (the training rows, at least one).
+// Computes the scaling over the given rows only: the training rows, at least
+// one.
 //   multiply     scale = the factor, shift = 0
 //   standardize  (x - mean) / population deviation; a feature that never
 //                varies is only centred

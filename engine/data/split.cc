@@ -12,6 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Returns how many rows the rule holds out, which may be too many.
 absl::StatusOr<uint64_t> HeldOutRows(const v1::HeldOut& rule, uint64_t rows) {
   switch (rule.rule_case()) {
     case v1::HeldOut::kEvery:
@@ -38,7 +39,7 @@ absl::StatusOr<uint64_t> HeldOutRows(const v1::HeldOut& rule, uint64_t rows) {
   return 0;
 }
 
-// Whether each row is held out.
+// Returns for each row whether it is held out.
 std::vector<bool> Choose(const v1::HeldOut& rule, uint64_t rows,
                          uint64_t held_out) {
   std::vector<bool> chosen(rows);
@@ -59,6 +60,7 @@ std::vector<bool> Choose(const v1::HeldOut& rule, uint64_t rows,
 }  // namespace
 
 absl::StatusOr<SplitSizes> CountSplit(const v1::HeldOut& rule, uint64_t rows) {
+  // Row numbers have 32 bits.
   if (rows == 0 || rows > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a dataset of ", rows, " rows cannot be used; 1 to 2^32 - 1 rows can"));

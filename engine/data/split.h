@@ -1,4 +1,5 @@
-// Which rows of a dataset train and which are held out for evaluation. Pure.
+// The division of a dataset's rows into training rows and rows held out for
+// evaluation. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,14 @@ struct SplitSizes {
   uint64_t held_out = 0;
 };
 
-// The sizes of SplitRows without making it. InvalidArgument when the rule's
-// number is out of range or leaves a side empty; without a rule every row
-// trains.
+// Returns the sizes of SplitRows without making the split. INVALID_ARGUMENT
+// when the rule's number is out of range or leaves one side empty. Without a
+// rule every row trains.
 absl::StatusOr<SplitSizes> CountSplit(const v1::HeldOut& rule, uint64_t rows);
 
-// `every: n` holds out rows n-1, 2n-1, ...; `last: n` the last n rows;
-// `fraction` a choice of round(rows * fraction) rows fixed by its seed.
+// Splits the rows. `every: n` holds out rows n-1, 2n-1, ...; `last: n` the last
+// n rows; `fraction` a choice of round(rows * fraction) rows that is fixed by
+// its seed.
 absl::StatusOr<Split> SplitRows(const v1::HeldOut& rule, uint64_t rows);
 
 }  // namespace gpupool::engine

@@ -9,6 +9,7 @@ absl::StatusOr<uint64_t> CheckedTableBytes(uint64_t rows, uint64_t row_features,
                                            uint64_t row_labels,
                                            const ReadLimits& limits) {
   uint64_t row_numbers, row_bytes, bytes;
+  // Shapes come from files, so every product is checked for overflow.
   if (__builtin_add_overflow(row_features, row_labels, &row_numbers) ||
       __builtin_mul_overflow(row_numbers, sizeof(float), &row_bytes) ||
       __builtin_mul_overflow(rows, row_bytes, &bytes) ||

@@ -19,14 +19,15 @@ constexpr uint32_t kEnd64LocatorSignature = 0x07064b50;
 constexpr uint32_t kCentralSignature = 0x02014b50;
 constexpr uint32_t kLocalSignature = 0x04034b50;
 constexpr uint16_t kZip64Tag = 1;
-constexpr uint32_t kIn64 = 0xffffffff;  // "the zip64 field has it"
+// The mark of a number that the zip64 field holds.
+constexpr uint32_t kIn64 = 0xffffffff;
 
 absl::Status Broken(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("zip archive: ", what));
 }
 
-// Little-endian numbers front to back; past the end everything reads as zero
-// and ok() turns false.
+// Reads little-endian numbers front to back. After the end everything reads as
+// zero and ok() is false.
 class Cursor {
  public:
   Cursor(absl::string_view bytes, uint64_t offset) : bytes_(bytes) {
@@ -67,6 +68,7 @@ struct Directory {
   uint64_t offset = 0;
 };
 
+// Reads the zip64 end record, whose locator is right before the end record.
 absl::StatusOr<Directory> FindDirectory64(absl::string_view bytes,
                                           uint64_t end_offset) {
   constexpr uint64_t kLocatorBytes = 20;
@@ -75,11 +77,13 @@ absl::StatusOr<Directory> FindDirectory64(absl::string_view bytes,
   if (locator.U32() != kEnd64LocatorSignature) {
     return Broken("the zip64 locator is missing");
   }
+  // The number of the disk with the record.
   locator.Skip(4);
   Cursor end(bytes, locator.U64());
   if (end.U32() != kEnd64Signature) {
     return Broken("the zip64 end record is missing");
   }
+  // Size of the record, two versions, two disk numbers, members of this disk.
   end.Skip(8 + 2 + 2 + 4 + 4 + 8);
   Directory directory;
   directory.members = end.U64();
@@ -89,11 +93,14 @@ absl::StatusOr<Directory> FindDirectory64(absl::string_view bytes,
   return directory;
 }
 
+// Finds the central directory through the end record.
 absl::StatusOr<Directory> FindDirectory(absl::string_view bytes) {
   constexpr size_t kEndBytes = 22;
   constexpr size_t kMaxComment = 65535;
   if (bytes.size() < kEndBytes) return Broken("too short");
   const size_t last = bytes.size() - kEndBytes;
+  // The end record is followed by a comment of any length up to 65535 bytes, so
+  // its signature is searched from the end of the file.
   const size_t first = last > kMaxComment ? last - kMaxComment : 0;
   for (size_t offset = last + 1; offset-- > first;) {
     Cursor end(bytes, offset);
@@ -103,6 +110,7 @@ absl::StatusOr<Directory> FindDirectory(absl::string_view bytes) {
     directory.members = end.U16();
     end.Skip(4);
     directory.offset = end.U32();
+    // All ones mean that the zip64 end record has the number.
     if (directory.members == 0xffff || directory.offset == kIn64) {
       return FindDirectory64(bytes, offset);
     }
@@ -111,7 +119,8 @@ absl::StatusOr<Directory> FindDirectory(absl::string_view bytes) {
   return Broken("the end record is missing; the file is cut off or no archive");
 }
 
-// Replaces sizes and offset that stand in the zip64 extra field.
+// Replaces the sizes and the offset that the zip64 extra field holds. The field
+// has only those numbers whose place in the header is all ones.
 absl::Status ApplyZip64(absl::string_view extra, ZipMember& member) {
   Cursor fields(extra, 0);
   while (fields.left() >= 4) {
@@ -135,7 +144,7 @@ class CheckedStream : public ByteStream {
   absl::StatusOr<size_t> Read(absl::Span<char> out) override {
     const uint64_t left = member_.bytes - given_;
     const bool at_end = left == 0;
-    // At the end one more byte is asked for: there must be none.
+    // At the end it asks for one more byte, which must not exist.
     char extra;
     absl::Span<char> wanted =
         at_end ? absl::MakeSpan(&extra, 1)
@@ -186,6 +195,7 @@ absl::Status ZipArchive::ReadDirectory() {
       return Broken(absl::StrCat("directory entry ", i, " is broken"));
     }
     ZipMember member;
+    // Skips the versions here, time and date below, then disk and attributes.
     cursor.Skip(2 + 2);
     const uint16_t flags = cursor.U16();
     member.method = cursor.U16();
@@ -216,11 +226,14 @@ const ZipMember* ZipArchive::Find(absl::string_view name) const {
 
 absl::StatusOr<std::unique_ptr<ByteStream>> ZipArchive::OpenMember(
     const ZipMember& member) const {
+  // Sizes in the local header may be zero (they then follow the data), so only
+  // the lengths of its name and extra field are used.
   Cursor cursor(bytes_, member.header_offset);
   if (cursor.U32() != kLocalSignature) {
     return Broken(absl::StrCat("member \"", absl::CHexEscape(member.name),
                                "\" has no local header"));
   }
+  // The fields before the lengths repeat the central directory.
   cursor.Skip(22);
   const uint16_t name_bytes = cursor.U16();
   const uint16_t extra_bytes = cursor.U16();

@@ -1,9 +1,9 @@
-// Finds and unpacks members of a zip archive in memory (PKWARE APPNOTE 6.3:
-// end of central directory 4.3.16, central header 4.3.12, local header 4.3.7,
-// zip64 4.5.3). Stored and deflated members; no encryption, no split
-// archives. Offsets and sizes are checked against the archive before use.
+// Finds and unpacks members of a zip archive in memory (PKWARE APPNOTE 6.3: end
+// of central directory 4.3.16, central header 4.3.12, local header 4.3.7, zip64
+// 4.5.3). Members may be stored or deflated; encryption and split archives are
+// not supported. Offsets and sizes are checked against the archive before use.
 //
-// A value that looks at bytes which the caller keeps alive.
+// A value that refers to bytes which the caller keeps alive.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,15 @@ class ZipArchive {
  public:
   static constexpr uint64_t kMaxMembers = 1000;
 
-  // InvalidArgument when the bytes are no archive that can be read.
+  // Reads the directory. INVALID_ARGUMENT when the bytes are no readable
+  // archive.
   static absl::StatusOr<ZipArchive> Open(absl::string_view bytes);
 
   const std::vector<ZipMember>& members() const { return members_; }
-  // nullptr when absent.
+  // Returns null when there is no such member.
   const ZipMember* Find(absl::string_view name) const;
-  // A stream of the member's content that gives exactly `bytes` bytes and
-  // fails at its end when the CRC-32 differs.
+  // Returns a stream of the member's content. It gives exactly `bytes` bytes
+  // and fails at its end when the CRC-32 differs.
   absl::StatusOr<std::unique_ptr<ByteStream>> OpenMember(
       const ZipMember& member) const;
 

@@ -1,6 +1,6 @@
-// The typed attributes that nodes carry, one small struct per op family.
-// Plain values. Images are N, C, H, W in logical order whatever the layout,
-// volumes N, C, D, H, W.
+// The typed attributes of nodes, one small struct for each op family. Plain
+// values. Images are N, C, H, W and volumes N, C, D, H, W in logical order,
+// whatever their layout in memory.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace gpupool::engine {
 
-// How the elements of a 4-D value lie in memory. Shapes stay N, C, H, W.
+// The order of the elements of a 4-D value in memory. Shapes stay N, C, H, W.
 enum class Layout : uint8_t {
   kRowMajor,      // N, C, H, W
   kChannelsLast,  // N, H, W, C
 };
 
-// What a matmul or convolution does to its result before it is stored:
-// y = activation(product + bias + residual). The bias, then the residual,
-// follow the two operands in the node's inputs when their flag is set.
+// Operations that a matmul or convolution applies to its result before it
+// stores it: y = activation(product + bias + residual). The node's inputs are
+// the two operands, then the bias and the residual if their flags are set.
 struct Epilogue {
   bool bias = false;
   bool residual = false;  // same shape as the output
   Activation activation = Activation::kNone;
-  UnaryAttributes unary;  // of Activation::kUnary
+  UnaryAttributes unary;  // for Activation::kUnary
 
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
 
-// One number per spatial axis. Images have no depth: theirs is 0.
+// One number for each spatial axis. `d` is 0 for images, which have no depth.
 struct Extent {
   int64_t h = 1;
   int64_t w = 1;
@@ -43,8 +43,8 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-// Cells added before and behind the data; the constructors with one extent
-// add as many on both sides.
+// Cells added before and after the data. The constructors with one extent add
+// the same count on both sides.
 struct Padding {
   Extent begin{0, 0};
   Extent end{0, 0};
@@ -58,7 +58,7 @@ struct Padding {
   friend bool operator==(const Padding&, const Padding&) = default;
 };
 
-// op(A) op(B) for 2-D A and B; the bias is [columns of the result].
+// op(A) op(B) of 2-D A and B; the bias is [columns of the result].
 struct MatMulAttributes {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -68,7 +68,7 @@ struct MatMulAttributes {
                          const MatMulAttributes&) = default;
 };
 
-// Of images, or of volumes where the extents have a depth.
+// A convolution of images, or of volumes when the extents have a depth.
 struct Conv2dAttributes {
   Extent stride{1, 1};
   Padding padding;
@@ -81,26 +81,26 @@ struct Conv2dAttributes {
 };
 
 struct Conv2dGradAttributes {
-  Conv2dAttributes conv;   // of the forward node
-  Shape result;            // of the gradient: the input's or the weights'
+  Conv2dAttributes conv;   // the forward node's
+  Shape result;            // shape of the gradient: the input's or the weights'
   bool bias_grad = false;  // weight gradient only: a second output [filters]
 
   friend bool operator==(const Conv2dGradAttributes&,
                          const Conv2dGradAttributes&) = default;
 };
 
-// Of images, or of volumes where the extents have a depth. Padding is never
-// the maximum. An average divides by the window's cells inside the padded
-// input, so windows that ceil_mode lets reach beyond it count fewer.
+// A pool over images, or over volumes when the extents have a depth. Padding is
+// never the maximum. An average divides by the window's cells inside the padded
+// input, so a window that ceil_mode lets reach beyond it counts fewer.
 struct Pool2dAttributes {
   Extent kernel{1, 1};
   Extent stride{1, 1};
-  Padding padding;  // on each side less than the window reaches
+  Padding padding;  // on each side smaller than the window's reach
   Extent dilation{1, 1};
-  // The last window may reach beyond the padded input, but it starts within
-  // the input or the padding before it.
+  // Lets the last window reach beyond the padded input. It must still start
+  // within the input or the padding before it.
   bool ceil_mode = false;
-  bool exclude_padding = false;  // average only: divide by real cells
+  bool exclude_padding = false;  // average only: divides by cells of the input
   bool with_argmax = false;      // max only: the second output exists
 
   friend bool operator==(const Pool2dAttributes&,
@@ -108,8 +108,8 @@ struct Pool2dAttributes {
 };
 
 struct Pool2dGradAttributes {
-  Pool2dAttributes pool;  // of the forward node
-  Shape input;            // of the forward node
+  Pool2dAttributes pool;  // the forward node's
+  Shape input;            // the forward input's
 
   friend bool operator==(const Pool2dGradAttributes&,
                          const Pool2dGradAttributes&) = default;
@@ -118,7 +118,7 @@ struct Pool2dGradAttributes {
 // Batch norm and layer norm, forward and gradient.
 struct NormAttributes {
   double epsilon = 1e-5;
-  bool with_statistics = false;  // layer norm: mean and variance outputs
+  bool with_statistics = false;  // layer norm: outputs mean and variance
 
   friend bool operator==(const NormAttributes&,
                          const NormAttributes&) = default;
@@ -139,10 +139,9 @@ struct GeluAttributes {
                          const GeluAttributes&) = default;
 };
 
-// Element i (row-major) is kept iff u_i >= probability, where u_i is
-// PhiloxUniformFloat(word i % 4) of PhiloxBlock(seed, stream, step << 32 |
-// i / 4) (engine/base/philox.h). Survivors are multiplied by
-// 1 / (1 - probability).
+// Element i (row-major) is kept iff u_i >= probability. Kept elements are
+// multiplied by 1 / (1 - probability). u_i is PhiloxUniformFloat(word i % 4) of
+//   PhiloxBlock(seed, stream, step << 32 | i / 4)  (engine/base/philox.h).
 struct DropoutAttributes {
   double probability = 0.5;
   uint64_t stream = 0;  // distinct for each dropout of a model
@@ -151,15 +150,15 @@ struct DropoutAttributes {
                          const DropoutAttributes&) = default;
 };
 
-// kSum: the sum over rows of each row's loss, so that dividing by the rows
-// gives kMean.
+// The reduction of the rows' losses. kSum divided by the number of rows gives
+// kMean.
 enum class Reduction : uint8_t { kMean, kSum };
 
 struct LossAttributes {
   Reduction reduction = Reduction::kMean;
   double label_smoothing = 0;  // cross entropy only
   // Cross entropy: rows with this label count neither in the sum nor in the
-  // mean's divisor. Labels are never this value by accident.
+  // mean's divisor. Real labels are never negative.
   int64_t ignore_label = -100;
 
   friend bool operator==(const LossAttributes&,
@@ -167,8 +166,8 @@ struct LossAttributes {
 };
 
 struct AllReduceAttributes {
-  int ranks = 1;              // of the job; >= 1
-  std::vector<Shape> shapes;  // kAllReduceWait: of the outputs; else empty
+  int ranks = 1;              // ranks of the job; >= 1
+  std::vector<Shape> shapes;  // kAllReduceWait: the outputs' shapes; else empty
 
   friend bool operator==(const AllReduceAttributes&,
                          const AllReduceAttributes&) = default;
@@ -188,22 +187,22 @@ struct ShapeAttributes {
 };
 
 struct LayoutAttributes {
-  Layout layout = Layout::kRowMajor;  // of the output
+  Layout layout = Layout::kRowMajor;  // the output's
 
   friend bool operator==(const LayoutAttributes&,
                          const LayoutAttributes&) = default;
 };
 
-// One step of a fused elementwise expression: an elementwise op applied to
-// operands. Operand i below the node's input count is that input; input count
-// + j is the result of step j, which must stand before.
+// One step of a fused elementwise expression: an elementwise op and its
+// operands. Operand i below the node's input count is that input. Operand
+// (input count + j) is the result of step j, which must come earlier.
 enum class Op : uint8_t;  // engine/graph/ops.h
 
 struct FusedStep {
   Op op;  // kAdd, kUnary, kBinary, kWhere, an activation or its gradient, ...
   std::variant<std::monostate, UnaryAttributes, BinaryAttributes,
                GeluAttributes, CastAttributes>
-      attributes;  // those that the op carries
+      attributes;  // the attributes of the op
   std::vector<int> operands;
 
   friend bool operator==(const FusedStep&, const FusedStep&) = default;
@@ -211,8 +210,8 @@ struct FusedStep {
 
 struct FusedAttributes {
   std::vector<FusedStep> steps;  // at least one
-  std::vector<int> results;      // operand of each output
-  Shape shape;                   // of all outputs; inputs broadcast to it
+  std::vector<int> results;      // the operand that each output returns
+  Shape shape;                   // shape of all outputs; inputs broadcast to it
 
   friend bool operator==(const FusedAttributes&,
                          const FusedAttributes&) = default;

@@ -1,6 +1,6 @@
 // Attributes of the core ops that compute: elementwise functions, reductions,
-// products. Plain values. Axes are counted from 0 and are never negative:
-// whoever builds a node normalises them.
+// products. Plain values. Axes count from 0 and are never negative; the builder
+// of a node normalises them.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ struct BinaryAttributes {
                          const BinaryAttributes&) = default;
 };
 
-// To integers: towards zero. To bool: x != 0. Out of range: undefined but for
-// floating infinities, which stay. Saturating is the importer's business.
+// Casts to integers round towards zero; casts to bool give x != 0. Values out
+// of range are undefined, except that infinities stay in floating types. The
+// importer adds saturation where ONNX wants it.
 struct CastAttributes {
   DType dtype = DType::kFloat32;
 
@@ -50,7 +51,7 @@ struct ArgReduceAttributes {
   bool maximum = true;
   int axis = 0;
   bool keep_dims = false;
-  bool last = false;  // among equals the last one, not the first
+  bool last = false;  // takes the last of equal elements, not the first
 
   friend bool operator==(const ArgReduceAttributes&,
                          const ArgReduceAttributes&) = default;
@@ -69,26 +70,26 @@ struct CumSumAttributes {
 struct BatchMatMulAttributes {
   bool transpose_a = false;
   bool transpose_b = false;
-  double scale = 1;  // of the product
+  double scale = 1;  // factor of the product
 
   friend bool operator==(const BatchMatMulAttributes&,
                          const BatchMatMulAttributes&) = default;
 };
 
-// softmax(scale * q k^T + mask) v over heads
-// (Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1). A query that sees no
-// key (all its scores are -infinity) gives zeros, and its lse is -infinity.
+// softmax(scale * q k^T + mask) v over heads (Vaswani et al. 2017, arXiv
+// 1706.03762, section 3.2.1). A query that sees no key (all its scores are
+// -infinity) gives zeros, and its lse is -infinity.
 struct AttentionAttributes {
   double scale = 1;
-  bool causal = false;  // key j is seen by query i iff j <= i + keys - queries
+  bool causal = false;    // query i sees key j iff j <= i + keys - queries
   bool with_lse = false;  // the second output exists; training needs it
 
   friend bool operator==(const AttentionAttributes&,
                          const AttentionAttributes&) = default;
 };
 
-// y = x / (bias + alpha / size * s)^beta, s the sum of squares over `size`
-// channels around each (Krizhevsky et al. 2012, section 3.3).
+// y = x / (bias + alpha / size * s)^beta, where s is the sum of squares over
+// `size` channels around each (Krizhevsky et al. 2012, section 3.3).
 struct LrnAttributes {
   double alpha = 1e-4;
   double beta = 0.75;
@@ -103,10 +104,11 @@ enum class RandomDistribution : uint8_t {
   kNormal,   // mean, deviation
 };
 
-// Element i stems from PhiloxBlock(seed, stream, step << 32 | i / 4), as in
-// dropout: uniform numbers from word i % 4; normal ones in pairs from words 0
-// and 1, 2 and 3, u and v: sqrt(-2 ln(1 - u)) times cos(2 pi v) for the first,
-// sin(2 pi v) for the second (Box and Muller 1958). The output is float32.
+// Element i comes from PhiloxBlock(seed, stream, step << 32 | i / 4), as in
+// dropout. Uniform numbers use word i % 4. Normal ones come in pairs from words
+// 0 and 1, and 2 and 3, as u and v: sqrt(-2 ln(1 - u)) times cos(2 pi v) for
+// the first and sin(2 pi v) for the second (Box and Muller 1958). The output is
+// float32.
 struct RandomAttributes {
   RandomDistribution distribution = RandomDistribution::kUniform;
   double first = 0;   // low or mean

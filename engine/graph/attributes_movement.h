@@ -1,6 +1,5 @@
 // Attributes of the core ops that move and index elements. Plain values. Axes
-// are counted from 0 and are never negative: whoever builds a node normalises
-// them.
+// count from 0 and are never negative; the builder of a node normalises them.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +18,31 @@ struct TransposeAttributes {
                          const TransposeAttributes&) = default;
 };
 
-// Output cell i of an axis is input cell start + i * step; all of them lie
-// inside. One entry per axis.
+// Output cell i of an axis is input cell start + i * step, and all of these are
+// inside the input. One entry for each axis.
 struct SliceAttributes {
   std::vector<int64_t> starts;
   std::vector<int64_t> steps;  // not 0; negative walks backwards
-  std::vector<int64_t> sizes;  // of the output
+  std::vector<int64_t> sizes;  // the output's
 
   friend bool operator==(const SliceAttributes&,
                          const SliceAttributes&) = default;
 };
 
 struct SliceGradAttributes {
-  SliceAttributes slice;  // of the forward node
-  Shape input;            // of the forward node
+  SliceAttributes slice;  // the forward node's
+  Shape input;            // the forward input's
 
   friend bool operator==(const SliceGradAttributes&,
                          const SliceGradAttributes&) = default;
 };
 
-// One entry per axis, each at least 0.
+// One entry for each axis, each at least 0.
 struct PadAttributes {
   std::vector<int64_t> before;
   std::vector<int64_t> after;
   PadMode mode = PadMode::kConstant;
-  double value = 0;  // kConstant
+  double value = 0;  // for kConstant
 
   friend bool operator==(const PadAttributes&, const PadAttributes&) = default;
 };
@@ -55,10 +54,11 @@ struct AxisAttributes {
                          const AxisAttributes&) = default;
 };
 
-// Gradient of gather: where the indices point to, in an output of this shape.
+// Gradient of gather: adds dy at the places that the indices point to, in an
+// output of this shape.
 struct GatherGradAttributes {
   int axis = 0;
-  Shape input;  // of the forward node
+  Shape input;  // the forward input's
 
   friend bool operator==(const GatherGradAttributes&,
                          const GatherGradAttributes&) = default;
@@ -90,28 +90,28 @@ struct TopKAttributes {
 };
 
 // A separable linear map: along axis i, output cell o is the sum over t of
-// weights[o * taps + t] * input cell indices[o * taps + t]. Whoever builds the
-// node works out the table from mode, scale and coordinate transformation.
+// weights[o * taps + t] * input cell indices[o * taps + t]. The builder of the
+// node computes the table from mode, scale and coordinate transformation.
 struct ResizeAxis {
   int axis = 0;
-  int64_t size = 1;  // of the output
+  int64_t size = 1;  // the output's
   int taps = 1;
-  std::vector<int64_t> indices;  // size * taps, inside the input
+  std::vector<int64_t> indices;  // size * taps of them, inside the input
   std::vector<double> weights;
 
   friend bool operator==(const ResizeAxis&, const ResizeAxis&) = default;
 };
 
 struct ResizeAttributes {
-  std::vector<ResizeAxis> axes;  // distinct; other axes stay
+  std::vector<ResizeAxis> axes;  // distinct; other axes keep their size
 
   friend bool operator==(const ResizeAttributes&,
                          const ResizeAttributes&) = default;
 };
 
 struct ResizeGradAttributes {
-  ResizeAttributes resize;  // of the forward node
-  Shape input;              // of the forward node
+  ResizeAttributes resize;  // the forward node's
+  Shape input;              // the forward input's
 
   friend bool operator==(const ResizeGradAttributes&,
                          const ResizeGradAttributes&) = default;

@@ -1,5 +1,5 @@
-// Checks of axes and cell counts that several type rules share. Pure.
-// Internal to engine/graph.
+// Checks of axes and cell counts for several type rules. Pure. Internal to
+// engine/graph.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 
 namespace gpupool::engine::type_rules {
 
-// InvalidArgument unless 0 <= axis < rank.
+// Returns INVALID_ARGUMENT unless 0 <= axis < rank.
 inline absl::Status CheckAxis(Op op, int axis, int rank) {
   if (axis >= 0 && axis < rank) return absl::OkStatus();
   return Refuse(op, "axis ", axis, " does not exist; there are ", rank,
                 " dimensions");
 }
 
-// The sum of two cell counts; InvalidArgument where it is above kMaxElements.
+// Returns the sum of two cell counts. INVALID_ARGUMENT when it is above
+// kMaxElements.
 inline absl::StatusOr<int64_t> AddCells(Op op, int64_t a, int64_t b) {
   if (a <= kMaxElements && b <= kMaxElements - a) return a + b;
   return Refuse(op, a, " and ", b, " cells along one axis are more than ",

@@ -7,7 +7,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Axis `axis` of a shape aligned at its end with one of `rank` axes.
+// Returns the size of axis `axis` when the shape is aligned at the end of
+// `rank` axes. Missing axes count as 1.
 int64_t AlignedDim(const Shape& shape, int axis, int rank) {
   const int own = axis - (rank - shape.rank());
   return own < 0 ? 1 : shape[own];

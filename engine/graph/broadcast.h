@@ -10,15 +10,16 @@
 
 namespace gpupool::engine {
 
-// The shape that both broadcast to; axes of 0 are allowed and meet 0 or 1.
-// InvalidArgument names the two shapes.
+// Returns the shape to which both broadcast. An axis of 0 is allowed and fits 0
+// or 1. INVALID_ARGUMENT names the two shapes.
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
 
-// Whether `from` alone broadcasts to exactly `to`.
+// Returns whether `from` alone broadcasts to exactly `to`.
 bool BroadcastsTo(const Shape& from, const Shape& to);
 
-// For each axis of `to`, how many elements of a row-major `from` lie between
-// its cells: 0 where `from` repeats. `from` broadcasts to `to`.
+// Returns for each axis of `to` the distance, in elements of a row-major
+// `from`, between neighbouring cells: 0 where `from` repeats. `from` must
+// broadcast to `to`.
 std::vector<int64_t> BroadcastStrides(const Shape& from, const Shape& to);
 
 }  // namespace gpupool::engine

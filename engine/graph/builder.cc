@@ -17,6 +17,8 @@ void GraphBuilder::SetSource(absl::string_view source, int region) {
   region_ = region;
 }
 
+// Returns the value of that name, adding it if it is new. Programs share values
+// by name, so a second type is refused.
 absl::StatusOr<ValueId> GraphBuilder::Named(Value value) {
   const auto taken = names_.find(value.name);
   if (taken == names_.end()) {
@@ -114,8 +116,8 @@ absl::Status GraphBuilder::Update(ValueId value, ValueId persistent) {
   return absl::OkStatus();
 }
 
-// Names the value "<layer>/<what>.<n>": names stay readable and cannot meet
-// those of weights, which have no slash before the layer's name ends.
+// Adds a value named "<layer>/<what>.<n>". Such names are readable and differ
+// from those of weights, which have no slash before the layer's name ends.
 ValueId GraphBuilder::AddFresh(absl::string_view what, Value value) {
   do {
     value.name = absl::StrCat(source_, source_.empty() ? "" : "/", what, ".",

@@ -1,5 +1,5 @@
-// Adds values and nodes to a graph with their types inferred and checked.
-// Not thread-safe; does not own the graph.
+// Adds values and nodes to a graph, and infers and checks their types. Not
+// thread-safe; does not own the graph.
 #pragma once
 
 #include <string>
@@ -15,36 +15,37 @@ namespace gpupool::engine {
 
 class GraphBuilder {
  public:
-  // Continues `graph`, which must outlive the builder and be changed by
-  // nobody else meanwhile.
+  // Continues `graph`, which must outlive the builder. Nobody else may change
+  // it meanwhile.
   explicit GraphBuilder(Graph* graph);
 
-  // The layer that following nodes stem from; errors begin with its name.
+  // Sets the layer of the nodes that follow. Errors begin with its name.
   void SetSource(absl::string_view source, int region);
-  // What following intermediate values count as.
+  // Sets the memory class of the intermediate values that follow.
   void SetMemoryClass(MemoryClass memory_class) {
     memory_class_ = memory_class;
   }
-  // The stage of following nodes; outputs of load nodes are derived values.
+  // Sets the stage of the nodes that follow. Outputs of load nodes are derived
+  // values.
   void SetStage(Stage stage) { stage_ = stage; }
 
-  // The value of that name when it exists with the same kind and type;
-  // otherwise adds it. InvalidArgument when the name is taken differently.
+  // Returns the value of that name if it exists with the same kind and type,
+  // otherwise adds it. INVALID_ARGUMENT when the name has another kind or type.
   absl::StatusOr<ValueId> Input(absl::string_view name, TensorType type);
   absl::StatusOr<ValueId> Persistent(absl::string_view name, TensorType type,
                                      MemoryClass memory_class);
-  // One number per element, or one number that fills the value.
+  // Adds a constant: one number for each element, or one number that fills it.
   ValueId Constant(TensorType type, std::vector<double> numbers);
 
-  // Adds a node; returns its outputs. InvalidArgument as InferTypes, with the
-  // source's name in front.
+  // Adds a node and returns its outputs. INVALID_ARGUMENT as InferTypes, with
+  // the source's name in front.
   absl::StatusOr<ValueIds> Emit(Op op, absl::Span<const ValueId> inputs,
                                 Attributes attributes = {});
-  // The same for the first output.
+  // Adds a node and returns its first output.
   absl::StatusOr<ValueId> EmitOne(Op op, absl::Span<const ValueId> inputs,
                                   Attributes attributes = {});
   // Declares that `value`, an output of the last emitted node, overwrites
-  // `persistent`. Types must agree.
+  // `persistent`. Their types must be equal.
   absl::Status Update(ValueId value, ValueId persistent);
 
   const Value& value(ValueId id) const { return graph_->value(id); }
@@ -53,7 +54,7 @@ class GraphBuilder {
 
  private:
   absl::StatusOr<ValueId> Named(Value value);
-  // Adds the value under a name that nothing else has.
+  // Adds the value under a name that is unique in the graph.
   ValueId AddFresh(absl::string_view what, Value value);
 
   Graph* graph_;

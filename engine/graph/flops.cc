@@ -27,7 +27,7 @@ uint64_t Elements(const TensorType& type) {
   return static_cast<uint64_t>(type.shape.elements());
 }
 
-// Two per product of an output element with each weight of its filter.
+// Returns two FLOPs for each output element and weight of its filter.
 uint64_t ConvFlops(const TensorType& y, const Shape& w) {
   const auto per_output = static_cast<uint64_t>(w.elements() / w[0]);
   return Multiply(Multiply(2, Elements(y)), per_output);

@@ -1,19 +1,19 @@
-// The functions that attributes choose from, by name and without anything else,
-// for code that a GPU runs too.
+// The functions that attributes choose from. This header has names only, so
+// code for GPUs can include it.
 #pragma once
 
 #include <cstdint>
 
 namespace gpupool::engine {
 
-// y = f(x), element by element. alpha and beta are 0 where not mentioned.
+// y = f(x) for each element. alpha and beta are 0 where not mentioned.
 enum class UnaryFunction : uint8_t {
-  // Floating and integer numbers.
+  // Floating-point and integer numbers.
   kAbs,
   kNegate,
   kSign,
   kClip,  // min(max(x, alpha), beta)
-  // Floating numbers.
+  // Floating-point numbers.
   kExp,
   kLog,
   kSqrt,
@@ -45,7 +45,7 @@ enum class UnaryFunction : uint8_t {
   kMish,             // x * tanh(log(1 + exp(x)))
   kShrink,           // x < -alpha: x + beta; x > alpha: x - beta; else 0
   kThresholdedRelu,  // x > alpha ? x : 0
-  // Floating numbers to bool.
+  // Floating-point numbers to bool.
   kIsNan,
   kIsInf,  // alpha: 0 both, 1 only +inf, -1 only -inf
   // Bool to bool.
@@ -54,10 +54,10 @@ enum class UnaryFunction : uint8_t {
 inline constexpr int kUnaryFunctionCount =
     static_cast<int>(UnaryFunction::kNot) + 1;
 
-// y = f(a, b) with the inputs broadcast against each other as in NumPy: shapes
-// are aligned at their last axes, and an axis of 1 repeats.
+// y = f(a, b). The inputs broadcast against each other as in NumPy: shapes are
+// aligned at their last axes, and an axis of 1 repeats.
 enum class BinaryFunction : uint8_t {
-  // Floating and integer numbers, the same type out.
+  // Floating-point and integer numbers; the result has the same type.
   kAdd,
   kSubtract,
   kMultiply,

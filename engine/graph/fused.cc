@@ -26,6 +26,7 @@ FusedStep MakeFusedStep(Op op, const Attributes& attributes,
   std::visit(
       [&step](const auto& a) {
         using T = std::decay_t<decltype(a)>;
+        // Attributes has more alternatives than a step may have.
         if constexpr (std::is_constructible_v<decltype(step.attributes), T>) {
           step.attributes = a;
         } else {
@@ -49,6 +50,7 @@ absl::StatusOr<std::vector<DType>> FusedOperandTypes(
     }
     dtypes.push_back(input.dtype);
   }
+  // A step may use only earlier operands, so the types are known in order.
   for (const FusedStep& step : fused.steps) {
     if (!MayBeFusedStep(step.op)) {
       return Refuse(Op::kFused, OpName(step.op), " cannot be a step");
@@ -66,6 +68,7 @@ absl::StatusOr<std::vector<DType>> FusedOperandTypes(
     dtypes.push_back(results[0].dtype);
   }
   for (int result : fused.results) {
+    // An input as a result would only be a copy.
     if (result < static_cast<int>(inputs.size()) ||
         static_cast<size_t>(result) >= dtypes.size()) {
       return Refuse(Op::kFused, "result ", result, " is not a step's");

@@ -6,7 +6,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Which values stay in a compacted graph.
+// Returns for each value whether a compacted graph keeps it.
 std::vector<bool> Mentioned(const Graph& graph) {
   std::vector<bool> keep(graph.values().size(), false);
   const auto mark = [&keep](ValueId id) {
@@ -18,6 +18,7 @@ std::vector<bool> Mentioned(const Graph& graph) {
   }
   for (const GraphOutput& output : graph.outputs()) mark(output.value);
   for (const Value& value : graph.values()) {
+    // Inputs and persistent values belong to the program's interface.
     if (value.kind == ValueKind::kInput ||
         value.kind == ValueKind::kPersistent) {
       mark(value.id);
@@ -64,6 +65,7 @@ TensorTypes Graph::OutputTypes(const Node& node) const {
   return types;
 }
 
+// Values are renumbered first, then everything that refers to one.
 void Graph::Compact() {
   const std::vector<bool> keep = Mentioned(*this);
   std::vector<ValueId> renamed(values_.size());
@@ -81,6 +83,7 @@ void Graph::Compact() {
   values_ = std::move(kept);
   for (Value& value : values_) {
     rename(value.alias.of);
+    // The value that it was an alias of is dropped.
     if (!value.alias.of.valid()) value.alias = {};
   }
   for (Node& node : nodes_) {

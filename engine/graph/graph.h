@@ -1,12 +1,12 @@
 // The intermediate representation: values in single assignment, nodes in
-// execution order. A Graph is a plain copyable value without locks; share it
-// between threads only when nobody changes it.
+// execution order. A Graph is a plain copyable value without locks. Threads may
+// share it while nobody changes it.
 //
 // Invariants (checked by Verify):
-//  1. A value is written by exactly one node, or by none when it is an input,
-//     a constant or a persistent value.
-//  2. Nodes stand in execution order: a value is written before it is read.
-//  3. Types of outputs are those of the op's shape rule.
+//  1. A value is written by exactly one node, or by none if it is an input, a
+//     constant or a persistent value.
+//  2. Nodes are in execution order: a value is written before it is read.
+//  3. Types of outputs follow the op's shape rule.
 //  4. Load nodes come first and read only persistent values, constants and
 //     derived values.
 //  5. A value that overwrites another's bytes (alias kUpdate or kInPlace) has
@@ -41,10 +41,10 @@ enum class ValueKind : uint8_t {
   kConstant,      // part of the graph
   kPersistent,    // a named weight or state, shared by all programs of a model
   kDerived,       // written by a load node; lives as long as steps read it
-  kIntermediate,  // lives within a run; outputs of the graph are among them
+  kIntermediate,  // lives within a run; may be an output of the graph
 };
 
-// What the bytes are counted as in plans and in the allocator's labels.
+// The class of a value's bytes in plans and in the allocator's labels.
 enum class MemoryClass : uint8_t {
   kIo,         // inputs and constants
   kWeight,     // trainable
@@ -56,11 +56,10 @@ enum class MemoryClass : uint8_t {
 
 enum class AliasKind : uint8_t {
   kNone,
-  kView,     // the same bytes under another shape or layout; the node that
-             // writes the value has nothing to do
+  kView,     // other shape or layout of the same bytes; its node does no work
   kInPlace,  // overwrites the bytes of one of its producer's inputs
-  kUpdate,   // overwrites a persistent value, whose next reader is the next
-             // run
+  // Overwrites a persistent value, which is read again in the next run.
+  kUpdate,
 };
 
 struct Alias {
@@ -77,8 +76,8 @@ struct Value {
   MemoryClass memory_class = MemoryClass::kActivation;
   Layout layout = Layout::kRowMajor;
   Alias alias;
-  // Constants: one number per element in row-major order, or a single number
-  // that fills the value.
+  // The numbers of a constant: one for each element in row-major order, or a
+  // single number that fills the value.
   std::vector<double> constant;
 
   TensorType type() const { return {dtype, shape}; }
@@ -86,8 +85,8 @@ struct Value {
 };
 
 enum class Stage : uint8_t {
-  kLoad,  // once, after persistent values are set; again when they change
-  kStep,  // with every run
+  kLoad,  // once, after persistent values are set or changed
+  kStep,  // in every run
 };
 
 using ValueIds = std::vector<ValueId>;
@@ -97,11 +96,12 @@ struct Node {
   Attributes attributes;
   ValueIds inputs;
   ValueIds outputs;
-  std::string source;  // the layer it stems from, for messages and profiles
-  int region = 0;      // index of that layer; -1 outside the model
+  // The layer that it comes from, for messages and profiles.
+  std::string source;
+  int region = 0;  // index of that layer; -1 outside the model
   Stage stage = Stage::kStep;
 
-  // The attributes as T, which the op must carry; aborts otherwise.
+  // Returns the attributes as T. Aborts if the op carries another type.
   template <typename T>
   const T& get() const {
     return std::get<T>(attributes);
@@ -115,37 +115,38 @@ struct GraphOutput {
 
 class Graph {
  public:
-  // Appends. The id is set by the graph.
+  // Appends a value and returns its id, which the graph sets.
   ValueId AddValue(Value value);
   void AddNode(Node node) { nodes_.push_back(std::move(node)); }
-  // The value may be of any kind.
+  // Adds an output; the value may be of any kind.
   void AddOutput(absl::string_view name, ValueId value);
 
   absl::Span<const Value> values() const { return values_; }
   absl::Span<const Node> nodes() const { return nodes_; }
   absl::Span<const GraphOutput> outputs() const { return outputs_; }
 
-  // `id` must be of this graph.
+  // Return the value of `id`, which must be of this graph.
   const Value& value(ValueId id) const {
     return values_[static_cast<size_t>(id.index)];
   }
   Value& mutable_value(ValueId id) {
     return values_[static_cast<size_t>(id.index)];
   }
-  // For passes. Order and links are theirs to keep; Verify checks them.
+  // Give passes access. They must keep the order and the links; Verify checks
+  // them.
   std::vector<Node>& mutable_nodes() { return nodes_; }
   std::vector<GraphOutput>& mutable_outputs() { return outputs_; }
 
-  // Linear search by name; nullptr when absent.
+  // Returns the value of that name by linear search; null when absent.
   const Value* FindValue(absl::string_view name) const;
-  // The value of the output with that name; nullopt when absent.
+  // Returns the value of the output of that name; nothing when absent.
   std::optional<ValueId> FindOutput(absl::string_view name) const;
 
-  // Types of a node's inputs and outputs.
+  // Return the types of a node's inputs and outputs.
   TensorTypes InputTypes(const Node& node) const;
   TensorTypes OutputTypes(const Node& node) const;
 
-  // Drops values that no node, output or alias mentions, except inputs and
+  // Drops values that no node, output or alias uses, except inputs and
   // persistent values, and renumbers the rest in order.
   void Compact();
 
@@ -155,17 +156,19 @@ class Graph {
   std::vector<GraphOutput> outputs_;
 };
 
-// Who writes and who reads each value, by position in nodes(). A snapshot:
-// any change to the graph makes it stale.
+// The writer and the readers of each value, by position in nodes(). A snapshot:
+// any change to the graph invalidates it.
 class GraphIndex {
  public:
   explicit GraphIndex(const Graph& graph);
 
-  // Position of the node that writes the value; -1 when there is none.
+  // Returns the position of the node that writes the value; -1 when there is
+  // none.
   int producer(ValueId id) const {
     return producers_[static_cast<size_t>(id.index)];
   }
-  // Positions in rising order; a node that reads a value twice stands twice.
+  // Returns the readers' positions in rising order. A node that reads a value
+  // twice is listed twice.
   absl::Span<const int> readers(ValueId id) const {
     return readers_[static_cast<size_t>(id.index)];
   }
@@ -179,11 +182,11 @@ class GraphIndex {
   std::vector<bool> outputs_;
 };
 
-// Whether row-major and channels-last are the same bytes: one channel, or one
-// cell per channel. `shape` must be 4-D for true.
+// Returns whether row-major and channels-last give the same bytes: the 4-D
+// `shape` has one channel, or one cell in each channel.
 bool SameBytesInAnyLayout(const Shape& shape);
 
-// FLOPs of one node and of all step nodes.
+// Return the FLOPs of one node and of all step nodes.
 uint64_t NodeFlops(const Graph& graph, const Node& node);
 uint64_t GraphFlops(const Graph& graph);
 

@@ -11,6 +11,7 @@ bool Broadcasts(Op op) {
 }  // namespace
 
 LayoutRule LayoutRuleOf(const Graph& graph, const Node& node) {
+  // A reduction may only start from an image, a broadcast may only end in one.
   const int rank = node.op == Op::kReduce
                        ? graph.value(node.inputs[0]).shape.rank()
                        : graph.value(node.outputs[0]).shape.rank();

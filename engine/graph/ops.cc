@@ -16,7 +16,7 @@ namespace rules = type_rules;
 
 using TypeRule = rules::Result (*)(Op, const Attributes&, rules::Inputs);
 
-// Position of T in the alternatives of Attributes.
+// Returns the position of T in the alternatives of Attributes.
 template <typename T, typename... Alternatives>
 consteval size_t PositionIn(const std::variant<Alternatives...>*) {
   constexpr bool kSameType[] = {std::is_same_v<T, Alternatives>...};

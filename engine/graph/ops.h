@@ -33,7 +33,7 @@ struct TensorType {
 };
 using TensorTypes = std::vector<TensorType>;
 
-// What 4-D inputs and outputs of an op may look like in memory.
+// The memory layouts that an op allows for 4-D inputs and outputs.
 enum class LayoutRule : uint8_t {
   kRowMajorOnly,
   kSame,     // any layout, the same for all 4-D data inputs and outputs;
@@ -62,7 +62,7 @@ struct OpInfo {
   Arity inputs;
   Arity outputs;
   LayoutRule layout;
-  // Inputs whose bytes output 0 may overwrite, as a bit mask.
+  // A bit mask of the inputs whose bytes output 0 may overwrite.
   uint32_t in_place_inputs;
   bool pure;         // same inputs, same outputs: may be folded and merged
   bool takes_empty;  // inputs without elements
@@ -74,13 +74,13 @@ struct OpInfo {
 const OpInfo& Info(Op op);
 inline absl::string_view OpName(Op op) { return Info(op).name; }
 
-// The types of the outputs. InvalidArgument names the op, the offending
-// shapes or types and the rule.
+// Returns the types of the outputs. INVALID_ARGUMENT names the op, the
+// offending shapes or types and the rule.
 absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
                                        absl::Span<const TensorType> inputs);
 
-// Whether a 4-D slot of a node holds convolution weights, which stay row-major
-// (logical O, I, kh, kw) under LayoutRule::kSame.
+// Return whether a 4-D input or output holds convolution weights, which stay
+// row-major (logical O, I, kh, kw) under LayoutRule::kSame.
 bool IsWeightInput(Op op, size_t input);
 bool IsWeightOutput(Op op, size_t output);
 

@@ -36,6 +36,7 @@ absl::string_view Name(AliasKind kind) {
   return "unknown";
 }
 
+// Returns "%name: type shape", with layout and alias if not the default.
 std::string Declaration(const Graph& graph, const Value& value) {
   std::string text = absl::StrCat(
       "%", value.name, ": ", DTypeName(value.dtype), " ",

@@ -4,7 +4,7 @@
 //   node   = values " = " op "(" values ")" [ " {" attributes "}" ] source
 //   value  = "%" name ": " dtype shape [ " channels_last" ] [ alias ]
 //
-// The text is for people; nothing parses it.
+// The text is for people; no program parses it.
 #pragma once
 
 #include <string>
@@ -13,9 +13,10 @@
 
 namespace gpupool::engine {
 
+// Return the text of a graph and of one node.
 std::string Print(const Graph& graph);
 std::string Print(const Graph& graph, const Node& node);
-// "kernel=3x3 stride=2x2"; empty when there are none.
+// Returns the attributes as "kernel=3x3 stride=2x2"; empty when there are none.
 std::string Print(const Attributes& attributes);
 
 }  // namespace gpupool::engine

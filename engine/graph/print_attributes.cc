@@ -1,5 +1,6 @@
-// Attributes as text: one "key=value" each, everything that tells two nodes
-// apart.
+// Attributes as text: a "key=value" for each. The text must tell any two
+// different nodes apart, because identities of derived values are built from
+// it.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +18,7 @@
 namespace gpupool::engine {
 namespace {
 
-// In the order of the enumerations.
+// The names below are in the order of the enumerations.
 constexpr std::array<absl::string_view, kUnaryFunctionCount> kUnaryNames = {
     "abs",        "negate", "sign",       "clip",       "exp",
     "log",        "sqrt",   "reciprocal", "floor",      "ceil",
@@ -61,14 +62,14 @@ absl::string_view NameOf(const Names& names, Enum value) {
   return names[static_cast<size_t>(value)];
 }
 
-// The shortest of two forms that reads back as the same number.
+// Returns the shorter of two forms that reads back as the same number.
 std::string Exact(double value) {
   std::string text = absl::StrCat(value);
   if (std::strtod(text.c_str(), nullptr) == value) return text;
   return absl::StrFormat("%.17g", value);
 }
 
-// FNV-1a (Fowler, Noll, Vo) over the bytes of the numbers.
+// Returns an FNV-1a hash (Fowler, Noll, Vo) of the numbers' bytes.
 std::string Fingerprint(const ResizeAxis& axis) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto mix = [&hash](const void* data, size_t bytes) {
@@ -105,20 +106,20 @@ std::string Text(const Extent& extent) {
                       extent.h, "x", extent.w);
 }
 
-// "1x1", or "0x0:1x1" where the two sides differ.
+// Returns "1x1", or "0x0:1x1" when the two sides differ.
 std::string Text(const Padding& padding) {
   if (padding.begin == padding.end) return Text(padding.begin);
   return absl::StrCat(Text(padding.begin), ":", Text(padding.end));
 }
 
-// One "key=value" per attribute that says something.
+// Writes a "key=value" for each attribute that is not its default.
 class Writer {
  public:
   template <typename T>
   void Add(absl::string_view key, const T& value) {
     absl::StrAppend(&text_, text_.empty() ? "" : " ", key, "=", value);
   }
-  // Exact, so that different numbers never read the same.
+  // Writes the number exactly, so that different numbers never read the same.
   void Add(absl::string_view key, double value) { Add(key, Exact(value)); }
   template <typename T>
   void List(absl::string_view key, const std::vector<T>& numbers) {
@@ -252,7 +253,7 @@ class Writer {
     Flag("largest", a.largest);
     Flag("sorted", a.sorted);
   }
-  // The tables are long: a fingerprint stands for them.
+  // Writes a fingerprint of the tables, which are long.
   void operator()(const ResizeAttributes& a) {
     for (const ResizeAxis& axis : a.axes) {
       Add("axis", axis.axis);
@@ -289,7 +290,7 @@ class Writer {
     Add("stream", a.stream);
     Add("shape", a.shape.ToString());
   }
-  // "add(0,1) gelu(2) -> 3": operands count on from the inputs.
+  // Writes "add(0,1) gelu(2) -> 3". Steps are numbered after the inputs.
   void operator()(const FusedAttributes& a) {
     for (const FusedStep& step : a.steps) {
       Writer parts;

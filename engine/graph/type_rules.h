@@ -1,5 +1,5 @@
-// The shape and type rules behind InferTypes, one function per op family.
-// Internal to engine/graph; arity and attribute type were checked before.
+// The shape and type rules of InferTypes, one function for each op family.
+// Internal to engine/graph. Arity and attribute type are checked before.
 #pragma once
 
 #include <string>
@@ -23,20 +23,20 @@ using Result = absl::StatusOr<TensorTypes>;
   Result type_rule(Op, const Attributes& attributes, Inputs inputs);
 #include "engine/graph/op_table.inc"
 
-// InvalidArgument "<op>: <text>".
+// Returns INVALID_ARGUMENT "<op>: <text>".
 template <typename... Parts>
 absl::Status Refuse(Op op, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(OpName(op), ": ", parts...));
 }
 
-// "float32 [2, 3]"
+// Returns "float32 [2, 3]".
 std::string Text(const TensorType& type);
 absl::Status CheckRank(Op op, const TensorType& type, int rank);
 absl::Status CheckFloating(Op op, const TensorType& type);
-// The type in which statistics of x are kept: float32 beside 16-bit numbers,
-// else that of x.
+// Returns the type in which statistics of x are kept: float32 for 16-bit
+// numbers, else the type of x.
 DType StatisticsType(DType x);
-// `what` names the input in the message.
+// Checks that `type` is `wanted`; `what` names the input in the message.
 absl::Status CheckType(Op op, absl::string_view what, const TensorType& type,
                        const TensorType& wanted);
 

@@ -5,10 +5,11 @@
 namespace gpupool::engine::type_rules {
 namespace {
 
-// Four elements per Philox block, 32 bits of block number per step.
+// The limit of a dropout mask: a Philox block gives four elements, and 32 bits
+// of its number count blocks within a step.
 constexpr int64_t kMaxDropoutElements = int64_t{1} << 34;
 
-// Ops over the last dimension need one.
+// Checks that ops over the last dimension have one.
 absl::Status CheckRows(Op op, const TensorType& type) {
   const bool by_rows = op == Op::kSoftmax || op == Op::kLogSoftmax ||
                        op == Op::kSoftmaxGrad || op == Op::kLogSoftmaxGrad;
@@ -123,6 +124,7 @@ Result MatMul(Op op, const Attributes& attributes, Inputs inputs) {
   ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims));
   const TensorType y{inputs[0].dtype, shape};
   const Epilogue& epilogue = matmul.epilogue;
+  // Kernels find bias and residual by these flags, so they must be exact.
   if (inputs.size() != 2u + epilogue.bias + epilogue.residual) {
     return Refuse(op, "has ", inputs.size(), " inputs, which its epilogue ",
                   "does not explain");

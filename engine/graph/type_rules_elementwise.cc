@@ -32,7 +32,7 @@ absl::StatusOr<Shape> Broadcast(Op op, const Shape& a, const Shape& b) {
   return shape;
 }
 
-// What a function takes and gives.
+// The element types that a function takes and returns.
 enum class Domain : uint8_t { kNumbers, kFloating, kFloatingToBool, kBool };
 
 Domain DomainOf(UnaryFunction function) {
@@ -52,7 +52,7 @@ Domain DomainOf(UnaryFunction function) {
   }
 }
 
-// The type of the elements of f(a, b), both of type `dtype`.
+// Returns the element type of f(a, b) for operands of type `type`.
 absl::StatusOr<DType> BinaryResult(Op op, BinaryFunction function,
                                    const TensorType& type) {
   switch (function) {
@@ -89,7 +89,7 @@ absl::StatusOr<DType> BinaryResult(Op op, BinaryFunction function,
   return Refuse(op, "has an unknown function");
 }
 
-// The shape without the axes, or with 1 in their place.
+// Returns the shape without the axes, or with 1 in their place.
 absl::StatusOr<Shape> Without(const Shape& shape, absl::Span<const int> axes,
                               bool keep_dims) {
   std::vector<int64_t> dims;
@@ -108,6 +108,7 @@ absl::StatusOr<Shape> Without(const Shape& shape, absl::Span<const int> axes,
 Result UnaryOp(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& unary = std::get<UnaryAttributes>(attributes);
   const TensorType& x = inputs[0];
+  // NaN differs from itself, so equal nodes would not be equal.
   if (std::isnan(unary.alpha) || std::isnan(unary.beta)) {
     return Refuse(op, "parameters must be numbers, not NaN");
   }
@@ -117,6 +118,7 @@ Result UnaryOp(Op op, const Attributes& attributes, Inputs inputs) {
       return TensorTypes{x};
     case Domain::kFloating:
       RETURN_IF_ERROR(CheckFloating(op, x));
+      // celu divides by alpha.
       if (unary.function == UnaryFunction::kCelu && unary.alpha == 0) {
         return Refuse(op, "alpha of celu must not be 0");
       }
@@ -131,6 +133,7 @@ Result UnaryOp(Op op, const Attributes& attributes, Inputs inputs) {
   return Refuse(op, "has an unknown function");
 }
 
+// Checks dy, x -> dx. The forward rule checks the function and x.
 Result UnaryGrad(Op op, const Attributes& attributes, Inputs inputs) {
   RETURN_IF_ERROR(UnaryOp(op, attributes, inputs.subspan(1)).status());
   RETURN_IF_ERROR(CheckFloating(op, inputs[1]));
@@ -199,6 +202,7 @@ Result Reduce(Op op, const Attributes& attributes, Inputs inputs) {
     }
     previous = axis;
   }
+  // The mean of no numbers is NaN, which integers do not have.
   if (reduce.function == ReduceFunction::kMean && !IsFloating(x.dtype) &&
       x.shape.elements() == 0) {
     return Refuse(op, "the mean of no integers, ", Text(x), ", is undefined");
@@ -212,6 +216,7 @@ Result ArgReduce(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& reduce = std::get<ArgReduceAttributes>(attributes);
   const Shape& x = inputs[0].shape;
   RETURN_IF_ERROR(CheckAxis(op, reduce.axis, x));
+  // An empty axis has no position to return.
   if (x[reduce.axis] == 0) {
     return Refuse(op, "axis ", reduce.axis, " of ", x.ToString(), " is empty");
   }

@@ -10,9 +10,11 @@
 namespace gpupool::engine::type_rules {
 namespace {
 
-// Elements per kernel, stride, padding and dilation are at most this.
+// The largest kernel, stride, padding and dilation of an axis. The sums and
+// products of window.h then fit 64 bits.
 constexpr int64_t kMaxWindow = int64_t{1} << 20;
 
+// Checks one axis of a window, and that the window fits the padded input.
 absl::Status CheckAxis(Op op, const WindowAxis& axis) {
   if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 ||
       axis.begin < 0 || axis.end < 0) {
@@ -36,13 +38,14 @@ absl::Status CheckAxis(Op op, const WindowAxis& axis) {
   return absl::OkStatus();
 }
 
-// An image, or a volume; the window must be of the same kind.
+// Checks that x is an image or a volume.
 absl::Status CheckSpatial(Op op, const TensorType& x) {
   RETURN_IF_ERROR(CheckFloating(op, x));
   if (x.shape.rank() == 4 || x.shape.rank() == 5) return absl::OkStatus();
   return Refuse(op, "takes images or volumes, of rank 4 or 5, not ", Text(x));
 }
 
+// Checks that windows over images have no depth.
 absl::Status CheckDepths(Op op, const Shape& x,
                          std::initializer_list<Extent> extents) {
   for (const Extent& extent : extents) {
@@ -54,7 +57,7 @@ absl::Status CheckDepths(Op op, const Shape& x,
   return absl::OkStatus();
 }
 
-// N, `channels` and the output cells of a window sliding over x.
+// Returns the shape of N, `channels` and the output cells of a window over x.
 absl::StatusOr<Shape> Slide(Op op, const Shape& x, const Window& window,
                             int64_t channels) {
   for (const WindowAxis& axis : window) RETURN_IF_ERROR(CheckAxis(op, axis));
@@ -65,7 +68,7 @@ absl::StatusOr<Shape> Slide(Op op, const Shape& x, const Window& window,
   return Shape::Create(dims);
 }
 
-// The output of a convolution of x with w, without the epilogue.
+// Returns the output shape of a convolution of x with w, before the epilogue.
 absl::StatusOr<Shape> ConvShape(Op op, const Conv2dAttributes& conv,
                                 const Shape& x, const Shape& w) {
   if (x.rank() != w.rank()) {
@@ -96,6 +99,8 @@ absl::StatusOr<Shape> PoolShape(Op op, const Pool2dAttributes& pool,
   const Window window = WindowOf(pool, x);
   ASSIGN_OR_RETURN(Shape y, Slide(op, x, window, x[1]));
   for (const WindowAxis& axis : window) {
+    // A window on padding alone would have no maximum and no cells to divide
+    // by.
     if (std::max(axis.begin, axis.end) >= axis.reach()) {
       return Refuse(op, "padding ", std::max(axis.begin, axis.end),
                     " must be less than the ", axis.reach(),
@@ -105,6 +110,7 @@ absl::StatusOr<Shape> PoolShape(Op op, const Pool2dAttributes& pool,
   return y;
 }
 
+// Returns the type of positions in the window.
 DType ArgmaxType(const Pool2dAttributes& pool) {
   return pool.kernel.cells() <= 256 ? DType::kUint8 : DType::kInt32;
 }
@@ -133,6 +139,7 @@ Result Conv2d(Op op, const Attributes& attributes, Inputs inputs) {
   return TensorTypes{y};
 }
 
+// Checks dy, w -> dx. dy must have the shape of the forward result.
 Result Conv2dInputGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<Conv2dGradAttributes>(attributes);
   const TensorType dx{inputs[0].dtype, grad.result};
@@ -144,6 +151,7 @@ Result Conv2dInputGrad(Op op, const Attributes& attributes, Inputs inputs) {
   return TensorTypes{dx};
 }
 
+// Checks dy, x -> dw, [db]. dy must have the shape of the forward result.
 Result Conv2dWeightGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<Conv2dGradAttributes>(attributes);
   const TensorType dw{inputs[0].dtype, grad.result};
@@ -174,6 +182,7 @@ Result AvgPool(Op op, const Attributes& attributes, Inputs inputs) {
   return TensorTypes{{inputs[0].dtype, y}};
 }
 
+// Checks dy, [argmax] -> dx. Only the attributes know the shape of dx.
 Result PoolGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<Pool2dGradAttributes>(attributes);
   const TensorType dx{inputs[0].dtype, grad.input};

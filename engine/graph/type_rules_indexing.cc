@@ -17,6 +17,7 @@ absl::Status CheckIndices(Op op, const TensorType& indices) {
   return Refuse(op, "indices must be int32 or int64, not ", Text(indices));
 }
 
+// Returns the shape of x with the axis replaced by the indices' shape.
 absl::StatusOr<Shape> GatherShape(Op op, int axis, const Shape& x,
                                   const TensorType& indices) {
   RETURN_IF_ERROR(CheckIndices(op, indices));
@@ -28,8 +29,8 @@ absl::StatusOr<Shape> GatherShape(Op op, int axis, const Shape& x,
   return Shape::CreateMaybeEmpty(dims);
 }
 
-// Indices of the elementwise forms: as many axes as x, and no axis but `axis`
-// longer than x's.
+// Checks the indices of the elementwise forms: they have as many axes as x, and
+// only `axis` may be longer than in x.
 absl::Status CheckElementIndices(Op op, int axis, const Shape& x,
                                  const TensorType& indices) {
   RETURN_IF_ERROR(CheckIndices(op, indices));
@@ -45,7 +46,8 @@ absl::Status CheckElementIndices(Op op, int axis, const Shape& x,
   return absl::OkStatus();
 }
 
-// The shape of what tuples of indices [batch..., ..., n] point to.
+// Returns the shape of the elements that index tuples [batch..., ..., n]
+// select.
 absl::StatusOr<Shape> TupleShape(Op op, int batch_dims, const Shape& x,
                                  const TensorType& indices) {
   RETURN_IF_ERROR(CheckIndices(op, indices));
@@ -91,6 +93,7 @@ Result Gather(Op op, const Attributes& attributes, Inputs inputs) {
   return TensorTypes{{inputs[0].dtype, y}};
 }
 
+// Checks dy, indices -> dx against the forward rule for dx.
 Result GatherGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<GatherGradAttributes>(attributes);
   RETURN_IF_ERROR(CheckFloating(op, inputs[0]));

@@ -1,4 +1,4 @@
-// Rules of movement: what goes where is told by attributes alone.
+// Rules of movement: attributes alone tell which element goes where.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,9 +11,10 @@
 namespace gpupool::engine::type_rules {
 namespace {
 
-// Four elements per Philox block, 32 bits of block number per step.
+// The limit of a random value: a Philox block gives four elements, and 32 bits
+// of its number count blocks within a step.
 constexpr int64_t kMaxRandomElements = int64_t{1} << 34;
-// Beyond it a double is no exact integer.
+// The largest magnitude up to which a double holds every integer exactly.
 constexpr double kMaxExactInteger = 0x1p53;
 
 using Dims = std::vector<int64_t>;
@@ -29,7 +30,7 @@ absl::Status CheckEntries(Op op, absl::string_view what, size_t entries,
                 x.ToString(), " has ", x.rank(), " dimensions");
 }
 
-// Cells start, start + step, ... of an axis, `size` of them, lie inside.
+// Checks that the `size` cells start, start + step, ... of an axis are inside.
 absl::Status CheckSliceAxis(Op op, const SliceAttributes& slice, int axis,
                             int64_t cells) {
   const auto i = static_cast<size_t>(axis);
@@ -44,7 +45,7 @@ absl::Status CheckSliceAxis(Op op, const SliceAttributes& slice, int axis,
   if (size == 0) return absl::OkStatus();
   bool inside = start >= 0 && start < cells;
   if (inside) {
-    // Unsigned, because the smallest step has no positive counterpart.
+    // Unsigned, because the smallest int64 has no positive counterpart.
     const auto room =
         static_cast<uint64_t>(step > 0 ? cells - 1 - start : start);
     const uint64_t stride = step > 0
@@ -68,7 +69,7 @@ absl::StatusOr<Shape> SliceShape(Op op, const SliceAttributes& slice,
   return Shape::CreateMaybeEmpty(slice.sizes);
 }
 
-// Numbers of one axis; `cells` are those of the unpadded side.
+// Checks the padding of one axis with `cells` cells on the unpadded side.
 absl::Status CheckPadAxis(Op op, const PadAttributes& pad, int axis,
                           int64_t cells) {
   const int64_t before = pad.before[static_cast<size_t>(axis)];
@@ -78,6 +79,7 @@ absl::Status CheckPadAxis(Op op, const PadAttributes& pad, int axis,
     return Refuse(op, "padding ", before, " and ", after, " of axis ", axis,
                   " must lie between 0 and ", kMaxElements);
   }
+  // Reflection does not repeat the edge, so it adds fewer cells than there are.
   if (pad.mode == PadMode::kReflect &&
       std::max(before, after) > std::max<int64_t>(cells - 1, 0)) {
     return Refuse(op, "reflected padding ", before, " and ", after, " of axis ",
@@ -94,6 +96,7 @@ absl::Status CheckPadEntries(Op op, const PadAttributes& pad, const Shape& x) {
   return CheckEntries(op, "after", pad.after.size(), x);
 }
 
+// Checks that the table has the announced size and points into the input.
 absl::Status CheckResizeAxis(Op op, const ResizeAxis& axis, const Shape& x) {
   const int64_t cells = x[axis.axis];
   const size_t entries = axis.indices.size();
@@ -173,6 +176,7 @@ Result Pad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& pad = std::get<PadAttributes>(attributes);
   const Shape& x = inputs[0].shape;
   RETURN_IF_ERROR(CheckPadEntries(op, pad, x));
+  // The value is stored as a double, which must be a whole number here.
   if (!IsFloating(inputs[0].dtype) &&
       !(pad.value == std::trunc(pad.value) &&
         std::abs(pad.value) <= kMaxExactInteger)) {
@@ -199,7 +203,8 @@ Result PadGrad(Op op, const Attributes& attributes, Inputs inputs) {
   Dims dims;
   for (int axis = 0; axis < dy.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
-    // A bound that the exact check below refines; it keeps the sum small.
+    // A rough bound that keeps the difference from overflowing. The exact check
+    // follows below.
     if (pad.before[i] < 0 || pad.before[i] > dy[axis] || pad.after[i] < 0 ||
         pad.after[i] > dy[axis] - pad.before[i]) {
       return Refuse(op, "padding ", pad.before[i], " and ", pad.after[i],

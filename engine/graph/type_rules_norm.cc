@@ -5,13 +5,13 @@
 namespace gpupool::engine::type_rules {
 namespace {
 
-// The element type of what stands beside x, given one of those: that of x, or
-// float32 beside 16-bit numbers.
+// Returns the element type of the inputs other than x, given one of them:
+// float32 if x has 16 bits and `side` is float32, else the type of x.
 DType SideType(const TensorType& x, const TensorType& side) {
   return side.dtype == StatisticsType(x.dtype) ? side.dtype : x.dtype;
 }
 
-// [C] of x [N, C, ...], of the element type of `side`.
+// Returns [C] for x [N, C, ...], with the element type of `side`.
 absl::StatusOr<TensorType> PerChannel(Op op, const TensorType& x,
                                       const TensorType& side) {
   RETURN_IF_ERROR(CheckFloating(op, x));
@@ -31,9 +31,10 @@ absl::Status CheckAll(Op op, Inputs inputs, const TensorType& wanted) {
 
 struct LayerNormTypes {
   TensorType last;  // [last dimension]
-  TensorType rows;  // [product of the others]
+  TensorType rows;  // [product of the other dimensions]
 };
 
+// Splits x into the normalised axis and the product of the others.
 absl::StatusOr<LayerNormTypes> SplitLast(Op op, const TensorType& x,
                                          const TensorType& side) {
   RETURN_IF_ERROR(CheckFloating(op, x));
@@ -49,6 +50,7 @@ Result BatchNormTraining(Op op, const Attributes&, Inputs inputs) {
   ASSIGN_OR_RETURN(const TensorType channel,
                    PerChannel(op, inputs[0], inputs[1]));
   RETURN_IF_ERROR(CheckAll(op, inputs.subspan(1), channel));
+  // The unbiased variance divides by the count less one.
   if (inputs[0].shape.elements() / channel.shape[0] < 2) {
     return Refuse(op, "needs more than one number per channel to train, but ",
                   "the input is ", inputs[0].shape.ToString());
@@ -111,6 +113,7 @@ Result FoldBatchNorm(Op op, const Attributes&, Inputs inputs) {
   const TensorType& w = inputs[0];
   RETURN_IF_ERROR(CheckFloating(op, w));
   if (w.shape.rank() < 1) return Refuse(op, "needs weights with a dimension");
+  // Channels are the rows of the weights.
   const TensorType channel{w.dtype, {w.shape[0]}};
   RETURN_IF_ERROR(CheckAll(op, inputs.subspan(1), channel));
   return TensorTypes{w, channel};

@@ -10,10 +10,10 @@
 namespace gpupool::engine::type_rules {
 namespace {
 
-// Channels in the window of a response normalisation.
+// The most channels in the window of a response normalisation.
 constexpr int64_t kMaxLrnSize = int64_t{1} << 30;
 
-// q [B, H, T, D], k [B, H, S, D], v [B, H, S, E], mask.
+// The types of q [B, H, T, D], k [B, H, S, D], v [B, H, S, E] and the mask.
 struct AttentionTypes {
   const TensorType& q;
   const TensorType& k;
@@ -21,6 +21,7 @@ struct AttentionTypes {
   const TensorType* mask;  // nullptr: none
 };
 
+// Checks that the mask broadcasts to the scores [B, H, T, S].
 absl::Status CheckMask(Op op, const TensorType& mask, const AttentionTypes& a) {
   const int64_t dims[] = {a.q.shape[0], a.q.shape[1], a.q.shape[2],
                           a.k.shape[2]};
@@ -57,6 +58,7 @@ absl::Status CheckAttention(Op op, const AttentionAttributes& attributes,
   return a.mask == nullptr ? absl::OkStatus() : CheckMask(op, *a.mask, a);
 }
 
+// Returns the axes before the last two.
 absl::StatusOr<Shape> Leading(const Shape& shape) {
   return Shape::CreateMaybeEmpty(
       shape.dims().first(static_cast<size_t>(shape.rank()) - 2));
@@ -133,12 +135,13 @@ Result Attention(Op op, const Attributes& attributes, Inputs inputs) {
   if (attention.with_lse) {
     ASSIGN_OR_RETURN(const Shape lse,
                      Shape::CreateMaybeEmpty(q.dims().first(3)));
-    // Gradients subtract it from scores: 16 bits would be too few.
+    // Gradients subtract the lse from scores, for which 16 bits are too few.
     outputs.push_back({StatisticsType(inputs[0].dtype), lse});
   }
   return outputs;
 }
 
+// Checks dy, q, k, v, y, lse, [mask] by the types of the forward node.
 Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs) {
   AttentionAttributes attention = std::get<AttentionAttributes>(attributes);
   attention.with_lse = true;

@@ -7,6 +7,7 @@ namespace {
 
 const TensorType kInt64Scalar{DType::kInt64, {}};
 
+// Checks logits [batch, classes] and labels [batch].
 absl::Status CheckLabels(Op op, Inputs inputs) {
   RETURN_IF_ERROR(CheckFloating(op, inputs[0]));
   if (inputs[0].shape.rank() != 2) {
@@ -69,6 +70,7 @@ Result GlobalNorm(Op op, const Attributes&, Inputs inputs) {
   return TensorTypes{{DType::kFloat32, {}}};
 }
 
+// Returns a flat value of all elements of the gradients.
 Result AllReduceStart(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& all_reduce = std::get<AllReduceAttributes>(attributes);
   if (all_reduce.ranks < 1) {
@@ -84,6 +86,7 @@ Result AllReduceStart(Op op, const Attributes& attributes, Inputs inputs) {
   return TensorTypes{{DType::kFloat32, std::move(flat)}};
 }
 
+// Checks that the flats have exactly the elements of the outputs.
 Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& all_reduce = std::get<AllReduceAttributes>(attributes);
   int64_t given = 0;

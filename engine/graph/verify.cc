@@ -25,6 +25,8 @@ bool HasProducer(ValueKind kind) {
   return kind == ValueKind::kIntermediate || kind == ValueKind::kDerived;
 }
 
+// Checks that every id is in range. Must come first: later checks use ids as
+// indices.
 absl::Status CheckIds(const Graph& graph) {
   const auto known = [&graph](ValueId id) {
     return id.valid() && static_cast<size_t>(id.index) < graph.values().size();
@@ -49,6 +51,7 @@ absl::Status CheckIds(const Graph& graph) {
   return absl::OkStatus();
 }
 
+// Checks names, layouts and the sizes of constants.
 absl::Status CheckValues(const Graph& graph) {
   absl::flat_hash_set<absl::string_view> names;
   for (const Value& value : graph.values()) {
@@ -69,7 +72,7 @@ absl::Status CheckValues(const Graph& graph) {
   return absl::OkStatus();
 }
 
-// Invariants 1, 2 and 4.
+// Checks invariants 1, 2 and 4.
 absl::Status CheckOrder(const Graph& graph) {
   std::vector<bool> written(graph.values().size(), false);
   for (const Value& value : graph.values()) {
@@ -120,13 +123,14 @@ absl::Status CheckTypes(const Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
+// Checks the layouts of a node's 4-D values against its layout rule.
 absl::Status CheckLayout(const Graph& graph, const Node& node) {
   const LayoutRule rule = LayoutRuleOf(graph, node);
   Layout wanted = Layout::kRowMajor;
   const bool shared = rule == LayoutRule::kSame;
   if (shared) {
-    // Each such op's first output or first input is 4-D data whenever any slot
-    // is; a weight gradient's is not data.
+    // The first output or the first input of such an op is 4-D data whenever
+    // any of its values is. The output of a weight gradient is not data.
     const Value& y = graph.value(node.outputs[0]);
     wanted = y.shape.rank() == 4 && !IsWeightOutput(node.op, 0)
                  ? y.layout
@@ -156,7 +160,7 @@ absl::Status CheckLayout(const Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
-// Invariant 5: who shares bytes with whom, and who reads them when.
+// Checks invariant 5: which values share bytes, and who reads them when.
 class AliasCheck {
  public:
   explicit AliasCheck(const Graph& graph)
@@ -185,7 +189,8 @@ class AliasCheck {
   }
 
  private:
-  // The alias is of an input of the value's producer, and of the same type.
+  // Checks that the alias refers to an input of the value's producer, of the
+  // same type.
   absl::Status CheckProducer(const Value& value) const {
     const int producer = index_.producer(value.id);
     if (producer < 0) return Broken("'", value.name, "' has no producer");
@@ -210,7 +215,10 @@ class AliasCheck {
     return absl::OkStatus();
   }
 
+  // Checks the kind of the overwritten bytes: persistent for an update,
+  // intermediate for a result in place.
   absl::Status CheckOverwrite(const Value& value) const {
+    // A view has no bytes of its own: the rules are those of its root.
     ValueId root = value.alias.of;
     while (graph_.value(root).alias.kind == AliasKind::kView) {
       root = graph_.value(root).alias.of;
@@ -224,7 +232,7 @@ class AliasCheck {
     return CheckReaders(root, value, index_.producer(value.id));
   }
 
-  // Every reader of `id` and of its views runs before `writer`.
+  // Checks that every reader of `id` and of its views runs before `writer`.
   absl::Status CheckReaders(ValueId id, const Value& by, int writer) const {
     if (index_.is_output(id)) {
       return Broken("'", by.name, "' overwrites the output '",
@@ -233,6 +241,8 @@ class AliasCheck {
     const bool update = by.alias.kind == AliasKind::kUpdate;
     for (int reader : index_.readers(id)) {
       const Node& node = graph_.nodes()[static_cast<size_t>(reader)];
+      // A load node runs before all steps, but again when weights change: it
+      // would then read a value that a step has overwritten.
       const bool stale = update && node.stage == Stage::kLoad;
       if (reader > writer || stale) {
         return BrokenNode(node, "reads '", graph_.value(id).name,

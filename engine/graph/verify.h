@@ -6,8 +6,8 @@
 
 namespace gpupool::engine {
 
-// Internal with the node's source and the broken rule; a graph that fails was
-// made by our own fault, since builders refuse bad input.
+// Returns INTERNAL with the node's source and the broken rule. A failure is our
+// own fault, since builders refuse bad input.
 absl::Status Verify(const Graph& graph);
 
 }  // namespace gpupool::engine

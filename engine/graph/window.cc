@@ -3,8 +3,7 @@
 namespace gpupool::engine {
 namespace {
 
-// What the two kinds of window share. `x` and `kernel` hold the spatial sizes
-// behind two leading dimensions.
+// The attributes that convolutions and pools share.
 struct Slide {
   Extent stride, dilation;
   Padding padding;
@@ -21,8 +20,10 @@ WindowAxis AxisOf(const Slide& slide, int64_t Extent::*axis) {
   return result;
 }
 
+// Returns the window over the spatial axes of x, which follow N and C.
 Window Slides(const Slide& slide, const Shape& x, const Extent& kernel) {
   Window window{};
+  // Images leave axis 0 at its default: one cell, one window.
   const bool volume = x.rank() == 5;
   if (volume) {
     window[0] = AxisOf(slide, &Extent::d);
@@ -43,8 +44,10 @@ Window Slides(const Slide& slide, const Shape& x, const Extent& kernel) {
 int64_t WindowAxis::output() const {
   const int64_t free = input + begin + end - reach();
   if (!ceil_mode) return free / stride + 1;
+  // Rounded up: the last window may reach beyond the padding.
   const int64_t cells = (free + stride - 1) / stride + 1;
-  // The last window must start within the input or the padding before it.
+  // The last window must start within the input or the padding before it, as in
+  // PyTorch; a window in the padding after it would see no input.
   return (cells - 1) * stride >= input + begin ? cells - 1 : cells;
 }
 
@@ -68,6 +71,7 @@ int64_t OutputCells(const Window& window) {
 }
 
 int64_t InputCell(const Window& window, int64_t y, int64_t k) {
+  // Peels the row-major indices from the last axis on.
   int64_t cell = 0;
   int64_t stride = 1;
   for (int axis = kWindowAxes; axis-- > 0;) {

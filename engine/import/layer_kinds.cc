@@ -17,7 +17,7 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// One number for both axes, or height and width.
+// Parses one number for both axes, or height and width.
 template <typename Numbers>
 absl::StatusOr<Extent> ParseExtent(absl::string_view what,
                                    const Numbers& numbers,
@@ -29,7 +29,8 @@ absl::StatusOr<Extent> ParseExtent(absl::string_view what,
                 " numbers; write one for both axes or height and width");
 }
 
-// U(-1/sqrt(fan_in), 1/sqrt(fan_in)), as PyTorch's Linear and Conv2d.
+// Returns the initializer U(-1/sqrt(fan_in), 1/sqrt(fan_in)), as in PyTorch's
+// Linear and Conv2d.
 Initializer FanInUniform(int64_t fan_in) {
   return {.kind = Initializer::Kind::kUniform,
           .bound = 1.0 / std::sqrt(static_cast<double>(fan_in))};
@@ -115,7 +116,8 @@ absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
   return Refuse("has no kind, or one that this server does not know");
 }
 
-// Leading dimensions are rows: [batch, ..., in] is multiplied as 2-D.
+// Treats leading dimensions as rows: [batch, ..., in] is multiplied as a
+// matrix.
 absl::StatusOr<ValueId> LayerKinds::Dense(const v1::Dense& dense, Name name,
                                           ValueId x) {
   RETURN_IF_ERROR(CheckCount("units", dense.units()));
@@ -136,6 +138,7 @@ absl::StatusOr<ValueId> LayerKinds::Dense(const v1::Dense& dense, Name name,
     inputs.push_back(bias);
   }
   if (input.rank() == 2) return builder_->EmitOne(Op::kMatMul, inputs, matmul);
+  // The product op takes only matrices.
   const Shape rows{input.elements() / in, in};
   ASSIGN_OR_RETURN(inputs[0],
                    builder_->EmitOne(Op::kReshape, {x}, ShapeAttributes{rows}));
@@ -201,6 +204,7 @@ absl::StatusOr<ValueId> LayerKinds::Pool(Op op, const PoolProto& pool,
   if constexpr (std::is_same_v<PoolProto, v1::AvgPool>) {
     attributes.exclude_padding = pool.exclude_padding();
   } else {
+    // The gradient reads the argmax.
     attributes.with_argmax = options_.training;
   }
   return builder_->EmitOne(op, {x}, attributes);
@@ -277,11 +281,13 @@ absl::StatusOr<ValueId> LayerKinds::Dropout(const v1::Dropout& dropout,
   if (!(p >= 0 && p < 1)) {
     return Refuse("probability ", p, " must be at least 0 and below 1");
   }
+  // A probability of 0 drops nothing, so the program needs no seed.
   if (!options_.training || p == 0) return x;
   const TensorType scalar{DType::kInt64, {}};
   ASSIGN_OR_RETURN(const ValueId seed, builder_->Input("seed", scalar));
   ASSIGN_OR_RETURN(const ValueId step, builder_->Input("step", scalar));
   const DropoutAttributes attributes{
+      // The name determines the stream, so that layers drop independently.
       .probability = p,
       .stream = PhiloxStreamId(PhiloxStream::kDropout,
                                PhiloxNameIndex({name.data(), name.size()}))};

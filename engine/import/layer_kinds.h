@@ -1,5 +1,6 @@
-// What each kind of layer adds to the graph. Internal to engine/import.
-// Not thread-safe; lives during one BuildModel call.
+// Adds layers of each kind to the graph. Internal to engine/import.
+//
+// Thread-safety: one thread at a time. Lives during one BuildModel call.
 #pragma once
 
 #include <string>
@@ -25,22 +26,22 @@ namespace gpupool::engine {
 
 class LayerKinds {
  public:
-  // All three must outlive the object.
+  // All three arguments must outlive the object.
   LayerKinds(const BuildOptions& options, GraphBuilder* builder,
              std::vector<PersistentSpec>* persistents)
       : options_(options), builder_(builder), persistents_(persistents) {}
 
-  // Makes the value known to `Add` layers.
+  // Records the output of layer `name`, which `Add` layers may refer to.
   void Remember(absl::string_view name, ValueId value) {
     outputs_[name] = value;
   }
 
-  // Adds `layer`, called `name`, applied to x [batch, ...]; returns its
-  // output. The builder's source must be set to `name`.
+  // Adds layer `layer`, called `name`, to x [batch, ...]. Returns its output.
+  // The builder's source must be set to `name`.
   absl::StatusOr<ValueId> Apply(const v1::Layer& layer, absl::string_view name,
                                 ValueId x);
 
-  // A persistent value that is recorded with its initialiser.
+  // Adds a persistent value and records its initializer.
   absl::StatusOr<ValueId> Persistent(absl::string_view name, const Shape& shape,
                                      MemoryClass memory_class,
                                      const Initializer& initializer);
@@ -49,7 +50,7 @@ class LayerKinds {
   using Name = absl::string_view;
   absl::StatusOr<ValueId> Dense(const v1::Dense& dense, Name name, ValueId x);
   absl::StatusOr<ValueId> Conv2d(const v1::Conv2d& conv, Name name, ValueId x);
-  // MaxPool or AvgPool.
+  // Adds MaxPool or AvgPool.
   template <typename PoolProto>
   absl::StatusOr<ValueId> Pool(Op op, const PoolProto& pool, ValueId x);
   absl::StatusOr<ValueId> Flatten(ValueId x);
@@ -62,7 +63,7 @@ class LayerKinds {
   absl::StatusOr<ValueId> Add(const v1::Add& add, ValueId x);
 
   absl::Status NeedImage(ValueId x) const;
-  // "<layer>.weight" of ones or zeros and "<layer>.bias" of zeros.
+  // Adds "<layer>.weight" of ones or zeros and "<layer>.bias" of zeros.
   absl::StatusOr<ValueIds> NormWeights(Name name, int64_t size);
 
   const BuildOptions& options_;
@@ -71,7 +72,8 @@ class LayerKinds {
   absl::flat_hash_map<std::string, ValueId> outputs_;
 };
 
-// "[1, 8, 8]" of a value [batch, 1, 8, 8].
+// Returns the shape of one example, as "[1, 8, 8]" for a value [batch, 1, 8,
+// 8].
 std::string ExampleShapeText(const Shape& shape);
 
 }  // namespace gpupool::engine

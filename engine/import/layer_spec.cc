@@ -46,6 +46,7 @@ absl::StatusOr<Shape> InputShape(const v1::ModelSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("input_shape: ", shape.status().message()));
   }
+  // One dimension less than the largest rank, since the batch is added.
   if (shape->rank() >= kMaxRank || shape->elements() > kMaxInputElements) {
     return absl::InvalidArgumentError(absl::StrCat(
         "input_shape ", shape->ToString(), ": at most ", kMaxRank - 1,
@@ -76,7 +77,8 @@ Shape ModelPort::example() const {
 
 namespace {
 
-// Errors of the graph's own rules already begin with the layer's name.
+// Adds the layer's name to an error. Errors of the graph's rules begin with it
+// already, so they only get the shape of the input.
 absl::Status InLayer(const std::string& name, const Shape& input,
                      const absl::Status& status) {
   const std::string prefix = absl::StrCat("layer '", name, "': ");
@@ -168,6 +170,7 @@ class ModelBuilder {
     for (const Node& node : model_.graph.nodes().subspan(first_node)) {
       info.flops += NodeFlops(model_.graph, node);
     }
+    // The batch's operations, divided by its examples.
     info.flops /= static_cast<uint64_t>(options_.batch);
     model_.layers.push_back(std::move(info));
   }

@@ -1,8 +1,8 @@
-// From a layer spec to a forward graph. Pure functions. Errors of the spec
-// are InvalidArgument and begin with the layer's name.
+// Builds a forward graph from a layer spec. Pure functions. Errors of the spec
+// are INVALID_ARGUMENT and begin with the layer's name.
 //
-// The names made here are the contract between programs, checkpoints and
-// served versions: "<layer>.weight", "<layer>.bias", "<layer>.running_mean",
+// Programs, checkpoints and served versions rely on the names made here:
+// "<layer>.weight", "<layer>.bias", "<layer>.running_mean",
 // "<layer>.running_var", "input.scale", "input.shift".
 #pragma once
 
@@ -21,24 +21,24 @@ class ModelSpec;
 
 namespace gpupool::engine {
 
-// How a persistent value begins.
+// The first contents of a persistent value.
 struct Initializer {
   enum class Kind : uint8_t {
     kConstant,  // every element is `value`
     kUniform,   // U(-bound, bound)
-    kStored,    // ModelSource::ReadStored has it
+    kStored,    // ModelSource::ReadStored reads it
   };
   Kind kind = Kind::kConstant;
   double value = 0;
   double bound = 0;
 };
 
-// One named weight or state tensor of a program.
+// A named weight or state tensor of a program.
 struct PersistentSpec {
   std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;
-  // kWeight: trainable; kState: running statistics and input scaling;
+  // kWeight: trainable. kState: running statistics and input scaling.
   // kOptimizer: "<weight>/momentum", "<weight>/adam.m", "<weight>/adam.v".
   MemoryClass memory_class = MemoryClass::kWeight;
   Initializer initializer;
@@ -57,56 +57,60 @@ struct ModelPort {
   std::string name;
   ValueId value;
   DType dtype = DType::kFloat32;
-  Shape shape;          // whole, batch included
-  bool batched = true;  // dimension 0 is the batch
+  Shape shape;          // including the batch
+  bool batched = true;  // whether dimension 0 is the batch
 
-  // One example: without the batch dimension where there is one.
+  // Returns the shape of one example, without the batch dimension if there is
+  // one.
   Shape example() const;
 };
 
-// A graph and what one must know to feed it.
+// A graph with the descriptions needed to feed it.
 struct ModelGraph {
   Graph graph;
-  // In the order of the layers, each weight once; optimizer state last.
+  // In the order of the layers, with each weight once. Optimizer state comes
+  // last.
   std::vector<PersistentSpec> persistents;
   std::vector<LayerInfo> layers;
   std::vector<ModelPort> inputs;   // at least one
   std::vector<ModelPort> outputs;  // at least one
-  // Inputs of the model, not of the graph: their numbers are in it. `value` is
-  // none.
+  // Inputs of the model whose numbers are constants of the graph, so that they
+  // are no inputs of it. `value` is invalid.
   std::vector<ModelPort> bound;
-  // What the user should know about the model.
+  // Remarks on the model for the user.
   std::vector<std::string> warnings;
   Shape input_shape;   // per example, of the first input
   Shape output_shape;  // per example, of the first output
   ValueId output;      // the first
 
-  // Numbers in trainable persistents.
+  // Returns the number of elements of trainable persistents.
   uint64_t parameters() const;
 };
 
 struct BuildOptions {
   int64_t batch = 1;
-  // ONNX: sizes of named dimensions beside those of the spec; they win.
+  // ONNX only: sizes of named dimensions. They override those of the spec.
   absl::flat_hash_map<std::string, int64_t> dimensions;
-  // ONNX: numbers of inputs that are computed with when the graph is made, and
-  // are no inputs of it.
+  // ONNX only: numbers of inputs that become constants of the graph and so are
+  // no inputs of it.
   absl::flat_hash_map<std::string, std::vector<double>> bound;
-  // Batch norm uses and updates statistics, dropout drops.
+  // Whether batch norm uses the batch's statistics and updates the running
+  // ones, and dropout drops.
   bool training = false;
-  // input.scale and input.shift, shaped as one example, are applied first.
+  // Whether input.scale and input.shift, shaped as one example, are applied
+  // first.
   bool input_scaling = false;
 };
 
 inline constexpr int kMaxLayers = 10000;
 
-// The forward graph: input "input" float32 [batch, input_shape...]; training
-// adds "seed" and "step" (int64 []) when a layer drops out. No outputs are
-// declared.
+// Builds the forward graph. Its input is "input", float32 [batch,
+// input_shape...]. Training adds "seed" and "step" (int64 []) when a layer
+// drops out. Declares no outputs.
 absl::StatusOr<ModelGraph> BuildModel(const v1::ModelSpec& spec,
                                       const BuildOptions& options);
 
-// The layer's own name, or its kind and position ("conv2d_0").
+// Returns the layer's own name, or its kind and position ("conv2d_0").
 std::string LayerName(const v1::Layer& layer, int position);
 
 }  // namespace gpupool::engine

@@ -40,7 +40,7 @@ absl::Status CheckOutput(const v1::TrainingSpec& training,
                 "but '", output.name, "' is one number");
 }
 
-// Outputs and labels of classification as rows.
+// Outputs and labels of classification, as rows.
 struct Rows {
   ValueId scores;  // [rows, classes]
   ValueId labels;  // int64 [rows]
@@ -89,7 +89,7 @@ absl::StatusOr<ValueId> Sum(ValueId x, GraphBuilder& builder) {
                          ReduceAttributes{ReduceFunction::kSum, axes, false});
 }
 
-// Whether each label counts; invalid when all do.
+// Returns whether each label counts, or an invalid value when all do.
 ValueId NotIgnored(const v1::TrainingSpec& training, ValueId labels,
                    Formula& f) {
   const std::optional<int64_t> ignored = IgnoredLabel(training);
@@ -98,12 +98,13 @@ ValueId NotIgnored(const v1::TrainingSpec& training, ValueId labels,
   return f.Unary(Unary::kNot, f.Binary(Binary::kEqual, labels, number));
 }
 
-// Minus the label's score of each row, 0 for ignored ones.
+// Returns minus the label's score of each row, and 0 for ignored rows.
 absl::StatusOr<ValueId> NegatedScores(const v1::TrainingSpec& training,
                                       const Rows& rows, GraphBuilder& builder) {
   Formula f(&builder);
   const ValueId counts = NotIgnored(training, rows.labels, f);
   ValueId labels = rows.labels;
+  // An ignored label may be no class, and a gather would refuse it.
   if (counts.valid()) {
     labels = f.Where(counts, labels, f.Number(0, labels));
   }
@@ -134,6 +135,7 @@ absl::StatusOr<ValueId> AddNegativeLogLikelihood(
     const ValueId ones = f.Cast(counts, DType::kFloat32);
     RETURN_IF_ERROR(f.status());
     ASSIGN_OR_RETURN(divisor, Sum(ones, builder));
+    // At least 1, so that a batch of ignored labels gives 0 and not NaN.
     divisor = f.Binary(Binary::kMaximum, divisor, f.Number(1, divisor));
   }
   const ValueId mean = f.Binary(Binary::kDivide, sum, divisor);
@@ -141,7 +143,8 @@ absl::StatusOr<ValueId> AddNegativeLogLikelihood(
   return mean;
 }
 
-// y softplus(-x) + (1 - y) softplus(x): no term cancels another.
+// Returns y softplus(-x) + (1 - y) softplus(x), whose terms are never negative
+// and so do not cancel.
 ValueId BceWithLogits(ValueId x, ValueId y, Formula& f) {
   const ValueId one = f.Number(1, y);
   return f.Binary(
@@ -152,7 +155,7 @@ ValueId BceWithLogits(ValueId x, ValueId y, Formula& f) {
                f.Unary(Unary::kSoftplus, x)));
 }
 
-// With q = min(|d|, delta): q (|d| - q / 2).
+// Returns q (|d| - q / 2) with q = min(|d|, delta).
 ValueId Huber(ValueId x, ValueId y, double delta, Formula& f) {
   const ValueId distance =
       f.Unary(Unary::kAbs, f.Binary(Binary::kSubtract, x, y));
@@ -163,11 +166,12 @@ ValueId Huber(ValueId x, ValueId y, double delta, Formula& f) {
                   f.Binary(Binary::kSubtract, distance, half));
 }
 
-// y (log y - x), and 0 where y is 0.
+// Returns y (log y - x), and 0 where y is 0.
 ValueId KlDivergence(ValueId x, ValueId y, Formula& f) {
   const ValueId zero = f.Number(0, y);
   const ValueId some = f.Binary(Binary::kGreater, y, zero);
   const ValueId logarithm =
+      // Avoids log(0), whose product with 0 would be NaN.
       f.Unary(Unary::kLog, f.Where(some, y, f.Number(1, y)));
   const ValueId losses =
       f.Binary(Binary::kMultiply, y, f.Binary(Binary::kSubtract, logarithm, x));
@@ -180,8 +184,8 @@ absl::StatusOr<double> HuberDelta(const v1::Huber& huber) {
   return Refuse("huber: delta ", delta, " must be above 0");
 }
 
-// The loss of each example, [batch]: the mean over its numbers, for the KL
-// divergence their sum.
+// Returns the loss of each example, [batch]: the mean over its numbers, or for
+// the KL divergence their sum.
 absl::StatusOr<ValueId> ExampleLosses(const v1::TrainingSpec& training,
                                       ValueId output, ValueId target,
                                       GraphBuilder& builder) {
@@ -220,7 +224,7 @@ absl::StatusOr<ValueId> AddTarget(ValueId output, GraphBuilder& builder) {
   return builder.Input("target", {DType::kFloat32, builder.shape(output)});
 }
 
-// Which of `rows` rows belong to the first row_count examples.
+// Returns flags of the rows that belong to the first row_count examples.
 absl::StatusOr<ValueId> RealRows(ValueId counted, int64_t rows,
                                  GraphBuilder& builder) {
   std::vector<double> numbers(static_cast<size_t>(rows));
@@ -233,7 +237,7 @@ absl::StatusOr<ValueId> RealRows(ValueId counted, int64_t rows,
   return real;
 }
 
-// How many are true, int64 [].
+// Returns the number of true flags, int64 [].
 absl::StatusOr<ValueId> CountTrue(ValueId flags, GraphBuilder& builder) {
   Formula f(&builder);
   const ValueId ones = f.Cast(flags, DType::kInt64);
@@ -241,7 +245,7 @@ absl::StatusOr<ValueId> CountTrue(ValueId flags, GraphBuilder& builder) {
   return Sum(ones, builder);
 }
 
-// Rows whose label is among the k greatest scores, as flags.
+// Returns flags of the rows whose label is among the k greatest scores.
 absl::StatusOr<ValueId> Hits(const Rows& rows, int64_t k,
                              GraphBuilder& builder) {
   const int64_t count = builder.shape(rows.labels)[0];
@@ -303,6 +307,7 @@ absl::Status EvaluateClasses(const v1::TrainingSpec& training, ValueId output,
     builder.graph().AddOutput(name, number);
     return absl::OkStatus();
   };
+  // kCorrectCount does not know ignored labels.
   if (kept.valid()) {
     RETURN_IF_ERROR(add_hits("correct", 1));
   } else {

@@ -17,8 +17,8 @@
 #include "engine/import/optimizer_options.h"
 #include "engine/import/precision.h"
 #include "engine/import/trained_weights.h"
-#include "engine/passes/autocast.h"
-#include "engine/passes/raise.h"
+#include "engine/passes/formats/autocast.h"
+#include "engine/passes/raise/raise.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -29,7 +29,8 @@ bool HasScaling(const v1::Scaling& scaling) {
   return scaling.rule_case() != v1::Scaling::RULE_NOT_SET;
 }
 
-// A fixed factor is known now; statistics are filled in from the data.
+// Sets a fixed factor, which is known now. Statistics are filled in from the
+// data.
 void InitialiseScale(const v1::Scaling& scaling, ModelGraph& model) {
   if (scaling.rule_case() != v1::Scaling::kMultiply) return;
   for (PersistentSpec& persistent : model.persistents) {
@@ -39,8 +40,8 @@ void InitialiseScale(const v1::Scaling& scaling, ModelGraph& model) {
   }
 }
 
-// The model's output that the loss reads: the first, or the one with the name
-// in training.output.
+// Selects the output that the loss reads: the first, or the one named by
+// training.output.
 absl::Status SelectOutput(const v1::TrainingSpec& training, ModelGraph& model) {
   if (training.output().empty()) return absl::OkStatus();
   for (const ModelPort& port : model.outputs) {
@@ -78,8 +79,8 @@ absl::StatusOr<std::vector<ValueId>> AddAccumulators(
   return accumulators;
 }
 
-// The mean of the accumulated gradients and this batch's; the accumulators
-// are empty again behind it.
+// Returns the means of the accumulated gradients and this batch's. Clears the
+// accumulators afterwards.
 absl::StatusOr<std::vector<ValueId>> TakeAccumulated(
     const std::vector<ValueId>& parameters,
     const std::vector<ValueId>& gradients, uint32_t batches,
@@ -94,7 +95,7 @@ absl::StatusOr<std::vector<ValueId>> TakeAccumulated(
         f.Binary(BinaryFunction::kAdd, accumulators[i], gradients[i]);
     means.push_back(
         f.Binary(BinaryFunction::kMultiply, sum, f.Number(1.0 / batches, sum)));
-    // Not a product with 0, which would keep infinities as NaN.
+    // A product with 0 would turn infinities into NaN.
     const ValueId empty =
         f.Where(yes, f.Number(0, accumulators[i]), accumulators[i]);
     RETURN_IF_ERROR(f.status());
@@ -103,7 +104,8 @@ absl::StatusOr<std::vector<ValueId>> TakeAccumulated(
   return means;
 }
 
-// With accumulation, dropout counts batches while the optimizer counts steps.
+// Renames the input "step", since with accumulation dropout counts batches
+// while the optimizer counts steps.
 void CountBatchesApart(Graph& graph) {
   const Value* step = graph.FindValue("step");
   if (step != nullptr) graph.mutable_value(step->id).name = "batch";
@@ -116,7 +118,8 @@ struct Differentiated {
   std::vector<ValueId> gradients;
 };
 
-// Values were renumbered, and of the outputs only the loss is left.
+// Updates the ports after values were renumbered. Of the outputs, only the loss
+// is left.
 void RenewPorts(ModelGraph& model) {
   for (ModelPort& port : model.inputs) {
     const Value* input = model.graph.FindValue(port.name);
@@ -126,7 +129,8 @@ void RenewPorts(ModelGraph& model) {
   model.output = {};
 }
 
-// With 16-bit arithmetic weights are float32, in which small steps add up.
+// Refuses weights of other types for 16-bit arithmetic. It needs float32
+// weights, to which small steps still add.
 absl::Status CheckTrainedTypes(const v1::TrainingSpec& training,
                                const Graph& graph,
                                const std::vector<ValueId>& parameters) {
@@ -146,8 +150,8 @@ absl::Status CheckTrainedTypes(const v1::TrainingSpec& training,
   return absl::OkStatus();
 }
 
-// With loss scaling the scale, which is the loss's own gradient, and running
-// statistics that survive steps that are skipped; else invalid.
+// Returns the loss scale, which is the loss's own gradient, or an invalid value
+// without loss scaling. Also makes running statistics survive skipped steps.
 absl::StatusOr<ValueId> ScaleLoss(const v1::TrainingSpec& training,
                                   Graph& graph) {
   ASSIGN_OR_RETURN(const std::optional<LossScaling> scaling,
@@ -187,12 +191,14 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   builder.SetSource("loss", -1);
   ASSIGN_OR_RETURN(ValueId loss, AddLoss(training, model.output, builder));
   model.graph.AddOutput("loss", loss);
-  // What is one node has one gradient.
+  // Patterns must become one node before the gradients are taken, so that each
+  // has one gradient.
   RETURN_IF_ERROR(RaisePatterns(model.graph));
   const DType compute = ComputeType(training.precision());
   if (compute != DType::kFloat32) {
     RETURN_IF_ERROR(Autocast(model.graph, compute));
   }
+  // The passes renumbered the values.
   loss = *model.graph.FindOutput("loss");
   RenewPorts(model);
   ASSIGN_OR_RETURN(result.parameters, SelectTrained(training, loss, model));
@@ -203,11 +209,13 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   return result;
 }
 
-// Averages over the batches of the step and the ranks.
+// Averages the gradients over the step's batches and the ranks.
 absl::Status FinishGradients(const v1::TrainingSpec& training, int ranks,
                              GraphBuilder& builder, Differentiated& step) {
   builder.SetSource("optimizer", -1);
   builder.SetMemoryClass(MemoryClass::kGradient);
+  // The order in which gradients are complete, so that sums over ranks can
+  // start early. It is taken before accumulation adds nodes.
   const std::vector<int> order =
       OrderOfAppearance(step.model.graph, step.gradients);
   if (Accumulates(training)) {
@@ -219,7 +227,7 @@ absl::Status FinishGradients(const v1::TrainingSpec& training, int ranks,
   return absl::OkStatus();
 }
 
-// The value that overwrites each parameter.
+// Returns the value that overwrites each parameter.
 std::vector<ValueId> UpdatedValues(const Graph& graph,
                                    const std::vector<ValueId>& parameters) {
   std::vector<ValueId> updated;
@@ -262,7 +270,7 @@ absl::Status AddAverages(const v1::Ema& ema,
   return absl::OkStatus();
 }
 
-// Makes the graph read the averages in place of the trained weights.
+// Makes the graph read the averages instead of the trained weights.
 void ReadAverages(const std::vector<ValueId>& trained, ModelGraph& model) {
   for (ValueId id : trained) {
     Value& value = model.graph.mutable_value(id);
@@ -344,6 +352,7 @@ absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& source,
   GraphBuilder builder(&model.graph);
   builder.SetSource("loss", -1);
   RETURN_IF_ERROR(AddEvaluation(training, model.output, builder));
+  // Only trained weights have averages.
   if (training.has_ema()) {
     const ValueId loss = *model.graph.FindOutput("loss_sum");
     ASSIGN_OR_RETURN(const std::vector<ValueId> trained,

@@ -1,10 +1,10 @@
-// The programs of a model, which share persistent values by name. All
-// are plain graphs: run the passes on them before planning. Pure functions;
-// errors of the spec are InvalidArgument.
+// Builds the programs of a model, which share persistent values by name. All
+// are plain graphs: run the passes on them before planning. Pure functions.
+// Errors of the spec are INVALID_ARGUMENT.
 //
 // Inputs of the programs:
-//   those of the model                              all
-//   labels, target  as engine/import/losses.h says  training and evaluation
+//   the model's inputs         all programs
+//   labels, target             training and evaluation (engine/import/losses.h)
 //   row_count      int64 []    evaluation: rows of the batch that count
 //   learning_rate  float64 []  training
 //   step           int64 []    training; counts from 1
@@ -12,12 +12,12 @@
 //   batch          int64 []    accumulation, only when a layer drops out:
 //                              counts batches from 1
 // Outputs:
-//   loss           float32 []  training, mean over the batch and the ranks; not
+//   loss           float32 []  training: mean over the batch and the ranks, not
 //                              scaled
-//   loss_scale, skipped_steps  training with FP16, of the optimizer step: as
-//                              engine/autodiff/loss_scaling.h says
-//   as engine/import/losses.h says  evaluation
-//   those of the model         inference, under their names
+//   loss_scale, skipped_steps  training with FP16, for the optimizer step
+//                              (engine/autodiff/loss_scaling.h)
+//   sums and counts            evaluation (engine/import/losses.h)
+//   the model's outputs        inference, under their names
 #pragma once
 
 #include <cstdint>
@@ -33,47 +33,55 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// Whether a step takes several batches: then BuildAccumulationGraph has the
-// program of all of them but the last, and BuildTrainingGraph the last one's.
+// Returns whether a step takes several batches. Then BuildAccumulationGraph
+// gives the program of all batches except the last, and BuildTrainingGraph that
+// of the last one.
 bool Accumulates(const v1::TrainingSpec& training);
 
-// One optimizer step. The batch is training.batch_size(). Gradients are
-// averaged over the step's batches and the ranks, clamped, clipped by norm, in
-// this order. With several `ranks` the batch is that of one, and the graph has
-// the inputs and outputs of engine/autodiff/rank_mean.h.
-// With training.precision() BF16 or FP16 the graph has its casts, and with FP16
-// the scaling of its loss. The other graphs are float32: the passes put casts
-// into them.
-// With training.ema(), "<weight>/ema" follow the trained weights; whoever
-// starts fresh copies the weights into them.
-// Nothing is allocated; use it for plans as well.
-// `scaling` without a rule adds nothing to the graph; otherwise input.scale
-// and input.shift are persistent (multiply: scale is initialised to it).
+// Builds the program of one optimizer step.
+// - The batch is training.batch_size(). With several `ranks` it is the batch of
+//   one rank, and the graph has the inputs and outputs of
+//   engine/autodiff/rank_mean.h.
+// - Gradients are first averaged over the step's batches and the ranks, then
+//   clamped, then clipped by norm.
+// - With training.precision() BF16 or FP16 the graph has its casts, and with
+//   FP16 the scaling of its loss. The other programs are float32, and the
+//   passes add casts.
+// - With training.ema(), "<weight>/ema" follow the trained weights. A fresh
+//   start must copy the weights into them.
+// - Without a rule in `scaling`, the graph has no scaling. Otherwise
+//   input.scale and input.shift are persistent. The rule `multiply` is the
+//   initial value of the scale.
+//
+// Allocates nothing, so it can also be used for plans.
 absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelSource& model,
                                               const v1::Scaling& scaling,
                                               const v1::TrainingSpec& training,
                                               int ranks = 1);
 
-// Adds a batch's gradients to the persistent "<weight>/grad", which begin as
-// zeros, and has the output "loss". InvalidArgument as BuildTrainingGraph.
+// Builds a program that adds a batch's gradients to the persistent
+// "<weight>/grad", which begin as zeros. Its output is "loss". INVALID_ARGUMENT
+// as BuildTrainingGraph.
 absl::StatusOr<ModelGraph> BuildAccumulationGraph(
     const ModelSource& model, const v1::Scaling& scaling,
     const v1::TrainingSpec& training);
 
-// With training.ema() it reads "<weight>/ema" in place of trained weights.
+// Builds the evaluation program. With training.ema() it reads "<weight>/ema"
+// instead of the trained weights.
 absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& model,
                                           const v1::Scaling& scaling,
                                           const v1::TrainingSpec& training,
                                           int64_t batch);
 
-// `input_scaling`: the model was trained with a scaling rule.
+// Builds the inference program. `input_scaling` tells whether the model was
+// trained with a scaling rule.
 absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& model,
                                                bool input_scaling,
                                                int64_t batch);
 absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& model,
                                                const BuildOptions& options);
 
-// The same for chains of layers.
+// Do the same for chains of layers.
 absl::StatusOr<ModelGraph> BuildTrainingGraph(const v1::ModelSpec& model,
                                               const v1::Scaling& scaling,
                                               const v1::TrainingSpec& training);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/onnx/export_layers.h"
+#include "engine/import/onnx/export/export_layers.h"
 #include "engine/import/onnx/onnx_model_source.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -35,7 +35,7 @@ class LayerModelSource : public ModelSource {
 
  private:
   const v1::ModelSpec spec_;
-  const ServedSizes served_;  // nothing
+  const ServedSizes served_;  // always empty
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // A model that programs can be built from: a chain of layers or an ONNX file.
-// Whoever plans, trains or serves knows models only through this door.
+// Planning, training and serving see models only through this class.
 //
-// Immutable, hence usable from any thread. Graphs do not refer to their
-// source, but stored weights are read through it.
+// Thread-safety: immutable. Graphs do not refer to their source, but stored
+// weights are read through it.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class ModelSpec;
 
 namespace gpupool::engine {
 
-// The value of a persistent in host memory.
+// The contents of a persistent value in host memory.
 struct WeightTensor {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -35,37 +35,39 @@ class ModelSource {
  public:
   virtual ~ModelSource() = default;
 
-  // Parses what the spec names. Files are blobs of `blob_dir`.
-  //   INVALID_ARGUMENT  malformed, or over a limit (named)
-  //   UNIMPLEMENTED     operators that are not supported, all of them listed
-  //                     by node and operator
+  // Parses the model that the spec names. Files are blobs of `blob_dir`.
+  //   INVALID_ARGUMENT  malformed, or over a limit; names it
+  //   UNIMPLEMENTED     unsupported operators; lists all by node and operator
   //   NOT_FOUND         a blob is missing
   //   DATA_LOSS         a blob's digest differs
   static absl::StatusOr<std::shared_ptr<const ModelSource>> Open(
       const v1::ModelSpec& spec, const std::string& blob_dir);
 
-  // The forward graph. InvalidArgument begins with the layer's or node's name.
+  // Builds the forward graph. INVALID_ARGUMENT begins with the layer's or
+  // node's name.
   virtual absl::StatusOr<ModelGraph> Build(
       const BuildOptions& options) const = 0;
 
-  // What serving varies. Build wants a size of each of these dimensions, and
-  // numbers of each of these inputs: InvalidArgument names one that lacks.
+  // Returns the sizes and inputs that vary while serving. Build needs a size
+  // for each of these dimensions and numbers for each of these inputs.
+  // INVALID_ARGUMENT names a missing one.
   virtual const ServedSizes& served() const = 0;
 
-  // Copies the value of a persistent whose initializer is kStored; `to` has
-  // exactly its bytes. NotFound for another name.
+  // Copies a persistent value whose initializer is kStored. `to` must have its
+  // size in bytes. NOT_FOUND for another name.
   virtual absl::Status ReadStored(absl::string_view name,
                                   absl::Span<std::byte> to) const = 0;
 
-  // The model as a serialized ONNX file with these values of its persistents;
-  // with "input.scale" and "input.shift" among them its input is scaled.
-  // InvalidArgument when it is larger than such a file can be.
+  // Returns the model as a serialized ONNX file with these values of its
+  // persistents. If "input.scale" and "input.shift" are among them, the file
+  // scales its input. INVALID_ARGUMENT when the model is too large for such a
+  // file.
   virtual absl::StatusOr<std::string> ExportOnnx(
       const std::vector<WeightTensor>& weights) const = 0;
 };
 
-// `options` with the largest sizes that are served and the numbers that are
-// planned with: what a graph needs of which only the weights matter.
+// Returns `options` with the largest served sizes and the numbers for planning.
+// Enough for a graph of which only the weights are read.
 BuildOptions AtLargestSizes(const ModelSource& source, BuildOptions options);
 
 }  // namespace gpupool::engine

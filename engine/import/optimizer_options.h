@@ -24,7 +24,7 @@ absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 absl::StatusOr<StepTailOptions> ConvertOptimizer(
     const v1::TrainingSpec& training);
 
-// What each number of the optimizer's state begins as.
+// Returns the initial value of every number of the optimizer's state.
 double InitialOptimizerState(const v1::TrainingSpec& training);
 
 }  // namespace gpupool::engine

@@ -51,6 +51,7 @@ absl::StatusOr<std::optional<LossScaling>> ConvertLossScaling(
   if (given.has_growth_interval()) {
     scaling.growth_interval = given.growth_interval();
   }
+  // These negations also refuse NaN.
   if (!(scaling.initial >= kLeastLossScale &&
         scaling.initial <= kLargestFloat)) {
     return Refuse("initial is ", scaling.initial, "; it must be from ",

@@ -1,4 +1,4 @@
-// What the precision of a job or of a served model means to the graph
+// Converts the precision of a job or of a served model to terms of the graph
 // compiler. Pure.
 #pragma once
 
@@ -16,18 +16,18 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// The type of products and of what lies between them: float32 where the
-// precision is none of the 16-bit ones.
+// Returns the type of products and of the values between them. It is float32
+// unless the precision is a 16-bit one.
 DType ComputeType(v1::Precision precision);
-// Whether GPUs may round float32 operands to TF32.
+// Returns whether GPUs may round float32 operands to TF32.
 bool AllowsTensorFloat32(v1::Precision precision);
 
-// The loss scale below which gradients cannot be finite for want of scaling
-// alone: the smallest normal float16.
+// Least loss scale: the smallest normal float16. If gradients are not finite
+// even at this scale, scaling is not the cause.
 inline constexpr double kLeastLossScale = 0x1p-14;
 
-// With FP16, the scaling with its defaults. InvalidArgument names the field,
-// its value and the limit, or says that only FP16 scales the loss.
+// Returns the scaling with its defaults, with FP16 only. INVALID_ARGUMENT names
+// the field, its value and the limit, or says that only FP16 scales the loss.
 absl::StatusOr<std::optional<LossScaling>> ConvertLossScaling(
     const v1::TrainingSpec& training);
 

@@ -12,9 +12,9 @@
 namespace gpupool::engine {
 namespace {
 
-// Begins and ends of the shown part, in lengths of the input.
+// Bound of the region's begin and end, in lengths of the input.
 constexpr double kMaxRoi = 0x1p20;
-// Scales come as float32: relative error of a quotient by one.
+// Bound of the relative error of a quotient by a scale, which comes as float32.
 constexpr double kScaleError = 0x1p-23;
 
 template <typename T>
@@ -41,13 +41,13 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("resize: ", parts...));
 }
 
-// One axis with all numbers settled.
+// One axis with resolved sizes and scales.
 struct AxisPlan {
   int axis;
   int64_t input;
   int64_t output;
-  // Cells of the output per cell of the input; nullopt: the ratio of the
-  // sizes, exactly.
+  // Cells of the output per cell of the input. Without a value this is the
+  // exact ratio of the sizes.
   std::optional<double> scale;
   double roi_begin, roi_end;
 
@@ -57,8 +57,9 @@ struct AxisPlan {
   }
 };
 
-// `length` cells of the output, in cells of the input. A scale of 0.6 is not
-// exactly 3/5, but what lies on a cell's middle or border is meant to.
+// Converts `length` cells of the output to cells of the input. A scale of 0.6
+// is not exactly 3/5, so a result close to a cell's middle or border snaps to
+// it.
 double ToInput(const AxisPlan& plan, double length) {
   if (!plan.scale.has_value()) {
     return length * static_cast<double>(plan.input) /
@@ -69,7 +70,7 @@ double ToInput(const AxisPlan& plan, double length) {
   return std::abs(origin - half) <= kScaleError * origin ? half : origin;
 }
 
-// Where cell `o` of the output lies, in cells of the input.
+// Returns the position of output cell `o`, in cells of the input.
 double Origin(const AxisPlan& plan, ResizeCoordinates coordinates, int64_t o) {
   const auto at = static_cast<double>(o);
   const auto last_input = static_cast<double>(plan.input - 1);
@@ -78,7 +79,7 @@ double Origin(const AxisPlan& plan, ResizeCoordinates coordinates, int64_t o) {
     case ResizeCoordinates::kHalfPixel:
       return ToInput(plan, at + 0.5) - 0.5;
     case ResizeCoordinates::kHalfPixelSymmetric: {
-      // Half of what rounding the output's length cut off.
+      // Rounding cut the output's length. Half of the cut belongs to each side.
       const double whole = static_cast<double>(plan.input) * plan.ratio();
       const double cut = 1 - static_cast<double>(plan.output) / whole;
       return static_cast<double>(plan.input) / 2 * cut +
@@ -116,8 +117,9 @@ double Round(ResizeRounding rounding, double x) {
   return std::ceil(x);
 }
 
-// The weight of a cell at a distance, in units of the filter: a triangle, or
-// the cubic convolution of Keys 1981, equation (4).
+// Returns the weight of a cell at a distance in units of the filter. Linear
+// filters are a triangle. Cubic filters are the convolution of Keys 1981,
+// equation (4).
 double Kernel(const ResizeOptions& options, double distance) {
   const double x = std::abs(distance);
   if (options.mode == ResizeMode::kLinear) return std::max(0.0, 1 - x);
@@ -127,12 +129,12 @@ double Kernel(const ResizeOptions& options, double distance) {
   return 0;
 }
 
-// Factor by which distances shrink: below 1 the filter covers more cells.
+// Returns the factor of distances. Below 1 the filter covers more cells.
 double FilterScale(const AxisPlan& plan, const ResizeOptions& options) {
   return options.antialias ? std::min(1.0, plan.ratio()) : 1.0;
 }
 
-// Cells on each side that may have weight.
+// Returns the number of cells on each side that may have weight.
 double Reach(const AxisPlan& plan, const ResizeOptions& options) {
   const double support = options.mode == ResizeMode::kLinear ? 1 : 2;
   return std::ceil(support / FilterScale(plan, options));
@@ -163,7 +165,7 @@ void AddTaps(const AxisPlan& plan, const ResizeOptions& options, double origin,
   double* weights =
       &table.weights[table.weights.size() - static_cast<size_t>(table.taps)];
   if (sum == 0) {
-    // All cells lie outside, and all taps mean the same edge.
+    // All cells lie outside, so all taps have the same edge cell.
     weights[0] = 1;
   } else if (options.exclude_outside || options.antialias) {
     for (int t = 0; t < table.taps; ++t) weights[t] /= sum;
@@ -187,7 +189,7 @@ bool IsIdentity(const AxisPlan& plan, const ResizeAxis& table) {
   return true;
 }
 
-// The table of one axis; outside[o] tells whether cell o lies outside.
+// Makes the table of one axis. outside[o] tells whether cell o lies outside.
 absl::StatusOr<ResizeAxis> AxisTable(const AxisPlan& plan,
                                      const ResizeOptions& options,
                                      std::vector<bool>& outside) {
@@ -214,17 +216,18 @@ absl::StatusOr<ResizeAxis> AxisTable(const AxisPlan& plan,
     outside.push_back(options.coordinates ==
                           ResizeCoordinates::kTfCropAndResize &&
                       (origin < 0 || origin > last));
-    // Beyond this every tap is the edge's, and integers would overflow.
+    // Further out all taps are the edge cell, and integers would overflow.
     AddTaps(plan, options, std::clamp(origin, -2 * taps, last + 2 * taps),
             table);
     if (outside.back()) {
+      // The mask gives these cells their value.
       std::fill(table.weights.end() - table.taps, table.weights.end(), 0.0);
     }
   }
   return table;
 }
 
-// Lengths and scales of one axis, but for the aspect.
+// Resolves the sizes and scales of one axis, except for the aspect ratio.
 absl::StatusOr<AxisPlan> PlanAxis(const Shape& input,
                                   const ResizeTarget& target,
                                   const ResizeOptions& options) {
@@ -252,7 +255,8 @@ absl::StatusOr<AxisPlan> PlanAxis(const Shape& input,
     if (options.coordinates == ResizeCoordinates::kTfCropAndResize) {
       length *= plan.roi_end - plan.roi_begin;
     }
-    // In float32, as the scale: 10 * 0.7 is 7 and not a little less.
+    // The product is in float32, like the scale: 10 * 0.7 is 7 and not slightly
+    // less.
     const double cells = std::floor(static_cast<float>(length) *
                                     static_cast<float>(*target.scale));
     if (!(*target.scale > 0) || !(cells >= 0) ||
@@ -273,7 +277,7 @@ absl::StatusOr<AxisPlan> PlanAxis(const Shape& input,
   return plan;
 }
 
-// Gives all axes with sizes the same scale.
+// Gives all axes with sizes the same scale, which keeps the aspect ratio.
 void KeepAspect(ResizeAspect aspect, std::vector<AxisPlan>& plans) {
   std::optional<double> common;
   for (const AxisPlan& plan : plans) {
@@ -285,7 +289,7 @@ void KeepAspect(ResizeAspect aspect, std::vector<AxisPlan>& plans) {
   }
   for (AxisPlan& plan : plans) {
     if (plan.scale.has_value() || !common.has_value()) continue;
-    // Halves go up. The bound is one that no shape may have.
+    // Halves round up. The bound is one that no shape may have.
     const double cells =
         std::floor(*common * static_cast<double>(plan.input) + 0.5);
     plan.output = static_cast<int64_t>(
@@ -294,7 +298,7 @@ void KeepAspect(ResizeAspect aspect, std::vector<AxisPlan>& plans) {
   }
 }
 
-// The cells that lie outside along any axis; nullopt when none does.
+// Marks the cells outside along any axis. Without such cells there is no mask.
 absl::StatusOr<std::optional<ResizeMask>> MakeMask(
     const std::vector<std::vector<bool>>& outside) {
   std::vector<int64_t> dims;
@@ -302,6 +306,7 @@ absl::StatusOr<std::optional<ResizeMask>> MakeMask(
   for (const std::vector<bool>& axis : outside) {
     const bool here = std::find(axis.begin(), axis.end(), true) != axis.end();
     any = any || here;
+    // An axis without cells outside is broadcast.
     dims.push_back(here ? static_cast<int64_t>(axis.size()) : 1);
   }
   if (!any) return std::optional<ResizeMask>();

@@ -78,6 +78,7 @@ absl::StatusOr<ServedSizes> ReadServedSizes(const v1::OnnxModel& model) {
     ASSIGN_OR_RETURN(served.dimensions.emplace_back(),
                      ReadDimension(name, sizes));
   }
+  // Maps of protobuf have no fixed order.
   std::sort(served.dimensions.begin(), served.dimensions.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   served.padding = {model.padding().begin(), model.padding().end()};

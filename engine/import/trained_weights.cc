@@ -22,6 +22,7 @@ bool MatchesAny(const std::string& name, const Patterns& patterns) {
                      });
 }
 
+// Refuses patterns that match no name.
 absl::Status CheckPatterns(absl::string_view field, const Patterns& patterns,
                            const std::vector<std::string>& names) {
   for (const std::string& pattern : patterns) {
@@ -50,7 +51,8 @@ std::vector<std::string> NamesOf(const Graph& graph, MemoryClass memory_class) {
   return names;
 }
 
-// Which values the loss is computed from through floating numbers.
+// Tells for each value whether the loss is computed from it through floating
+// numbers.
 std::vector<bool> Influences(const Graph& graph, ValueId loss) {
   std::vector<bool> influences(graph.values().size(), false);
   const auto at = [](ValueId id) { return static_cast<size_t>(id.index); };
@@ -68,6 +70,7 @@ std::vector<bool> Influences(const Graph& graph, ValueId loss) {
   return influences;
 }
 
+// Drops the updates of frozen running statistics.
 void FreezeStatistics(const Patterns& freeze, Graph& graph) {
   const size_t count = graph.values().size();
   for (size_t i = 0; i < count; ++i) {
@@ -92,6 +95,7 @@ absl::StatusOr<std::vector<ValueId>> SelectTrained(
         "the model has no weights; there is nothing to train");
   }
   RETURN_IF_ERROR(CheckPatterns("trainable", training.trainable(), names));
+  // Statistics can be frozen but not trained.
   for (std::string& name : NamesOf(graph, MemoryClass::kState)) {
     names.push_back(std::move(name));
   }

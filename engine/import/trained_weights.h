@@ -1,5 +1,5 @@
-// Which weights of a model a job trains: TrainingSpec.trainable and .freeze.
-// Pure.
+// Selects the weights of a model that a job trains, by TrainingSpec.trainable
+// and .freeze. Pure.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// The weights that get gradients, in the order of the graph's values: those
-// that the patterns choose and that influence `loss`. A chosen weight without
-// influence gives a warning in model.warnings. Running statistics whose name a
-// pattern of `freeze` fits are no longer updated; all others are, whatever
-// happens to the weights beside them.
-//   InvalidArgument  a pattern fits no name (close ones are listed), or
-//                    nothing is left to train
+// Returns the weights that get gradients, in the order of the graph's values:
+// those that match the patterns and influence `loss`. Adds a warning to
+// model.warnings for a matching weight without influence. Stops updates of
+// running statistics whose name matches a pattern of `freeze`. All other
+// statistics are updated, even next to frozen weights.
+//   INVALID_ARGUMENT  a pattern matches no name (lists similar names), or no
+//                     weight is left to train
 absl::StatusOr<std::vector<ValueId>> SelectTrained(
     const v1::TrainingSpec& training, ValueId loss, ModelGraph& model);
 
-// The name of a weight's exponential moving average: "<weight>/ema".
+// Returns the name of a weight's exponential moving average, "<weight>/ema".
 std::string AverageName(const std::string& weight);
-// The name of a weight's accumulated gradient: "<weight>/grad".
+// Returns the name of a weight's accumulated gradient, "<weight>/grad".
 std::string AccumulatorName(const std::string& weight);
 
 }  // namespace gpupool::engine

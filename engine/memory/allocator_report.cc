@@ -1,4 +1,4 @@
-// The part of CachingAllocator that counts and describes.
+// The part of CachingAllocator that counts and reports.
 #include <algorithm>
 
 #include "engine/memory/caching_allocator.h"
@@ -13,6 +13,8 @@ constexpr size_t kLarge = static_cast<size_t>(MemoryPool::kLarge);
 }  // namespace
 
 void CachingAllocator::Settle() {
+  // Blocks that stop leaving stop being "active". The heap gives only counts of
+  // them, so the difference is subtracted.
   constexpr BlockSize kSizes[] = {BlockSize::kSmall, BlockSize::kLarge};
   const BlockCount before[] = {heap_.leaving(kSizes[0]),
                                heap_.leaving(kSizes[1])};
@@ -68,6 +70,7 @@ MemoryStatistics CachingAllocator::StatisticsLocked() const {
   counted.inactive_split.MoveTo(heap_.free().blocks);
   counted.inactive_split_bytes.MoveTo(heap_.free().bytes);
   MemoryFigures& large = statistics.figures[kLarge];
+  // Small and large blocks share chunks; PooledFigures says where they count.
   large.segment = counted.segment;
   large.reserved_bytes = counted.reserved_bytes;
   large.inactive_split = counted.inactive_split;
@@ -86,6 +89,7 @@ absl::Status CachingAllocator::OutOfMemory(uint64_t bytes, const Owner& owner,
   facts.statistics = StatisticsLocked();
   facts.holders = ledger_.Holders();
   const uint64_t allocated = facts.statistics.allocated_bytes;
+  // The room of the owner is the smaller of the device's and the holder's.
   facts.room_bytes = limit_bytes_ > allocated ? limit_bytes_ - allocated : 0;
   const OwnerHolder* const holder = ledger_.Find(owner.holder);
   if (holder != nullptr && !OwnerLedger::Allows(*holder, bytes)) {
@@ -110,6 +114,7 @@ MemorySnapshot CachingAllocator::Snapshot() const {
   MemorySnapshot snapshot;
   heap_.ForEachBlock([&](const Block& block) {
     if (block.state == BlockState::kUnmapped) return;
+    // Mapped blocks without a gap between them form one segment.
     if (snapshot.segments.empty() ||
         snapshot.segments.back().address + snapshot.segments.back().bytes !=
             block.address) {
@@ -128,6 +133,7 @@ MemorySnapshot CachingAllocator::Snapshot() const {
     segment.bytes += block.bytes;
     segment.blocks.push_back(std::move(facts));
   });
+  // Ranges are kept in the order of their reservation, not by address.
   std::sort(snapshot.segments.begin(), snapshot.segments.end(),
             [](const SegmentFacts& a, const SegmentFacts& b) {
               return a.address < b.address;

@@ -1,6 +1,6 @@
-// A run of addresses in one state. Blocks tile every reserved range: mapped
-// parts that are used or free, and unmapped parts, of which the last one of a
-// range is where it grows.
+// A run of addresses in one state. Blocks tile every reserved range with mapped
+// parts, used or free, and unmapped parts. A range grows into its last unmapped
+// part.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,36 @@ class FreeIndex;
 struct OwnerAccount;
 
 enum class BlockState : uint8_t {
-  kUnmapped,  // addresses without memory
+  kUnmapped,  // reserved addresses without memory
   kFree,      // in the index `home`
-  kUsed,      // given out
-  kLeaving,   // given back, but streams that used it have not passed it
+  kUsed,      // held by an owner
+  kLeaving,   // given back, but not yet passed by the streams that used it
 };
 
-// The first cache line is what a neighbour reads.
+// The fields that a neighbour reads lie in the first cache line.
 struct alignas(64) Block {
   uint64_t address = 0;
   uint64_t bytes = 0;
   BlockState state = BlockState::kUnmapped;
-  // Used: the stream it was allocated for. Free in a stream's index: that
-  // stream, which may use it at once.
+  // The stream of a used block: it was allocated for that one. The stream of a
+  // block in a stream's index: that one may use the block at once.
   StreamId stream = kDefaultStream;
-  // Free in a stream's index: when it is free for everybody. Used: the moment
-  // after which its earlier use ends, if it was reused before that.
+  // The moment after which a block in a stream's index is free for every
+  // stream. In a used block: the end of its earlier use, if it was reused
+  // before that.
   Moment after;
   FreeIndex* home = nullptr;  // null unless free
-  // Neighbours by address; null at the ends of a range.
+  // The neighbours by address; null at the ends of a range.
   Block* previous = nullptr;
   Block* next = nullptr;
-  // Next in a free list, or in the list of unmapped blocks, and the pointer in
-  // that list that points here.
+  // The next block in a free list or in the list of unmapped blocks, and the
+  // pointer in that list that points to this block.
   Block* next_free = nullptr;
   Block** link = nullptr;
-  // Neighbours in a stream's list by counter.
+  // The neighbours in a stream's list, which is ordered by counter.
   Block* earlier = nullptr;
   Block* later = nullptr;
-  // Of a used block: what its owner asked for, and who that is.
+  // The bytes that the owner of a used block asked for, and its account.
   uint64_t requested_bytes = 0;
   OwnerAccount* account = nullptr;
 

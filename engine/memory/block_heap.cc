@@ -15,8 +15,9 @@ BlockHeap::BlockHeap(PageSource* source, uint64_t range_bytes,
       chunks_(source) {}
 
 BlockHeap::~BlockHeap() {
+  // A held block would point into ranges that are freed below.
   GPUPOOL_CHECK(used_.blocks == 0);
-  // Who gives a heap up has waited for its streams.
+  // The caller has waited for all streams, so every use has ended.
   for (Leaving& leaving : leaving_) MakeFree(leaving.block, Moment());
   for (auto& [id, frees] : streams_) {
     while (Block* block = frees.first()) {
@@ -27,11 +28,12 @@ BlockHeap::~BlockHeap() {
   Trim(chunks_.bytes());
   chunks_.Clear();
   for (const Range& range : ranges_) {
-    source_->FreeRange(range.at).IgnoreError();  // nobody is left to tell
+    source_->FreeRange(range.at).IgnoreError();  // no caller can handle it
   }
 }
 
 Block* BlockHeap::NewBlock(uint64_t address, uint64_t bytes) {
+  // Blocks are recycled, because storage_ only grows to keep addresses stable.
   Block* block = spare_;
   if (block == nullptr) {
     block = &storage_.emplace_back();
@@ -70,6 +72,7 @@ void BlockHeap::JoinNext(Block* block) {
 }
 
 void BlockHeap::Link(Block* block) {
+  // Counter 0 is passed from the start: such a block is free for all streams.
   Add(free_, *block);
   if (block->after.counter == 0) return common_.Insert(block);
   streams_[block->after.stream].Insert(block);
@@ -86,6 +89,8 @@ void BlockHeap::MakeFree(Block* block, Moment after) {
   uint64_t counter = after.counter;
   const FreeIndex* const home =
       counter == 0 ? &common_ : &streams_[stream].index();
+  // Only neighbours of the same index are merged: others are not free for the
+  // same streams. A merged block is free when its last part is.
   if (block->next->home == home) {
     Unlink(block->next);
     counter = std::max(counter, block->next->after.counter);
@@ -104,6 +109,7 @@ void BlockHeap::MakeFree(Block* block, Moment after) {
 }
 
 Block* BlockHeap::Find(uint64_t bytes, StreamId stream) {
+  // The stream's own blocks come first: other streams cannot use them yet.
   if (!streams_.empty()) {
     const auto own = streams_.find(stream);
     if (own != streams_.end()) {
@@ -136,6 +142,7 @@ bool BlockHeap::IsOpen(const Moment& moment) const {
          timeline_->Completed(moment.stream) < moment.counter;
 }
 
+// Returns the uses that have not ended: the latest one of each stream.
 std::vector<Moment> BlockHeap::OpenMoments(
     const Block& block, absl::Span<const Moment> uses) const {
   std::vector<Moment> open;
@@ -153,7 +160,8 @@ std::vector<Moment> BlockHeap::OpenMoments(
     add(use);
     own_stream |= use.stream == block.stream;
   }
-  // What the stream did last comes after what it had to wait for.
+  // Adds what the block had to wait for, unless its own stream used it: a later
+  // use on that stream ends after the awaited moment anyway.
   if (!own_stream) add(block.after);
   return open;
 }
@@ -168,6 +176,7 @@ bool BlockHeap::Return(Block* block, absl::Span<const Moment> uses) {
 
 bool BlockHeap::Leave(Block* block, absl::Span<const Moment> uses) {
   std::vector<Moment> open = OpenMoments(*block, uses);
+  // With one open stream, the order of that stream keeps the uses apart.
   if (open.size() < 2) {
     MakeFree(block, open.empty() ? Moment() : open.front());
     return true;
@@ -183,6 +192,7 @@ bool BlockHeap::Settle() {
   for (auto& [id, frees] : streams_) {
     if (frees.first() == nullptr) continue;
     const uint64_t completed = timeline_->Completed(id);
+    // The list is ordered by counter, so it can stop at the first open one.
     while (Block* block = frees.first()) {
       if (block->after.counter > completed) break;
       Unlink(block);
@@ -190,6 +200,7 @@ bool BlockHeap::Settle() {
       any = true;
     }
   }
+  // With one open stream left, the block moves to that stream's index.
   for (size_t i = 0; i < leaving_.size();) {
     std::vector<Moment>& open = leaving_[i].open;
     open.erase(std::remove_if(open.begin(), open.end(),

@@ -1,22 +1,22 @@
-// The blocks of one device: found, split, merged, and the mapped pages below
-// them grown and trimmed. Knows neither owners nor limits.
+// The blocks of one device. The heap finds, splits and merges blocks, and maps
+// and unmaps the pages below them. It knows neither owners nor limits.
 //
 // Invariants
-//   1. Blocks tile each reserved range; mapped blocks lie on chunks, unmapped
+//   1. Blocks tile each reserved range. Mapped blocks lie on chunks, unmapped
 //      ones on none.
 //   2. No two neighbours are free in the same index, or both unmapped.
 //   3. Sizes and addresses of blocks are multiples of kBlockUnitBytes.
-//   4. A block is in the index of a stream only until that stream has passed
-//      its counter and somebody looked (Settle).
+//   4. A block stays in the index of a stream at most until the first Settle
+//      after that stream has passed the block's counter.
 //
-// Streams: a block that comes back before its last use has ended is free at
-// once for the stream of that use, whose order keeps them apart, and for
-// everybody once the stream is past it. With several such streams it is free
-// for nobody until at most one is left.
+// Streams: a block may come back before its last use has ended. If that use is
+// on one stream, the block is free at once for that stream, whose order keeps
+// the uses apart, and for all streams once that stream has passed the use. If
+// several streams still use it, it is free for none until at most one is left.
 //
-// Thread-safety: none (the allocator's lock).
-// Ownership: ranges, chunks and blocks. Blocks that it hands out stay its
-// own; all must be back before it goes.
+// Thread-safety: none; it is under the allocator's lock.
+// Ownership: the heap owns ranges, chunks and blocks, also blocks that it has
+// handed out. All of those must be back before it is destroyed.
 #pragma once
 
 #include <array>
@@ -39,8 +39,7 @@
 
 namespace gpupool::engine {
 
-// Blocks of at most this size are "small" in the statistics; the figure is
-// PyTorch's.
+// The largest block that statistics call "small", as in PyTorch.
 inline constexpr uint64_t kSmallBlockBytes = 1 << 20;
 enum class BlockSize : uint8_t { kSmall, kLarge };
 constexpr BlockSize SizeOf(uint64_t bytes) {
@@ -54,72 +53,73 @@ struct BlockCount {
 
 class BlockHeap {
  public:
-  // `range_bytes` of addresses are reserved at a time. `timeline` may be
-  // null: then every use has ended when a block comes back.
+  // Reserves `range_bytes` of addresses at a time. With a null `timeline` every
+  // use has ended when a block comes back.
   BlockHeap(PageSource* source, uint64_t range_bytes,
             const TimelineSource* timeline, History* history);
   ~BlockHeap();
   BlockHeap(const BlockHeap&) = delete;
   BlockHeap& operator=(const BlockHeap&) = delete;
 
-  // A free block of at least `bytes`, a multiple of the unit, that `stream`
-  // may use at once; null when there is none.
+  // Returns a free block of at least `bytes`, a multiple of the unit, that
+  // `stream` may use at once; null when there is none.
   Block* Find(uint64_t bytes, StreamId stream);
-  // One that another stream has not passed yet.
+  // Returns a free block whose last use, on any stream, may not have ended;
+  // null when there is none.
   Block* FindPending(uint64_t bytes);
-  // Makes the first `bytes` of a free block a used block for `stream`.
+  // Turns the first `bytes` of a free block into a used block for `stream`.
   void Take(Block* block, uint64_t bytes, StreamId stream);
   // Takes a used block back; its uses end at `uses`. The block may be merged
-  // away. False when nobody may use it before somebody looked again (Settle).
+  // away. Returns false when no stream may use it before the next Settle.
   bool Return(Block* block, absl::Span<const Moment> uses);
-  // Frees for everybody what the streams have passed. False: nothing.
+  // Frees for all streams the blocks whose uses have ended. Returns false when
+  // there were none.
   bool Settle();
 
-  // Maps what lacks for a block of `bytes` for `stream`. Before more than
-  // `most_mapped_bytes` would be mapped, and when the device has no more,
-  // whole free chunks elsewhere are given back first; only the free parts of
-  // chunks in use are then above it.
+  // Maps the memory that is missing for a block of `bytes` for `stream`. If the
+  // device has no more, or more than `most_mapped_bytes` would be mapped, it
+  // unmaps whole free chunks elsewhere first. Only the free parts of chunks in
+  // use may lie above that bound.
   //   RESOURCE_EXHAUSTED  the device has no more; what was mapped stays, free
-  //   UNAVAILABLE         it would be more than `most_mapped_bytes`, and some
-  //                       free memory is still in use by streams
+  //   UNAVAILABLE         the bound would be passed while streams still use
+  //                       free memory
   absl::Status Grow(uint64_t bytes, StreamId stream,
                     uint64_t most_mapped_bytes);
-  // Gives back up to `bytes` of whole chunks that are free for everybody, and
-  // a chunk's rest; from high addresses on. Returns the bytes. Stops at the
+  // Unmaps up to `bytes`, rounded up to whole chunks, of chunks that are free
+  // for all streams, from high addresses down. Returns the bytes. Stops at the
   // first chunk that the device does not take back.
   uint64_t Trim(uint64_t bytes);
-  // The earliest moment of one stream after which a block of `bytes` would be
-  // found, or mapped within `most_mapped_bytes` in place of chunks that are
-  // then free; if no stream alone is enough, the last moment of one. Nothing:
-  // no stream has anything open.
+  // Returns the earliest moment of one stream after which a block of `bytes`
+  // could be found, or mapped within `most_mapped_bytes` in place of the chunks
+  // that are then free. If no single stream is enough, returns the last moment
+  // of one. Returns nothing when no stream has open uses.
   std::optional<Moment> MomentToWaitFor(uint64_t bytes,
                                         uint64_t most_mapped_bytes) const;
 
-  // By address, reserved but unmapped parts included.
+  // Visits blocks by address within a range, unmapped parts included.
   void ForEachBlock(const std::function<void(const Block&)>& visit) const;
   uint64_t largest_free_bytes() const;
   const ChunkMap& chunks() const { return chunks_; }
   const BlockCount& used() const { return used_; }
   const BlockCount& free() const { return free_; }
-  // Given back, but free for nobody yet.
+  // Returns the blocks that were given back but are free for no stream yet.
   const BlockCount& leaving(BlockSize size) const {
     return left_[static_cast<size_t>(size)];
   }
-  // Times that Grow gave chunks back for others.
+  // Returns how often Grow unmapped chunks to make room.
   uint64_t forced_trims() const { return forced_trims_; }
 
  private:
-  // A reserved range; the block that closes it has no bytes and never
-  // changes.
+  // A reserved range. Its closing block `end` has no bytes and never changes.
   struct Range {
     PageRange at;
     Block* first = nullptr;
     Block* end = nullptr;
   };
-  // Where and how much to map.
+  // A place and a byte count to map.
   struct Growth {
     Block* hole = nullptr;
-    bool at_end = false;  // of the hole
+    bool at_end = false;  // maps the end of the hole, not its begin
     uint64_t bytes = 0;
     const Block* left = nullptr;  // free neighbours that count
     const Block* right = nullptr;
@@ -140,26 +140,26 @@ class BlockHeap {
     std::vector<Moment> open;
   };
 
-  // Returns a block in no list; state, stream, moment and neighbours are the
-  // caller's to set.
+  // Returns a block that is in no list. The caller sets its state, stream,
+  // moment and neighbours.
   Block* NewBlock(uint64_t address, uint64_t bytes);
   void Recycle(Block* block);
-  // Cuts a block in two; the second part is returned and is in no list.
+  // Cuts a block in two and returns the second part, which is in no list.
   Block* SplitOff(Block* block, uint64_t address);
-  // Joins `block` and the one after it, which is recycled.
+  // Merges `block` with the one after it, which is recycled.
   void JoinNext(Block* block);
   void AddHole(Block* block);
   void RemoveHole(Block* block);
   void Link(Block* block);
   void Unlink(Block* block);
   void MakeFree(Block* block, Moment after);
-  // Takes a block back that streams may still use; see Return.
+  // Takes back a block that streams may still use; see Return.
   bool Leave(Block* block, absl::Span<const Moment> uses);
   std::vector<Moment> OpenMoments(const Block& block,
                                   absl::Span<const Moment> uses) const;
   bool IsOpen(const Moment& moment) const;
   bool HasOpenUses() const;
-  // Whether a block would be free for everybody once `moment` has passed.
+  // Returns whether a block would be free for all streams after `moment`.
   bool IsFreeAfter(const Block& block, const Moment& moment) const;
   bool ServesAfter(const Moment& moment, uint64_t bytes,
                    uint64_t most_mapped_bytes) const;
@@ -178,7 +178,7 @@ class BlockHeap {
   History* const history_;
   ChunkMap chunks_;
   std::vector<Range> ranges_;
-  FreeIndex common_;  // free for everybody
+  FreeIndex common_;  // free for all streams
   std::map<StreamId, StreamFrees> streams_;
   std::vector<Leaving> leaving_;
   Block* holes_ = nullptr;

@@ -15,6 +15,7 @@ bool IsHole(const Block* block) {
 
 }  // namespace
 
+// Adds an unmapped block to the list, merged with neighbouring holes.
 void BlockHeap::AddHole(Block* block) {
   block->state = BlockState::kUnmapped;
   block->after = Moment();
@@ -38,10 +39,12 @@ void BlockHeap::RemoveHole(Block* block) {
   if (block->next_free != nullptr) block->next_free->link = block->link;
 }
 
+// Reserves a range that begins as one hole. The closing block counts as used,
+// so neighbours never need a test for the end of the range.
 absl::Status BlockHeap::AddRange(uint64_t bytes) {
   uint64_t whole = std::max(bytes, AlignUp(range_bytes_, granularity_));
   absl::StatusOr<uint64_t> reserved = source_->ReserveRange(whole);
-  // Where addresses are scarce (a limit of the process), a smaller range does.
+  // Tries smaller ranges when addresses are scarce (a limit of the process).
   while (absl::IsResourceExhausted(reserved.status()) && whole > bytes) {
     whole = std::max(bytes, AlignUp(whole / 2, granularity_));
     reserved = source_->ReserveRange(whole);
@@ -67,6 +70,8 @@ bool BlockHeap::IsUsableBy(const Block* block, StreamId stream) const {
 }
 
 BlockHeap::Growth BlockHeap::PlanGrowth(uint64_t bytes, StreamId stream) const {
+  // Takes the hole that needs the fewest new bytes; ties go to low addresses,
+  // so that high chunks become free and can be trimmed.
   Growth best;
   const auto consider = [&best](Growth growth, uint64_t map_bytes) {
     if (map_bytes > growth.hole->bytes) return;
@@ -77,6 +82,7 @@ BlockHeap::Growth BlockHeap::PlanGrowth(uint64_t bytes, StreamId stream) const {
     best = growth;
     best.bytes = map_bytes;
   };
+  // The bytes to map so that they suffice together with a free neighbour.
   const auto lack = [&](const Block* beside) {
     const uint64_t there = beside == nullptr ? 0 : beside->bytes;
     return AlignUp(bytes > there ? bytes - there : 1, granularity_);
@@ -89,7 +95,7 @@ BlockHeap::Growth BlockHeap::PlanGrowth(uint64_t bytes, StreamId stream) const {
     consider({hole, false, 0, left, nullptr}, lack(left));
     if (right == nullptr) continue;
     consider({hole, true, 0, nullptr, right}, lack(right));
-    // The neighbours only meet when the whole hole between them is mapped.
+    // The neighbours meet only when the whole hole between them is mapped.
     if (left == nullptr || left->home != right->home) continue;
     if (left->bytes + hole->bytes + right->bytes >= bytes) {
       consider({hole, false, 0, left, right}, hole->bytes);
@@ -103,6 +109,8 @@ absl::Status BlockHeap::Map(const Growth& growth) {
   const uint64_t address =
       growth.at_end ? hole->end() - growth.bytes : hole->address;
   const Block* const beside = growth.at_end ? growth.right : growth.left;
+  // Fresh memory is free at once, but it joins the index of its neighbour, so
+  // that both can be merged into the block that is wanted.
   const Moment after = beside == nullptr ? Moment() : beside->after;
   uint64_t mapped = 0;
   const absl::Status status = chunks_.Map({address, growth.bytes}, &mapped);
@@ -148,9 +156,11 @@ absl::Status BlockHeap::Grow(uint64_t bytes, StreamId stream,
     if (given_back < over && HasOpenUses()) {
       return absl::UnavailableError("streams still use free memory");
     }
+    // Trimming has merged holes, so the plan may point at a recycled block.
     growth = PlanGrowth(bytes, stream);
   }
   absl::Status status = Map(growth);
+  // Within the bound, but other programs use the device: makes room first.
   if (absl::IsResourceExhausted(status)) {
     growth = PlanGrowth(bytes, stream);
     if (growth.hole != nullptr && TrimBut(growth.bytes, growth) > 0) {
@@ -165,6 +175,7 @@ uint64_t BlockHeap::Trim(uint64_t bytes) { return TrimBut(bytes, Growth()); }
 
 uint64_t BlockHeap::TrimBut(uint64_t bytes, const Growth& kept) {
   uint64_t trimmed = 0;
+  // The tail of a range goes first, so holes gather at high addresses.
   for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range) {
     Block* block = range->end->previous;
     while (block != nullptr && trimmed < bytes) {
@@ -187,6 +198,7 @@ uint64_t BlockHeap::TrimBut(uint64_t bytes, const Growth& kept) {
   return trimmed;
 }
 
+// Cuts an unmapped chunk out of a free block and makes it a hole.
 void BlockHeap::Carve(Block* block, const PageRange& chunk) {
   if (history_->on()) {
     history_->Record({MemoryAction::kSegmentUnmap, chunk.address, chunk.bytes});

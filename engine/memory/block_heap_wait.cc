@@ -1,4 +1,4 @@
-// The part of BlockHeap that says which stream to wait for.
+// The part of BlockHeap that chooses the stream to wait for.
 #include <algorithm>
 
 #include "engine/base/align.h"
@@ -22,6 +22,8 @@ bool BlockHeap::IsFreeAfter(const Block& block, const Moment& moment) const {
 
 bool BlockHeap::ServesAfter(const Moment& moment, uint64_t bytes,
                             uint64_t most_mapped_bytes) const {
+  // Adjacent blocks that would all be free count as one run. Whole chunks in a
+  // run could be unmapped and mapped elsewhere.
   PageRange run;
   uint64_t longest = 0;
   uint64_t whole_bytes = 0;
@@ -44,6 +46,7 @@ bool BlockHeap::ServesAfter(const Moment& moment, uint64_t bytes,
 
 std::optional<Moment> BlockHeap::MomentToWaitFor(
     uint64_t bytes, uint64_t most_mapped_bytes) const {
+  // Collects the counters at which something becomes free, by stream.
   std::map<StreamId, std::vector<uint64_t>> open;
   for (const auto& [id, frees] : streams_) {
     for (const Block* block = frees.first(); block != nullptr;
@@ -60,7 +63,7 @@ std::optional<Moment> BlockHeap::MomentToWaitFor(
   uint64_t best_distance = 0;
   for (auto& [id, counters] : open) {
     std::sort(counters.begin(), counters.end());
-    // The later, the more is free.
+    // Finds the smallest counter by bisection: later moments free no less.
     const auto enough = std::partition_point(
         counters.begin(), counters.end(), [&, id = id](uint64_t counter) {
           return !ServesAfter({id, counter}, bytes, most_mapped_bytes);

@@ -13,8 +13,9 @@ namespace gpupool::engine {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;
-// A range of addresses is twice the device's memory, so that it seldom ends;
-// for a limit that is no real one, not more than this.
+// The upper bound of one range of addresses. A range is normally twice the
+// device's memory, so it rarely runs out; this bounds it for a limit that is
+// only nominal.
 constexpr uint64_t kMostRangeBytes = uint64_t{1} << 43;
 constexpr uint64_t kMostHistoryEntries = 10'000'000;
 
@@ -42,6 +43,7 @@ uint64_t RangeBytes(uint64_t limit_bytes) {
 }  // namespace
 
 std::optional<Moment> Allocation::wait() const {
+  // A wait for the own stream is void: its order keeps the uses apart.
   if (block_ == nullptr || block_->after.counter == 0 ||
       block_->after.stream == block_->stream) {
     return std::nullopt;
@@ -69,6 +71,7 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
     uint64_t bytes, const Owner& owner, const AllocateOptions& options) {
   if (bytes == 0) return Allocation();
   FastMutexLock lock(&mutex_);
+  // Rounding a larger number up would overflow.
   if (bytes > kMostBytes) {
     return OutOfMemory(bytes, owner, "no device has that many bytes");
   }
@@ -83,7 +86,8 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
   Block* block = heap_.Find(block_bytes, options.stream);
   if (block == nullptr) {
     ASSIGN_OR_RETURN(block, Obtain(bytes, owner, options));
-    account = ledger_.Account(owner);  // it may have been forgotten meanwhile
+    // The account may have been forgotten while Obtain waited unlocked.
+    account = ledger_.Account(owner);
   }
   heap_.Take(block, block_bytes, options.stream);
   Charge(block, bytes, account);
@@ -91,6 +95,7 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
 }
 
 bool CachingAllocator::IsWithinLimit(uint64_t bytes) const {
+  // Compares differences, because the sum could overflow.
   const uint64_t allocated = figures_[kAll].allocated_bytes.current;
   return bytes <= limit_bytes_ && allocated <= limit_bytes_ - bytes;
 }
@@ -117,6 +122,8 @@ absl::Status CachingAllocator::LimitError(uint64_t bytes,
 absl::StatusOr<Block*> CachingAllocator::Obtain(
     uint64_t bytes, const Owner& owner, const AllocateOptions& options) {
   const uint64_t block_bytes = AlignUp(bytes, kBlockUnitBytes);
+  // After each growth the search starts again, because the new pages may have
+  // merged with free neighbours.
   while (true) {
     Settle();
     Block* block = heap_.Find(block_bytes, options.stream);
@@ -136,7 +143,8 @@ absl::StatusOr<Block*> CachingAllocator::Obtain(
       return OutOfMemory(bytes, owner, std::string(waited.message()));
     }
     RETURN_IF_ERROR(waited);
-    // Others came while this thread waited without the lock.
+    // Repeats the check: other threads allocated while this one waited
+    // unlocked.
     const OwnerAccount* const account = ledger_.Account(owner);
     if (!IsWithinLimits(AlignUp(bytes), *account)) {
       return LimitError(AlignUp(bytes), *account);
@@ -146,11 +154,14 @@ absl::StatusOr<Block*> CachingAllocator::Obtain(
 
 absl::Status CachingAllocator::WaitForRoom(uint64_t bytes,
                                            const absl::Status& grown) {
+  // UNAVAILABLE means that the bound was the obstacle. Otherwise the device has
+  // no more memory, so waiting must not count on mapping more.
   const uint64_t most =
       absl::IsUnavailable(grown) ? MostMappedBytes() : heap_.chunks().bytes();
   const std::optional<Moment> moment = heap_.MomentToWaitFor(bytes, most);
   if (!moment.has_value()) return grown;
   ++stream_waits_;
+  // The wait may take as long as a training step; other threads go on.
   mutex_.Unlock();
   absl::Status status = timeline_->Wait(*moment);
   mutex_.Lock();
@@ -192,6 +203,7 @@ void CachingAllocator::Discharge(const Block& block) {
 
 bool CachingAllocator::TakeBack(Block* block, absl::Span<const Moment> uses) {
   Discharge(*block);
+  // Return may merge the block away, so its size is read before.
   const uint64_t block_bytes = block->bytes;
   const bool completed = heap_.Return(block, uses);
   CountFree();
@@ -215,6 +227,7 @@ void CachingAllocator::Free(Block* block, absl::Span<const Moment> uses) {
 
 void CachingAllocator::TakeBackRecorded(Block* block,
                                         absl::Span<const Moment> uses) {
+  // The event is filled before TakeBack, which may merge the block away.
   MemoryEvent event = EventOf(MemoryAction::kFreeRequested, *block);
   history_.Record(event);
   if (!TakeBack(block, uses)) return;
@@ -256,6 +269,7 @@ absl::Status CachingAllocator::SetFraction(double fraction) {
   }
   FastMutexLock lock(&mutex_);
   const double bytes = static_cast<double>(full_limit_bytes_) * fraction;
+  // A double cannot hold every limit, so the full one is not computed.
   limit_bytes_ =
       fraction == 1 ? full_limit_bytes_ : static_cast<uint64_t>(bytes);
   return absl::OkStatus();

@@ -12,7 +12,7 @@ ChunkMap::ChunkMap(PageSource* source) : source_(source) {}
 ChunkMap::~ChunkMap() { Clear(); }
 
 void ChunkMap::Clear() {
-  // A device that is lost takes nothing back, and needs nothing back.
+  // A lost device takes nothing back, so its chunks are only forgotten.
   while (!chunks_.empty()) {
     const auto& [address, chunk] = *chunks_.begin();
     if (!Unmap({address, chunk.bytes}).ok()) chunks_.erase(chunks_.begin());
@@ -27,6 +27,7 @@ absl::Status ChunkMap::Map(const PageRange& range, uint64_t* mapped_bytes) {
     const auto size =
         std::find_if(sizes.begin(), sizes.end(),
                      [rest](uint64_t bytes) { return bytes <= rest; });
+    // The smallest chunk is the granularity, which divides every range.
     GPUPOOL_CHECK(size != sizes.end());
     RETURN_IF_ERROR(MapOne({range.address + *mapped_bytes, *size}));
     *mapped_bytes += *size;
@@ -50,6 +51,7 @@ absl::Status ChunkMap::MapOne(const PageRange& at) {
 
 std::optional<PageRange> ChunkMap::LastIn(const PageRange& range) const {
   auto found = chunks_.lower_bound(range.end());
+  // A chunk may begin in the range and end beyond it; an earlier one may fit.
   while (found != chunks_.begin()) {
     --found;
     if (found->first < range.address) return std::nullopt;
@@ -77,8 +79,8 @@ absl::Status ChunkMap::Unmap(const PageRange& at) {
   chunks_.erase(found);
   bytes_ -= at.bytes;
   ++released_;
-  // The memory is out of reach; that the device did not take it back shows
-  // in what the driver says is free.
+  // Ignores the error: the memory is unreachable now, and the driver's count of
+  // free memory shows it if the device did not take it back.
   source_->ReleaseChunk(handle).IgnoreError();
   return absl::OkStatus();
 }

@@ -1,8 +1,8 @@
-// Which physical chunk lies at which address. Chunks never overlap; each was
-// created, mapped and will be unmapped and released by this map.
+// The physical chunks by address. Chunks never overlap. The map creates, maps,
+// unmaps and releases each of them.
 //
-// Thread-safety: none. Ownership: the chunks; all must have been unmapped, or
-// are unmapped by the destructor.
+// Thread-safety: none. Ownership: the chunks. The destructor unmaps those that
+// are left.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ class ChunkMap {
   ChunkMap(const ChunkMap&) = delete;
   ChunkMap& operator=(const ChunkMap&) = delete;
 
-  // Maps new chunks from the beginning of `range` on, the largest that fit
-  // first. After an error `mapped_bytes` of it, from the beginning, stay.
+  // Maps new chunks from the beginning of `range`, the largest that fit first.
+  // After an error, the first `mapped_bytes` of the range stay mapped.
   absl::Status Map(const PageRange& range, uint64_t* mapped_bytes);
-  // The last chunk that lies in `range` as a whole.
+  // Returns the last chunk that lies wholly in `range`.
   std::optional<PageRange> LastIn(const PageRange& range) const;
-  // Bytes of all chunks that lie in `range` as a whole.
+  // Returns the bytes of all chunks that lie wholly in `range`.
   uint64_t WholeBytesIn(const PageRange& range) const;
-  // Gives the chunk at exactly `at` back. On an error it stays.
+  // Unmaps and releases the chunk at exactly `at`. On an error it stays.
   absl::Status Unmap(const PageRange& at);
-  // Gives everything back that the device takes; the rest is forgotten.
+  // Gives back every chunk that the device takes and forgets the rest.
   void Clear();
 
   uint64_t bytes() const { return bytes_; }

@@ -6,8 +6,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Blocks of the request's own class that are looked at: some may be smaller
-// than the request.
+// The number of blocks searched in the request's own class, where some may be
+// smaller than the request.
 constexpr int kOwnClassLooks = 4;
 
 }  // namespace
@@ -17,6 +17,8 @@ FreeIndex::FreeIndex() {
   for (auto& heads : heads_) heads.fill(&end_);
 }
 
+// Returns the class of a size. Sizes below 64 units have a class each; larger
+// ones share 32 for each power of two, chosen by the bits below the highest.
 FreeIndex::Class FreeIndex::ClassOf(uint64_t bytes) {
   const uint64_t units = bytes / kBlockUnitBytes;
   const auto shift =
@@ -31,6 +33,7 @@ void FreeIndex::Insert(Block* block) {
   block->home = this;
   block->next_free = head;
   block->link = &head;
+  // In an empty list this writes the link of the end block, which nobody reads.
   head->link = &block->next_free;
   head = block;
   first_ |= uint64_t{1} << at.first;
@@ -38,6 +41,7 @@ void FreeIndex::Insert(Block* block) {
 }
 
 void FreeIndex::Remove(Block* block) {
+  // Removes without a search: `link` is the pointer that points to the block.
   block->home = nullptr;
   *block->link = block->next_free;
   block->next_free->link = block->link;
@@ -52,15 +56,18 @@ Block* FreeIndex::Find(uint64_t bytes) const {
   Block* block = heads_[at.first][at.second];
   if (block->bytes == bytes) return block;
   Block* best = FirstOfLargerClass(at);
-  uint64_t least_over = bytes;  // nothing of its own class is twice as large
+  // No block of the request's own class is twice as large.
+  uint64_t least_over = bytes;
   for (int i = 0; i < kOwnClassLooks; ++i) {
-    const uint64_t over = block->bytes - bytes;  // huge if the block is smaller
+    // Wraps to a huge value if the block is smaller.
+    const uint64_t over = block->bytes - bytes;
     best = over < least_over ? block : best;
     least_over = std::min(least_over, over);
     block = block->next_free;
   }
   if (best != &end_) return best;
-  // Nothing left but more memory, next to which a longer look is cheap.
+  // The alternative is to map more memory, which costs more than walking the
+  // rest of the list.
   while (block != &end_ && block->bytes < bytes) block = block->next_free;
   return block == &end_ ? nullptr : block;
 }
@@ -70,6 +77,7 @@ Block* FreeIndex::FirstOfLargerClass(const Class& at) const {
       static_cast<uint32_t>(second_[at.first] & (~uint64_t{1} << at.second));
   if (larger != 0) return heads_[at.first][std::countr_zero(larger)];
   const uint64_t firsts = first_ & (~uint64_t{1} << at.first);
+  // `end_` links to itself; this is the pointer to it without const.
   if (firsts == 0) return end_.next_free;
   const int first = std::countr_zero(firsts);
   return heads_[first][std::countr_zero(second_[first])];

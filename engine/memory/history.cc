@@ -27,6 +27,7 @@ absl::string_view MemoryActionName(MemoryAction action) {
 void History::Start(size_t max_entries) {
   max_entries_ = max_entries;
   next_ = 0;
+  // A new vector, because clear() would keep the memory.
   ring_ = std::vector<MemoryEvent>();
 }
 

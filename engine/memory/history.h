@@ -1,7 +1,7 @@
-// The last events of an allocator: a ring that forgets the oldest. Off until
-// it is asked for, and then costs nothing.
+// The last events of an allocator, in a ring that drops the oldest. It is off
+// by default and then costs nothing.
 //
-// Thread-safety: none (the allocator's lock). Ownership: its events.
+// Thread-safety: none; it is under the allocator's lock. Ownership: its events.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ enum class MemoryAction : uint8_t {
   kOutOfMemory,  // `address` holds the bytes that the device had left
 };
 
-// PyTorch's name: "alloc", "free_requested", "segment_map", "oom", ...
+// Returns PyTorch's name: "alloc", "free_requested", "segment_map", "oom", ...
 absl::string_view MemoryActionName(MemoryAction action);
 
 struct MemoryEvent {
@@ -32,23 +32,23 @@ struct MemoryEvent {
   uint64_t bytes = 0;
   StreamId stream = kDefaultStream;
   int64_t time_us = 0;  // since 1970
-  std::string owner;    // label; empty where nobody is concerned
+  std::string owner;    // label; empty for events without an owner
 };
 
 class History {
  public:
-  // Forgets everything and keeps the last `max_entries` events from now on;
-  // 0 switches it off.
+  // Forgets all events and keeps the last `max_entries` from now on; 0 switches
+  // the history off.
   void Start(size_t max_entries);
   bool on() const { return max_entries_ > 0; }
-  // The event's time is set here. Call only when on().
+  // Adds an event and sets its time. Call only when on().
   void Record(MemoryEvent event);
-  // Oldest first.
+  // Returns the events, oldest first.
   std::vector<MemoryEvent> Events() const;
 
  private:
   size_t max_entries_ = 0;
-  size_t next_ = 0;  // of the full ring: the oldest
+  size_t next_ = 0;  // in the full ring: the oldest
   std::vector<MemoryEvent> ring_;
 };
 

@@ -11,15 +11,16 @@
 namespace gpupool::engine {
 namespace {
 
-// The size of a huge page on x86 and the granularity of CUDA devices.
+// The size of a huge page on x86, and the granularity of CUDA devices.
 constexpr uint64_t kPageBytes = 2 << 20;
-// Pages have no handle on the host, so that larger chunks only save calls.
+// A chunk has no physical handle on the host; the larger size only saves calls.
 constexpr uint64_t kChunkSizes[] = {32 << 20, kPageBytes};
-// No host has as many addresses.
+// The largest request for addresses: user space has 47 bits of them.
 constexpr uint64_t kMostBytes = uint64_t{1} << 46;
 
 void* Pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
+// Returns RESOURCE_EXHAUSTED when memory ran out, INTERNAL otherwise.
 absl::Status Failed(absl::string_view what, uint64_t bytes) {
   const std::string text = absl::StrCat("the host did not ", what, " ", bytes,
                                         " bytes: ", std::strerror(errno));
@@ -40,7 +41,7 @@ absl::StatusOr<uint64_t> HostPageSource::ReserveRange(uint64_t bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the host has no ", bytes, " addresses"));
   }
-  // One page more than asked for leaves room to align the beginning.
+  // Reserves one page more than asked, to align the beginning.
   const uint64_t whole = bytes + kPageBytes;
   void* const data = mmap(nullptr, whole, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -74,8 +75,8 @@ absl::Status HostPageSource::Map(const PageRange& at, ChunkHandle) {
 }
 
 absl::Status HostPageSource::Unmap(const PageRange& at) {
-  // A fresh mapping in place of the old one drops its pages and its claim on
-  // the system's memory in one step.
+  // Replaces the mapping by a fresh one, which drops the pages and their claim
+  // on the system's memory in one step.
   void* const data =
       mmap(Pointer(at.address), at.bytes, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

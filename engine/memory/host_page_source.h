@@ -1,9 +1,7 @@
-// Pages of the host. A range is a mapping that nobody may touch; mapping a
-// chunk makes its pages accessible, and unmapping gives them back to the
-// system. Fresh pages are zero. A chunk's handle is only a number: the host
-// finds memory when a page is touched first.
-//
-// Thread-safety: as PageSource.
+// Pages of the host. A range is a mapping without access rights. Map makes the
+// pages of a chunk accessible, and Unmap gives them back to the system. Fresh
+// pages are zero. A chunk's handle is only a number, because the host supplies
+// memory when a page is first touched.
 #pragma once
 
 #include "engine/memory/page_source.h"

@@ -1,7 +1,5 @@
-// The figures of PyTorch's memory statistics, kept by the same names: each
-// with its present value, its peak, and all that was ever added and taken.
-//
-// Thread-safety: none; plain values.
+// The figures of PyTorch's memory statistics, under the same names. Each has
+// its current value, its peak, and all that was ever added and taken.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +23,7 @@ struct MemoryFigure {
     if (current > peak) peak = current;
   }
   void Subtract(uint64_t amount) { current -= amount; }
-  // To a value, by one addition or subtraction.
+  // Sets the current value, which counts as one addition or subtraction.
   void MoveTo(uint64_t value) {
     allocated += std::max(value, current) - current;
     peak = std::max(peak, value);
@@ -33,8 +31,8 @@ struct MemoryFigure {
   }
 };
 
-// A block is "active" while it is held or a stream that used it is not past
-// its last use; "inactive_split" is free memory beside it. A segment is a
+// A block is "active" while it is held, or while a stream has not passed its
+// last use. "inactive_split" is free memory in mapped chunks. A segment is a
 // physical chunk.
 struct MemoryFigures {
   MemoryFigure allocation;  // blocks that are held
@@ -51,13 +49,13 @@ struct MemoryFigures {
 };
 
 // "small_pool" counts held blocks of at most 1 MiB, "large_pool" larger ones.
-// Both kinds share chunks and free memory, which count in "all" and
+// Chunks and free memory are shared by both and count in "all" and in
 // "large_pool".
 enum class MemoryPool : uint8_t { kAll, kSmall, kLarge };
 inline constexpr size_t kMemoryPools = 3;
 using PooledFigures = std::array<MemoryFigures, kMemoryPools>;
 
-// "allocated_bytes.all.current" and so on, in the order of the fields.
+// Returns "allocated_bytes.all.current" and so on, in the order of the fields.
 std::vector<std::pair<std::string, uint64_t>> NamedFigures(
     const PooledFigures& figures);
 

@@ -36,11 +36,11 @@ std::string HeldBy(const std::vector<OwnerUsage>& owners) {
   return text + ".";
 }
 
-// The fewest holders whose end would free `lack` bytes; empty when all are
-// not enough.
+// Returns the fewest holders whose end would free `lack` bytes; empty when all
+// of them together are not enough.
 std::string HoldersToEnd(const std::vector<OwnerHolder>& holders,
                          uint64_t lack) {
-  // One that is just enough is better than the largest.
+  // Prefers the smallest holder that is enough. Holders come largest first.
   const auto just_enough = std::find_if(
       holders.rbegin(), holders.rend(),
       [lack](const OwnerHolder& holder) { return holder.bytes >= lack; });
@@ -48,6 +48,7 @@ std::string HoldersToEnd(const std::vector<OwnerHolder>& holders,
     return absl::StrCat("end or unload ", just_enough->name, " (frees ",
                         just_enough->bytes, " bytes)");
   }
+  // No single holder is enough, so the largest are added up.
   uint64_t freed = 0;
   std::string names;
   for (const OwnerHolder& holder : holders) {
@@ -61,6 +62,7 @@ std::string HoldersToEnd(const std::vector<OwnerHolder>& holders,
   return "";
 }
 
+// Returns the sentence about what would help.
 std::string Remedies(const OutOfMemoryFacts& facts) {
   std::vector<std::string> remedies;
   if (facts.room_bytes > 0 && facts.room_bytes < facts.bytes) {
@@ -82,6 +84,7 @@ std::string Remedies(const OutOfMemoryFacts& facts) {
     if (!end.empty()) remedies.push_back(end);
     remedies.push_back(
         absl::StrCat("raise the device's limit by ", lack, " bytes"));
+    // The device has fewer bytes than its limit: other programs hold them.
   } else {
     remedies.push_back(
         "end other programs that use this device, whose memory is not "

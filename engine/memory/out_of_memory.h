@@ -1,5 +1,5 @@
-// What an allocation that fails says: what was asked, what there is, who
-// holds it, and what would help, in numbers.
+// The error of a failed allocation. It tells in numbers what was asked, what
+// there is, who holds it, and what would help.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace gpupool::engine {
 
 struct OutOfMemoryFacts {
   std::string device;
-  std::string owner;  // label of who asked
+  std::string owner;  // label of the requester
   uint64_t bytes = 0;
   std::string reason;  // "the device's limit would be passed"
-  // What the same owner could have now.
+  // The most bytes that the same owner could have now.
   uint64_t room_bytes = 0;
-  // The holder's own limit is what is too small; empty: it is the device's.
+  // The holder whose own limit is too small; empty: the device's limit is.
   std::string limited_holder;
   MemoryStatistics statistics;
   std::vector<OwnerHolder> holders;  // largest first
 };
 
-// ResourceExhausted with the text.
+// Returns RESOURCE_EXHAUSTED with the text.
 absl::Status OutOfMemoryError(const OutOfMemoryFacts& facts);
 
 }  // namespace gpupool::engine

@@ -43,8 +43,10 @@ void OwnerLedger::Forget(const std::string& holder) {
   const auto found = holders_.find(holder);
   if (found == holders_.end()) return;
   GPUPOOL_CHECK(found->second->bytes == 0);
+  // The cached account may be one of those that are erased.
   last_ = nullptr;
   for (auto it = accounts_.begin(); it != accounts_.end();) {
+    // Abseil's erase does not return the next iterator.
     const auto at = it++;
     if (at->second->holder == found->second.get()) accounts_.erase(at);
   }

@@ -1,7 +1,8 @@
-// Who holds how much: bytes by holder and use, peaks and limits of holders.
+// The bytes of every holder by use, with the peaks and limits of holders.
 //
-// Thread-safety: none (the allocator's lock). Ownership: accounts are the
-// ledger's and stay where they are until their holder is forgotten.
+// Thread-safety: none; it is under the allocator's lock. Ownership: the ledger
+// owns the accounts. Their addresses are stable until their holder is
+// forgotten.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct OwnerHolder {
   uint64_t limit_bytes = 0;  // 0: none
 };
 
-// What a holder has for one use.
+// The bytes that a holder has for one use.
 struct OwnerAccount {
   OwnerHolder* holder = nullptr;
   Owner owner;
@@ -33,14 +34,14 @@ struct OwnerAccount {
 
 class OwnerLedger {
  public:
-  // Opened at the first call.
+  // Returns the account of the owner and opens it at the first call.
   OwnerAccount* Account(const Owner& owner) {
     const bool again = last_ != nullptr && last_->owner == owner;
     return again ? last_ : FindOrOpen(owner);
   }
-  // Null when the holder is unknown.
+  // Returns null when the holder is unknown.
   const OwnerHolder* Find(const std::string& holder) const;
-  // Whether the holder may have so many bytes more.
+  // Returns whether the holder may have `bytes` more.
   static bool Allows(const OwnerHolder& holder, uint64_t bytes) {
     return holder.limit_bytes == 0 ||
            (bytes <= holder.limit_bytes &&
@@ -57,14 +58,14 @@ class OwnerLedger {
     account->holder->bytes -= bytes;
   }
 
-  // False when it holds more already.
+  // Sets a holder's limit. Returns false when it already holds more.
   bool SetLimit(const std::string& holder, uint64_t limit_bytes);
-  // The holder has nothing.
+  // Forgets the holder and its accounts. It must hold nothing.
   void Forget(const std::string& holder);
   void ResetPeaks();
-  // What is held, largest first, then by label.
+  // Returns the accounts that hold bytes, largest first, then by label.
   std::vector<OwnerUsage> Usage() const;
-  // Holders that have something, largest first, then by name.
+  // Returns the holders that hold bytes, largest first, then by name.
   std::vector<OwnerHolder> Holders() const;
 
  private:
@@ -73,7 +74,8 @@ class OwnerLedger {
 
   std::map<std::string, std::unique_ptr<OwnerHolder>> holders_;
   absl::flat_hash_map<Owner, std::unique_ptr<OwnerAccount>> accounts_;
-  OwnerAccount* last_ = nullptr;  // the same owner often asks in a row
+  // a cache: the same owner often asks repeatedly
+  OwnerAccount* last_ = nullptr;
 };
 
 }  // namespace gpupool::engine

@@ -1,7 +1,7 @@
-// Where an allocator's memory comes from, page by page: ranges of addresses
-// are reserved, chunks of physical memory are created, and a chunk is mapped
-// at an address of a range. The form is the one of CUDA's virtual memory
-// management, which fits call by call:
+// The source of an allocator's memory, page by page: ranges of addresses are
+// reserved, chunks of physical memory are created, and a chunk is mapped at an
+// address of a range. The interface follows CUDA's virtual memory management
+// call by call:
 //
 //   ReserveRange  cuMemAddressReserve        FreeRange     cuMemAddressFree
 //   CreateChunk   cuMemCreate                ReleaseChunk  cuMemRelease
@@ -12,15 +12,15 @@
 //   2. A chunk is mapped as a whole, at one address at a time: a physical
 //      handle cannot be split, and mapping costs per handle, not per byte.
 //      Hence several chunk sizes.
-//   3. Only whole chunks are unmapped; released is what is not mapped; a
+//   3. Only whole chunks are unmapped. Only unmapped chunks are released. A
 //      range is freed when nothing is mapped in it.
-//   4. Memory is used between Map and Unmap only. The caller knows that no
-//      work on the device uses it any more when it calls Unmap.
+//   4. Memory is used between Map and Unmap only. The caller of Unmap knows
+//      that no work on the device uses it any more.
 //   5. A call that fails changes nothing.
 //
-// Errors: RESOURCE_EXHAUSTED when there is no more memory (or no more
-// addresses), which the allocator answers by giving something back; anything
-// else is a fault of the device and is passed on to the caller.
+// Errors: RESOURCE_EXHAUSTED when memory or addresses run out; the allocator
+// answers by giving something back. Any other error is a fault of the device
+// and is passed on to the caller.
 //
 // Thread-safety: the allocator calls a source under its own lock.
 // Ownership: whoever reserves or creates gives back.
@@ -34,7 +34,7 @@
 
 namespace gpupool::engine {
 
-// A CUmemGenericAllocationHandle, or what stands for one.
+// A CUmemGenericAllocationHandle, or its substitute on other devices.
 using ChunkHandle = uint64_t;
 
 // Bytes at an address.
@@ -49,23 +49,24 @@ class PageSource {
  public:
   virtual ~PageSource() = default;
 
-  // A power of two; 2 MiB on CUDA devices.
+  // Returns the unit of addresses and sizes, a power of two; 2 MiB on CUDA
+  // devices.
   virtual uint64_t granularity() const = 0;
-  // The sizes of chunks, largest first: multiples of the granularity, each a
-  // multiple of the next, the last being the granularity itself.
+  // Returns the chunk sizes, largest first. Each is a multiple of the next, and
+  // the last is the granularity.
   virtual absl::Span<const uint64_t> chunk_sizes() const = 0;
 
-  // Addresses without memory behind them.
+  // Reserves addresses without memory and returns the first.
   virtual absl::StatusOr<uint64_t> ReserveRange(uint64_t bytes) = 0;
   virtual absl::Status FreeRange(const PageRange& range) = 0;
 
-  // Memory without an address; `bytes` is one of chunk_sizes().
+  // Creates memory without an address; `bytes` is one of chunk_sizes().
   virtual absl::StatusOr<ChunkHandle> CreateChunk(uint64_t bytes) = 0;
   virtual absl::Status ReleaseChunk(ChunkHandle chunk) = 0;
 
-  // Puts the whole chunk at `at`, readable and writable by the device.
+  // Maps the whole chunk at `at`, readable and writable by the device.
   virtual absl::Status Map(const PageRange& at, ChunkHandle chunk) = 0;
-  // Takes the chunk away that Map put at exactly `at`.
+  // Unmaps the chunk that Map put at exactly `at`.
   virtual absl::Status Unmap(const PageRange& at) = 0;
 };
 

@@ -7,6 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
+// The most values of a list between two marks; see pickle_writer.h.
 constexpr int kBatch = 1000;
 
 void AppendLittleEndian(std::string& bytes, uint64_t value, int count) {
@@ -19,12 +20,12 @@ bool IsContinuation(absl::string_view text, size_t at) {
   return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80;
 }
 
-// Of the UTF-8 character at `at`; 0 when there is none.
+// Returns the bytes of the UTF-8 character at `at`; 0 when it is invalid.
 size_t CharacterBytes(absl::string_view text, size_t at) {
   const auto first = static_cast<uint8_t>(text[at]);
   if (first < 0x80) return 1;
-  // Longer forms than needed, surrogates and what lies beyond Unicode have
-  // first and second bytes of their own.
+  // Rejects overlong forms, surrogates and values beyond Unicode by the ranges
+  // of the first and second byte (table 3-7 of the Unicode standard).
   size_t bytes = 0;
   if (first >= 0xc2 && first < 0xe0) bytes = 2;
   if (first >= 0xe0 && first < 0xf0) bytes = 3;
@@ -63,6 +64,7 @@ PickleWriter::PickleWriter() : bytes_("\x80\x02") {}
 void PickleWriter::BeforeValue() {
   if (open_.empty() || !open_.back().is_list) return;
   Container& list = open_.back();
+  // A mark "(" opens each batch of values; "e" appends them to the list.
   if (list.batch == 0) bytes_.push_back('(');
   if (list.batch == kBatch) {
     bytes_.append("e(");
@@ -132,7 +134,7 @@ void PickleWriter::WriteNumber(uint64_t value) {
     bytes_.push_back('J');
     return AppendLittleEndian(bytes_, value, 4);
   }
-  // With a sign, so that the uppermost bit needs a byte more.
+  // The long form is signed, so a set top bit needs one more byte.
   const int bytes = value < uint64_t{1} << 63 ? 8 : 9;
   bytes_.push_back('\x8a');
   bytes_.push_back(static_cast<char>(bytes));

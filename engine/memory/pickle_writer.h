@@ -1,5 +1,5 @@
-// Python's pickle format, protocol 2, as far as a memory snapshot needs it
-// and PyTorch's viewers read it: dictionaries, lists, pairs, whole numbers,
+// Python's pickle format, protocol 2, limited to what a memory snapshot needs
+// and PyTorch's viewers read: dictionaries, lists, pairs, whole numbers,
 // strings and booleans.
 //
 //   pickle = 0x80 0x02 value "."
@@ -32,15 +32,15 @@ class PickleWriter {
   void EndDictionary();
   void BeginList();
   void EndList();
-  // Before each value of a dictionary.
+  // Writes a key. Must come before each value of a dictionary.
   void Key(absl::string_view name);
   void Number(uint64_t value);
   void Pair(uint64_t first, uint64_t second);
   void Boolean(bool value);
-  // Bytes that are not UTF-8 become question marks.
+  // Writes a text; bytes that are not UTF-8 become question marks.
   void String(absl::string_view text);
 
-  // The whole pickle, once its only value is written.
+  // Returns the whole pickle, which must be one finished value.
   std::string Take();
 
  private:

@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;
 
+// Returns the size of the block for a request: a power of two.
 uint64_t RoundUp(uint64_t bytes) {
   return std::bit_ceil(std::max(bytes, kSmallestPinnedBytes));
 }
@@ -86,8 +87,9 @@ PinnedPool::~PinnedPool() {
 absl::StatusOr<PinnedBlock> PinnedPool::Allocate(uint64_t bytes) {
   if (bytes == 0) return PinnedBlock();
   Blocks given_back;
-  // Bytes of them that nothing takes the place of. Counted until they are
-  // gone, so that other threads do not pass the cap meanwhile.
+  // Bytes of `given_back` that the new block does not replace. They stay
+  // counted until they are unpinned, so other threads do not pass the cap
+  // meanwhile.
   uint64_t surplus = 0;
   uint64_t rounded = 0;
   bool fits = false;
@@ -96,6 +98,7 @@ absl::StatusOr<PinnedBlock> PinnedPool::Allocate(uint64_t bytes) {
     if (bytes > kMostBytes) return Refuse(bytes, "no machine has as many");
     rounded = RoundUp(bytes);
     SizeClass& of_size = classes_[ClassOf(rounded)];
+    // Streams are queried only if there is no idle block.
     if (of_size.idle.empty()) Settle(of_size);
     if (!of_size.idle.empty()) {
       std::byte* const data = of_size.idle.back();
@@ -110,10 +113,13 @@ absl::StatusOr<PinnedBlock> PinnedPool::Allocate(uint64_t bytes) {
       for (SizeClass& other : classes_) Settle(other);
       given_back = TakeIdle(reserved - (cap - rounded));
     }
+    // The freed bytes first make room for the new block; the rest is surplus.
     const uint64_t freed = BytesOf(given_back);
     fits = reserved - freed <= cap - rounded;
     const uint64_t replaced = fits ? std::min(freed, rounded) : 0;
     surplus = freed - replaced;
+    // Counts the block before it is pinned, so that two threads without the
+    // lock cannot both take the last bytes below the cap.
     if (fits) {
       totals_.reserved_bytes.Subtract(replaced);
       totals_.reserved_bytes.Add(rounded);
@@ -121,6 +127,7 @@ absl::StatusOr<PinnedBlock> PinnedPool::Allocate(uint64_t bytes) {
       Hold(bytes, rounded);
     }
   }
+  // Pinning and unpinning are slow, so both happen without the lock.
   Unpin(given_back, surplus);
   if (fits) return PinFor(bytes, rounded);
   FastMutexLock lock(&mutex_);
@@ -131,6 +138,7 @@ absl::StatusOr<PinnedBlock> PinnedPool::PinFor(uint64_t bytes,
                                                uint64_t rounded) {
   absl::StatusOr<std::byte*> data = Pin(rounded);
   if (data.ok()) return PinnedBlock(this, *data, bytes);
+  // The source refused: takes back everything that Allocate has counted.
   FastMutexLock lock(&mutex_);
   totals_.segment.Subtract(1);
   totals_.reserved_bytes.Subtract(rounded);

@@ -1,13 +1,13 @@
-// Host memory that a device reads and writes directly, kept for the next
-// request, because pinning pages costs much more than using them. Sizes are
-// powers of two, one free list each, and blocks are never split. The cap
-// bounds all that is pinned, cached or not: pinned pages are lost to the rest
-// of the machine.
+// A pool of host memory that a device reads and writes directly. Freed blocks
+// are kept, because pinning pages costs much more than using them. Sizes are
+// powers of two with one free list each, and blocks are never split. The cap
+// bounds all pinned memory, cached or not, because the rest of the machine
+// cannot use pinned pages.
 //
-// Thread-safety: every function from any thread; the source is called without
-// the pool's lock, so that nobody waits for somebody else's pages.
-// Ownership: a PinnedBlock gives its memory back when it is destroyed; the
-// pool must outlive its blocks.
+// Thread-safety: every function may be called from any thread. The source is
+// called without the pool's lock, so no thread waits for another's pages.
+// Ownership: a PinnedBlock gives its memory back when it is destroyed. The pool
+// must outlive its blocks.
 #pragma once
 
 #include <array>
@@ -27,21 +27,22 @@
 
 namespace gpupool::engine {
 
-// Where pinned memory comes from: cudaHostAlloc and cudaFreeHost, or pages
-// with cudaHostRegister.
+// The source of pinned memory: cudaHostAlloc and cudaFreeHost, or pages with
+// cudaHostRegister.
 //
-// Thread-safety: both functions from any thread.
+// Thread-safety: both functions may be called from any thread.
 class PinnedSource {
  public:
   virtual ~PinnedSource() = default;
 
-  // `bytes` is a power of two of at least kSmallestPinnedBytes; the address
-  // is a multiple of 4 KiB. RESOURCE_EXHAUSTED when there is no more.
+  // Returns the address of pinned memory, a multiple of 4 KiB. `bytes` is a
+  // power of two, at least kSmallestPinnedBytes. RESOURCE_EXHAUSTED when there
+  // is no more.
   virtual absl::StatusOr<void*> Allocate(uint64_t bytes) = 0;
   virtual void Free(void* data, uint64_t bytes) = 0;
 };
 
-// Plain pages, for devices that are the host.
+// A source of plain pages, for devices that are the host.
 class HostPinnedSource : public PinnedSource {
  public:
   absl::StatusOr<void*> Allocate(uint64_t bytes) override;
@@ -52,7 +53,7 @@ inline constexpr uint64_t kSmallestPinnedBytes = 4096;
 
 class PinnedPool;
 
-// One block. Empty after a move.
+// A held block, movable. Empty after a move.
 class PinnedBlock {
  public:
   PinnedBlock() = default;
@@ -60,13 +61,13 @@ class PinnedBlock {
   PinnedBlock& operator=(PinnedBlock&& other) noexcept;
   ~PinnedBlock() { Reset(); }
 
-  // Null when empty. Contents are undefined at first.
+  // Returns null when empty. The contents are undefined at first.
   std::byte* data() const { return data_; }
-  // As requested.
+  // Returns the bytes that were requested.
   uint64_t bytes() const { return bytes_; }
-  // Gives the memory back. All copies from and to it have ended.
+  // Gives the memory back. All copies from and to it must have ended.
   void Reset() { ResetAfter({}); }
-  // Gives it back while copies on streams use it up to these moments.
+  // Gives the memory back while queued copies use it up to these moments.
   void ResetAfter(absl::Span<const Moment> uses);
 
  private:
@@ -79,7 +80,7 @@ class PinnedBlock {
   uint64_t bytes_ = 0;
 };
 
-// Names follow PyTorch's statistics of host memory.
+// Statistics with the names of PyTorch's statistics of host memory.
 struct PinnedStatistics {
   uint64_t cap_bytes = 0;
   MemoryFigure allocation;  // blocks that are held
@@ -89,24 +90,26 @@ struct PinnedStatistics {
   MemoryFigure reserved_bytes;   // pinned
   absl::Duration allocate_time;  // in the source, all threads
   absl::Duration free_time;
-  uint64_t refused = 0;  // requests for which there was no room
+  uint64_t refused = 0;  // requests without room
 };
 
 class PinnedPool {
  public:
-  // `timeline` may be null: then every use has ended when a block comes back.
+  // Makes a pool. With a null `timeline` every use has ended when a block comes
+  // back.
   PinnedPool(uint64_t cap_bytes, PinnedSource* source,
              const TimelineSource* timeline = nullptr);
-  // All blocks must be back, and streams past the uses that were named.
+  // Requires that all blocks are back and that streams have passed all uses
+  // that were named.
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  // `bytes` may be 0: an empty block that costs nothing. Unused blocks of
-  // other sizes are unpinned where the cap asks for it.
+  // Allocates `bytes`; 0 gives an empty block that costs nothing. Unpins unused
+  // blocks of other sizes when the cap requires it.
   //   RESOURCE_EXHAUSTED  the cap or the source; the text says what is held
   absl::StatusOr<PinnedBlock> Allocate(uint64_t bytes);
-  // Unpins what nothing uses; returns the bytes. Does not wait for streams.
+  // Unpins unused blocks and returns their bytes. Does not wait for streams.
   uint64_t EmptyCache();
   PinnedStatistics Statistics() const;
 
@@ -117,7 +120,7 @@ class PinnedPool {
     std::byte* data = nullptr;
     std::vector<Moment> uses;
   };
-  // Blocks of 2^index bytes.
+  // The blocks of 2^index bytes.
   struct SizeClass {
     std::vector<std::byte*> idle;
     std::vector<Leaving> leaving;  // streams still use them
@@ -128,17 +131,17 @@ class PinnedPool {
   void Free(std::byte* data, uint64_t bytes, absl::Span<const Moment> uses);
   bool HasPassed(absl::Span<const Moment> uses) const;
   void Settle(SizeClass& blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Unused blocks of at least so many bytes, where there are; largest first.
-  // They stay counted.
+  // Returns unused blocks of at least `bytes` in total, or all if there are
+  // fewer, largest first. They stay counted.
   Blocks TakeIdle(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Hold(uint64_t requested, uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Refuse(uint64_t bytes, const std::string& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::byte*> Pin(uint64_t bytes);
-  // Pins what is counted as held already.
+  // Pins memory for a block that is already counted as held.
   absl::StatusOr<PinnedBlock> PinFor(uint64_t bytes, uint64_t rounded);
-  // Uncounts `counted_bytes` once the blocks are gone.
+  // Unpins the blocks, then takes `counted_bytes` off the count.
   void Unpin(const Blocks& blocks, uint64_t counted_bytes);
 
   PinnedSource* const source_;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kMostDevices = 64;
 constexpr absl::string_view kOwnerSeparator = " / ";
 
-// A list of one frame, or of none where there is no owner.
+// Writes a list of one frame, or of none without an owner.
 void WriteFrames(PickleWriter& writer, absl::string_view owner) {
   writer.BeginList();
   if (!owner.empty()) {
@@ -42,7 +42,7 @@ absl::string_view StateOf(const BlockFacts& block) {
   return block.pending_free ? "active_pending_free" : "active_allocated";
 }
 
-// PyTorch 1 looks for owners in the history of a block.
+// Writes the history of a block, where PyTorch 1 looks for owners.
 void WriteBlockHistory(PickleWriter& writer, const BlockFacts& block,
                        uint64_t address) {
   writer.Key("history");
@@ -87,7 +87,7 @@ void WriteSegment(PickleWriter& writer, const SegmentFacts& segment, int device,
   WriteNumber(writer, "allocated_size", allocated);
   WriteNumber(writer, "active_size", active);
   WriteNumber(writer, "requested_size", requested);
-  // All streams share the range.
+  // All streams share the range, so segments name the default stream.
   WriteNumber(writer, "stream", kDefaultStream);
   writer.Key("segment_type");
   writer.String("large");
@@ -106,6 +106,7 @@ void WriteSegment(PickleWriter& writer, const SegmentFacts& segment, int device,
   writer.EndDictionary();
 }
 
+// Writes an event. The address of a failed request holds the free bytes.
 void WriteEvent(PickleWriter& writer, const MemoryEvent& event) {
   const bool failed = event.action == MemoryAction::kOutOfMemory;
   writer.BeginDictionary();
@@ -144,6 +145,7 @@ std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
   WriteSegments(writer, snapshot, device, form);
   writer.Key("device_traces");
   writer.BeginList();
+  // The position of a list of events is its device's number.
   for (int i = 0; i <= device; ++i) {
     writer.BeginList();
     if (i == device) {
@@ -160,6 +162,7 @@ std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
 
 absl::Status WriteSnapshotFile(absl::string_view pickle,
                                const std::string& path) {
+  // A reader never finds half a file under the final name.
   const std::string part = path + ".part";
   std::ofstream file(part, std::ios::binary);
   file.write(pickle.data(), static_cast<std::streamsize>(pickle.size()));

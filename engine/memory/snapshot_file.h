@@ -1,7 +1,7 @@
-// A memory snapshot as the file that PyTorch's memory tools open: the page at
-// pytorch.org/memory_viz, and python3 -m torch.cuda._memory_viz. An owner
-// stands where PyTorch has a line of code: its holder as the file's name, its
-// use as the function's.
+// A memory snapshot in the format of PyTorch's memory tools: the page at
+// pytorch.org/memory_viz, and python3 -m torch.cuda._memory_viz. An owner takes
+// the place of a PyTorch stack frame: its holder is the file name, its use the
+// function name.
 #pragma once
 
 #include <string>
@@ -17,11 +17,12 @@ enum class SnapshotForm : uint8_t {
   kSegments,  // PyTorch 1: the list of segments only
 };
 
-// `device` is the number of the device, 0 .. 63: the page lists events by it.
+// Returns the pickle. `device` is the device's number, 0 .. 63, by which the
+// page lists events.
 std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
                            SnapshotForm form);
 
-// Writes a pickle beside `path` and renames it.
+// Writes a pickle to a temporary file next to `path` and renames it.
 //   any code of the file system, with the path
 absl::Status WriteSnapshotFile(absl::string_view pickle,
                                const std::string& path);

@@ -11,7 +11,8 @@ double ShareOutside(uint64_t part, uint64_t whole) {
 }  // namespace
 
 double MemoryStatistics::internal_fragmentation() const {
-  // Blocks on their way out are active, but nobody asks for them any more.
+  // Leaves out blocks that were given back but are still in use: they are
+  // active, but requested_bytes does not count them.
   return ShareOutside(requested_bytes, held_block_bytes);
 }
 
@@ -24,7 +25,8 @@ std::vector<std::pair<std::string, uint64_t>> MemoryStatistics::Named() const {
   auto named = NamedFigures(figures);
   named.emplace_back("num_alloc_retries", retries);
   named.emplace_back("num_ooms", out_of_memory);
-  named.emplace_back("num_sync_all_streams", 0);  // it waits for one moment
+  // the allocator waits for one moment instead
+  named.emplace_back("num_sync_all_streams", 0);
   named.emplace_back("num_stream_waits", stream_waits);
   named.emplace_back("num_device_alloc", segment_allocations);
   named.emplace_back("num_device_free", segment_frees);

@@ -1,5 +1,5 @@
-// What an allocator says about itself: plain values, copied out under its
-// lock. Names follow PyTorch's memory statistics.
+// An allocator's statistics: plain values, copied out under its lock. Names
+// follow PyTorch's memory statistics.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace gpupool::engine {
 
-// Who holds a block: the holder ("job 7", "model digits v1") and what it
-// holds it for ("weights", "arena").
+// The owner of a block: the holder ("job 7", "model digits v1") and the use
+// ("weights", "arena").
 struct Owner {
   std::string holder;
   std::string use;
 
-  // "job 7 / weights"
+  // Returns "job 7 / weights".
   std::string Label() const { return holder + " / " + use; }
   bool operator==(const Owner&) const = default;
   template <typename State>
@@ -33,10 +33,10 @@ struct OwnerUsage {
 };
 
 struct MemoryStatistics {
-  uint64_t limit_bytes = 0;       // the fraction in force is counted in
+  uint64_t limit_bytes = 0;       // reduced by the fraction in force
   uint64_t allocated_bytes = 0;   // held by owners, rounded to the alignment
-  uint64_t requested_bytes = 0;   // held by owners, as they asked
-  uint64_t held_block_bytes = 0;  // of the blocks behind allocated_bytes
+  uint64_t requested_bytes = 0;   // held by owners, as requested
+  uint64_t held_block_bytes = 0;  // the blocks for allocated_bytes
   uint64_t reserved_bytes = 0;    // taken from the source, cache included
   uint64_t peak_allocated_bytes = 0;
   uint64_t peak_reserved_bytes = 0;
@@ -51,11 +51,11 @@ struct MemoryStatistics {
   std::vector<OwnerUsage> owners;  // largest first, then by label
   PooledFigures figures;
 
-  // Of held blocks: the share that nobody asked for. 0..1.
+  // Returns the share of held blocks that was not requested, 0..1.
   double internal_fragmentation() const;
-  // Of cached memory: the share outside its largest block. 0..1.
+  // Returns the share of cached memory outside its largest block, 0..1.
   double external_fragmentation() const;
-  // Every figure and count by PyTorch's flat names:
+  // Returns every figure and count by PyTorch's flat names:
   // "allocated_bytes.all.peak", "num_alloc_retries", "num_ooms", ...
   std::vector<std::pair<std::string, uint64_t>> Named() const;
 };
@@ -66,7 +66,7 @@ struct BlockFacts {
   uint64_t requested_bytes = 0;  // 0 when free
   bool free = false;
   std::string owner;          // empty when free
-  bool pending_free = false;  // given back; streams are not past its uses
+  bool pending_free = false;  // given back, but still used by streams
 };
 
 struct SegmentFacts {

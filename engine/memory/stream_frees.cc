@@ -4,8 +4,7 @@ namespace gpupool::engine {
 
 void StreamFrees::Insert(Block* block) {
   index_.Insert(block);
-  // Blocks come back in about the order of their counters, so that the place
-  // is near the end.
+  // Searches from the end: blocks come back roughly in the order of counters.
   Block* before = last_;
   while (before != nullptr && before->after.counter > block->after.counter) {
     before = before->earlier;

@@ -1,7 +1,5 @@
-// Free blocks that one stream may use at once, and everybody when the stream
-// has passed a counter: an index by size and a list by counter.
-//
-// Thread-safety: none. Ownership: none of the blocks.
+// Free blocks that one stream may use at once and all other streams after a
+// counter: an index by size and a list by counter.
 #pragma once
 
 #include "engine/memory/block.h"
@@ -11,12 +9,13 @@ namespace gpupool::engine {
 
 class StreamFrees {
  public:
-  // The blocks' `after` says the counter; it stays while they are inside.
+  // Adds a block whose `after` has the counter. `after` must not change until
+  // Remove.
   void Insert(Block* block);
   void Remove(Block* block);
 
   const FreeIndex& index() const { return index_; }
-  // The block whose counter is passed first; null when there is none.
+  // Returns the block with the lowest counter; null when there is none.
   Block* first() const { return first_; }
 
  private:

@@ -53,6 +53,7 @@ std::string FormatSummary(absl::string_view device,
   AddShare(text, "lost to rounding",
            statistics.allocated_bytes - statistics.requested_bytes,
            statistics.allocated_bytes);
+  // A high share means that the cache is fragmented.
   AddShare(text, "cache outside largest block",
            cached - statistics.largest_free_bytes, cached);
   AddCount(text, "allocations", statistics.allocations);

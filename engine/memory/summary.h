@@ -8,10 +8,10 @@
 
 namespace gpupool::engine {
 
-// "1536 bytes", "2.50 MiB": the unit keeps the number below 1024.
+// Returns "1536 bytes", "2.50 MiB": the unit keeps the number below 1024.
 std::string FormatBytes(uint64_t bytes);
 
-// A table of statistics and owners, one line each, ending in a newline.
+// Returns a table of statistics and owners, one line each, ending in a newline.
 std::string FormatSummary(absl::string_view device,
                           const MemoryStatistics& statistics);
 

@@ -1,11 +1,11 @@
-// Streams and how far they are. Work on a stream happens in the order in
-// which it was put there; each stream counts up, and a block of memory whose
-// last use ends at (stream, counter) is free for everybody when the stream
-// has passed that counter. Two integers are compared; there are no events to
-// create, record or poll.
+// Streams and their progress. Work on a stream runs in the order in which it
+// was queued, and each stream counts up. A block whose last use ends at
+// (stream, counter) is free for all streams when that stream has passed the
+// counter. Two integers are compared; no events are created, recorded or
+// polled.
 //
-// On CUDA a stream-ordered write puts the counter into a pinned page after
-// the work that it stands for, and Completed reads that page.
+// On CUDA a stream-ordered write puts the counter into a pinned page when the
+// work before it has ended. Completed reads that page.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ struct Moment {
   bool operator==(const Moment&) const = default;
 };
 
-// Thread-safety: both functions are called from any thread.
+// Thread-safety: both functions may be called from any thread.
 class TimelineSource {
  public:
   virtual ~TimelineSource() = default;
 
-  // The largest counter that the stream has passed. Never decreases. Called
-  // under the lock of an allocator: it neither waits nor allocates.
+  // Returns the largest counter that the stream has passed. Never decreases. It
+  // is called under the lock of an allocator, so it neither waits nor
+  // allocates.
   virtual uint64_t Completed(StreamId stream) const = 0;
   // Blocks the calling thread until the moment has passed. Called without a
-  // lock. An error (a device that is lost) ends the request that waited.
+  // lock. An error (a lost device) ends the request that waited.
   virtual absl::Status Wait(const Moment& moment) = 0;
 };
 

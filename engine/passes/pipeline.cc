@@ -8,21 +8,21 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/verify.h"
-#include "engine/passes/autocast.h"
-#include "engine/passes/choose_layout.h"
-#include "engine/passes/eliminate_dead.h"
-#include "engine/passes/fold_batch_norm.h"
-#include "engine/passes/fold_constants.h"
-#include "engine/passes/fuse_elementwise.h"
-#include "engine/passes/fuse_epilogues.h"
-#include "engine/passes/hoist.h"
-#include "engine/passes/mark_aliases.h"
-#include "engine/passes/merge_equal.h"
-#include "engine/passes/narrow_weights.h"
-#include "engine/passes/raise.h"
-#include "engine/passes/rewrite.h"
-#include "engine/passes/schedule.h"
-#include "engine/passes/simplify.h"
+#include "engine/passes/formats/autocast.h"
+#include "engine/passes/formats/choose_layout.h"
+#include "engine/passes/formats/narrow_weights.h"
+#include "engine/passes/fuse/fold_batch_norm.h"
+#include "engine/passes/fuse/fuse_elementwise.h"
+#include "engine/passes/fuse/fuse_epilogues.h"
+#include "engine/passes/raise/raise.h"
+#include "engine/passes/rewrite/rewrite.h"
+#include "engine/passes/schedule/hoist.h"
+#include "engine/passes/schedule/mark_aliases.h"
+#include "engine/passes/schedule/schedule.h"
+#include "engine/passes/simplify/eliminate_dead.h"
+#include "engine/passes/simplify/fold_constants.h"
+#include "engine/passes/simplify/merge_equal.h"
+#include "engine/passes/simplify/simplify.h"
 
 namespace gpupool::engine {
 namespace {
@@ -33,7 +33,7 @@ struct Pass {
   absl::Status (*run)(Graph&, const PassOptions&);
 };
 
-// Most passes have no options.
+// Adapts a pass without options.
 template <absl::Status (*kRun)(Graph&)>
 absl::Status Plain(Graph& graph, const PassOptions&) {
   return kRun(graph);
@@ -43,7 +43,8 @@ absl::Status RunRecompute(Graph& graph, const PassOptions& options) {
   return Recompute(graph, options.recompute);
 }
 
-// A training step has its casts from before it was differentiated.
+// Runs autocast for inference only. A training step got its casts before it was
+// differentiated.
 absl::Status RunAutocast(Graph& graph, const PassOptions& options) {
   if (options.compute == DType::kFloat32 || HasUpdates(graph)) {
     return absl::OkStatus();
@@ -56,6 +57,9 @@ absl::Status RunNarrow(Graph& graph, const PassOptions& options) {
   return NarrowWeights(graph, options.compute, options.narrow);
 }
 
+// The order matters. Simplify gives one form to what later passes match. Casts
+// come before weights are narrowed and hoisted. Marks of aliases come last,
+// because any rewrite invalidates them.
 constexpr std::array kPasses = {
     Pass{"simplify", "transposes, reshapes, scales and biases find their place",
          Plain<Simplify>},
@@ -112,6 +116,7 @@ absl::Status RunPass(const Pass& pass, Graph& graph,
                      const PassOptions& options) {
   absl::Status status = pass.run(graph, options);
   if (status.ok()) {
+    // Passes leave unused values behind.
     graph.Compact();
     status = Verify(graph);
   }

@@ -1,17 +1,17 @@
-// The ordered list of graph rewrites and the one wrapper around each: skip
-// when switched off, time, run, verify. Pure but for the clock.
+// The ordered list of graph rewrites and the wrapper that runs each: skip if it
+// is switched off, time, run, verify. Pure except for the clock.
 //
 //   simplify         transposes, reshapes, scales and biases find their place
 //   fold             constant sub-graphs become constants
 //   cse              equal pure nodes are merged
 //   raise            decomposed activations, layer norm, attention: one node
-//   fold_batch_norm  inference: what follows a product channel by channel
-//                    goes into its weights
+//   fold_batch_norm  inference: batch norm, scale and bias of a channel go into
+//                    the weights of the product before
 //   autocast         inference: with 16-bit precision, casts around and into
 //                    products
 //   narrow           inference: weights that only casts to 16 bits read are
 //                    stored in 16 bits
-//   hoist            inference: what depends on weights only runs at load
+//   hoist            inference: nodes of weights only run once, at load
 //   fuse             residual and activation go into conv and matmul
 //   fuse_elementwise islands of elementwise nodes become one node each
 //   layout           channels-last for regions around convolutions
@@ -31,22 +31,22 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/graph/graph.h"
-#include "engine/passes/recompute.h"
+#include "engine/passes/schedule/recompute.h"
 
 namespace gpupool::engine {
 
 struct PassOptions {
-  // Names of passes to skip. InvalidArgument for a name that no pass has.
+  // Names of passes to skip. An unknown name is INVALID_ARGUMENT.
   std::vector<std::string> off;
-  // What a training step computes again; nothing unless it says so.
+  // Activations that a training step computes again; none by default.
   RecomputeOptions recompute;
-  // What products of an inference program and what lies between them run in:
+  // The type of products and of the ops between them in an inference program:
   // float32 or one of the 16-bit types.
   DType compute = DType::kFloat32;
-  // Weights that an inference program finds stored in `compute`, if that is a
+  // Weights of an inference program that are stored in `compute`, if that is a
   // 16-bit type; see narrow_weights.h.
   absl::flat_hash_set<std::string> narrow;
-  // Called after each pass, for dumps. May be empty.
+  // A function that is called after each pass, for dumps. May be empty.
   std::function<void(absl::string_view pass, const Graph&)> observer;
 };
 
@@ -61,17 +61,18 @@ struct PassRecord {
 struct PassReport {
   std::vector<PassRecord> passes;
 
-  // One line per pass.
+  // Returns one line for each pass.
   std::string ToString() const;
 };
 
-// Names in the order in which they run.
+// Returns the names in the order of execution.
 std::vector<absl::string_view> PassNames();
-// What the pass does, in one line; empty for a name that no pass has.
+// Returns a line about the pass; empty for an unknown name.
 absl::string_view PassSummary(absl::string_view name);
 
 // Rewrites `graph` in place. `report` may be null. After an error the graph
-// is of no use. Internal when a pass breaks the graph (names the pass).
+// must not be used. INTERNAL, with the pass's name, when a pass breaks the
+// graph.
 absl::Status RunPasses(Graph& graph, const PassOptions& options,
                        PassReport* report);
 

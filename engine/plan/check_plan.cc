@@ -12,7 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Item that begins at each offset, of the items alive at the moment.
+// The items that are alive at the moment, by offset.
 using Alive = std::map<uint64_t, size_t>;
 
 std::string Describe(absl::Span<const PlanItem> items, const MemoryPlan& plan,
@@ -43,6 +43,7 @@ absl::Status Enter(absl::Span<const PlanItem> items, const MemoryPlan& plan,
   const uint64_t end = plan.offsets[i] + items[i].bytes;
   const auto [at, added] = alive.emplace(plan.offsets[i], i);
   size_t clash = at->second;
+  // Live items do not overlap, so only the two neighbours can clash.
   if (added) {
     const auto next = std::next(at);
     if (next != alive.end() && next->first < end) {
@@ -80,6 +81,7 @@ absl::Status CheckPlan(absl::Span<const PlanItem> items,
   std::sort(ends.begin(), ends.end(), [&](size_t a, size_t b) {
     return items[a].lifetime.last < items[b].lifetime.last;
   });
+  // Sweeps over the beginnings; items that have ended are removed before.
   Alive alive;
   size_t ended = 0;
   for (const size_t i : starts) {

@@ -1,4 +1,4 @@
-// Proves a memory plan right without trusting how it was made. Pure.
+// Checks a memory plan independently of how it was made. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,9 +7,10 @@
 
 namespace gpupool::engine {
 
-// Internal, naming the items and their bytes, unless every offset is aligned,
-// every item lies in the arena, and no two items that live at the same time
-// overlap.
+// Returns INTERNAL, naming the items and their bytes, unless
+// - every offset is aligned,
+// - every item is inside the arena, and
+// - no two items that live at the same time overlap.
 absl::Status CheckPlan(absl::Span<const PlanItem> items,
                        const MemoryPlan& plan);
 

@@ -37,16 +37,17 @@ int FirstStep(const Graph& graph) {
   return position;
 }
 
-// Whether steps never look at it: what load nodes make for each other.
+// Returns whether no step reads it: load nodes make it for each other.
 bool IsForLoadOnly(const Graph& graph, const Buffer& buffer, int first_step) {
   return graph.value(buffer.root).kind == ValueKind::kDerived &&
          buffer.lifetime.last < first_step;
 }
 
-// Lifetime of one value, without its aliases.
+// Returns the lifetime of one value without its aliases.
 Lifetime LifetimeOf(const Graph& graph, const GraphIndex& index, ValueId id,
                     int first_step) {
   const int producer = index.producer(id);
+  // Values without a producer must exist before the first step.
   const int first = producer < 0 ? first_step : producer;
   Lifetime lifetime{first, first};
   const auto readers = index.readers(id);
@@ -75,6 +76,7 @@ Liveness AnalyseLiveness(const Graph& graph) {
     const ValueId root = RootOf(graph, value.id);
     int& slot = result.buffer_of[static_cast<size_t>(root.index)];
     const Lifetime lifetime = LifetimeOf(graph, index, value.id, first_step);
+    // The first member opens the buffer, the others extend its lifetime.
     if (slot < 0) {
       const Value& at = graph.value(root);
       slot = static_cast<int>(result.buffers.size());
@@ -87,6 +89,7 @@ Liveness AnalyseLiveness(const Graph& graph) {
     buffer.lifetime.last = std::max(buffer.lifetime.last, lifetime.last);
     result.buffer_of[static_cast<size_t>(value.id.index)] = slot;
   }
+  // Decided last, because it needs the complete lifetimes.
   for (Buffer& buffer : result.buffers) {
     if (IsForLoadOnly(graph, buffer, first_step)) buffer.place = Place::kArena;
   }

@@ -13,15 +13,16 @@
 namespace gpupool::engine {
 namespace {
 
-// Comparisons of two items over all attempts: some tens of milliseconds.
+// The limit of comparisons of two items in all attempts: some tens of
+// milliseconds.
 constexpr uint64_t kMaxComparisons = uint64_t{1} << 22;
 constexpr int kMaxRepairs = 2048;
-// An arena that is larger than the lower bound by at most one part in so many
-// is not worth more time.
+// The attempts end when the arena exceeds the lower bound by at most one part
+// in this many.
 constexpr uint64_t kGoodEnough = 200;
 
-// Where an item goes among the gaps that hold it: kHighest is the top of the
-// highest one below the lower bound.
+// The gap that an item takes, of those that are large enough. kHighest is the
+// top of the highest gap below the lower bound.
 enum class Gap : uint8_t { kLowest, kTightest, kHighest };
 
 struct Turn {
@@ -36,12 +37,12 @@ struct Placed {
   Lifetime lifetime;
 };
 
-// `placed` is in rising order of begin. Nothing is put higher than `ceiling`
-// for the sake of kHighest.
+// Returns the offset for the item. `placed` must be in rising order of `begin`.
+// kHighest puts nothing above `ceiling`.
 uint64_t FindGap(const std::vector<Placed>& placed, const PlanItem& item,
                  Gap gap, uint64_t ceiling) {
   const uint64_t bytes = AlignUp(item.bytes);
-  uint64_t offset = 0;  // where the gap at hand begins
+  uint64_t offset = 0;  // the beginning of the current gap
   std::optional<uint64_t> best;
   uint64_t best_slack = std::numeric_limits<uint64_t>::max();
   for (const Placed& other : placed) {
@@ -96,7 +97,7 @@ class Planner {
            static_cast<uint64_t>(items_[i].lifetime.first) + 1;
   }
 
-  // Falling by `weight`; equal ones keep their order.
+  // Sorts by falling `weight`; equal ones keep their order.
   template <typename Weight>
   static void Sort(Order& order, Weight weight) {
     std::stable_sort(order.begin(), order.end(),
@@ -127,12 +128,14 @@ class Planner {
     return order;
   }
 
+  // Returns whether another attempt is worth its time. The first always runs.
   bool WorthTrying() const {
     return best_.arena_bytes > lower_bound_ + lower_bound_ / kGoodEnough &&
            (comparisons_ == 0 || comparisons_ < kMaxComparisons);
   }
 
-  // Whether no arena so far was smaller; it is then kept.
+  // Plans in this order. Keeps the plan and returns true when no earlier arena
+  // was smaller.
   bool Try(const Order& order) {
     if (!WorthTrying()) return false;
     MemoryPlan plan;
@@ -150,13 +153,14 @@ class Planner {
           [](uint64_t begin, const Placed& p) { return begin < p.begin; });
       placed.insert(at, {offset, offset + bytes, items_[i].lifetime});
     }
+    // An equal arena counts as progress, so the search can cross plateaus.
     if (plan.arena_bytes > best_.arena_bytes) return false;
     best_ = std::move(plan);
     top_ = TopItem(best_);
     return true;
   }
 
-  // The first item that ends where the arena ends.
+  // Returns the first item that ends where the arena ends.
   size_t TopItem(const MemoryPlan& plan) const {
     for (const auto& [i, gap] : by_size_) {
       if (plan.offsets[i] + Bytes(i) == plan.arena_bytes) return i;
@@ -164,8 +168,8 @@ class Planner {
     return by_size_[0].item;
   }
 
-  // Moves the item that makes the best arena as large as it is somewhere
-  // nearer to the front, or any item where it stands there.
+  // Moves the item at the top of the best arena to a random earlier turn. Moves
+  // a random item if that one is already first, and in one of four cases.
   void Promote(Order& order) {
     auto at =
         std::find_if(order.begin(), order.end(),
@@ -180,7 +184,7 @@ class Planner {
     std::rotate(to, at, at + 1);
   }
 
-  // Sends some items to other gaps.
+  // Changes the gap of up to two items.
   void Redirect(Order& order) {
     for (uint64_t count = random_.NextBelow(3); count > 0; --count) {
       order[random_.NextBelow(order.size())].gap =
@@ -194,7 +198,7 @@ class Planner {
   MemoryPlan best_;
   size_t top_ = 0;
   uint64_t comparisons_ = 0;
-  Philox random_{0};  // the same items give the same plan
+  Philox random_{0};  // fixed seed: the same items give the same plan
 };
 
 }  // namespace
@@ -204,6 +208,7 @@ MemoryPlan PlanMemory(absl::Span<const PlanItem> items) {
 }
 
 PeakMoment FindPeak(absl::Span<const PlanItem> items) {
+  // Live bytes change at beginnings and after ends only.
   std::map<int, int64_t> changes;
   for (const PlanItem& item : items) {
     const auto bytes = static_cast<int64_t>(AlignUp(item.bytes));

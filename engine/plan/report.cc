@@ -14,6 +14,7 @@ PlannedBytes ReportBytes(const PersistentBytes& persistent,
   uint64_t scratch = 0;
   const uint64_t resident = ResidentBytes(programs);
   for (const ProgramBytes& program : programs) {
+    // Programs run in turn, so only the one with the largest arena counts.
     if (program.arena <= arena) continue;
     arena = program.arena;
     scratch = program.workspace;

@@ -1,4 +1,4 @@
-// Turns a graph's constants into bytes. Pure.
+// Writes a graph's constants as bytes. Pure.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace gpupool::engine {
 
-// Writes the constant's elements, row-major, to value.bytes() bytes at `data`,
-// each converted to the value's type.
+// Writes the constant's elements, row-major and converted to the value's type,
+// to value.bytes() bytes at `data`.
 void WriteConstant(const Value& value, std::byte* data);
 
 }  // namespace gpupool::engine

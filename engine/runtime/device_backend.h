@@ -1,7 +1,6 @@
-// What a device must offer to run programs: a kernel for each node. The CPU
-// back end implements it; the planner asks the same kernels for their
-// workspace without any memory behind them, so a plan made on the meta device
-// is the plan that later runs.
+// The interface of a device that runs programs: a kernel for each node. The
+// planner asks the same kernels for their workspace without any memory, so a
+// plan made on the meta device is the plan that later runs.
 //
 // Thread-safety: a back end and its kernels belong to one compute thread.
 // Ownership: kernels may refer to their back end, which must outlive them.
@@ -22,7 +21,7 @@
 namespace gpupool::engine {
 
 // Addresses for one kernel, valid until the next Bind. All are aligned to
-// kAlignmentBytes. Inputs and outputs stand in the node's order.
+// kAlignmentBytes. Inputs and outputs are in the node's order.
 struct KernelBuffers {
   std::vector<std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -34,51 +33,52 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
 
-  // Scratch during Run and Prepare.
+  // Returns the bytes of scratch during Run and Prepare.
   virtual uint64_t workspace_bytes() const { return 0; }
-  // Memory that the kernel keeps as long as the program: packed weights.
+  // Returns the bytes that the kernel keeps as long as the program, such as
+  // packed weights.
   virtual uint64_t resident_bytes() const { return 0; }
-  // Names the format of that memory: kernels with the same text and the same
-  // stable inputs keep the same bytes there and may share them. Empty: they
-  // may not.
+  // Returns a name for the format of the resident memory. Kernels with the same
+  // name and the same stable inputs keep the same bytes and may share them. An
+  // empty name forbids that.
   virtual std::string resident_format() const { return ""; }
 
-  // Tells the addresses; called before anything runs. May allocate.
+  // Sets the addresses; called before anything runs. May allocate.
   virtual absl::Status Bind(const KernelBuffers& buffers) = 0;
-  // Called when stable inputs have been set or changed.
+  // Updates resident memory. Called when stable inputs were set or changed.
   virtual absl::Status Prepare() { return absl::OkStatus(); }
   // Computes the node, or queues that on the device. Allocates nothing.
-  //   INVALID_ARGUMENT  the data is impossible (a label without a class);
-  //                     where work is queued, FinishRun says so
+  //   INVALID_ARGUMENT  the data is impossible (a label without a class); if
+  //                     work is queued, FinishRun returns this
   virtual absl::Status Run() = 0;
 };
 
 class Collective;
 
-// How kernels are chosen and what they may use. Defaults: exact and fast.
+// The choice of kernels and what they may use. The defaults are exact and fast.
 struct KernelOptions {
-  // GPUs: products may round float32 operands to TF32.
+  // GPUs: lets products round float32 operands to TF32.
   bool tensor_float32 = false;
-  // GPUs: measure the candidates once and take the fastest.
+  // GPUs: measures the candidates once and takes the fastest.
   bool benchmark = false;
-  // GPUs: only kernels whose results are the same bits each time.
+  // GPUs: takes only kernels that give the same bits each time.
   bool deterministic = false;
-  // Of the job's ranks, for all-reduces; null where nothing runs. Outlives the
-  // kernels.
+  // The collective of the job's ranks, for all-reduces; null in plans. It
+  // outlives the kernels.
   Collective* collective = nullptr;
 };
 
 struct CompileRequest {
   const Graph& graph;
   const Node& node;
-  // For each input: whether its bytes stay the same from one Prepare to the
-  // next (weights of an inference program), so that they may be packed once.
+  // For each input whether its bytes stay the same between two Prepare calls
+  // (weights of an inference program), so that they may be packed once.
   std::vector<bool> stable_inputs;
   KernelOptions options;
 };
 
 // The launches of a program's run in a form that a device starts faster than
-// one by one: on a GPU a graph that was captured from them.
+// one by one: on a GPU a captured graph.
 class Recording {
  public:
   virtual ~Recording() = default;
@@ -90,27 +90,28 @@ class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  // Where tensors lie and how the host reaches them.
+  // Returns the transfer that reaches the device's tensors.
   virtual Transfer& transfer() { return HostMemory(); }
 
-  // Chooses a kernel; touches no tensor memory.
+  // Chooses a kernel without touching tensor memory.
   //   UNIMPLEMENTED  the op or its types are not supported; names the layer
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) = 0;
-  // Called on the compute thread before kernels run.
+  // Prepares a run. Called on the compute thread before kernels run.
   virtual void BeginRun() {}
-  // Whether what was queued since BeginRun is done, or has failed, or is better
-  // waited for; returns at once. As long as it is false, another back end of
+  // Returns at once whether the work queued since BeginRun is done, has failed,
+  // or should now be waited for. While it returns false, another back end of
   // the device may be used, but not this one.
   virtual bool RunIsDone() { return true; }
-  // Called after kernels ran; waits for what they queued.
+  // Waits for the work that kernels queued. Called after they ran.
   //   INVALID_ARGUMENT  the data was impossible; names the layer of `graph`
   //   INTERNAL, UNAVAILABLE, RESOURCE_EXHAUSTED  the device failed
   virtual absl::Status FinishRun(const Graph& /*graph*/) {
     return absl::OkStatus();
   }
-  // What `queue` queues, always on the same addresses, as one recording; null
-  // where the device gains nothing by it. `queue` must outlive the recording.
+  // Returns a recording of what `queue` queues, which must use the same
+  // addresses each time. Returns null if the device gains nothing by it.
+  // `queue` must outlive the recording.
   virtual std::unique_ptr<Recording> Record(
       std::function<absl::Status()> /*queue*/) {
     return nullptr;

@@ -47,8 +47,8 @@ class HostTransfer : public Transfer {
   absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) override {
     const uint64_t rounded = AlignUp(bytes);
-    // aligned_alloc wants a multiple of the alignment; AlignUp overflowed if
-    // there is less than what was asked for.
+    // aligned_alloc requires a multiple of the alignment. A rounded size below
+    // the requested one means that AlignUp has overflowed.
     void* data =
         rounded < bytes
             ? nullptr

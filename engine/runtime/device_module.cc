@@ -17,7 +17,7 @@ absl::StatusOr<DeviceModule*> LoadDeviceModule(const std::string& path) {
   if (!std::filesystem::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat("there is no ", path));
   }
-  // RTLD_LOCAL: its copies of our libraries must not be mixed with ours.
+  // RTLD_LOCAL keeps the module's copies of our libraries apart from ours.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
@@ -31,6 +31,8 @@ absl::StatusOr<DeviceModule*> LoadDeviceModule(const std::string& path) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is no device module of gpupool"));
   }
+  // The build id is compared before any virtual function is called: with other
+  // headers the tables of functions may differ.
   ModuleEntry entry;
   function(&entry);
   if (entry.build_id == nullptr || entry.module == nullptr ||

@@ -1,15 +1,15 @@
-// Back ends that come as a module: a shared library that a worker loads when
-// it is asked for a device of its kind, so that one worker binary runs on
-// machines with and without a driver.
+// Back ends in modules: shared libraries that a worker loads when it needs a
+// device of their kind. One worker binary therefore runs on machines with and
+// without a driver.
 //
-// Everything crosses the border by the virtual functions declared here and in
-// device_backend.h, device_memory.h and page_source.h. Both sides compile the
-// same headers: the loader asks for the build id before anything else.
+// All calls cross the border through the virtual functions declared here and in
+// device_backend.h, device_memory.h and page_source.h. Both sides must be
+// compiled with the same headers, so the loader checks the build id first.
 //
-// Thread-safety: a module's functions may be called from any thread; an open
-// device is as its back end, but facts(), recordings() and Read() may be
-// called from any thread. Ownership: a module outlives its devices and is never
-// unloaded.
+// Thread-safety: a module's functions may be called from any thread. An open
+// device has the thread-safety of its back end, but facts(), recordings() and
+// Read() may be called from any thread.
+// Ownership: a module outlives its devices and is never unloaded.
 #pragma once
 
 #include <functional>
@@ -32,13 +32,13 @@ namespace gpupool::engine {
 
 struct ModuleDeviceOptions {
   int index = 0;
-  // Where to look for the vendor's libraries before the linker's own places:
-  // folders, separated by colons.
+  // Folders with the vendor's libraries, separated by colons, to search before
+  // the linker's own.
   std::string vendor_library_dirs;
-  // A folder where what the libraries chose is kept from one process to the
-  // next; empty: nowhere.
+  // A folder that keeps the choices of the libraries for later processes;
+  // empty: they are not kept.
   std::string plan_cache_dir;
-  // Receives lines for the worker's log, on the compute thread; may be empty.
+  // Receives lines for the worker's log, on the compute thread. May be empty.
   std::function<void(absl::string_view)> log;
 };
 
@@ -46,25 +46,26 @@ class ModuleDevice {
  public:
   virtual ~ModuleDevice() = default;
 
-  // To be called on each thread that computes or allocates, before it does.
+  // Makes the device current. Call it first on each thread that computes or
+  // allocates.
   virtual absl::Status MakeCurrent() = 0;
   virtual DeviceBackend& backend() = 0;
-  // For programs that answer requests: what it queues does not wait for what
-  // backend() has queued, and the device prefers it. Both are used from the
-  // same thread, and memory that one of them writes is not used with the other.
-  // Made at the first call.
+  // Returns the back end for programs that answer requests, made at the first
+  // call. Its work does not wait for the work of backend(), and the device
+  // prefers it. Both must be used from the same thread, and memory that one of
+  // them writes must not be used with the other.
   //   RESOURCE_EXHAUSTED, or other codes when the device fails
   virtual absl::StatusOr<DeviceBackend*> ServingBackend() { return &backend(); }
-  // The device's memory and streams, for an allocator.
+  // Return the device's memory and streams, for an allocator.
   virtual PageSource& pages() = 0;
   virtual TimelineSource& timeline() = 0;
-  // Times launches on the device; null where nothing can.
+  // Returns a timer of launches on the device; null if it has none.
   virtual LaunchTimer* timer() { return nullptr; }
   virtual const DeviceFacts& facts() const = 0;
-  // Captured runs of both back ends; null where none are kept.
+  // Returns the captured runs of both back ends; null if none are kept.
   virtual const RecordingCounters* recordings() const { return nullptr; }
-  // UNIMPLEMENTED where the machine has nothing that could tell; DATA_LOSS
-  // when the device is lost.
+  // Returns the current readings. UNIMPLEMENTED when the machine cannot provide
+  // them; DATA_LOSS when the device is lost.
   virtual absl::StatusOr<DeviceReadings> Read() = 0;
 };
 
@@ -72,31 +73,34 @@ class DeviceModule {
  public:
   virtual ~DeviceModule() = default;
 
-  // FAILED_PRECONDITION when there is no driver or it is too old.
+  // Returns the number of devices. FAILED_PRECONDITION when there is no driver
+  // or it is too old.
   virtual absl::StatusOr<int> CountDevices() = 0;
-  // What it was built for; needs no driver.
+  // Returns the GPUs that it was built for; needs no driver.
   virtual ModuleArchitectures Architectures() const = 0;
-  // NOT_FOUND for an index that no device has.
+  // Returns the facts of a device. NOT_FOUND for an unknown index.
   virtual absl::StatusOr<DeviceFacts> Describe(int index) = 0;
-  // As both. All empty where the machine has nothing that could tell.
+  // Returns the connections between the devices, with the errors of
+  // CountDevices and Describe. All are empty when the machine cannot tell.
   // `vendor_library_dirs`: see ModuleDeviceOptions.
   virtual absl::StatusOr<DeviceLinks> Links(
       const std::string& vendor_library_dirs) = 0;
-  // As Describe; RESOURCE_EXHAUSTED when it has no memory for a context.
+  // Opens a device. Errors as Describe; RESOURCE_EXHAUSTED when it has no
+  // memory for a context.
   virtual absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) = 0;
-  // A back end whose kernels have the sizes of those that a device with these
-  // facts would choose, and cannot run. Opens no device and needs none: the
-  // facts may have been told by another process (Describe). What the vendor's
-  // libraries tell only with a device counts as what the device's own process
-  // noted in options.plan_cache_dir, or as the most that it may be.
-  // `options.index` means nothing.
+  // Returns a back end for plans. Its kernels have the sizes of those that a
+  // device with these facts would choose, but cannot run. It opens no device,
+  // and the facts may come from another process (Describe). Sizes that the
+  // vendor's libraries tell only with a device are read from
+  // options.plan_cache_dir, where the device's own process noted them;
+  // otherwise they count as the largest possible. `options.index` is ignored.
   //   FAILED_PRECONDITION  a library cannot plan without a device
   virtual absl::StatusOr<std::unique_ptr<DeviceBackend>> MakePlanner(
       const DeviceFacts& facts, const ModuleDeviceOptions& options) = 0;
 };
 
-// What a module exports, under this name: fills `entry`.
+// The name of a module's only export, which fills `entry`.
 inline constexpr char kModuleSymbol[] = "gpupool_device_module";
 struct ModuleEntry {
   const char* build_id = nullptr;
@@ -110,8 +114,8 @@ using ModuleFunction = void (*)(ModuleEntry* entry);
 //                        build
 absl::StatusOr<DeviceModule*> LoadDeviceModule(const std::string& path);
 
-// The first of `folders`' files "libgpupool_cuda.so" that exists; NOT_FOUND
-// with all of them named.
+// Returns the first existing "libgpupool_cuda.so" in `folders`. NOT_FOUND names
+// all folders.
 absl::StatusOr<std::string> FindCudaModule(
     const std::vector<std::string>& folders);
 

@@ -14,6 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Returns the address of a persistent value, whose type must match.
 absl::StatusOr<std::byte*> FindWeight(const WeightStore& weights,
                                       const Value& value) {
   const WeightEntry* entry = weights.layout().Find(value.name);
@@ -43,6 +44,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
   RETURN_IF_ERROR(executor->Bind(weights, arena));
   RETURN_IF_ERROR(executor->FillConstants());
   RETURN_IF_ERROR(executor->Stage(brought));
+  // The recordings refer to the executor, whose address is stable from here on.
   Executor* self = executor.get();
   DeviceBackend& backend = executor->program_.backend();
   executor->recording_ = backend.Record([self]() { return self->QueueRun(); });
@@ -65,6 +67,7 @@ absl::Status Executor::Bind(const WeightStore& weights,
                        FindWeight(weights, graph.value(buffer.root)));
       continue;
     }
+    // An offset in the arena, or the position of a resident block.
     const uint64_t at = program_.buffer_offset(index);
     addresses_[i] = buffer.place == Place::kArena ? arena.data() + at
                                                   : residents_[at]->data();
@@ -94,7 +97,8 @@ absl::Status Executor::FillConstants() {
       WriteConstant(value, data);
       continue;
     }
-    RETURN_IF_ERROR(transfer_->Synchronize());  // `copy` is free again
+    // The copy to the device before this one may still read `copy`.
+    RETURN_IF_ERROR(transfer_->Synchronize());
     copy.resize(value.bytes());
     WriteConstant(value, copy.data());
     RETURN_IF_ERROR(transfer_->CopyToDevice(data, copy));
@@ -102,6 +106,7 @@ absl::Status Executor::FillConstants() {
   return transfer_->Synchronize();
 }
 
+// Allocates one staging buffer for the inputs and outputs of a run.
 absl::Status Executor::Stage(absl::Span<const std::string> brought) {
   if (transfer_->host_visible()) return absl::OkStatus();
   const Graph& graph = program_.graph();
@@ -156,6 +161,9 @@ absl::Span<const std::byte> Executor::output(absl::string_view name) const {
 absl::Status Executor::Load() {
   program_.backend().BeginRun();
   auto& launches = program_.launches();
+  // A load node's kernel may read what an earlier load node made, so each is
+  // prepared right before it runs. Kernels of steps are prepared afterwards,
+  // when all derived weights exist.
   for (size_t i = 0; i < program_.load_launches(); ++i) {
     RETURN_IF_ERROR(launches[i].kernel->Prepare());
     RETURN_IF_ERROR(launches[i].kernel->Run());
@@ -204,12 +212,14 @@ absl::Status Executor::QueueInput(const HostInput& input) {
   std::byte* const to = address(value->id);
   if (to == nullptr) return absl::OkStatus();  // nothing reads it
   absl::Span<const std::byte> from = input.bytes;
+  // The device cannot read this memory, so it goes through staging.
   if (!from.empty() && !Reaches(from)) {
     const auto staged = host_bytes(staged_inputs_, *value).first(from.size());
     std::memcpy(staged.data(), from.data(), from.size());
     from = staged;
   }
   RETURN_IF_ERROR(transfer_->CopyToDevice(to, from));
+  // Bytes that the caller does not give must not be left from earlier runs.
   return transfer_->Clear(to + from.size(), value->bytes() - from.size());
 }
 
@@ -233,6 +243,7 @@ absl::Status Executor::StartOn(absl::Span<const HostInput> inputs,
                                absl::Span<const HostOutput> outputs) {
   program_.backend().BeginRun();
   for (const HostInput& input : inputs) RETURN_IF_ERROR(QueueInput(input));
+  // The copies change addresses between runs, so they are not recorded.
   RETURN_IF_ERROR(kernels_recording_ != nullptr ? kernels_recording_->Start()
                                                 : QueueKernels());
   for (const HostOutput& output : outputs) RETURN_IF_ERROR(QueueOutput(output));
@@ -242,10 +253,12 @@ absl::Status Executor::StartOn(absl::Span<const HostInput> inputs,
 absl::Status Executor::RunOn(absl::Span<const HostInput> inputs,
                              absl::Span<const HostOutput> outputs) {
   const absl::Status started = StartOn(inputs, outputs);
-  // What was queued before the error must end, and its faults be forgotten.
+  // Waits even after an error: work that was queued before it must end, and its
+  // faults must not count for the next run.
   const absl::Status finished = Finish();
   RETURN_IF_ERROR(started);
   RETURN_IF_ERROR(finished);
+  // Outputs that the device cannot reach were copied to staging memory.
   for (const HostOutput& output : outputs) {
     if (output.bytes.empty() || Reaches(output.bytes)) continue;
     const absl::Span<const std::byte> staged = this->output(output.name);
@@ -274,13 +287,14 @@ absl::Status Executor::Finish() {
 
 absl::Status Executor::Run() {
   const absl::Status started = Start();
-  // What was queued before the error must end, and its faults be forgotten.
+  // Waits even after an error: work that was queued before it must end, and its
+  // faults must not count for the next run.
   const absl::Status finished = Finish();
   return started.ok() ? finished : started;
 }
 
-// On a device that works while the host goes on, waiting behind each node
-// would count the waiting too.
+// Uses the device's timer. On a device that works in the background, waiting
+// after each node would be counted as well.
 absl::Status Executor::RunTimed(Profile* profile, LaunchTimer* timer) {
   program_.backend().BeginRun();
   RETURN_IF_ERROR(QueueInputs());
@@ -312,6 +326,7 @@ absl::Status Executor::RunProfiled(Profile* profile, LaunchTimer* timer) {
     const Node& node =
         program_.graph().nodes()[static_cast<size_t>(launch.node)];
     if (node.stage != Stage::kStep) continue;
+    // Waits after each node, so that the clock measures that node alone.
     const int64_t begin = absl::GetCurrentTimeNanos();
     RETURN_IF_ERROR(launch.kernel->Run());
     RETURN_IF_ERROR(transfer_->Synchronize());

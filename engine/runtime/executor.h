@@ -1,11 +1,11 @@
-// Runs one program over and over: one loop over launches whose addresses were
-// patched once. A run allocates nothing and branches on no op.
+// Runs one program repeatedly: one loop over launches whose addresses were
+// patched once. A run allocates nothing and does not branch on ops.
 //
 // Belongs to one compute thread. The weight store, the arena and the program's
-// back end must outlive it; several executors may share store and arena as
-// long as they run in turn. Where the host cannot reach the device's memory,
-// inputs and outputs are copied as part of a run: by way of pinned memory of
-// the executor's own, or straight from and to the caller's (RunOn).
+// back end must outlive it. Several executors may share store and arena if they
+// run in turn. If the host cannot reach the device's memory, inputs and outputs
+// are copied as part of a run, either through pinned memory of the executor or
+// directly from and to the caller's memory (RunOn).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 
 namespace gpupool::engine {
 
-// Bytes of the caller's for an input or output of a graph.
+// Bytes of the caller for an input or output of a graph.
 struct HostInput {
   absl::string_view name;
   absl::Span<const std::byte> bytes;
@@ -38,11 +38,11 @@ struct HostOutput {
 
 class Executor {
  public:
-  // Takes resident memory, labelled "<holder> / packed" and shared with the
+  // Allocates resident memory, labelled "<holder> / packed" and shared with the
   // other executors on `weights`, fills constants and binds the kernels.
-  // `arena` holds at least program.bytes().arena. `brought`: inputs that Bring
-  // copies from elsewhere on the device before each run; where the host cannot
-  // reach the device's memory it has no bytes of these.
+  // `arena` must hold at least program.bytes().arena. `brought` names the
+  // inputs that Bring copies from elsewhere on the device before each run. If
+  // the host cannot reach the device's memory, it has no bytes of these.
   //   INVALID_ARGUMENT    `weights` lacks a persistent value of the program
   //                       or has it with another type
   //   RESOURCE_EXHAUSTED  from the allocator
@@ -53,46 +53,46 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // The bytes of a graph input, in host memory, to be written before every
-  // run: they are undefined after it. Empty when the graph has none of that
-  // name.
+  // Returns the bytes of a graph input in host memory. Write them before every
+  // run, because a run leaves them undefined. Empty when the graph has no such
+  // input.
   absl::Span<std::byte> input(absl::string_view name) const;
-  // The bytes of a graph output, in host memory, valid until the arena's next
-  // run. Empty when the graph has none of that name.
+  // Returns the bytes of a graph output in host memory, valid until the arena's
+  // next run. Empty when the graph has no such output.
   absl::Span<const std::byte> output(absl::string_view name) const;
 
-  // Runs the load stage: folds and packs weights. Needed before the first run
-  // and whenever stable persistent values have changed.
+  // Runs the load stage, which folds and packs weights. Call it before the
+  // first run and whenever stable persistent values have changed.
   absl::Status Load();
-  // One run. On an error the outputs are undefined.
+  // Runs once. On an error the outputs are undefined.
   absl::Status Run();
-  // One run on bytes of the caller's in place of input() and output(). Every
-  // input is given, from its first byte on; what is missing at its end is taken
-  // as zeros. Of an output as much is written as there are bytes for. Where all
+  // Runs once on bytes of the caller instead of input() and output(). Every
+  // input must be given, from its first byte on; missing bytes at its end count
+  // as zeros. An output is written as far as there are bytes for it. If all
   // bytes of a tensor are registered with the transfer, the device copies them
-  // itself. Addresses differ from run to run, so that only what lies between
-  // the copies is recorded. On an error the outputs are undefined.
+  // itself. Addresses may differ between runs, so only the work between the
+  // copies is recorded. On an error the outputs are undefined.
   //   INVALID_ARGUMENT  there is no such input or output, or it has fewer bytes
   absl::Status RunOn(absl::Span<const HostInput> inputs,
                      absl::Span<const HostOutput> outputs);
-  // Queues a copy of all bytes of an input that is brought; nothing when no
-  // node reads it. Before Start, and after the last run was finished.
+  // Queues a copy of all bytes of a brought input; does nothing when no node
+  // reads it. Call it before Start, and after the last run has finished.
   absl::Status Bring(absl::string_view name, absl::Span<const std::byte> from);
-  // The two halves of Run: the first queues the work, the second waits for it
-  // and makes the outputs readable. Inputs must not be written in between, nor
-  // another executor on the same arena be started and finished out of turn.
+  // Start and Finish are the two halves of Run: the first queues the work, the
+  // second waits for it and makes the outputs readable. Between the two, inputs
+  // must not be written, and no other executor on the same arena may run.
   absl::Status Start();
   absl::Status Finish();
-  // Whether Finish would not wait for long; returns at once.
+  // Returns at once whether Finish would not wait for long.
   bool IsDone() { return program_.backend().RunIsDone(); }
-  // As Run, slower: adds each node's time to `profile`, by the host's clock or,
-  // where there is one, by the device's timer.
+  // Runs once, more slowly, and adds each node's time to `profile`: by the
+  // device's timer if there is one, else by the host's clock.
   absl::Status RunProfiled(Profile* profile, LaunchTimer* timer = nullptr);
 
   const Program& program() const { return program_; }
 
  private:
-  // An input or output of the graph whose bytes the host cannot reach.
+  // A graph input or output whose bytes the host cannot reach.
   struct Staged {
     ValueId value;
     absl::Span<std::byte> host;
@@ -112,7 +112,7 @@ class Executor {
                        absl::Span<const HostOutput> outputs);
   absl::Status QueueInput(const HostInput& input);
   absl::Status QueueOutput(const HostOutput& output);
-  // Whether the device may be told of these addresses as they are.
+  // Returns whether the device may use these addresses directly.
   bool Reaches(absl::Span<const std::byte> host) const {
     return transfer_->host_visible() || transfer_->IsRegistered(host);
   }
@@ -120,7 +120,7 @@ class Executor {
   std::byte* address(ValueId id) const {
     return addresses_[static_cast<size_t>(id.index)];
   }
-  // Where the host reads or writes a value of the graph's border.
+  // Returns the bytes at which the host reads or writes an input or output.
   absl::Span<std::byte> host_bytes(const std::vector<Staged>& staged,
                                    const Value& value) const;
 
@@ -129,12 +129,12 @@ class Executor {
   std::vector<std::shared_ptr<const Allocation>> residents_;
   std::vector<std::byte*> addresses_;  // by value; null when unused
   std::vector<Kernel*> steps_;
-  // Both empty where the host reaches the device's memory.
+  // Both are empty if the host reaches the device's memory.
   std::vector<Staged> staged_inputs_;
   std::vector<Staged> staged_outputs_;
   std::unique_ptr<StagingBuffer> staging_;
-  // Of a run with its copies, and of what lies between them; null where the
-  // device has no recordings.
+  // Recordings of a run with its copies, and of the work between the copies.
+  // Null if the device has no recordings.
   std::unique_ptr<Recording> recording_;
   std::unique_ptr<Recording> kernels_recording_;
 };

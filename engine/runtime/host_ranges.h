@@ -1,6 +1,5 @@
-// Ranges of host memory that a device was told of: see Transfer::Register.
-//
-// Thread-safety: one thread at a time.
+// Ranges of host memory that were registered with a device: see
+// Transfer::Register.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,8 @@ namespace gpupool::engine {
 
 class HostRanges {
  public:
-  // False, and nothing happens, for one that is empty or overlaps another.
+  // Adds a range. Returns false, and adds nothing, when it is empty or overlaps
+  // another.
   bool Add(absl::Span<const std::byte> range) {
     if (range.empty()) return false;
     const std::byte* const end = range.data() + range.size();
@@ -26,9 +26,10 @@ class HostRanges {
     ends_[range.data()] = end;
     return true;
   }
-  // One that was added.
+  // Removes a range that was added.
   void Remove(absl::Span<const std::byte> range) { ends_.erase(range.data()); }
-  // Whether one of them holds all of `part`, which is not empty.
+  // Returns whether a single range holds all of `part`, which must not be
+  // empty.
   bool Hold(absl::Span<const std::byte> part) const {
     const auto after = ends_.upper_bound(part.data());
     return after != ends_.begin() && !part.empty() &&

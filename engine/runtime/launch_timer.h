@@ -1,7 +1,7 @@
-// How long launches take on a device, for profiles: between Start and Stop all
-// work belongs to the node that was marked last.
+// Measures how long launches take on a device, for profiles. Between Start and
+// Stop all work counts for the node that was marked last.
 //
-// Thread-safety: the compute thread's. One timing at a time.
+// Thread-safety: belongs to the compute thread. One timing at a time.
 #pragma once
 
 #include <vector>
@@ -17,10 +17,12 @@ class LaunchTimer {
   virtual ~LaunchTimer() = default;
 
   virtual absl::Status Start() = 0;
-  // `node` is a position in the graph; -1: what follows is no node's.
+  // Marks the beginning of `node`, a position in the graph; -1: the work that
+  // follows belongs to no node.
   virtual absl::Status Mark(int node) = 0;
-  // The device has done everything. At most one time for each mark, in the
-  // order of their beginnings; nodes that gave the device nothing have none.
+  // Ends the timing when the device has finished everything. Returns at most
+  // one time for each mark, in the order of their beginnings. Nodes that gave
+  // the device no work have none.
   virtual absl::StatusOr<std::vector<NodeTime>> Stop() = 0;
 };
 

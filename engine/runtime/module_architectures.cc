@@ -21,6 +21,7 @@ std::string Listed(const std::vector<int>& capabilities) {
   });
 }
 
+// Returns what to do about a GPU without kernels.
 std::string Remedy(int capability) {
   if (capability < kOldestCapability) {
     return absl::StrCat("gpupool needs ", Dotted(kOldestCapability),
@@ -36,6 +37,7 @@ std::optional<int> ParseCapability(absl::string_view text) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(text, absl::MaxSplits('.', 1));
   int major = 0, minor = 0;
+  // The minor number has one digit, so major * 10 + minor is unique.
   if (parts.first.size() > 3 || parts.second.size() != 1 ||
       !absl::SimpleAtoi(parts.first, &major) ||
       !absl::SimpleAtoi(parts.second, &minor) || major < 1 || minor < 0) {

@@ -1,6 +1,6 @@
-// Parts of back ends that only plan: kernels that have sizes and cannot run.
+// Parts of back ends that only plan: their kernels have sizes but cannot run.
 //
-// Thread-safety: as every DeviceBackend, for one thread.
+// Thread-safety: for one thread, like every DeviceBackend.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct KernelSizes {
   std::string resident_format = {};
 };
 
-// Takes addresses; Run answers FAILED_PRECONDITION.
+// A kernel that accepts addresses; Run returns FAILED_PRECONDITION.
 class PlanOnlyKernel : public Kernel {
  public:
   explicit PlanOnlyKernel(KernelSizes sizes) : sizes_(std::move(sizes)) {}
@@ -37,11 +37,11 @@ class PlanOnlyKernel : public Kernel {
   const KernelSizes sizes_;
 };
 
-// Has a transfer beside it, as that of a GPU; copies answer
-// FAILED_PRECONDITION.
+// A transfer whose copies return FAILED_PRECONDITION. It may have a transfer
+// beside it, like a GPU.
 class PlanOnlyTransfer : public Transfer {
  public:
-  // `beside` may be null, and outlives this one.
+  // Uses `beside`, which may be null and must outlive this one.
   explicit PlanOnlyTransfer(Transfer* beside) : beside_(beside) {}
 
   bool host_visible() const override { return false; }
@@ -61,10 +61,12 @@ class PlanOnlyTransfer : public Transfer {
   Transfer* const beside_;
 };
 
-// The sizes of another back end's kernels, which go as soon as they are told.
+// A back end with the kernel sizes of another one, whose kernels are destroyed
+// as soon as their sizes are known.
 class PlanOnlyBackend : public DeviceBackend {
  public:
-  // `copies_beside`: whether the device copies beside its work.
+  // Plans with `chooser`. `copies_beside`: whether the device copies in
+  // parallel to its work.
   PlanOnlyBackend(std::unique_ptr<DeviceBackend> chooser, bool copies_beside)
       : chooser_(std::move(chooser)),
         transfer_(copies_beside ? &beside_ : nullptr) {}

@@ -8,8 +8,8 @@
 namespace gpupool::engine {
 namespace {
 
-// A JSON string. Layer names are checked when a spec is read; names of other
-// origin may hold anything.
+// Returns a JSON string. Layer names of specs are checked, but names from other
+// sources may hold any bytes.
 std::string Quote(absl::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -59,6 +59,7 @@ std::string Profile::Table(const Graph& graph) const {
                                      "us per run", "GFLOP/s", "op", "layer");
   for (const NodeTotal& total : totals) {
     const Node& node = graph.nodes()[static_cast<size_t>(total.node)];
+    // FLOPs in one nanosecond are GFLOP/s.
     const double nanos = static_cast<double>(total.nanos) / total.runs;
     absl::StrAppendFormat(&text, "%5.1f%% %12.2f %9.2f  %-24s %s\n",
                           all > 0 ? 100.0 * total.nanos / all : 0.0,

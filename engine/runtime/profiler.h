@@ -1,6 +1,6 @@
-// Times of a program's nodes over profiled runs, as a table of totals or as a
-// Chrome trace (chrome://tracing, Perfetto).
-// A plain value; belongs to one thread.
+// Times of a program's nodes in profiled runs, as a table of totals or as a
+// Chrome trace (chrome://tracing, Perfetto). A plain value; belongs to one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,20 @@ struct NodeTotal {
 
 class Profile {
  public:
-  // Keeps the single times of the first `traced_runs` runs; totals count all.
+  // Keeps the individual times of the first `traced_runs` runs; totals count
+  // all.
   explicit Profile(int traced_runs = 10) : traced_runs_(traced_runs) {}
 
   void Add(int node, int64_t begin_nanos, int64_t end_nanos);
   void EndRun() { ++runs_; }
 
   int runs() const { return runs_; }
-  // By node, those that ran; the slowest first.
+  // Returns the nodes that ran, the slowest first.
   std::vector<NodeTotal> Totals() const;
-  // Lines "share, microseconds per run, GFLOP/s, op, layer".
+  // Returns lines "share, microseconds per run, GFLOP/s, op, layer".
   std::string Table(const Graph& graph) const;
-  // The trace event format: one complete event per node and traced run.
+  // Returns the trace event format: one complete event for each node and traced
+  // run.
   std::string ChromeTrace(const Graph& graph) const;
 
  private:

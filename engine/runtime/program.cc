@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-// A value that nothing writes while the program's steps run.
+// Returns for each value whether nothing writes it while steps run.
 std::vector<bool> FindStableValues(const Graph& graph) {
   std::vector<bool> stable(graph.values().size(), false);
   for (const Value& value : graph.values()) {
@@ -24,19 +24,22 @@ std::vector<bool> FindStableValues(const Graph& graph) {
   }
   for (const Value& value : graph.values()) {
     if (value.alias.kind == AliasKind::kUpdate) {
+      // A step writes this weight, as in training.
       stable[static_cast<size_t>(value.alias.of.index)] = false;
     }
   }
   return stable;
 }
 
+// Returns whether the node moves no bytes and needs no launch.
 bool IsView(const Graph& graph, const Node& node) {
   return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
     return graph.value(id).alias.kind == AliasKind::kView;
   });
 }
 
-// What a kernel packs, by its format and the operands that it may pack.
+// Returns a key for what a kernel packs: its format and the operands that it
+// may pack. Empty when no operand has an identity.
 std::string PackedKey(const ValueIdentities& identities, const Node& node,
                       const Kernel& kernel) {
   const std::string format = kernel.resident_format();
@@ -100,11 +103,13 @@ absl::Status Program::PlanArena() {
     items.push_back({buffer.bytes, buffer.lifetime});
     buffer_of_item.push_back(static_cast<int>(i));
   }
+  // A workspace lives only during its launch, so it shares bytes with buffers.
   const size_t buffers = items.size();
   for (const Launch& launch : launches_) {
     items.push_back(
         {launch.kernel->workspace_bytes(), {launch.node, launch.node}});
   }
+  // The plan is checked on its own: a wrong one would corrupt results silently.
   const MemoryPlan plan = PlanMemory(items);
   RETURN_IF_ERROR(CheckPlan(items, plan));
   for (size_t i = 0; i < buffers; ++i) {
@@ -116,13 +121,14 @@ absl::Status Program::PlanArena() {
   bytes_.arena = plan.arena_bytes;
   const PeakMoment peak = FindPeak(items);
   bytes_.arena_lower_bound = peak.bytes;
+  // The byte classes are those of the items that live at the peak.
   const int moment = peak.position;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].lifetime.Overlaps({moment, moment})) continue;
     const Buffer* buffer =
         i < buffers ? &liveness_.buffers[static_cast<size_t>(buffer_of_item[i])]
                     : nullptr;
-    // Derived values lie there for other load nodes only.
+    // Derived values are in the arena only for other load nodes.
     const bool workspace =
         buffer == nullptr ||
         graph_.value(buffer->root).kind == ValueKind::kDerived;
@@ -136,6 +142,7 @@ absl::Status Program::PlanArena() {
 }
 
 void Program::PlaceResidents() {
+  // Blocks with equal keys are shared with other programs of the model.
   const ValueIdentities identities(graph_);
   const auto add = [&](std::string key, uint64_t bytes) {
     bytes_.residents.push_back({std::move(key), bytes});

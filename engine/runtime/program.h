@@ -1,7 +1,7 @@
-// A graph compiled for one device: a kernel for each node, and a planned
-// place for every byte. A Program owns no tensor memory; compiling one is how
-// the meta device plans, and running the same one is what an Executor does,
-// so planned and measured bytes agree.
+// A graph compiled for one device: a kernel for each node, and a planned place
+// for every byte. A Program owns no tensor memory. The meta device plans by
+// compiling one, and an Executor runs the same one, so planned and measured
+// bytes agree.
 //
 // Movable; belongs to one compute thread. The back end must outlive it.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace gpupool::engine {
 
-// One node that has work to do; views have none.
+// A node that has work to do; views have none.
 struct Launch {
   int node = 0;  // position in graph().nodes()
   std::unique_ptr<Kernel> kernel;
@@ -28,7 +28,8 @@ struct Launch {
 
 class Program {
  public:
-  // `graph` must be verified. Errors of the back end, with the layer's name.
+  // Compiles a verified graph. Returns errors of the back end with the layer's
+  // name.
   static absl::StatusOr<Program> Compile(Graph graph, DeviceBackend* backend,
                                          const KernelOptions& options = {});
   Program(Program&&) = default;
@@ -39,13 +40,13 @@ class Program {
   const ProgramBytes& bytes() const { return bytes_; }
 
   const Liveness& liveness() const { return liveness_; }
-  // Offset of an arena buffer, or the position of a resident one in
-  // bytes().residents; by index in liveness().buffers. Meaningless for
-  // persistent buffers.
+  // Returns the offset of an arena buffer, or the position of a resident one in
+  // bytes().residents. `buffer` is an index in liveness().buffers. Meaningless
+  // for persistent buffers.
   uint64_t buffer_offset(int buffer) const {
     return offsets_[static_cast<size_t>(buffer)];
   }
-  // In execution order; load nodes first.
+  // Returns the launches in execution order; load nodes first.
   std::vector<Launch>& launches() { return launches_; }
   size_t load_launches() const { return load_launches_; }
 

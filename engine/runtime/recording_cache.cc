@@ -8,6 +8,7 @@
 namespace gpupool::engine {
 namespace {
 
+// The bounds of RecordingBytes, which the two back ends share.
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 constexpr uint64_t kShare = 256;
 constexpr uint64_t kBackends = 2;
@@ -31,7 +32,7 @@ class RecordingCache::CachedRecording : public Recording {
   CachedRecording& operator=(const CachedRecording&) = delete;
 
   absl::Status Start() override;
-  // Gives the capture up, if there is one.
+  // Drops the capture, if there is one.
   void Drop();
 
  private:
@@ -42,8 +43,9 @@ class RecordingCache::CachedRecording : public Recording {
   bool ran_ = false;
   bool plain_ = false;  // cannot be captured
   std::unique_ptr<CapturedRun> captured_;
-  uint64_t bytes_ = 0;  // of captured_, as they were counted
-  std::list<CachedRecording*>::iterator place_;  // in recent_, when captured
+  uint64_t bytes_ = 0;  // size of captured_, as counted in the cache
+  // Position in recent_ while captured.
+  std::list<CachedRecording*>::iterator place_;
 };
 
 void RecordingCache::CachedRecording::Drop() {
@@ -77,12 +79,14 @@ absl::Status RecordingCache::CachedRecording::Capture() {
 }
 
 absl::Status RecordingCache::CachedRecording::Start() {
+  // The first run is never captured: it would capture the set-up of libraries.
   if (captured_ == nullptr && ran_ && !plain_) RETURN_IF_ERROR(Capture());
   if (captured_ == nullptr) {
     ran_ = true;
     return queue_();
   }
   auto& recent = cache_->recent_;
+  // Moves the capture to the front; `place_` stays valid.
   recent.splice(recent.begin(), recent, place_);
   return captured_->Launch();
 }

@@ -1,14 +1,14 @@
-// Runs that a device has captured, and which of them are kept. A run is queued
-// plainly the first time, which lets libraries choose and load what they need,
-// captured the second time, and started as one thing from then on. Captures
-// take memory of the device that no allocator sees, so a bounded number of them
-// and of their bytes is kept. The one that was started longest ago goes first,
-// and is captured again when it is needed. A new capture exists before others
-// go: for that instant it comes on top of the bound.
+// A cache of runs that a device has captured. A run is queued plainly the first
+// time, in which libraries choose and load what they need. It is captured the
+// second time and started as a whole from then on. Captures take device memory
+// that no allocator sees, so their number and bytes are bounded. The least
+// recently started capture is dropped first, and captured again when it is
+// needed. A new capture exists before old ones are dropped, so it exceeds the
+// bound for that moment.
 //
-// Thread-safety: the compute thread's; counters may be read by any thread. The
-// capturer and the counters must outlive the cache, and the cache its
-// recordings.
+// Thread-safety: belongs to the compute thread; counters may be read by any
+// thread. The capturer and the counters must outlive the cache, and the cache
+// its recordings.
 #pragma once
 
 #include <atomic>
@@ -27,27 +27,27 @@
 
 namespace gpupool::engine {
 
-// A run that was captured. May be destroyed while the device is still at it.
+// A captured run. May be destroyed while the device still executes it.
 class CapturedRun {
  public:
   virtual ~CapturedRun() = default;
   // Queues the run.
   virtual absl::Status Launch() = 0;
-  // Memory of the device that goes back with the capture.
+  // Returns the device memory that is freed with the capture.
   virtual uint64_t bytes() const = 0;
 };
 
-// How a device captures.
+// A device's way to capture runs.
 class Capturer {
  public:
   virtual ~Capturer() = default;
-  // What `queue` queues, without doing it; null where that cannot be captured.
-  // An error when nothing can be run any more.
+  // Captures what `queue` queues, without executing it. Returns null if that
+  // cannot be captured, and an error when nothing can run any more.
   virtual absl::StatusOr<std::unique_ptr<CapturedRun>> Capture(
       const std::function<absl::Status()>& queue) = 0;
 };
 
-// What the caches of one device hold together.
+// Totals of the caches of one device.
 struct RecordingCounters {
   std::atomic<uint64_t> captures = 0;
   std::atomic<uint64_t> bytes = 0;
@@ -55,20 +55,22 @@ struct RecordingCounters {
   std::atomic<uint64_t> refusals = 0;   // captures larger than the limit
 };
 
-// Bytes that the captures of a device with this memory may take, all of its
-// back ends together: 1/256 of it, at most 256 MiB.
+// Returns the bytes that captures may take on a device with this memory, in all
+// of its back ends together: 1/256 of it, at most 256 MiB.
 uint64_t RecordingBytes(uint64_t device_bytes);
 
-// The bound of one of the two back ends of such a device (training, serving).
+// Returns the bound for one of the two back ends (training, serving) of such a
+// device.
 uint64_t BackendRecordingBytes(uint64_t device_bytes);
 
 struct RecordingCacheOptions {
-  // At least 1. The default is one for each bucket of a few models.
+  // The most captures, at least 1. The default is one for each bucket of a few
+  // models.
   size_t captures = 64;
   uint64_t bytes = std::numeric_limits<uint64_t>::max();
-  // Null: nobody counts.
+  // The counters to update; may be null.
   RecordingCounters* counters = nullptr;
-  // Receives a line at the first capture that is larger than `bytes`; may be
+  // Receives a line at the first capture that is larger than `bytes`. May be
   // empty.
   std::function<void(absl::string_view)> log = nullptr;
 };
@@ -84,7 +86,8 @@ class RecordingCache {
   RecordingCache(const RecordingCache&) = delete;
   RecordingCache& operator=(const RecordingCache&) = delete;
 
-  // What cannot be captured within the bound is queued plainly for ever.
+  // Returns a recording. If it cannot be captured within the bound, it is
+  // always queued plainly.
   std::unique_ptr<Recording> Record(std::function<absl::Status()> queue);
 
   size_t captures() const { return recent_.size(); }
@@ -94,7 +97,7 @@ class RecordingCache {
  private:
   class CachedRecording;
 
-  // Drops captures until both bounds hold. The newest one holds them alone.
+  // Drops captures until both bounds hold. The newest one fits alone.
   void Evict();
   void RefuseCapture(uint64_t bytes);
 
@@ -102,8 +105,9 @@ class RecordingCache {
   const RecordingCacheOptions options_;
   RecordingCounters own_counters_;
   RecordingCounters* const counters_;
-  std::list<CachedRecording*> recent_;  // with a capture, started last first
-  uint64_t bytes_ = 0;                  // of recent_
+  // The recordings with a capture, the last started first.
+  std::list<CachedRecording*> recent_;
+  uint64_t bytes_ = 0;  // sum over recent_
   uint64_t evictions_ = 0;
   bool refusal_was_said_ = false;
 };

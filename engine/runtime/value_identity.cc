@@ -9,8 +9,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Longer texts are told by their digest, so that long chains of nodes do not
-// make texts that double with each.
+// The longest text; a longer one is replaced by its digest. Otherwise texts
+// could double with each node of a chain.
 constexpr size_t kMaxText = 512;
 
 std::string ConstantText(const Value& value) {
@@ -32,6 +32,7 @@ ValueIdentities::ValueIdentities(const Graph& graph)
     if (value.kind == ValueKind::kPersistent) at(value.id) = value.name;
     if (value.kind == ValueKind::kConstant) at(value.id) = ConstantText(value);
   }
+  // Load nodes come first in every graph.
   for (const Node& node : graph.nodes()) {
     if (node.stage != Stage::kLoad) break;
     std::string text =
@@ -41,6 +42,7 @@ ValueIdentities::ValueIdentities(const Graph& graph)
       known = known && !at(input).empty();
       absl::StrAppend(&text, at(input), ",");
     }
+    // An operand without an identity leaves the results without one.
     if (!known) continue;
     if (text.size() > kMaxText) {
       text = absl::StrCat(OpName(node.op), " ", Sha256Hex(text));

@@ -1,5 +1,5 @@
-// Texts that say what values are made of, so that programs of one model can
-// tell that they mean the same bytes. Immutable; owns its texts.
+// Texts that identify what values are made of. Programs of one model compare
+// them to share bytes. Immutable; owns its texts.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ class ValueIdentities {
  public:
   explicit ValueIdentities(const Graph& graph);
 
-  // Two values with the same text in graphs over one weight store hold the
-  // same numbers: persistent values by name, constants by a digest of their
-  // numbers, derived values by their op, attributes and operands. Empty for
-  // all others.
+  // Returns the identity of a value. Two values with the same text in graphs
+  // over one weight store hold the same numbers. Persistent values are
+  // identified by name, constants by a digest of their numbers, and derived
+  // values by op, attributes and operands. Empty for all others.
   const std::string& of(ValueId id) const {
     return texts_[static_cast<size_t>(id.index)];
   }

@@ -22,6 +22,7 @@ absl::StatusOr<WeightLayout> WeightLayout::Create(
   return layout;
 }
 
+// Appends a value to its block, unless an earlier graph has it.
 absl::Status WeightLayout::Add(const Value& value) {
   if (const WeightEntry* known = Find(value.name); known != nullptr) {
     if (known->dtype == value.dtype && known->shape == value.shape) {
@@ -60,6 +61,7 @@ absl::StatusOr<WeightStore> WeightStore::Create(WeightLayout layout,
                    allocator->Allocate(bytes.model, {holder, "weights"}));
   ASSIGN_OR_RETURN(store.optimizer_,
                    allocator->Allocate(bytes.optimizer, {holder, "optimizer"}));
+  // WeightView::OfNew takes these zeros for granted.
   for (const bool optimizer : {false, true}) {
     const absl::Span<std::byte> block = store.block(optimizer);
     RETURN_IF_ERROR(transfer.Clear(block.data(), block.size()));
@@ -101,6 +103,7 @@ absl::StatusOr<std::shared_ptr<const Allocation>> WeightStore::Resident(
       if (auto block = known->second.lock(); block != nullptr) return block;
     }
   }
+  // Keys of blocks that nobody holds any more are removed here.
   absl::erase_if(residents_,
                  [](const auto& known) { return known.second.expired(); });
   ASSIGN_OR_RETURN(Allocation block,

@@ -1,11 +1,10 @@
-// The named persistent values of one model, shared by its train, eval and
-// infer programs: one packed block for weights and state, one for the
-// optimizer's.
+// The named persistent values of one model, shared by its train, eval and infer
+// programs: one packed block for weights and state, and one for the optimizer.
 //
-// WeightLayout is a plain value that needs no memory, so the meta device
-// plans with it. WeightStore belongs to one compute thread; its memory goes
-// back to the allocator with it. The memory is the device's: the host reads
-// and writes it through WeightView, Write and Copy.
+// WeightLayout is a plain value that needs no memory, so the meta device plans
+// with it. WeightStore belongs to one compute thread and returns its memory to
+// the allocator when it is destroyed. The memory is the device's: the host
+// accesses it through WeightView, Write and Copy.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,7 @@ struct WeightEntry {
   DType dtype = DType::kFloat32;
   Shape shape;
   MemoryClass memory_class = MemoryClass::kWeight;
-  uint64_t offset = 0;  // in its block
+  uint64_t offset = 0;  // bytes from the start of its block
 
   uint64_t bytes() const { return shape.bytes(dtype); }
   bool in_optimizer_block() const {
@@ -40,16 +39,16 @@ struct WeightEntry {
 
 class WeightLayout {
  public:
-  // The persistent values of all graphs, those of the first graph first, in
-  // their order. InvalidArgument when two graphs give one name to different
-  // types.
+  // Lays out the persistent values of all graphs, in the order of the graphs
+  // and of their values. INVALID_ARGUMENT when two graphs give one name to
+  // different types.
   static absl::StatusOr<WeightLayout> Create(
       absl::Span<const Graph* const> graphs);
 
   absl::Span<const WeightEntry> entries() const { return entries_; }
-  // nullptr when absent.
+  // Returns null when there is no such entry.
   const WeightEntry* Find(absl::string_view name) const;
-  // Both multiples of the alignment.
+  // Returns the bytes of both blocks, multiples of the alignment.
   const PersistentBytes& bytes() const { return bytes_; }
 
  private:
@@ -62,9 +61,9 @@ class WeightLayout {
 
 class WeightStore {
  public:
-  // Zero-filled. Labelled "<holder> / weights" and "<holder> / optimizer".
-  // `transfer` reaches the allocator's memory and must outlive the store.
-  // ResourceExhausted from the allocator.
+  // Allocates a store filled with zeros, labelled "<holder> / weights" and
+  // "<holder> / optimizer". `transfer` reaches the allocator's memory and must
+  // outlive the store. RESOURCE_EXHAUSTED from the allocator.
   static absl::StatusOr<WeightStore> Create(WeightLayout layout,
                                             const std::string& holder,
                                             CachingAllocator* allocator,
@@ -72,26 +71,26 @@ class WeightStore {
 
   const WeightLayout& layout() const { return layout_; }
   Transfer& transfer() const { return *transfer_; }
-  // Addresses of the device.
+  // Returns an address of the device.
   std::byte* address_of(const WeightEntry& entry) const {
     return block(entry.in_optimizer_block()).data() + entry.offset;
   }
   absl::Span<std::byte> block(bool optimizer) const;
 
-  // Sets a value. InvalidArgument when the store has none of that name with
-  // so many bytes.
+  // Sets a value. INVALID_ARGUMENT when the store has no value of that name
+  // with that many bytes.
   absl::Status Write(absl::string_view name,
                      absl::Span<const std::byte> bytes) const;
   // Copies one value to another of the same size.
   absl::Status Copy(const WeightEntry& from, const WeightEntry& to) const;
 
-  // Memory for what programs derive from these weights, labelled
-  // "<holder> / packed": the same block for the same key as long as somebody
-  // holds it, a block of its own for an empty key.
+  // Returns memory for bytes that programs derive from these weights, labelled
+  // "<holder> / packed". The same key gives the same block as long as somebody
+  // holds it; an empty key gives a block of its own.
   absl::StatusOr<std::shared_ptr<const Allocation>> Resident(
       const ResidentItem& item, const std::string& holder,
       CachingAllocator* allocator) const;
-  // What Resident would take from the allocator for these items now.
+  // Returns the bytes that Resident would allocate for these items now.
   uint64_t MissingBytes(absl::Span<const ResidentItem> items) const;
 
  private:

@@ -15,11 +15,13 @@ absl::StatusOr<WeightView> WeightView::Open(const WeightStore& store,
   for (const bool optimizer : {false, true}) {
     const absl::Span<std::byte> memory = store.block(optimizer);
     Block& block = view.block(optimizer);
+    // kCopy copies host memory, too, because the run goes on and changes it.
     const bool in_place = transfer.host_visible() && make != Make::kCopy;
     if (in_place || memory.empty()) {
       block.data = memory.data();
       continue;
     }
+    // A lack of memory must end the request, not the process.
     block.copy.reset(make == Make::kZeros
                          ? new (std::nothrow) std::byte[memory.size()]()
                          : new (std::nothrow) std::byte[memory.size()]);
@@ -61,6 +63,7 @@ absl::Span<std::byte> WeightView::bytes_of(const WeightEntry& entry) const {
 absl::Status WeightView::Commit() const {
   for (const bool optimizer : {false, true}) {
     const Block& block = optimizer ? optimizer_ : model_;
+    // The view is the store's memory, or the block is empty.
     if (block.copy == nullptr) continue;
     const absl::Span<std::byte> memory = store_->block(optimizer);
     RETURN_IF_ERROR(store_->transfer().CopyToDevice(

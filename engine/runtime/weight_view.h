@@ -1,5 +1,5 @@
-// The tensors of a weight store as the host sees them: the store's own memory
-// where the host can reach it, a copy of it elsewhere.
+// The tensors of a weight store for the host: the store's own memory if the
+// host can reach it, else a copy.
 //
 // Belongs to one compute thread. The store must outlive the view.
 #pragma once
@@ -17,30 +17,30 @@ namespace gpupool::engine {
 
 class WeightView {
  public:
-  // With the store's present contents. RESOURCE_EXHAUSTED when the host has
-  // no memory for a copy; the device's fault.
+  // Returns a view of the store's current contents. RESOURCE_EXHAUSTED when the
+  // host has no memory for a copy; else an error of the device.
   static absl::StatusOr<WeightView> Read(const WeightStore& store);
-  // A copy of the present contents wherever the store is. The tensors' bytes
-  // hold as long as the view, also when the store is gone; nothing else does.
-  // RESOURCE_EXHAUSTED as Read.
+  // Returns a view of a copy of the current contents on any device. The
+  // tensors' bytes live as long as the view, even without the store; the rest
+  // of the view needs the store. RESOURCE_EXHAUSTED as Read.
   static absl::StatusOr<WeightView> Copy(const WeightStore& store);
-  // Of a store that was just made: zeros, and nothing is copied from the
-  // device.
+  // Returns a view of a new store, which is all zeros; nothing is copied from
+  // the device.
   static absl::StatusOr<WeightView> OfNew(const WeightStore& store);
 
   const WeightLayout& layout() const { return store_->layout(); }
-  // Empty when the store has none of that name.
+  // Returns the bytes of a tensor; empty when the store has no such one.
   absl::Span<std::byte> Find(absl::string_view name) const;
   absl::Span<std::byte> bytes_of(const WeightEntry& entry) const;
 
-  // Makes what was written here the store's contents. Costs nothing where the
-  // view is the store's memory.
+  // Writes the view's bytes to the store. Costs nothing if the view is the
+  // store's memory.
   absl::Status Commit() const;
 
  private:
   enum class Make { kZeros, kRead, kCopy };
   struct Block {
-    std::byte* data = nullptr;  // the device's own, or that of `copy`
+    std::byte* data = nullptr;  // the device's memory, or that of `copy`
     std::unique_ptr<std::byte[]> copy;
   };
   explicit WeightView(const WeightStore* store) : store_(store) {}

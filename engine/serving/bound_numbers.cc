@@ -33,6 +33,7 @@ BoundNumbers(const std::vector<ServedPort>& inputs, absl::string_view bytes) {
   for (const ServedPort& input : inputs) {
     if (!input.bound) continue;
     const uint64_t size = input.port.shape.bytes(input.port.dtype);
+    // Too few bytes; the error is returned below.
     if (bytes.size() - at < size) break;
     std::vector<double>& values = numbers[input.port.name];
     values.resize(static_cast<size_t>(input.port.shape.elements()));

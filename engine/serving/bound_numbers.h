@@ -1,4 +1,5 @@
-// Numbers of bound inputs as bytes, as requests carry them, and back. Pure.
+// Converts the numbers of bound inputs to the bytes that requests carry, and
+// back. Pure.
 #pragma once
 
 #include <map>
@@ -12,13 +13,14 @@
 
 namespace gpupool::engine {
 
-// The bytes of the bound ones among `inputs`, one after the other.
-// InvalidArgument when one is larger than kMaxBoundBytes.
+// Returns the bytes of the bound inputs among `inputs`, one after the other.
+// INVALID_ARGUMENT when one is larger than kMaxBoundBytes.
 absl::StatusOr<std::string> PlannedBoundBytes(
     const std::map<std::string, std::vector<double>>& numbers,
     const std::vector<ServedPort>& inputs);
 
-// The other way round. InvalidArgument when `bytes` has another length.
+// Returns the numbers in `bytes` by input. INVALID_ARGUMENT when `bytes` has
+// another length.
 absl::StatusOr<absl::flat_hash_map<std::string, std::vector<double>>>
 BoundNumbers(const std::vector<ServedPort>& inputs, absl::string_view bytes);
 

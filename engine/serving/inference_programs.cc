@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/model_programs.h"
-#include "engine/passes/narrow_weights.h"
+#include "engine/passes/formats/narrow_weights.h"
 #include "engine/passes/pipeline.h"
 #include "engine/serving/bound_numbers.h"
 #include "engine/serving/resident_budget.h"
@@ -15,7 +15,7 @@
 namespace gpupool::engine {
 namespace {
 
-// "sequence=64, batch 8"; empty for models of one size.
+// Returns "sequence=64, batch 8"; empty for models of one size.
 std::string KeyText(const ServedSizes& served, const ProgramKey& key) {
   std::string text;
   for (size_t i = 0; i < key.sizes.size(); ++i) {
@@ -25,12 +25,14 @@ std::string KeyText(const ServedSizes& served, const ProgramKey& key) {
   return text;
 }
 
+// Puts the sizes of the program in front of an error.
 absl::Status At(const std::string& where, const absl::Status& status) {
   if (where.empty()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("for ", where, ": ", status.message()));
 }
 
+// Adds the remedy to an error about shapes that depend on numbers.
 absl::Status AskForNumbers(const absl::Status& status) {
   if (!absl::IsFailedPrecondition(status)) return status;
   return absl::FailedPreconditionError(absl::StrCat(
@@ -38,15 +40,15 @@ absl::Status AskForNumbers(const absl::Status& status) {
       "with, the largest that will come (bound_inputs, --bound NAME=NUMBERS)"));
 }
 
-// A program to be, with its casts.
+// A program before it is compiled, with its casts.
 struct Draft {
   ProgramKey key;
   Graph graph;
   std::vector<Shape> outputs;
 };
 
-// Names of the passes before the one that stores weights in 16 bits, or of the
-// others.
+// Returns the names of the passes before the one that stores weights in 16
+// bits, or of that one and those after it.
 enum class Half { kFirst, kLast };
 std::vector<std::string> Passes(Half half) {
   const std::vector<absl::string_view> all = PassNames();
@@ -55,7 +57,8 @@ std::vector<std::string> Passes(Half half) {
   return {middle, all.end()};
 }
 
-// Weights that every draft that has them reads in 16 bits only.
+// Returns the weights that are read only as 16 bits in every draft that has
+// them.
 absl::flat_hash_set<std::string> NarrowInAll(const std::vector<Draft>& drafts,
                                              DType low) {
   absl::flat_hash_set<std::string> narrow;
@@ -68,11 +71,12 @@ absl::flat_hash_set<std::string> NarrowInAll(const std::vector<Draft>& drafts,
       (found.contains(value.name) ? narrow : wide).insert(value.name);
     }
   }
+  // A weight that some program reads in float32 must keep all its bits.
   for (const std::string& name : wide) narrow.erase(name);
   return narrow;
 }
 
-// Makes the programs of one model.
+// Compiles the programs of one model.
 class Compiler {
  public:
   Compiler(const ModelSource& source, const InferenceOptions& options,
@@ -94,8 +98,8 @@ class Compiler {
     return At(KeyText(source_.served(), key), AskForNumbers(model.status()));
   }
 
-  // The passes up to the casts, which decide the types in which weights are
-  // stored.
+  // Runs the passes up to the casts, which decide the types in which weights
+  // are stored.
   absl::StatusOr<Draft> Prepare(ProgramKey key, ModelGraph model) const {
     Draft draft{.key = std::move(key), .graph = std::move(model.graph)};
     for (const ModelPort& port : model.outputs) {
@@ -108,6 +112,7 @@ class Compiler {
     return draft;
   }
 
+  // Runs the remaining passes and compiles the draft.
   absl::StatusOr<InferenceProgram> Compile(
       Draft draft, const absl::flat_hash_set<std::string>& narrow) const {
     absl::StatusOr<Program> program =
@@ -140,7 +145,7 @@ bool AllBatched(const std::vector<ModelPort>& ports) {
                      [](const ModelPort& port) { return port.batched; });
 }
 
-// Everything but programs, layout and the variable axes.
+// Fills in everything except programs, layout and variable axes.
 void Describe(const ModelGraph& model, InferencePrograms& programs) {
   programs.batched = AllBatched(model.inputs) && AllBatched(model.outputs) &&
                      model.bound.empty();
@@ -152,6 +157,7 @@ void Describe(const ModelGraph& model, InferencePrograms& programs) {
   for (const ModelPort& port : model.bound) {
     programs.inputs.push_back({.port = port, .bound = true});
   }
+  // Requests carry the bytes of bound inputs in this order.
   std::sort(programs.inputs.end() - static_cast<int64_t>(model.bound.size()),
             programs.inputs.end(), [](const auto& a, const auto& b) {
               return a.port.name < b.port.name;
@@ -175,7 +181,7 @@ absl::Status CheckOptions(const InferenceOptions& options) {
   return absl::OkStatus();
 }
 
-// Plans a model; fills in `programs` step by step.
+// Plans a model and fills in `programs` step by step.
 class Planner {
  public:
   Planner(const ModelSource& source, const InferenceOptions& options,
@@ -189,6 +195,7 @@ class Planner {
     for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
       RETURN_IF_ERROR(Add({.batch = batch, .sizes = sizes[0]}));
       programs_.max_batch_size = static_cast<uint32_t>(batch);
+      // Without a batch dimension all buckets would be the same program.
       if (!programs_.batched) break;
     }
     for (size_t i = 1; i < sizes.size(); ++i) {
@@ -197,6 +204,7 @@ class Planner {
     }
     if (!served_.empty()) {
       programs_.max_programs = options_.max_programs;
+      // Probes are built for their shapes only; they become no programs.
       for (auto& probe : SizesToProbe(served_.dimensions)) {
         const ProgramKey key{.batch = 1, .sizes = std::move(probe)};
         ASSIGN_OR_RETURN(const ModelGraph model,
@@ -205,6 +213,8 @@ class Planner {
       }
       RETURN_IF_ERROR(analysis_.Finish(served_, programs_));
     }
+    // All programs share the weights, so the types are decided when every draft
+    // exists and before any is compiled.
     programs_.narrow = NarrowInAll(drafts_, options_.compute);
     for (Draft& draft : drafts_) {
       ASSIGN_OR_RETURN(InferenceProgram program,
@@ -226,6 +236,7 @@ class Planner {
 
   absl::Status Add(ProgramKey key) {
     ASSIGN_OR_RETURN(ModelGraph model, compiler_.Build(key, PlannedNumbers()));
+    // The first draft has the largest sizes, with which ports are described.
     if (drafts_.empty()) Describe(model, programs_);
     ASSIGN_OR_RETURN(key.bound,
                      PlannedBoundBytes(served_.bound, programs_.inputs));
@@ -296,6 +307,8 @@ PlannedBytes BytesOf(const InferencePrograms& programs) {
   const uint64_t planned = ResidentBytes(bytes);
   const uint64_t budget =
       ResidentBudget(AllBytes(programs), programs.max_programs);
+  // Programs for other sizes have other residents than the planned ones, so the
+  // planned bytes are replaced by a budget for any of them.
   report.workspace = report.workspace - planned + budget;
   report.peak = report.peak - planned + budget;
   return report;

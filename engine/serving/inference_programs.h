@@ -1,7 +1,7 @@
-// Compiles what serves a model: a program for every batch bucket, and for
-// models whose dimensions have several sizes, or whose shapes depend on
-// numbers of inputs, programs for those. Planning on the meta device and
-// loading do the same here, which is why planned bytes are measured bytes.
+// Compiles the programs that serve a model: one for every batch bucket. Models
+// with several sizes of dimensions, or with shapes that depend on numbers of
+// inputs, also get programs for those. Planning on the meta device and loading
+// run the same code, so planned bytes are measured bytes.
 //
 // The results belong to one compute thread; the back end must outlive them.
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace gpupool::engine {
 
-// What a program is made for.
+// The batch and sizes for which a program is made.
 struct ProgramKey {
   int64_t batch = 1;
-  std::vector<int64_t> sizes;  // of ServedSizes::dimensions, in their order
-  std::string bound;           // bytes of the bound inputs, in their order
+  std::vector<int64_t> sizes;  // in the order of ServedSizes::dimensions
+  std::string bound;           // bytes of the bound inputs, in order
 
   friend bool operator==(const ProgramKey&, const ProgramKey&) = default;
 };
@@ -31,22 +31,22 @@ struct ProgramKey {
 struct InferenceProgram {
   ProgramKey key;
   Program program;
-  std::vector<Shape> outputs;  // whole
+  std::vector<Shape> outputs;  // whole shapes, batch included
 };
 
-// A dimension that differs between programs, the batch aside.
+// A dimension, other than the batch, that differs between programs.
 struct VariableAxis {
   int axis = 0;
-  // Position in ServedSizes::dimensions whose size it has; -1: it follows from
-  // them, or from the bound inputs, in another way. Only outputs have such.
+  // The position in ServedSizes::dimensions whose size it has. -1, in outputs
+  // only: it depends on them or on the bound inputs in another way.
   int dimension = -1;
   int64_t maximum = 1;
 };
 
-// An input or output of a model that is served.
+// An input or output of a served model.
 struct ServedPort {
   ModelPort port;  // for a batch of one and the largest sizes
-  std::vector<VariableAxis> variable;  // rising
+  std::vector<VariableAxis> variable;  // in rising order
   bool bound = false;
 };
 
@@ -58,23 +58,24 @@ inline constexpr uint32_t kDefaultServingPrograms = 16;
 struct InferenceOptions {
   bool input_scaling = false;
   uint32_t max_batch_size = 1;  // 1 .. kMaxServingBatch
-  // Kept at a time where sizes vary, 1 .. kMaxServingPrograms.
+  // The most programs kept at a time when sizes vary, 1 .. kMaxServingPrograms.
   uint32_t max_programs = kDefaultServingPrograms;
-  // What products and what lies between them run in.
+  // The type of products and of the ops between them.
   DType compute = DType::kFloat32;
   KernelOptions kernels;
 };
 
-// The programs that are planned: rising batches at the largest sizes, then
-// other sizes at the largest batch. Every listed size is among them, and both
-// ends of every range.
+// The planned programs: rising batches at the largest sizes, then other sizes
+// at the largest batch. Every listed size and both ends of every range are
+// planned.
 struct InferencePrograms {
   std::vector<InferenceProgram> programs;
-  // Whether all inputs and outputs have a batch dimension. If not there is one
-  // batch, of 1; so it is with bound inputs.
+  // Whether all inputs and outputs have a batch dimension. If not, or with
+  // bound inputs, the only batch is 1.
   bool batched = true;
   uint32_t max_batch_size = 1;
-  // Of which programs for other sizes will be made. 0: these are all.
+  // The most programs, of which those for other sizes are made later. 0: the
+  // planned ones are all.
   uint32_t max_programs = 0;
   WeightLayout layout;
   // Float32 weights that are stored in InferenceOptions::compute.
@@ -87,27 +88,28 @@ struct InferencePrograms {
   uint64_t parameters = 0;
 };
 
-// 1, 2, 4, ... below `max_batch_size`, then `max_batch_size` itself.
+// Returns 1, 2, 4, ... below `max_batch_size`, then `max_batch_size` itself.
 std::vector<int64_t> BatchBuckets(uint32_t max_batch_size);
 
+// Plans and compiles the programs of a model.
 //   INVALID_ARGUMENT     names the layer, the dimension, or an option out of
 //                        range
-//   FAILED_PRECONDITION  numbers of inputs decide shapes and none are given to
-//                        plan with: names the inputs
+//   FAILED_PRECONDITION  shapes depend on numbers of inputs, and none are given
+//                        for the plan; names the inputs
 absl::StatusOr<InferencePrograms> CompileInference(
     const ModelSource& source, const InferenceOptions& options,
     DeviceBackend* backend);
 
-// One program more of a model that CompileInference has planned with these
-// options. Errors name the sizes.
+// Compiles one more program of a model that CompileInference has planned with
+// these options. Errors name the sizes.
 absl::StatusOr<InferenceProgram> CompileProgram(
     const ModelSource& source, const InferencePrograms& planned,
     const InferenceOptions& options, const ProgramKey& key,
     DeviceBackend* backend);
 
-// With max_programs, `peak` has room for as many programs, whatever sizes they
-// are for: each may take as much resident memory of its own as the planned one
-// that takes most.
+// Return the planned bytes and the arena. With max_programs, `peak` has space
+// for that many programs of any sizes: each may take as much resident memory of
+// its own as the largest planned one.
 PlannedBytes BytesOf(const InferencePrograms& programs);
 uint64_t ArenaBytesOf(const InferencePrograms& programs);
 

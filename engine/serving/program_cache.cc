@@ -26,6 +26,7 @@ void ProgramCache::MakeRoom() {
 }
 
 bool ProgramCache::RemoveOldest() {
+  // Linear, because a cache has at most kMaxServingPrograms entries.
   const auto oldest = std::min_element(
       entries_.begin(), entries_.end(),
       [](const auto& a, const auto& b) { return a->last_use < b->last_use; });

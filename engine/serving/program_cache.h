@@ -1,5 +1,5 @@
-// The programs of one loaded model, by what they are made for: as many as are
-// wanted, the one that was not used for longest goes first.
+// A cache of the programs of one loaded model, by batch and sizes. When it is
+// full, the least recently used program is removed.
 //
 // Belongs to one compute thread. Owns the programs.
 #pragma once
@@ -18,22 +18,24 @@ class ProgramCache {
  public:
   struct Entry {
     ProgramKey key;
-    std::vector<Shape> outputs;  // whole
+    std::vector<Shape> outputs;  // whole shapes, batch included
     std::unique_ptr<Executor> executor;
     uint64_t last_use = 0;
   };
 
-  // capacity >= 1.
+  // Makes an empty cache; capacity must be at least 1.
   explicit ProgramCache(size_t capacity) : capacity_(capacity) {}
 
-  // Null when there is none; else it is the one used last. Valid until the
-  // next Add or RemoveOldest.
+  // Returns the entry, which becomes the most recently used; null when there is
+  // none. Valid until the next Add or RemoveOldest.
   Entry* Find(const ProgramKey& key);
-  // Makes room first. `key` is not in the cache.
+  // Adds an entry and removes old ones if necessary. `key` must not be in the
+  // cache.
   Entry* Add(Entry entry);
-  // Removes programs until one more has room.
+  // Removes programs until there is space for one more.
   void MakeRoom();
-  // False when the cache is empty.
+  // Removes the least recently used program. Returns false when the cache is
+  // empty.
   bool RemoveOldest();
 
   size_t size() const { return entries_.size(); }

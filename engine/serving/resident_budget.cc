@@ -11,7 +11,9 @@
 namespace gpupool::engine {
 namespace {
 
-// Keys of items that do not belong to one size.
+// Returns the keys of items that do not belong to one size: programs of two
+// sizes have them. With one planned size all but constants are taken as shared,
+// since constants may hold shapes.
 absl::flat_hash_set<std::string> SharedKeys(
     const std::vector<SizedBytes>& planned) {
   const bool one_size = std::all_of(planned.begin(), planned.end(),
@@ -52,6 +54,7 @@ uint64_t ResidentBudget(const std::vector<SizedBytes>& planned,
         own += bytes;
       }
     }
+    // Any of the programs may be as large as the largest planned one.
     most = std::max(most, own);
   }
   return shared_bytes + count * most;

@@ -1,5 +1,5 @@
-// How much memory programs will take beside the arena and the weights when
-// more of them are made than were planned. Pure.
+// The memory that programs will take in addition to arena and weights, if more
+// of them are made than were planned. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace gpupool::engine {
 
-// A planned program and the sizes that it is for.
+// A planned program and its sizes.
 struct SizedBytes {
   std::vector<int64_t> sizes;
   ProgramBytes bytes;
 };
 
-// Bytes of residents of any `count` programs: what programs of different sizes
-// share counts once, and of the rest each program takes as much as the planned
-// one that takes most. Where one size was planned, what is made of weights is
-// taken as shared.
+// Returns the bytes of residents of any `count` programs. Residents that
+// programs of different sizes share count once. Of the rest each program is
+// taken to need as much as the largest planned one. If only one size was
+// planned, residents made of weights count as shared.
 uint64_t ResidentBudget(const std::vector<SizedBytes>& planned, uint64_t count);
 
 }  // namespace gpupool::engine

@@ -11,7 +11,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Falling, the ends of a range alone.
+// Returns the listed sizes, or the ends of a range, in falling order.
 std::vector<int64_t> SizesOf(const ServedDimension& dimension) {
   if (!dimension.sizes.empty()) {
     return {dimension.sizes.rbegin(), dimension.sizes.rend()};
@@ -35,7 +35,8 @@ const ServedPort* FindInput(const InferencePrograms& programs,
   return nullptr;
 }
 
-// Dimensions with a list of sizes whose inputs are all filled up.
+// Returns whether the dimension has a list of sizes and all its inputs are
+// padded.
 bool IsPadded(const ServedSizes& served, size_t dimension,
               const InferencePrograms& programs) {
   if (served.dimensions[dimension].sizes.empty()) return false;
@@ -46,6 +47,8 @@ bool IsPadded(const ServedSizes& served, size_t dimension,
                      });
 }
 
+// Checks that the input has a dimension with listed sizes, and that its type
+// can represent the number.
 absl::Status CheckPad(const ServedSizes& served, const std::string& name,
                       double number, const InferencePrograms& programs) {
   const ServedPort* input = FindInput(programs, name);
@@ -70,6 +73,8 @@ absl::Status CheckPad(const ServedSizes& served, const std::string& name,
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> SizesToPlan(
     const std::vector<ServedDimension>& dimensions) {
+  // Each dimension gives its largest size first, so the first combination is
+  // the largest.
   std::vector<std::vector<int64_t>> all = {{}};
   for (const ServedDimension& dimension : dimensions) {
     std::vector<std::vector<int64_t>> longer;
@@ -96,6 +101,8 @@ std::vector<std::vector<int64_t>> SizesToProbe(
     largest.push_back(dimension.maximum);
   }
   std::vector<std::vector<int64_t>> probes;
+  // A dimension that has two sizes anyway needs no probe. The probe is one
+  // smaller, which most models allow.
   for (size_t d = 0; d < dimensions.size(); ++d) {
     if (dimensions[d].minimum < dimensions[d].maximum || largest[d] == 1) {
       continue;
@@ -125,6 +132,8 @@ absl::Status SizeAnalysis::FindAxesOf(const ServedSizes& served, size_t index,
   const auto shape_of = [&](const Sample& sample) -> const Shape& {
     return (output ? sample.outputs : sample.inputs)[index];
   };
+  // Samples know the planned numbers only. With others an output may change
+  // even if it is the same in all samples.
   const bool follows_numbers = output && !served.bound.empty();
   const Shape& first = shape_of(samples_[0]);
   for (const Sample& sample : samples_) {
@@ -147,6 +156,7 @@ absl::Status SizeAnalysis::FindAxesOf(const ServedSizes& served, size_t index,
       }
     }
     if (fixed) continue;
+    // An axis with the size of a dimension in every sample follows it.
     const auto dimension = std::find(equal.begin(), equal.end(), true);
     if (dimension != equal.end()) {
       found.dimension = static_cast<int>(dimension - equal.begin());
@@ -174,6 +184,7 @@ absl::Status SizeAnalysis::FindAxes(const ServedSizes& served, bool output,
 }
 
 bool SizeAnalysis::Depends(size_t output, int axis, size_t dimension) const {
+  // Compares each two samples that differ in that dimension only.
   for (const Sample& a : samples_) {
     for (const Sample& b : samples_) {
       std::vector<int64_t> sizes = b.sizes;

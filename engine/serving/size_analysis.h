@@ -1,5 +1,5 @@
-// Which dimensions of a model's inputs and outputs follow the served sizes, as
-// seen by comparing the shapes of programs for several sizes.
+// Finds the dimensions of a model's inputs and outputs that follow the served
+// sizes, by comparing the shapes of programs for several sizes.
 //
 // Belongs to one thread.
 #pragma once
@@ -15,22 +15,24 @@ namespace gpupool::engine {
 
 inline constexpr size_t kMaxPlannedSizes = 32;
 
-// The combinations of sizes to plan, the largest of all first: every listed
-// size, both ends of every range. InvalidArgument when there are more than
+// Returns the combinations of sizes to plan, the largest first: every listed
+// size, and both ends of every range. INVALID_ARGUMENT when there are more than
 // kMaxPlannedSizes.
 absl::StatusOr<std::vector<std::vector<int64_t>>> SizesToPlan(
     const std::vector<ServedDimension>& dimensions);
 
-// What a comparison needs beside them: dimensions of one size at another.
+// Returns additional sizes for the comparison: for each dimension of a single
+// size, that dimension at another size.
 std::vector<std::vector<int64_t>> SizesToProbe(
     const std::vector<ServedDimension>& dimensions);
 
 class SizeAnalysis {
  public:
-  // The shapes of a model for these sizes; the first are the largest.
+  // Adds the shapes of a model for these sizes. The first sizes added must be
+  // the largest.
   void Add(const std::vector<int64_t>& sizes, const ModelGraph& model);
 
-  // Fills in the variable axes of `programs`. InvalidArgument when
+  // Fills in the variable axes of `programs`. INVALID_ARGUMENT when
   //   * a dimension is of no input, or a padded one is unknown
   //   * padding is no number of the input's type
   //   * an output's number of dimensions depends on sizes
@@ -49,7 +51,7 @@ class SizeAnalysis {
                         InferencePrograms& programs) const;
   absl::Status FindAxesOf(const ServedSizes& served, size_t index, bool output,
                           InferencePrograms& programs) const;
-  // Whether an output's axis changes when only that dimension does.
+  // Returns whether an output's axis changes when only that dimension does.
   bool Depends(size_t output, int axis, size_t dimension) const;
   absl::Status CheckPadding(const ServedSizes& served,
                             const InferencePrograms& programs) const;

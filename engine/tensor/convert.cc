@@ -8,7 +8,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Element types as they lie in memory.
+// Element types in memory. Distinct types keep the 16-bit formats and bool
+// apart from integers of the same size.
 struct Half {
   uint16_t bits;
 };
@@ -27,6 +28,7 @@ float Plain(Half x) { return FloatFromFloat16(x.bits); }
 float Plain(BrainHalf x) { return FloatFromBFloat16(x.bits); }
 uint8_t Plain(Truth x) { return x.byte; }
 
+// Converts one number by the rules of WriteFromDoubles.
 template <typename To, typename From>
 To Make(From x) {
   if constexpr (std::is_same_v<To, Half>) {
@@ -37,6 +39,7 @@ To Make(From x) {
     return {static_cast<uint8_t>(x != 0)};
   } else if constexpr (std::is_integral_v<To> &&
                        std::is_floating_point_v<From>) {
+    // Converting a value outside of int64 would be undefined behaviour.
     constexpr From kLimit = static_cast<From>(0x1p63);
     if (!(x < kLimit)) {  // or NaN
       return x >= kLimit ? static_cast<To>(std::numeric_limits<int64_t>::max())
@@ -51,7 +54,7 @@ To Make(From x) {
   }
 }
 
-// Calls visit(T{}) for the type behind `dtype`.
+// Calls visit(T{}) for the type of `dtype`.
 template <typename Visitor>
 void Visit(DType dtype, const Visitor& visit) {
   switch (dtype) {

@@ -1,5 +1,5 @@
-// Elements of any type from and to double. Pure functions; the caller sees to
-// it that the elements exist.
+// Conversions of elements of any type from and to double. Pure functions; the
+// caller guarantees that the elements exist.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,23 @@
 
 namespace gpupool::engine {
 
-// to[i] is element i * stride at `from`. int64 is exact up to 2^53.
+// Sets to[i] to element i * stride of `from`. int64 is exact up to 2^53.
 void ReadAsDoubles(DType dtype, const std::byte* from, int64_t stride,
                    absl::Span<double> to);
 
-// Element i * stride at `to` becomes from[i]: rounded to nearest for floating
-// types, towards zero and then modulo 2^bits for integers, and x != 0 for
-// bool. Beyond int64 it is the nearest int64; NaN becomes 0.
+// Sets element i * stride of `to` to from[i].
+// - Floating types: rounds to nearest.
+// - Integers: rounds towards zero, then takes the value modulo 2^bits. Values
+//   beyond int64 become the nearest int64, NaN becomes 0.
+// - bool: x != 0.
 void WriteFromDoubles(DType dtype, absl::Span<const double> from,
                       int64_t stride, std::byte* to);
 
-// The number that WriteFromDoubles and ReadAsDoubles make of x.
+// Returns x after WriteFromDoubles and ReadAsDoubles.
 double RoundToDType(DType dtype, double x);
 
-// Element i of `to` becomes element i of `from`, with the rules above; `from`
-// and `to` do not overlap.
+// Sets element i of `to` to element i of `from`, with the rules above. `from`
+// and `to` must not overlap.
 void ConvertElements(DType from_dtype, const std::byte* from, DType to_dtype,
                      std::byte* to, int64_t count);
 

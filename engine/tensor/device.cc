@@ -49,6 +49,7 @@ absl::StatusOr<Device> ParseDevice(absl::string_view text) {
     if (!HasIndex(type)) return BadDevice(text);
     const absl::string_view digits = text.substr(colon + 1);
     int index = 0;
+    // SimpleAtoi alone would accept signs and spaces.
     if (digits.empty() || !absl::ascii_isdigit(digits[0]) ||
         !absl::SimpleAtoi(digits, &index) || index > kMaxDeviceIndex) {
       return BadDevice(text);

@@ -25,14 +25,14 @@ struct Device {
 
 inline constexpr int kMaxDeviceIndex = 1023;
 
-// "cpu", "cuda", "mps" or "meta". The view lives for ever.
+// Returns "cpu", "cuda", "mps" or "meta". The text is never freed.
 absl::string_view DeviceTypeName(DeviceType type);
 
-// "cuda:0"; "meta" and "mps" carry no index.
+// Returns "cuda:0"; "meta" and "mps" have no index.
 std::string ToString(const Device& device);
 
-// Reads what ToString writes; "cpu" and "cuda" alone mean index 0. Case
-// matters. InvalidArgument names the text and the legal forms.
+// Parses what ToString writes; "cpu" and "cuda" alone mean index 0. Case
+// matters. INVALID_ARGUMENT names the text and the legal forms.
 absl::StatusOr<Device> ParseDevice(absl::string_view text);
 
 }  // namespace gpupool::engine

@@ -8,7 +8,7 @@
 
 namespace gpupool::engine {
 
-// Bytes of one element.
+// Returns the bytes of one element.
 constexpr uint64_t SizeOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
@@ -33,7 +33,7 @@ constexpr bool IsFloating(DType dtype) {
          dtype == DType::kFloat16 || dtype == DType::kBFloat16;
 }
 
-// "float32", "int64", ...
+// Returns "float32", "int64", ...
 constexpr absl::string_view DTypeName(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

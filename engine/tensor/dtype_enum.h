@@ -1,5 +1,5 @@
-// The element types by name, without anything else, for code that a GPU runs
-// too; engine/tensor/dtype.h tells about them.
+// The element types. This header has names only, so code for GPUs can include
+// it; engine/tensor/dtype.h has the functions.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The two 16-bit floating types as bit patterns: float16 is IEEE 754 binary16,
-// bfloat16 the upper half of a float32. Pure functions; conversions to 16 bits
-// round to nearest, ties to even, and keep infinities and NaN.
+// and bfloat16 is the upper half of a float32. Pure functions. Conversions to
+// 16 bits round to nearest, ties to even, and keep infinities and NaN.
 #pragma once
 
 #include <cstdint>

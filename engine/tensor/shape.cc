@@ -31,6 +31,7 @@ absl::StatusOr<Shape> Shape::CreateMaybeEmpty(absl::Span<const int64_t> dims) {
       return absl::InvalidArgumentError(
           absl::StrCat("shape ", Text(dims), ": no dimension may be negative"));
     }
+    // Divides instead of multiplying, which could overflow.
     if (shape.elements_ > 0 && dim > kMaxElements / shape.elements_) {
       return absl::InvalidArgumentError(
           absl::StrCat("shape ", Text(dims), " has too many elements; the ",

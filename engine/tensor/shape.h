@@ -1,6 +1,6 @@
-// Static shapes. A Shape that exists is sound: every dimension is at least 1
-// (0 where CreateMaybeEmpty made it) and the element count is at most
-// kMaxElements, so byte counts of any element type fit 64 bits. Plain values.
+// Static shapes. Every Shape is valid: each dimension is at least 1 (0 is
+// allowed by CreateMaybeEmpty), and it has at most kMaxElements elements, so
+// byte counts of any element type fit 64 bits. Plain values.
 #pragma once
 
 #include <array>
@@ -19,20 +19,21 @@ inline constexpr int kMaxRank = 8;
 
 class Shape {
  public:
-  // A scalar: rank 0, one element.
+  // Makes a scalar: rank 0, one element.
   Shape() = default;
-  // For shapes known to be sound; aborts otherwise. Use Create for input.
+  // Makes a shape that is known to be valid; aborts otherwise. Use Create for
+  // input.
   Shape(std::initializer_list<int64_t> dims);
 
-  // InvalidArgument: rank above kMaxRank, a dimension below 1, or more than
-  // kMaxElements elements (computed without overflow).
+  // Makes a shape. INVALID_ARGUMENT for a rank above kMaxRank, a dimension
+  // below 1, or more than kMaxElements elements (computed without overflow).
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dims);
-  // The same with dimensions of 0 allowed: constants of imported graphs may
-  // have no elements.
+  // Makes a shape whose dimensions may be 0, for constants of imported graphs
+  // without elements.
   static absl::StatusOr<Shape> CreateMaybeEmpty(absl::Span<const int64_t> dims);
 
   int rank() const { return rank_; }
-  // 0 <= axis < rank().
+  // Returns the size of an axis; 0 <= axis < rank().
   int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
   int64_t operator[](int axis) const { return dim(axis); }
   absl::Span<const int64_t> dims() const {
@@ -43,13 +44,13 @@ class Shape {
     return static_cast<uint64_t>(elements_) * SizeOf(dtype);
   }
 
-  // "[32, 1, 8, 8]"
+  // Returns "[32, 1, 8, 8]".
   std::string ToString() const;
 
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
-  std::array<int64_t, kMaxRank> dims_{};  // unused ones stay 0
+  std::array<int64_t, kMaxRank> dims_{};  // unused entries stay 0
   int rank_ = 0;
   int64_t elements_ = 1;
 };

@@ -10,6 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Returns memory aligned to kAlignmentBytes; null when there is none.
 std::shared_ptr<std::byte> AllocateHost(uint64_t bytes) {
   void* memory = std::aligned_alloc(kAlignmentBytes, AlignUp(bytes));
   if (memory == nullptr) return nullptr;
@@ -66,6 +67,7 @@ absl::StatusOr<absl::Span<std::byte>> Tensor::data() const {
 absl::StatusOr<Tensor> Tensor::To(const Device& device) const {
   if (device == device_) return *this;
   if (device.type == DeviceType::kMeta) return Zeros(device, dtype_, shape_);
+  // Fails on meta, which has no contents to copy.
   ASSIGN_OR_RETURN(const absl::Span<std::byte> source, data());
   return Copy(device, dtype_, shape_, source);
 }

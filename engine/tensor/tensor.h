@@ -1,12 +1,12 @@
-// An owned array on a device: the embedded API's currency for weights, inputs
-// and results outside compiled programs. Copies between devices are explicit
-// and never happen as a side effect.
+// An owned array on a device. The embedded API uses it for weights, inputs and
+// results outside of compiled programs. Copies between devices are explicit and
+// never a side effect.
 //
-// A Tensor is a handle: copying it shares the bytes. Handles may be used from
-// several threads as long as nobody writes the bytes meanwhile.
+// A Tensor is a handle: copying it shares the bytes. Several threads may use
+// handles while nobody writes the bytes.
 //
-// Host devices (cpu:i) hold bytes; meta holds none. Tensors of other devices
-// are made by their back ends.
+// Host devices (cpu:i) hold bytes; meta holds none. Back ends make the tensors
+// of other devices.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,12 @@ namespace gpupool::engine {
 
 class Tensor {
  public:
-  // Zeros on a host device; only shape and type on meta.
+  // Returns zeros on a host device; shape and type only on meta.
   //   FAILED_PRECONDITION  the device has no back end here
   //   RESOURCE_EXHAUSTED   the host has not that many bytes
   static absl::StatusOr<Tensor> Zeros(const Device& device, DType dtype,
                                       const Shape& shape);
-  // A copy of `bytes`, whose length must be that of the shape.
+  // Returns a copy of `bytes`, whose length must match the shape.
   //   INVALID_ARGUMENT     another length, or the device is meta
   static absl::StatusOr<Tensor> Copy(const Device& device, DType dtype,
                                      const Shape& shape,
@@ -39,22 +39,22 @@ class Tensor {
   const Device& device() const { return device_; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
-  // 0 on meta.
+  // Returns the bytes of the contents; 0 on meta.
   uint64_t bytes() const;
 
-  // The contents, aligned to 64 bytes. FAILED_PRECONDITION on meta, whose
-  // tensors have nothing to read.
+  // Returns the contents, aligned to 64 bytes. FAILED_PRECONDITION on meta,
+  // whose tensors have no contents.
   absl::StatusOr<absl::Span<std::byte>> data() const;
 
-  // This very tensor when it is on `device` already, else a copy there.
+  // Returns this tensor if it is on `device`, else a copy there.
   // FAILED_PRECONDITION from meta, or to a device without a back end.
   absl::StatusOr<Tensor> To(const Device& device) const;
-  // Whether both handles share their bytes.
+  // Returns whether both handles share their bytes.
   bool Shares(const Tensor& other) const {
     return storage_ != nullptr && storage_ == other.storage_;
   }
 
-  // "weight: float32 [10, 64] on cpu:0, 2560 bytes"
+  // Returns "weight: float32 [10, 64] on cpu:0, 2560 bytes".
   std::string Describe(absl::string_view name) const;
 
  private:
@@ -67,8 +67,8 @@ class Tensor {
   std::shared_ptr<std::byte> storage_;
 };
 
-// InvalidArgument unless all tensors are on one device. The text is PyTorch's
-// with the operation and the argument named.
+// Returns INVALID_ARGUMENT unless all tensors are on one device. The text is
+// PyTorch's, with the operation and the argument added.
 absl::Status CheckSameDevice(absl::string_view operation,
                              absl::Span<const Tensor> tensors);
 

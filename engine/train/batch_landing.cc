@@ -49,6 +49,7 @@ absl::Status BatchLanding::Send(uint64_t batch) {
   GPUPOOL_CHECK(!sent_.has_value());
   RETURN_IF_ERROR(beside_->CopyToDevice(
       landing_.data(), {staging_[next_]->data(), layout_.bytes}));
+  // The copy still reads this buffer, so the next batch fills the other.
   next_ = 1 - next_;
   sent_ = batch;
   return absl::OkStatus();
@@ -57,6 +58,8 @@ absl::Status BatchLanding::Send(uint64_t batch) {
 absl::Status BatchLanding::Take(Executor& executor) {
   GPUPOOL_CHECK(sent_.has_value());
   sent_.reset();
+  // The copies into the inputs wait for the landing to be filled. The next copy
+  // to the landing waits until they have read it.
   RETURN_IF_ERROR(transfer_->Await(*beside_));
   for (const LandingLayout::Tensor& tensor : layout_.tensors) {
     RETURN_IF_ERROR(executor.Bring(

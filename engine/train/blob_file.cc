@@ -17,7 +17,7 @@
 namespace gpupool::engine {
 namespace {
 
-// The leading dot keeps temporary files apart from blobs.
+// The leading dot distinguishes temporary files from blobs.
 constexpr char kTemporaryPattern[] = "/.checkpoint-XXXXXX";
 
 absl::Status SystemError(absl::string_view what) {
@@ -30,7 +30,7 @@ absl::Status SystemError(absl::string_view what) {
   return absl::InternalError(text);
 }
 
-// A file that is removed again unless it was renamed.
+// A file that is removed at the end unless it was renamed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& folder)
@@ -56,7 +56,8 @@ class TemporaryFile {
   }
 
   absl::Status MoveTo(const std::string& path) {
-    // Readable for the daemon's group, as other blobs are.
+    // Lets the daemon's group read it, like other blobs. The bytes must be on
+    // disk before the name: after a power cut a named blob is taken for whole.
     if (fchmod(descriptor_, 0640) != 0 || fsync(descriptor_) != 0) {
       return SystemError("cannot flush a checkpoint");
     }
@@ -73,6 +74,7 @@ class TemporaryFile {
   bool renamed_ = false;
 };
 
+// Puts the names in the folder on stable storage.
 absl::Status FlushFolder(const std::string& folder) {
   const int descriptor =
       open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -95,6 +97,7 @@ absl::StatusOr<WrittenBlob> WriteBlob(
   }
   blob.sha256 = sha.FinishHex();
   const std::string path = absl::StrCat(blob_dir, "/", blob.sha256);
+  // Succeeds if the blob exists: the check and the renewal are one step.
   if (utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
     return blob;
   }
@@ -102,6 +105,7 @@ absl::StatusOr<WrittenBlob> WriteBlob(
   if (!file.opened()) return SystemError("cannot create a checkpoint");
   for (absl::string_view part : parts) RETURN_IF_ERROR(file.Write(part));
   RETURN_IF_ERROR(file.MoveTo(path));
+  // Without this, a power cut could undo the rename.
   RETURN_IF_ERROR(FlushFolder(blob_dir));
   return blob;
 }

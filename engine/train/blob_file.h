@@ -1,7 +1,6 @@
-// Writes and reads files named by the SHA-256 of their bytes. A blob appears
-// under its name whole and on stable storage or not at all: temporary file,
-// fsync, rename, fsync of the folder. Safe to use from several processes on
-// one folder.
+// Files named by the SHA-256 of their bytes. A blob appears under its name
+// whole and on stable storage, or not at all: temporary file, fsync, rename,
+// fsync of the folder. Several processes may use one folder.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +18,14 @@ struct WrittenBlob {
   uint64_t bytes = 0;
 };
 
-// Stores the parts, one behind the other. When the blob is already there only
-// its time of change is renewed, so that a sweep of old blobs spares it.
-// ResourceExhausted when the disk is full; Internal for other errors.
+// Stores the parts, one after the other. If the blob exists, only its time of
+// change is renewed, so that a sweep of old blobs spares it. RESOURCE_EXHAUSTED
+// when the disk is full; INTERNAL for other errors.
 absl::StatusOr<WrittenBlob> WriteBlob(
     const std::string& blob_dir, absl::Span<const absl::string_view> parts);
 
-// NotFound when it is missing, DataLoss when its bytes are not those of its
-// name, InvalidArgument when `sha256` is no digest.
+// Reads a blob. NOT_FOUND when it is missing, DATA_LOSS when its bytes do not
+// match its name, INVALID_ARGUMENT when `sha256` is no digest.
 absl::StatusOr<MappedFile> ReadBlob(const std::string& blob_dir,
                                     const std::string& sha256);
 

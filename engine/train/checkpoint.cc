@@ -30,6 +30,7 @@ absl::Status Broken(absl::string_view what) {
       absl::StrCat("checkpoint manifest: ", what));
 }
 
+// Returns the whole number of that key, which must be at most `limit`.
 absl::StatusOr<uint64_t> Number(const Json& object, const char* key,
                                 uint64_t limit) {
   const auto found = object.find(key);
@@ -130,6 +131,8 @@ absl::StatusOr<std::string> ManifestText(const Manifest& manifest) {
            .ok()) {
     return absl::InternalError("a model spec has no JSON form");
   }
+  // The order of the keys is fixed: the same manifest must give the same
+  // digest.
   Json files = Json::array();
   for (const CheckpointFile& file : manifest.files) {
     files.push_back(
@@ -145,6 +148,7 @@ absl::StatusOr<std::string> ManifestText(const Manifest& manifest) {
                  {"seed", absl::StrCat(manifest.seed)},
                  {"batch_size", manifest.batch_size},
                  {"input_scaling", manifest.input_scaling}};
+  // Left out when empty, so manifests without evaluations keep their digest.
   if (manifest.evaluation != EvaluationState()) {
     object["evaluation"] = Json::parse(ToJson(manifest.evaluation));
   }
@@ -157,7 +161,7 @@ std::string TypeText(const TensorFacts& facts) {
   return absl::StrCat(DTypeName(facts.dtype), facts.shape.ToString());
 }
 
-// The views in the order of the tensors.
+// Returns the views in the order of the tensors.
 absl::StatusOr<std::vector<absl::string_view>> Match(
     const std::vector<TensorView>& views,
     const std::vector<TensorFacts>& tensors) {
@@ -238,6 +242,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
   if (file.bytes().size() > kMaxManifestBytes) {
     return Broken(absl::StrCat("is longer than ", kMaxManifestBytes, " bytes"));
   }
+  // Parses without exceptions: a broken text gives a value that is no object.
   const Json object = Json::parse(file.bytes(), nullptr, false);
   if (!object.is_object()) return Broken("is not a JSON object");
   return ParseManifest(object);
@@ -268,6 +273,8 @@ absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
       ParseSafetensors({file.bytes().data(), file.bytes().size()}));
   std::vector<TensorFacts> facts;
   for (const TensorBytes& tensor : tensors) facts.push_back(tensor.facts);
+  // All tensors are matched before the first byte is copied, so an error leaves
+  // them unchanged.
   ASSIGN_OR_RETURN(const std::vector<absl::string_view> matched,
                    Match(views, facts));
   for (size_t i = 0; i < tensors.size(); ++i) {

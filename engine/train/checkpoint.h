@@ -1,5 +1,5 @@
-// Checkpoints: a manifest blob that names data blobs. The manifest's digest
-// names the checkpoint; a checkpoint exists when its manifest does.
+// Checkpoints: a manifest blob that names data blobs. The manifest's digest is
+// the name of the checkpoint. A checkpoint exists if its manifest does.
 //
 // The manifest is a JSON object:
 //   format          "gpupool.checkpoint"
@@ -12,11 +12,11 @@
 //   model           the ModelSpec in protobuf's JSON form
 //   evaluation      an EvaluationState; absent before the first evaluation
 //   files           [{"role", "sha256", "bytes"}]
-// Roles: "weights" and "optimizer" are safetensors blobs with the program's
-// names of the tensors, as engine/train/checkpoint_tensors.h says; "onnx" and
+// The roles "weights" and "optimizer" are safetensors blobs, with the program's
+// names of the tensors (engine/train/checkpoint_tensors.h). "onnx" and
 // "onnx/<location>" are the model file and its external files, which `model`
-// names too. Where there are no "weights" the model file holds them. The same
-// state gives the same bytes, hence the same digest.
+// names as well. Without "weights" the model file has them. The same state
+// gives the same bytes, hence the same digest.
 #pragma once
 
 #include <cstddef>
@@ -54,18 +54,18 @@ struct Manifest {
   v1::ModelSpec model;
   std::vector<CheckpointFile> files;
 
-  // nullptr when absent.
+  // Returns null when there is no such file.
   const CheckpointFile* FindFile(absl::string_view role) const;
 };
 
-// The files that the model itself consists of.
+// Returns the files that the model itself consists of.
 std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model);
 
 // A tensor in host memory.
 struct TensorBytes {
   TensorFacts facts;
   absl::Span<std::byte> bytes;
-  // ReadTensors rounds the file's numbers to this type.
+  // A type to which ReadTensors rounds the file's numbers.
   std::optional<DType> rounded_to = std::nullopt;
 };
 
@@ -76,26 +76,28 @@ absl::StatusOr<CheckpointFile> WriteTensors(
     const std::vector<TensorBytes>& tensors);
 
 // Stores the manifest, whose files must already be stored. The returned bytes
-// count all files and the manifest itself.
+// include all files and the manifest.
 absl::StatusOr<WrittenBlob> WriteManifest(const std::string& blob_dir,
                                           const Manifest& manifest);
 
-// NotFound, DataLoss, or InvalidArgument naming the field that is wrong.
+// Reads a manifest. NOT_FOUND, DATA_LOSS, or INVALID_ARGUMENT naming the wrong
+// field.
 absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
                                       const std::string& sha256);
 
-// Whether the blob is a safetensors file with exactly these tensors, by names,
-// types and shapes: InvalidArgument names the first that differs. Returns the
-// bytes of the file.
+// Checks that the blob is a safetensors file with exactly these tensors, by
+// names, types and shapes, and returns its bytes. INVALID_ARGUMENT names the
+// first difference.
 absl::StatusOr<uint64_t> CheckTensors(const std::string& blob_dir,
                                       const std::string& sha256,
                                       const std::vector<TensorFacts>& tensors);
 
-// Fills the tensors' bytes from the file with that role. Names, types and
-// shapes must be exactly those of the file, in any order: InvalidArgument
-// names the first that differs. NotFound when the role is absent or the blob
-// is missing, DataLoss when its digest differs. On an error the bytes are
-// untouched.
+// Fills the tensors' bytes from the file with that role. On an error they are
+// unchanged.
+//   INVALID_ARGUMENT  names, types or shapes differ from the file's, whose
+//                     order does not matter; names the first difference
+//   NOT_FOUND         the role is absent or the blob is missing
+//   DATA_LOSS         the blob's digest differs
 absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
                          const std::string& role,
                          const std::vector<TensorBytes>& tensors);

@@ -8,7 +8,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Whether every float32 element is finite: its exponent is not all ones.
+// Returns whether every float32 element is finite: its exponent is not all
+// ones. The loop has no branch, so the compiler can vectorise it.
 bool AllFinite(const TensorBytes& tensor) {
   if (tensor.facts.dtype != DType::kFloat32) return true;
   constexpr uint32_t kExponent = 0x7f800000;
@@ -59,6 +60,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointCopy::Write() const {
                      WriteTensors(blob_dir_, "optimizer", optimizer_));
     manifest.files.push_back(std::move(file));
   }
+  // The manifest comes last: it makes the checkpoint exist.
   ASSIGN_OR_RETURN(const WrittenBlob written,
                    WriteManifest(blob_dir_, manifest));
   v1::Checkpoint checkpoint;
@@ -68,6 +70,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointCopy::Write() const {
   checkpoint.set_manifest_sha256(written.sha256);
   checkpoint.set_bytes(written.bytes);
   const EvaluationState& evaluated = manifest.evaluation;
+  // An evaluation of an earlier step says nothing about these weights.
   if (evaluated.step == manifest.step && evaluated.loss.has_value()) {
     checkpoint.set_held_out_loss(*evaluated.loss);
   }

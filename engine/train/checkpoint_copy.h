@@ -1,7 +1,7 @@
-// A checkpoint that is not on disk yet: what it will hold, in host memory. It
-// knows nothing of the run or of the device, which may go on or be gone.
+// A checkpoint in host memory that is not on disk yet. It is independent of the
+// run and the device, which may continue or be gone.
 //
-// Thread-safety: one thread at a time, any.
+// Thread-safety: any thread, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ namespace gpupool::engine {
 
 class CheckpointCopy {
  public:
-  // `weights` hold the tensors; where they are a view of a store's own memory,
-  // that must neither change nor go before Write.
+  // Takes the tensors of `weights`. If these are a view of a store's own
+  // memory, that must not change or be freed before Write.
   CheckpointCopy(std::string blob_dir, Manifest manifest, WeightView weights);
 
-  // The name of the first tensor with a number that is not finite; else empty.
+  // Returns the name of the first tensor with a number that is not finite, or
+  // an empty text.
   std::string FirstNotFinite() const;
 
-  // Of the tensors.
+  // Returns the bytes of the tensors.
   uint64_t bytes() const;
 
   // Writes weights, optimizer state and manifest as blobs. When it returns, the
-  // checkpoint survives a power cut. ResourceExhausted when the disk is full;
-  // Internal for its other errors.
+  // checkpoint survives a power cut. RESOURCE_EXHAUSTED when the disk is full;
+  // INTERNAL for other errors of it.
   absl::StatusOr<v1::Checkpoint> Write() const;
 
  private:

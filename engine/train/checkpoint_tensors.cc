@@ -7,7 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
-// The entry of the weight's average; nullptr when it has none.
+// Returns the entry of the weight's average; null when it has none.
 const WeightEntry* AverageOf(const WeightLayout& layout,
                              const WeightEntry& weight) {
   const WeightEntry* average = layout.Find(AverageName(weight.name));
@@ -35,6 +35,7 @@ std::vector<TensorBytes> ModelTensors(const WeightView& weights) {
 
 std::vector<TensorBytes> OptimizerTensors(const WeightView& weights) {
   std::vector<TensorBytes> tensors;
+  // Averages are in the "weights" file, and accumulated gradients in none.
   absl::flat_hash_set<std::string> elsewhere;
   for (const WeightEntry& entry : weights.layout().entries()) {
     if (entry.in_optimizer_block()) continue;

@@ -1,11 +1,12 @@
-// Which tensors of a training's weight store go into which file of its
-// checkpoints. They point into the view of the store and hold as long as it
-// does.
+// The assignment of a weight store's tensors to the files of a checkpoint. The
+// returned tensors refer to the view of the store and are valid as long as it
+// is.
 //
-// Without averages "weights" has the model's tensors and "optimizer" the
-// optimizer's state. With them "weights", which are what is served, has the
+// Without averages, "weights" has the model's tensors and "optimizer" the
+// optimizer's state. With averages, "weights", which is served, has the
 // averages under the names of the weights, and "optimizer" also has the
-// weights themselves. Accumulated gradients are in none: a step begins anew.
+// weights. Neither has accumulated gradients, because checkpoints are made
+// between steps.
 #pragma once
 
 #include <vector>
@@ -17,11 +18,11 @@
 
 namespace gpupool::engine {
 
-// In the order of the store's layout.
+// Return the tensors in the order of the store's layout.
 std::vector<TensorBytes> ModelTensors(const WeightView& weights);
 std::vector<TensorBytes> OptimizerTensors(const WeightView& weights);
 
-// Copies the weights into their averages, where there are any.
+// Copies the weights into their averages, if there are any.
 absl::Status StartAverages(const WeightStore& store);
 
 }  // namespace gpupool::engine

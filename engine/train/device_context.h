@@ -1,5 +1,5 @@
-// What a run or a loaded model needs of the session that made it. The
-// session owns everything and outlives its users.
+// The parts of a session that a run or a loaded model uses. The session owns
+// everything and outlives its users.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@ struct DeviceContext {
   DeviceBackend* backend = nullptr;
   CachingAllocator* allocator = nullptr;
   std::string blob_dir;
-  uint64_t limit_bytes = 0;  // of the device; 0: unknown
+  uint64_t limit_bytes = 0;  // the device's; 0: unknown
 };
 
-// The name under which the allocator counts what a run or a model takes.
-// Limits its bytes and forgets it at the end; declare it before what it
-// counts, so that it goes last.
+// The name under which the allocator counts the memory of a run or a model. It
+// limits the bytes and forgets the name at the end. Declare it before the
+// members that hold memory, so that it is destroyed after them.
 class MemoryHolder {
  public:
   MemoryHolder(std::string name, CachingAllocator* allocator)
       : name_(std::move(name)), allocator_(allocator) {}
-  // A later attempt of the same job may hold something under the same name.
+  // Forgets the name unless a later attempt of the same job holds memory under
+  // it.
   ~MemoryHolder() {
     if (allocator_->HolderBytes(name_) == 0) allocator_->ForgetHolder(name_);
   }
@@ -33,7 +34,7 @@ class MemoryHolder {
   MemoryHolder& operator=(const MemoryHolder&) = delete;
 
   const std::string& name() const { return name_; }
-  // 0: no limit of its own.
+  // Sets the limit; 0 means no limit of its own.
   absl::Status SetLimit(uint64_t bytes) {
     return allocator_->SetHolderLimit(name_, bytes);
   }

@@ -20,6 +20,7 @@ absl::Status Broken(absl::string_view what) {
       absl::StrCat("the evaluations of the checkpoint: ", what));
 }
 
+// Returns the number of that key; 0 when it is absent.
 absl::StatusOr<uint64_t> Count(const Json& object, const char* key,
                                uint64_t limit) {
   const auto found = object.find(key);
@@ -31,6 +32,7 @@ absl::StatusOr<uint64_t> Count(const Json& object, const char* key,
       absl::StrCat("\"", key, "\" is not a whole number of 0 to ", limit));
 }
 
+// Returns the loss of that key; nothing when it is absent.
 absl::StatusOr<std::optional<double>> Loss(const Json& object,
                                            const char* key) {
   const auto found = object.find(key);
@@ -39,6 +41,7 @@ absl::StatusOr<std::optional<double>> Loss(const Json& object,
   return Broken(absl::StrCat("\"", key, "\" is not a number"));
 }
 
+// Writes a value unless it is the default, which Count and Loss restore.
 void Put(Json& object, const char* key, const std::optional<double>& loss) {
   if (loss.has_value()) object[key] = *loss;
 }
@@ -131,6 +134,8 @@ void EvaluationHistory::AddToPlateau(double loss) {
   } else {
     ++state_.plateau_stalled;
   }
+  // The order is ReduceLROnPlateau's: evaluations of a cool-down do not count
+  // as stalled, even if the loss did not improve.
   if (state_.plateau_cooldown > 0) {
     --state_.plateau_cooldown;
     state_.plateau_stalled = 0;
@@ -143,7 +148,7 @@ void EvaluationHistory::AddToPlateau(double loss) {
 
 void EvaluationHistory::AddToBest(double loss) {
   std::vector<double>& best = state_.best_losses;
-  // Equal losses keep their order: the earlier one is better.
+  // The earlier one of equal losses counts as better.
   best.insert(std::upper_bound(best.begin(), best.end(), loss), loss);
   const size_t kept = training_->keep_best_checkpoints();
   if (best.size() > kept) best.resize(kept);

@@ -6,6 +6,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Reads the weights that the model file stores.
 absl::Status ReadFromModel(const ModelSource& source,
                            const std::vector<PersistentSpec>& persistents,
                            const std::vector<TensorBytes>& tensors) {
@@ -34,6 +35,7 @@ absl::StatusOr<HostWeights> HostWeights::Read(const std::string& blob_dir,
     weights.tensors_.push_back(
         {{spec.name, spec.dtype, spec.shape}, absl::MakeSpan(bytes)});
   }
+  // An uploaded ONNX model without a safetensors file keeps its weights inside.
   if (manifest.FindFile("weights") == nullptr && manifest.model.has_onnx()) {
     RETURN_IF_ERROR(ReadFromModel(source, model.persistents, weights.tensors_));
   } else {

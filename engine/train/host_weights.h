@@ -1,5 +1,5 @@
-// The weights of a checkpoint in host memory, without a device: for exports.
-// Immutable; owns its bytes, which views point into.
+// The weights of a checkpoint in host memory, without a device, for exports.
+// Immutable; owns its bytes, to which views refer.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace gpupool::engine {
 
 class HostWeights {
  public:
-  // The "weights" of the checkpoint, or those in its model file when it has
-  // none. Status codes as ReadTensors.
+  // Reads the "weights" of the checkpoint, or those in its model file when it
+  // has none. Errors as ReadTensors.
   static absl::StatusOr<HostWeights> Read(const std::string& blob_dir,
                                           const Manifest& manifest,
                                           const ModelSource& source);
 
-  // In the order of the model's inference graph.
+  // Returns the tensors in the order of the model's inference graph.
   const std::vector<TensorBytes>& tensors() const { return tensors_; }
   std::vector<WeightTensor> ToExport() const;
 

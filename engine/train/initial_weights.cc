@@ -13,6 +13,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Fills a value with its constant, or with uniform numbers in [-bound, bound).
 void Fill(const PersistentSpec& spec, uint64_t seed, absl::Span<float> out) {
   if (spec.initializer.kind == Initializer::Kind::kConstant) {
     std::fill(out.begin(), out.end(),
@@ -70,6 +71,8 @@ absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
         absl::StrCat("the weight store has no \"", spec.name, "\" of ",
                      spec.shape.bytes(spec.dtype), " bytes"));
   }
+  // The store keeps the weight in 16 bits: the numbers are made in float32 and
+  // rounded once.
   std::vector<std::byte> numbers(spec.shape.bytes(spec.dtype));
   RETURN_IF_ERROR(SetNumbers(source, spec, seed, absl::MakeSpan(numbers)));
   ConvertElements(spec.dtype, numbers.data(), entry->dtype, bytes.data(),

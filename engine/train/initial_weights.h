@@ -1,4 +1,4 @@
-// Sets the weights with which training begins. Pure but for the store.
+// Sets the initial weights of training. Pure except for the store.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace gpupool::engine {
 
-// Fills every persistent value of a new store by its initializer. Each takes
-// its random numbers from its own Philox stream, derived from its name, so
-// neither the order of the layers nor other layers' sizes change what it gets.
-// Stored values are read from `source`. InvalidArgument when the store lacks a
-// value; Unimplemented for element types other than float32 that begin with
-// something else than zero or a stored value.
+// Fills every persistent value of a new store by its initializer. Each value
+// takes its random numbers from its own Philox stream, derived from its name,
+// so neither the order nor the sizes of other layers affect them. Stored values
+// are read from `source`.
+//   INVALID_ARGUMENT  the store lacks a value
+//   UNIMPLEMENTED     an element type other than float32 begins with something
+//                     else than zero or a stored value
 absl::Status SetInitialWeights(const ModelSource& source,
                                const std::vector<PersistentSpec>& persistents,
                                uint64_t seed, const WeightStore& store);

@@ -18,10 +18,10 @@
 namespace gpupool::engine {
 namespace {
 
-// As many ranks as a group may have.
+// The limit of a group's ranks (kMaxCollectiveRanks).
 constexpr uint32_t kMaxDevices = 1024;
 
-// No overflow: both factors have 32 bits.
+// Returns the rows of a step; the product of two 32-bit numbers fits 64 bits.
 uint64_t RowsPerStep(const v1::TrainingSpec& training) {
   return uint64_t{training.batch_size()} *
          std::max(training.accumulate_batches(), 1u);
@@ -49,6 +49,7 @@ absl::Status CheckBatch(const v1::TrainingSpec& training,
   return absl::OkStatus();
 }
 
+// Checks that every device gets equally many rows of a batch.
 absl::Status CheckDevices(const v1::JobSpec& spec) {
   const uint32_t devices = DevicesOf(spec);
   if (devices > kMaxDevices) {
@@ -58,6 +59,7 @@ absl::Status CheckDevices(const v1::JobSpec& spec) {
   }
   const uint32_t batch_size = spec.training().batch_size();
   if (batch_size % devices == 0) return absl::OkStatus();
+  // The error names the multiples next to the batch size.
   const uint32_t below = batch_size / devices * devices;
   return absl::InvalidArgumentError(absl::StrCat(
       "training.batch_size ", batch_size, " cannot be shared equally by ",
@@ -67,7 +69,7 @@ absl::Status CheckDevices(const v1::JobSpec& spec) {
 
 absl::StatusOr<uint64_t> TotalSteps(const v1::TrainingSpec& training,
                                     uint64_t steps_per_epoch) {
-  // 32 bits times 32 bits: no overflow.
+  // The product of two 32-bit numbers fits 64 bits.
   const uint64_t steps = training.has_epochs()
                              ? training.epochs() * steps_per_epoch
                              : training.steps();
@@ -100,7 +102,8 @@ absl::Status CheckLoss(const v1::TrainingSpec& training) {
   return absl::OkStatus();
 }
 
-// What needs evaluations while the job runs, in words; empty: nothing does.
+// Returns the field that needs evaluations while the job runs; empty when none
+// does.
 absl::string_view NeedsEvaluations(const v1::TrainingSpec& training) {
   if (training.schedule().has_plateau()) return "schedule.plateau";
   if (training.has_early_stopping()) return "early_stopping";
@@ -151,6 +154,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   TrainingLength length;
   length.training_rows = sizes.training;
   length.held_out_rows = sizes.held_out;
+  // Rows that fill no whole step wait for the next epoch.
   length.steps_per_epoch = sizes.training / RowsPerStep(training);
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));

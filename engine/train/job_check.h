@@ -1,5 +1,5 @@
 // Checks a training job against the facts of its dataset before anything is
-// built, so that bad jobs are refused at submission. Pure.
+// built, so that bad jobs are refused when they are submitted. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ namespace gpupool::engine {
 
 struct DataFacts {
   uint64_t rows = 0;
-  std::vector<int64_t> feature_shape;  // of one row
+  std::vector<int64_t> feature_shape;  // one row's
   LabelFacts labels;
-  // The dataset is not there yet: rows are of the shape that the model takes.
+  // The dataset does not exist yet: rows are assumed to fit the model.
   bool assumed = false;
 };
 
 DataFacts FactsOf(const v1::Dataset& dataset);
 
-// On how many devices the job trains: spec.devices(), where 0 means 1.
+// Returns the number of devices of the job: spec.devices(), where 0 means 1.
 uint32_t DevicesOf(const v1::JobSpec& spec);
 
-// How long a job trains.
+// The length of a job in rows and steps.
 struct TrainingLength {
   uint64_t training_rows = 0;
   uint64_t held_out_rows = 0;
@@ -39,15 +39,15 @@ struct TrainingLength {
   double base_learning_rate = 0;
 };
 
-// InvalidArgument names the field, its value, the limit and the remedy:
-// dataset, split, batch size, devices, length, loss, learning rate, schedule
-// and scaling. The model's layers and the optimizer's other numbers are checked
-// when the graph is built.
+// Checks dataset, split, batch size, devices, length, loss, learning rate,
+// schedule and scaling. INVALID_ARGUMENT names the field, its value, the limit
+// and the remedy. The model's layers and the optimizer's other numbers are
+// checked when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
 
-// Whether rows of the dataset can be fed to the model: it has one input, which
-// takes as many numbers for an example as a row has.
+// Returns whether the model can be fed with rows of the dataset: it has one
+// input, and an example of it has as many numbers as a row.
 absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
                               const DataFacts& facts);
 

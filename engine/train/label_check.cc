@@ -19,7 +19,7 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Dimensions of 1 tell nothing.
+// Returns the dimensions other than 1, which make no difference.
 template <typename Dimensions>
 std::vector<int64_t> Squeezed(const Dimensions& dimensions) {
   std::vector<int64_t> kept;
@@ -28,15 +28,15 @@ std::vector<int64_t> Squeezed(const Dimensions& dimensions) {
   return kept;
 }
 
-// "one label a row" or "labels of shape [3,2] a row".
+// Returns "one label a row" or "labels of shape [3,2] a row".
 std::string LabelText(const LabelFacts& labels) {
   if (labels.shape.empty()) return "one label a row";
   return absl::StrCat("labels of shape [", absl::StrJoin(labels.shape, ","),
                       "] a row");
 }
 
-// What has so many numbers can hold both shapes: only with several dimensions
-// each can they disagree.
+// Returns whether labels and output have the same count of numbers, and the
+// same shape if both have several dimensions.
 bool ShapesAgree(const LabelFacts& labels, const std::vector<int64_t>& wanted) {
   uint64_t numbers = 1;
   for (int64_t dimension : wanted) numbers *= static_cast<uint64_t>(dimension);
@@ -45,11 +45,11 @@ bool ShapesAgree(const LabelFacts& labels, const std::vector<int64_t>& wanted) {
   return found.size() <= 1 || wanted.size() <= 1 || found == wanted;
 }
 
-// Whether the largest class number is one that the model tells apart.
+// Checks that the model distinguishes the largest class number.
 absl::Status CheckClassRange(const v1::TrainingSpec& training,
                              const LabelFacts& labels, int64_t classes) {
   const std::optional<int64_t> ignored = IgnoredLabel(training);
-  // An end of the range that is ignored tells nothing of the others.
+  // An ignored minimum or maximum says nothing about the other labels.
   const auto counts = [&](double label) {
     return !ignored.has_value() || label != static_cast<double>(*ignored);
   };
@@ -70,6 +70,7 @@ absl::Status CheckClassRange(const v1::TrainingSpec& training,
   return absl::OkStatus();
 }
 
+// Checks labels for losses that compare class numbers.
 absl::Status CheckClasses(const v1::TrainingSpec& training,
                           const DataFacts& facts, const Shape& output) {
   const absl::string_view loss = LossName(training);
@@ -104,6 +105,7 @@ absl::Status CheckClasses(const v1::TrainingSpec& training,
   return CheckClassRange(training, facts.labels, classes);
 }
 
+// Checks labels for losses that compare numbers.
 absl::Status CheckNumbers(const v1::TrainingSpec& training,
                           const DataFacts& facts, const Shape& output) {
   if (facts.assumed) return absl::OkStatus();

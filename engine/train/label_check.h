@@ -1,6 +1,6 @@
 // Checks the labels of a dataset against a job's loss and the shape of the
-// model's output: at submission by what is known of the dataset, and once more
-// by every label when its rows are there. Pure.
+// model's output: when the job is submitted by the facts of the dataset, and
+// again by every label when its rows are read. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,21 +14,23 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// Whether labels and loss go with the output, whose shape is per example:
+// Checks that labels and loss fit the output, whose shape is that of one
+// example:
 //   cross_entropy, negative_log_likelihood
-//       output [classes] and one class number a row, or output [T, classes]
-//       and T class numbers a row; each below `classes`, or ignore_label
+//       output [classes] and one class number for each row, or output
+//       [T, classes] and T class numbers for each row; each is below
+//       `classes`, or ignore_label
 //   the others
-//       as many numbers a row as the output has, in the same shape where both
-//       have several dimensions; bce_with_logits from 0 to 1, kl_divergence
-//       from 0 to 1
-// InvalidArgument names what disagrees and the remedy.
+//       as many numbers for each row as the output has, in the same shape if
+//       both have several dimensions; from 0 to 1 for bce_with_logits and
+//       kl_divergence
+// INVALID_ARGUMENT names the difference and the remedy.
 absl::Status CheckLabels(const v1::TrainingSpec& training,
                          const DataFacts& facts, const Shape& output_shape);
 
-// Whether every class number is one that the output tells apart, or is
-// ignored. For labels that passed CheckLabels with the table's own facts;
-// those of losses that compare numbers pass. InvalidArgument names the row.
+// Checks that every class number is one that the output distinguishes, or is
+// ignored. For labels that passed CheckLabels with the table's own facts.
+// Labels of losses that compare numbers pass. INVALID_ARGUMENT names the row.
 absl::Status CheckLabelValues(const v1::TrainingSpec& training,
                               const Table& table, const Shape& output_shape);
 

@@ -52,13 +52,16 @@ double Ratio(uint64_t part, uint64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Half a period of a cosine: `from` at progress 0, `to` at 1.
+// Returns a point on half a period of a cosine: `from` at progress 0, `to` at
+// 1.
 double Cosine(double from, double to, double progress) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * progress)) / 2;
 }
 
+// Each At returns the rate by its rule, with the formula of lr_schedule.h.
 double At(const Schedule::Cosine& rule, double base, uint64_t e, uint64_t n) {
   const uint64_t steps = rule.steps() > 0 ? rule.steps() : n - 1;
+  // The only step after warm-up is the last one.
   if (steps == 0) return rule.minimum();
   return Cosine(base, rule.minimum(), Ratio(e, steps));
 }
@@ -79,10 +82,12 @@ double At(const Schedule::CosineRestarts& rule, double base, uint64_t e) {
   uint64_t period = rule.first_steps();
   const uint64_t growth = GrowthOf(rule);
   if (growth == 1) {
+    // All periods are equal, and the loop below could take very long.
     e %= period;
   } else {
     while (e >= period) {
       e -= period;
+      // Stops before the period overflows; no job has that many steps.
       if (period > std::numeric_limits<uint64_t>::max() / growth) break;
       period *= growth;
     }
@@ -99,6 +104,7 @@ double At(const Schedule::Polynomial& rule, double base, uint64_t e,
 
 double At(const Schedule::OneCycle& rule, uint64_t e, uint64_t n) {
   const double initial = rule.maximum() / InitialDivisorOf(rule);
+  // As in PyTorch's OneCycleLR, whose phases end one step before their share.
   const double top = WarmFractionOf(rule) * static_cast<double>(n) - 1;
   const auto end = static_cast<double>(n - 1);
   const auto at = static_cast<double>(e);
@@ -156,7 +162,7 @@ double RuleAt(const Schedule& schedule, double base, uint64_t e, uint64_t n,
   return base;
 }
 
-// An interval without its ends, but for those that are said to belong.
+// An interval. Its ends belong to it only if that is set.
 struct Range {
   double low = 0;
   double high = kInfinity;
@@ -164,7 +170,7 @@ struct Range {
   bool high_belongs = false;
 };
 
-// NaN is in no range.
+// Checks that the value is in the range; NaN is in none.
 absl::Status InRange(absl::string_view field, double value,
                      const Range& range) {
   const bool above =
@@ -188,9 +194,10 @@ absl::Status AtLeastOne(absl::string_view field, uint64_t value) {
       absl::StrCat("schedule.", field, " is 0; it must be at least 1"));
 }
 
+// Above 0 and finite.
 constexpr Range kPositive{0, kInfinity, false};
 
-// A lowest rate of a rule that starts at the base rate.
+// Checks the lowest rate of a rule that starts at the base rate.
 absl::Status CheckMinimum(absl::string_view field, double value, double base) {
   if (value >= 0 && value <= base) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -198,6 +205,7 @@ absl::Status CheckMinimum(absl::string_view field, double value, double base) {
                    "; it must be from 0 to the learning rate ", base));
 }
 
+// Each Check returns INVALID_ARGUMENT when a field is out of range.
 absl::Status Check(const Schedule::MultiStep& rule) {
   RETURN_IF_ERROR(InRange("multi_step.gamma", rule.gamma(), {}));
   for (int i = 0; i < rule.milestones_size(); ++i) {
@@ -259,6 +267,7 @@ absl::Status Check(const Schedule::Cyclic& rule) {
         "; it must be at least schedule.cyclic.base, ", rule.base()));
   }
   RETURN_IF_ERROR(AtLeastOne("cyclic.up_steps", rule.up_steps()));
+  // Keeps up_steps + down_steps within 64 bits.
   constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
   if (std::max(rule.up_steps(), rule.down_steps()) <= kMaxSteps) {
     return absl::OkStatus();

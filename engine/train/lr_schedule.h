@@ -1,4 +1,4 @@
-// The learning rate of each step, by closed forms. Pure.
+// The learning rate of each step in closed form. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ absl::Status ValidateSchedule(const v1::LearningRateSchedule& schedule,
 struct ScheduleStep {
   uint64_t step = 0;  // from 0
   uint64_t total_steps = 0;
-  uint32_t reductions = 0;  // plateau only: how often the rate was lowered
+  uint32_t reductions = 0;  // plateau only: number of reductions so far
 };
 
-// The rate of a step; w warm-up steps, b base rate, e = step - w, n = total
-// steps - w (torch/optim/lr_scheduler.py):
+// Returns the rate of a step. w: warm-up steps, b: base rate, e = step - w, n =
+// total steps - w (torch/optim/lr_scheduler.py):
 //   step < w         b * (step + 1) / w
 //   constant rate    b
 //   step             b * gamma^(e div every_steps)
@@ -41,8 +41,7 @@ struct ScheduleStep {
 //                    at e = n - 1 (Smith and Topin 2017, arXiv 1708.07120)
 //   plateau          max(minimum, b * factor^reductions)
 //   cyclic           linear from base to maximum in up_steps and back in
-//                    down_steps, again and again (Smith 2015, arXiv
-//                    1506.01186)
+//                    down_steps, repeatedly (Smith 2015, arXiv 1506.01186)
 double LearningRateAt(const v1::LearningRateSchedule& schedule, double base,
                       const ScheduleStep& at);
 

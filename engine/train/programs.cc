@@ -14,8 +14,8 @@
 namespace gpupool::engine {
 namespace {
 
-// How often a recomputation budget is lowered by what weights, workspaces and
-// gaps in the arena take of it.
+// The most attempts to lower a recomputation budget by the bytes that weights,
+// workspaces and gaps in the arena take.
 constexpr int kMaxBudgetAttempts = 4;
 
 KernelOptions KernelOptionsOf(const v1::TrainingSpec& training,
@@ -35,14 +35,17 @@ absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend,
   return Program::Compile(std::move(graph), backend, kernels);
 }
 
+// Returns the peak of the program with its weights.
 absl::StatusOr<uint64_t> PlannedPeak(const Program& program) {
   ASSIGN_OR_RETURN(const WeightLayout layout,
                    WeightLayout::Create({&program.graph()}));
   return ReportBytes(layout.bytes(), {program.bytes()}).peak;
 }
 
-// The training step, with what the spec says about recomputation. The passes
-// count live bytes only, the budget is for all that the step plans.
+// Compiles the training step with the spec's recomputation. The passes count
+// live bytes only, but the budget covers everything that the step plans. The
+// budget of the passes is therefore lowered by the excess, and the step
+// compiled again.
 absl::StatusOr<Program> CompileStep(const Graph& graph,
                                     const v1::Recompute& recompute,
                                     DeviceBackend* backend,
@@ -67,7 +70,8 @@ absl::StatusOr<Program> CompileStep(const Graph& graph,
       " bytes; raise it or lower batch_size"));
 }
 
-// The first program is `train`: its persistent values come first.
+// Returns all programs, `train` first: its persistent values come first in the
+// store.
 std::vector<const Program*> AllPrograms(const TrainingPrograms& programs) {
   std::vector<const Program*> all = {&programs.train};
   if (programs.accumulate.has_value()) all.push_back(&*programs.accumulate);
@@ -102,6 +106,8 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   const v1::Scaling& scaling = spec.data().scaling();
   const uint32_t devices = DevicesOf(spec);
   v1::TrainingSpec training = spec.training();
+  // Each device gets an equal share of the batch; CheckTraining has made sure
+  // that there is one.
   training.set_batch_size(training.batch_size() / devices);
   const KernelOptions kernels = KernelOptionsOf(training, collective);
   ASSIGN_OR_RETURN(
@@ -128,6 +134,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
         CompileStep(graph.graph, training.recompute(), backend, kernels));
   }
   if (length.held_out_rows > 0) {
+    // Every rank evaluates its share of the held-out rows.
     const uint64_t rows = (length.held_out_rows + devices - 1) / devices;
     programs.eval_batch =
         static_cast<int64_t>(std::min<uint64_t>(rows, training.batch_size()));

@@ -1,5 +1,5 @@
-// The place of a training run among those that train one job together, each
-// in a process and on a device of its own (JobSpec.devices).
+// The place of a training run among the runs that train one job together, each
+// in its own process on its own device (JobSpec.devices).
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@ namespace gpupool::engine {
 
 struct RankGroup {
   int rank = 0;  // from 0
-  int size = 1;  // as many as the job has devices
-  // Another one for each attempt: letters, digits, dots, dashes and
-  // underscores, at most 64.
+  int size = 1;  // the number of the job's devices
+  // The group's name, unique for each attempt: at most 64 letters, digits,
+  // dots, dashes and underscores.
   std::string name;
-  // Existing folder, where the ranks meet. Only they can write to it; who made
-  // it removes it.
+  // An existing folder where the ranks meet. Only they can write to it. Its
+  // maker removes it.
   std::string folder;
-  // How long a rank waits for another, to arrive as well as in each exchange:
-  // longer than a checkpoint or an evaluation takes.
+  // The longest wait for another rank, both to arrive and in each exchange. It
+  // must be longer than a checkpoint or an evaluation takes.
   absl::Duration timeout = absl::Minutes(10);
-  // Ends the group from other threads; null: nobody does.
+  // A switch that ends the group from other threads. May be null.
   std::shared_ptr<AbortSwitch> abort;
 };
 

@@ -13,6 +13,8 @@
 namespace gpupool::engine {
 namespace {
 
+// Returns a digest of the step and all tensors. Ranks exchange it instead of
+// the tensors.
 absl::StatusOr<std::string> DigestOf(uint64_t step, const WeightStore& store) {
   ASSIGN_OR_RETURN(const WeightView weights, WeightView::Read(store));
   Sha256 digest;
@@ -25,6 +27,7 @@ absl::StatusOr<std::string> DigestOf(uint64_t step, const WeightStore& store) {
   return digest.FinishHex();
 }
 
+// Returns the running statistics, which differ between ranks.
 std::vector<const WeightEntry*> StateOf(const WeightStore& store) {
   std::vector<const WeightEntry*> state;
   for (const WeightEntry& entry : store.layout().entries()) {
@@ -83,6 +86,7 @@ absl::Status RankLink::ShareState(const WeightStore& weights) {
     }
     next += entry->bytes();
   }
+  // All reads must have ended before the bytes are sent.
   RETURN_IF_ERROR(transfer.Synchronize());
   RETURN_IF_ERROR(collective_->Broadcast(absl::MakeSpan(bytes), 0));
   next = bytes.data();
@@ -101,6 +105,8 @@ absl::StatusOr<EvaluationSums> RankLink::Sum(const EvaluationSums& mine) {
   RETURN_IF_ERROR(collective_->AllGather(
       {reinterpret_cast<const std::byte*>(&mine), sizeof(mine)},
       {reinterpret_cast<std::byte*>(all.data()), all.size() * sizeof(mine)}));
+  // Every rank adds in the same order, so all get the same bits and decide
+  // alike.
   EvaluationSums sum;
   for (const EvaluationSums& one : all) {
     sum.loss += one.loss;

@@ -1,8 +1,8 @@
-// What a training run says to the other ranks of its job beside the sums of
-// its programs. Every call but Abort waits for the same call of all ranks and
-// has the errors of Collective.
+// The communication of a training run with the other ranks of its job, apart
+// from the sums of its programs. Every call but Abort waits for the same call
+// of all ranks and has the errors of Collective.
 //
-// Belongs to the compute thread of the run; Abort may be called from any.
+// Belongs to the compute thread of the run; any thread may call Abort.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct EvaluationSums {
 
 class RankLink {
  public:
-  // Returns when all ranks have connected; errors of ConnectGloo.
+  // Connects and returns when all ranks have connected. Errors of ConnectGloo.
   static absl::StatusOr<std::unique_ptr<RankLink>> Connect(
       const RankGroup& group);
 
@@ -36,12 +36,14 @@ class RankLink {
   int rank() const { return collective_->rank(); }
   int size() const { return collective_->size(); }
 
-  // FAILED_PRECONDITION on all ranks, naming the first that differs, unless
-  // all are at the same step with the same weights and optimizer state.
+  // Checks that all ranks are at the same step with the same weights and
+  // optimizer state. FAILED_PRECONDITION on all ranks names the first that
+  // differs.
   absl::Status CheckSame(uint64_t step, const WeightStore& weights);
-  // Gives all ranks the running statistics of rank 0.
+  // Copies the running statistics of rank 0 to all ranks.
   absl::Status ShareState(const WeightStore& weights);
-  // The sums over the ranks, added in their order: the same on all of them.
+  // Returns the sums over the ranks. They are added in the order of the ranks,
+  // so all ranks get the same result.
   absl::StatusOr<EvaluationSums> Sum(const EvaluationSums& mine);
 
   void Abort(absl::string_view reason) { collective_->Abort(reason); }

@@ -57,8 +57,8 @@ absl::Status BrokenTensor(const std::string& name, absl::string_view what) {
                              "\": ", what));
 }
 
-// The header as JSON; refuses depth and doubled names, which the library
-// would take silently.
+// Parses the header as JSON. Refuses deep nesting and repeated names, which the
+// library would accept silently.
 absl::StatusOr<Json> ParseHeader(absl::string_view text) {
   std::set<std::string> names;
   bool sound = true;
@@ -93,6 +93,7 @@ absl::StatusOr<std::vector<int64_t>> Numbers(const Json& tensor,
   return numbers;
 }
 
+// Parses one entry of the header and checks it against the data.
 absl::StatusOr<TensorView> ParseTensor(const std::string& name,
                                        const Json& tensor,
                                        absl::string_view data) {
@@ -115,6 +116,7 @@ absl::StatusOr<TensorView> ParseTensor(const std::string& name,
   }
   const uint64_t begin = static_cast<uint64_t>((*offsets)[0]);
   const uint64_t end = static_cast<uint64_t>((*offsets)[1]);
+  // In this order, so that end - begin cannot wrap.
   if (begin > end || end > data.size() || end - begin != view.facts.bytes()) {
     return BrokenTensor(
         name, absl::StrCat("data_offsets [", begin, ", ", end, "] do not fit ",
@@ -126,6 +128,7 @@ absl::StatusOr<TensorView> ParseTensor(const std::string& name,
   return view;
 }
 
+// Checks that the tensors tile the data in some order, as the format requires.
 absl::Status CheckNoHoles(std::vector<TensorView>& tensors,
                           absl::string_view data) {
   std::sort(tensors.begin(), tensors.end(),
@@ -161,6 +164,7 @@ std::string SafetensorsHeader(const std::vector<TensorFacts>& tensors) {
     offset += tensor.bytes();
   }
   std::string text = header.dump();
+  // Padding with spaces aligns the tensor bytes to 8 bytes.
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string result;
   for (size_t i = 0; i < kLengthBytes; ++i) {
@@ -187,6 +191,7 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(
   const absl::string_view data = file.substr(kLengthBytes + length);
   std::vector<TensorView> tensors;
   for (const auto& [name, tensor] : header.items()) {
+    // The writer's free text, which is no tensor.
     if (name == "__metadata__") continue;
     ASSIGN_OR_RETURN(TensorView view, ParseTensor(name, tensor, data));
     tensors.push_back(std::move(view));

@@ -1,5 +1,5 @@
 // The safetensors format (github.com/huggingface/safetensors, README, section
-// Format):
+// "Format"):
 //   8 bytes   N: length of the header, little-endian
 //   N bytes   JSON: {"name": {"dtype": "F32", "shape": [2, 3],
 //             "data_offsets": [begin, end]}, ..., "__metadata__": {...}}
@@ -29,18 +29,18 @@ struct TensorFacts {
   uint64_t bytes() const { return shape.bytes(dtype); }
 };
 
-// Everything in front of the tensor bytes, which follow in the given order.
-// Names must be unique. The result's length is a multiple of 8.
+// Returns the bytes before the tensor bytes, which follow in the given order.
+// Names must be unique. The length of the result is a multiple of 8.
 std::string SafetensorsHeader(const std::vector<TensorFacts>& tensors);
 
 struct TensorView {
   TensorFacts facts;
-  absl::string_view bytes;  // any alignment
+  absl::string_view bytes;  // may have any alignment
 };
 
-// The tensors of a file, in the order of their bytes. `file` must outlive the
-// views. InvalidArgument names the tensor or field that is wrong: nothing in
-// the file is trusted.
+// Returns the tensors of a file in the order of their bytes. `file` must
+// outlive the views. INVALID_ARGUMENT names the wrong tensor or field; nothing
+// in the file is trusted.
 absl::StatusOr<std::vector<TensorView>> ParseSafetensors(
     absl::string_view file);
 

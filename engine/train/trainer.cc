@@ -46,6 +46,7 @@ bool TrainingRun::newest_evaluation_is_best() const {
 
 uint32_t TrainingRun::epoch() const {
   if (step() == 0) return 0;
+  // The last step of an epoch still belongs to it.
   return static_cast<uint32_t>((step() - 1) / steps_per_epoch() + 1);
 }
 

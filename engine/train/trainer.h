@@ -2,20 +2,21 @@
 // compiled train and eval programs, the weights and optimizer state, the
 // dataset in memory and the sampler.
 //
-// A job with several devices has a run on each of them: ranks of a group that
-// take equal parts of every batch and hold the same weights. All ranks make
-// the same calls of Step and Evaluate in the same order, and each such call
-// waits for the others. So where a device runs steps of several groups, all
-// devices must run them in the same order. A rank that fails ends the group:
-// the others get UNAVAILABLE from their next call, with its name and reason.
+// A job with several devices has a run on each of them. The runs are ranks of a
+// group that take equal parts of every batch and hold the same weights. All
+// ranks make the same calls of Step and Evaluate in the same order, and each
+// such call waits for the others. If devices run steps of several groups, they
+// must therefore all run them in the same order. A rank that fails ends the
+// group: the others get UNAVAILABLE from their next call, with its number and
+// reason.
 //
 // Made by Session::StartTraining; must be destroyed before its Session. Used
-// from the session's compute thread only, but memory() may be called from any
-// thread.
+// from the session's compute thread only, except for memory(), which any thread
+// may call.
 //
 // Determinism: two runs with the same spec, dataset, seed, device kind and
-// threads hold bit-identical weights after the same step, whether or not one
-// of them was interrupted and resumed from a checkpoint.
+// threads hold bit-identical weights after the same step, even if one of them
+// was interrupted and resumed from a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct TrainingRequest {
   v1::JobSpec spec;
   v1::Dataset dataset;                 // its files are blobs of the session
   std::string resume_manifest_sha256;  // empty: from the start
-  uint64_t limit_bytes = 0;            // of device memory; 0: the device's
-  std::optional<RankGroup> group;      // with several devices only
+  uint64_t limit_bytes = 0;            // device memory; 0: the device's limit
+  std::optional<RankGroup> group;      // for several devices only
 };
 
 class TrainingRun {
@@ -48,85 +49,93 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // One optimizer step on the next batch.
-  //   InvalidArgument     the loss is not finite, or with loss scaling the
-  //                       gradients never are: the job's own fault, the
-  //                       message names the step; the weights are spoiled,
-  //                       checkpoints are refused from here on
-  //   FailedPrecondition  all steps are done
-  //   Unavailable         another rank is lost or has failed; named
-  //   Aborted             the group's switch was thrown
-  //   other               the device's or our fault
+  // Makes one optimizer step on the next batch.
+  //   INVALID_ARGUMENT     the loss is not finite, or with loss scaling the
+  //                        gradients never are. It is the job's own fault; the
+  //                        message names the step. The weights are spoiled, and
+  //                        checkpoints are refused from then on
+  //   FAILED_PRECONDITION  all steps are done
+  //   UNAVAILABLE          another rank is lost or has failed; named
+  //   ABORTED              the group's switch was thrown
+  //   other                the device's or our fault
   absl::Status Step();
-  // The parts of Step, for work that does not wait for the step: the first
-  // queues the work of its first batch; the second goes on with the next ones
-  // and returns at once, true when FinishStep would not wait for long. Between
-  // the first and the last nothing else is called; step() counts the step then.
-  // After an error of StartStep there is no step to finish.
+  // The parts of Step, for work that does not wait for the step:
+  // - StartStep queues the work of the first batch. If it fails, there is no
+  //   step to finish.
+  // - StepIsDone continues with the next batches. It returns at once, true when
+  //   FinishStep would not wait for long.
+  // - FinishStep waits for the step.
+  //
+  // Nothing else may be called between the first and the last; step() already
+  // counts the step then.
   absl::Status StartStep();
   bool StepIsDone();
   absl::Status FinishStep();
 
   bool done() const { return step() >= total_steps() || stopped_early(); }
-  // Whether the evaluations so far end the job (training.early_stopping).
+  // Returns whether the evaluations so far end the job
+  // (training.early_stopping).
   bool stopped_early() const;
-  // Steps made since the beginning of the job, those before a resume counted.
+  // Returns the steps made since the beginning of the job, including those
+  // before a resume.
   uint64_t step() const;
   uint64_t total_steps() const;
   uint64_t steps_per_epoch() const;
-  // Rows of one step: those of all its batches.
+  // Returns the rows of one step, in all its batches.
   uint32_t rows_per_step() const;
-  // The epoch of the last step made, from 1; 0 before the first step.
+  // Returns the epoch of the last step made, from 1; 0 before the first step.
   uint32_t epoch() const;
-  // Whether the last step was the last one of its epoch.
+  // Returns whether the last step was the last one of its epoch.
   bool at_epoch_end() const;
 
-  // Whether this run has rank 0: it alone writes checkpoints.
+  // Returns whether this run has rank 0, which alone writes checkpoints.
   bool leads() const;
-  // Asks all ranks to stop after the same step: the next one that this run
-  // makes. Nothing happens but that stop_agreed() is then true on all of them.
+  // Asks all ranks to stop after the same step, the next one that this run
+  // makes. Its only effect is that stop_agreed() then returns true on all of
+  // them.
   void RequestStop();
-  // Whether a rank had asked before the last step.
+  // Returns whether a rank had asked before the last step.
   bool stop_agreed() const;
 
-  // The scale of the next step's loss, and how many steps changed no weight
-  // since the beginning of the job; 0 without loss scaling and before the
-  // first step.
+  // Return the scale of the next step's loss, and the number of steps that
+  // changed no weight since the beginning of the job. Both are 0 without loss
+  // scaling and before the first step.
   double loss_scale() const;
   uint64_t skipped_steps() const;
 
-  // Loss of the last step made by this object, the mean over its batches and
-  // all ranks; where the step was skipped and its loss is not finite, of the
-  // last one before. FailedPrecondition before the first step.
+  // Returns the loss of the last step made by this object, the mean over its
+  // batches and all ranks. If the step was skipped and its loss is not finite,
+  // returns the loss before. FAILED_PRECONDITION before the first step.
   absl::StatusOr<double> Loss();
 
-  // Writes weights, optimizer state and manifest as blobs. When it returns,
-  // the checkpoint survives a power cut. Saving twice at one step is cheap.
-  // InvalidArgument when a weight is not finite: nothing is written then.
-  // FailedPrecondition on ranks that do not lead; the others need not wait.
+  // Writes weights, optimizer state and manifest as blobs. When it returns, the
+  // checkpoint survives a power cut. Saving twice at one step is cheap.
+  // INVALID_ARGUMENT when a weight is not finite; nothing is written then.
+  // FAILED_PRECONDITION on ranks other than 0, which need not wait for rank 0.
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
-  // As SaveCheckpoint, but only into host memory: somebody else may write it,
-  // on any thread, while this run goes on or is gone. ResourceExhausted when
-  // the host has no memory for it.
+  // Copies a checkpoint into host memory only. Any thread may write it later,
+  // even when this run has continued or is gone. Errors as SaveCheckpoint, and
+  // RESOURCE_EXHAUSTED when the host has no memory for it.
   absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint();
-  // What CopyCheckpoint takes.
+  // Returns the bytes that CopyCheckpoint takes.
   uint64_t checkpoint_bytes() const;
 
-  // Loss and accuracy over all held-out rows with the weights as they are, or
-  // with their averages where the job keeps those. It counts for the plateau
-  // schedule, early stopping and the best checkpoints: call it at the same
-  // steps in every attempt, and before SaveCheckpoint. Each rank evaluates a
-  // part of the rows, with the running statistics of rank 0; all get the sums.
-  // FailedPrecondition when the spec holds no rows out.
+  // Returns loss and accuracy over all held-out rows with the current weights,
+  // or with their averages if the job keeps those. The result affects the
+  // plateau schedule, early stopping and the best checkpoints: call it at the
+  // same steps in every attempt, and before SaveCheckpoint. Each rank evaluates
+  // a part of the rows with the running statistics of rank 0, and all get the
+  // sums. FAILED_PRECONDITION when the spec holds out no rows.
   absl::StatusOr<v1::Evaluation> Evaluate();
   bool has_held_out_rows() const;
-  // The step of the newest evaluation, those before a resume counted; 0 when
+  // Returns the step of the newest evaluation, also one before a resume; 0 when
   // there was none.
   uint64_t evaluated_step() const;
-  // Whether that evaluation is among the training.keep_best_checkpoints best.
+  // Returns whether that evaluation is among the training.keep_best_checkpoints
+  // best.
   bool newest_evaluation_is_best() const;
 
-  // Planned and measured peak bytes of device memory of this run.
+  // Returns planned and measured peak bytes of device memory of this run.
   v1::MemoryUse memory() const;
 
   class Impl;

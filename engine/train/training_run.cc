@@ -29,7 +29,7 @@ absl::Span<T> As(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// Does nothing when the program has no such input.
+// Sets an input. Does nothing when the program has none of that name.
 template <typename T>
 void SetScalar(const Executor& executor, absl::string_view name, T value) {
   const absl::Span<std::byte> bytes = executor.input(name);
@@ -38,7 +38,7 @@ void SetScalar(const Executor& executor, absl::string_view name, T value) {
   std::memcpy(bytes.data(), &value, sizeof(T));
 }
 
-// The program must have the output.
+// Reads an output, which the program must have.
 template <typename T>
 T GetScalar(const Executor& executor, absl::string_view name) {
   const absl::Span<const std::byte> bytes = executor.output(name);
@@ -48,12 +48,12 @@ T GetScalar(const Executor& executor, absl::string_view name) {
   return value;
 }
 
-// 0 when the program has no such output.
+// Reads an output; returns 0 when the program has none of that name.
 int64_t CountOf(const Executor& executor, absl::string_view name) {
   return executor.output(name).empty() ? 0 : GetScalar<int64_t>(executor, name);
 }
 
-// The outputs of an evaluation of `rows` rows.
+// Adds the outputs of an evaluation of `rows` rows.
 void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
   sums.loss += GetScalar<float>(eval, "loss_sum");
   sums.correct += CountOf(eval, "correct");
@@ -69,8 +69,8 @@ absl::Status SetFloats(const WeightStore& store, absl::string_view name,
                             values.size() * sizeof(float)});
 }
 
-// Token numbers and the like; what no T can hold becomes 0, which every table
-// of embeddings has.
+// Converts whole numbers, such as token numbers. A number that T cannot hold
+// becomes 0, which every embedding table has.
 template <typename T>
 void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
   constexpr auto kLimit = static_cast<double>(
@@ -95,14 +95,15 @@ absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
     const DeviceContext& device, const TrainingRequest& request) {
   std::unique_ptr<Impl> run(new Impl(device, request));
   RETURN_IF_ERROR(run->JoinGroup());
+  // The other ranks wait for this one already and must learn of an error.
   RETURN_IF_ERROR(run->Share(run->Open()));
   return run;
 }
 
-// Kernels go before the collective that they use, and that before the memory
-// in which sums may still be on their way.
+// Destroys kernels before the collective that they use, and the collective
+// before the memory in which sums may still arrive.
 TrainingRun::Impl::~Impl() {
-  // A step that nobody finished still uses the memory.
+  // An unfinished step still uses the memory.
   if (in_flight_.has_value()) executor().Finish().IgnoreError();
   for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
   link_.reset();
@@ -122,6 +123,7 @@ absl::Status TrainingRun::Impl::JoinGroup() {
 }
 
 absl::Status TrainingRun::Impl::Open() {
+  // Set first, so that the limit covers everything below.
   RETURN_IF_ERROR(holder_.SetLimit(request_.limit_bytes));
   RETURN_IF_ERROR(LoadData());
   RETURN_IF_ERROR(MakeExecutors());
@@ -161,6 +163,7 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
                       link_ == nullptr ? nullptr : link_->collective()));
   RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
                                    programs.output_shape));
+  // The landing comes last and takes only memory that the programs leave.
   PlanLanding(
       request_.spec,
       request_.limit_bytes != 0 ? request_.limit_bytes : device_.limit_bytes,
@@ -178,6 +181,7 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
                                arena_bytes, {holder_.name(), "arena"}));
   const absl::Span<std::byte> arena(arena_.data(), arena_bytes);
+  // Read before the layout is moved into the landing.
   const std::vector<std::string> brought = programs.landing.names();
   if (programs.landing.bytes > 0) {
     ASSIGN_OR_RETURN(
@@ -212,10 +216,13 @@ absl::Status TrainingRun::Impl::StartFresh() {
     RETURN_IF_ERROR(SetFloats(*weights_, "input.scale", values.scale));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
   }
+  // Averages begin as the weights, so these must be set before.
   RETURN_IF_ERROR(StartAverages(*weights_));
   return MakeSampler();
 }
 
+// Makes a sampler whose batch is a whole step of this rank. BatchRows cuts it
+// into the batches of the step.
 absl::Status TrainingRun::Impl::MakeSampler() {
   ASSIGN_OR_RETURN(
       sampler_, DistributedSampler::Create(
@@ -243,6 +250,7 @@ absl::Status TrainingRun::Impl::CheckManifest(const Manifest& manifest) const {
   if (manifest.step > length_.total_steps) {
     return differs("step", manifest.step, length_.total_steps);
   }
+  // With another number of steps the run could not repeat the same batches.
   if (manifest.epoch != manifest.step / length_.steps_per_epoch ||
       manifest.batch_in_epoch != manifest.step % length_.steps_per_epoch) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -268,6 +276,7 @@ absl::Status TrainingRun::Impl::Resume() {
         ReadTensors(device_.blob_dir, manifest, "optimizer", optimizer));
   }
   RETURN_IF_ERROR(weights.Commit());
+  // The count of skipped steps is part of the optimizer's state.
   const auto skipped = As<int64_t>(weights.Find(kLossScaleSkippedName));
   if (!skipped.empty()) skipped_steps_ = static_cast<uint64_t>(skipped[0]);
   history_.Restore(manifest.evaluation);
@@ -311,6 +320,7 @@ absl::Status TrainingRun::Impl::SendBatch(uint64_t number,
 absl::Status TrainingRun::Impl::BringBatch() {
   Executor& program = executor();
   const uint64_t number = BatchNumber();
+  // The batch was sent while the one before it ran.
   if (landing_ != nullptr && landing_->Holds(number)) {
     return landing_->Take(program);
   }
@@ -332,7 +342,8 @@ absl::Status TrainingRun::Impl::SendNextBatch() {
                      BatchRows(in_flight_->rows, in_flight_->batch + 1));
   }
   if (step() >= length_.total_steps) return absl::OkStatus();
-  // The sampler's position, which checkpoints hold, stays where it is.
+  // Peeks, so that the sampler's position, which checkpoints save, does not
+  // move.
   return SendBatch(number, BatchRows(sampler_->Peek(), 0));
 }
 
@@ -349,12 +360,14 @@ absl::Status TrainingRun::Impl::StartStep() {
                      {.step = step(),
                       .total_steps = length_.total_steps,
                       .reductions = history_.reductions()});
-  // It does not update the weights and therefore packs them.
+  // This program does not update the weights. Its kernels pack them, so they
+  // must be loaded again after each step.
   if (accumulate_ != nullptr) RETURN_IF_ERROR(accumulate_->Load());
   in_flight_ = {.rows = sampler_->Next(), .rate = rate};
   const absl::Status started = StartBatch();
   if (started.ok()) return started;
   in_flight_.reset();
+  // The step may have changed some weights, so none can be used.
   return spoiled_ = Share(started);
 }
 
@@ -373,6 +386,7 @@ absl::Status TrainingRun::Impl::FinishStep() {
   in_flight_.reset();
   if (!loss.ok()) return spoiled_ = Share(loss.status());
   const bool skipped = NoteScale();
+  // A skipped step keeps the loss before, unless there is none.
   if (std::isfinite(*loss) || !loss_.has_value() || !skipped) loss_ = *loss;
   return spoiled_ = CheckStep(*loss, skipped);
 }
@@ -390,6 +404,8 @@ absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
     return std::isfinite(loss) ? absl::OkStatus()
                                : NotFinite(absl::StrCat("the loss is ", loss));
   }
+  // A few skipped steps are normal. A scale this low shows that the gradients
+  // never fit.
   if (loss_scale_ >= kLeastLossScale) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "with a loss scale of ", loss_scale_, ", below the limit of ",
@@ -402,6 +418,7 @@ absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
 
 uint64_t TrainingRun::Impl::ModelSeed() const {
   const uint64_t seed = request_.spec.training().seed();
+  // A job on one device draws the numbers of rank 0.
   if (rank() == 0) return seed;
   return Philox(seed, PhiloxStreamId(PhiloxStream::kGeneral,
                                      static_cast<uint64_t>(rank())))
@@ -411,6 +428,7 @@ uint64_t TrainingRun::Impl::ModelSeed() const {
 absl::Status TrainingRun::Impl::StartBatch() {
   Executor& program = executor();
   if (AtLastBatch()) {
+    // Both scalars travel with the gradients of the last bucket (rank_mean.h).
     SetScalar<float>(program, "earlier_loss",
                      static_cast<float>(in_flight_->sum));
     SetScalar<float>(program, "stop_wanted", stop_requested_ ? 1.0f : 0.0f);
@@ -422,7 +440,8 @@ absl::Status TrainingRun::Impl::StartBatch() {
   absl::Status started = BringBatch();
   if (started.ok()) started = program.Start();
   if (started.ok()) started = SendNextBatch();
-  // What was queued before the error must end, and its faults be forgotten.
+  // Waits even after an error: work that was queued before it must end, and its
+  // faults must not count for the next step.
   if (!started.ok()) program.Finish().IgnoreError();
   return started;
 }
@@ -441,6 +460,7 @@ absl::StatusOr<double> TrainingRun::Impl::FinishBatches() {
   RETURN_IF_ERROR(in_flight_->failed);
   RETURN_IF_ERROR(train_->Finish());
   double sum = in_flight_->sum + double{GetScalar<float>(*train_, "loss")};
+  // With several ranks both outputs are means over the ranks.
   if (link_ != nullptr) {
     sum = double{GetScalar<float>(*train_, "earlier_loss")} +
           double{GetScalar<float>(*train_, "loss")};
@@ -494,7 +514,8 @@ absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::Impl::TakeState(
   ASSIGN_OR_RETURN(WeightView weights, take(*weights_));
   auto copy = std::make_unique<CheckpointCopy>(device_.blob_dir, NewManifest(),
                                                std::move(weights));
-  // The loss tells only of the weights before the step.
+  // The loss was computed before the step, so it does not show what the step
+  // did to the weights.
   const std::string name = copy->FirstNotFinite();
   if (name.empty()) return copy;
   return spoiled_ = NotFinite(absl::StrCat(
@@ -525,7 +546,7 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
   absl::StatusOr<EvaluationSums> found = SumHeldOutRows();
   if (!found.ok()) return Share(found.status());
   const EvaluationSums& sums = *found;
-  // Where every label is ignored, all sums are 0.
+  // When every label is ignored, all sums are 0.
   const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
   v1::Evaluation evaluation;
   evaluation.set_step(step());
@@ -542,6 +563,7 @@ absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
   RETURN_IF_ERROR(eval_->Load());
   const uint64_t all = held_out_rows_.size();
   const uint64_t r = static_cast<uint64_t>(rank());
+  // Consecutive parts, whose sizes differ by at most one row.
   const size_t begin = all * r / ranks(), end = all * (r + 1) / ranks();
   const auto rows =
       absl::MakeConstSpan(held_out_rows_).subspan(begin, end - begin);

@@ -1,4 +1,4 @@
-// The inside of TrainingRun: what the session needs to make one.
+// The implementation of TrainingRun, with what the session needs to make one.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ namespace gpupool::engine {
 
 class TrainingRun::Impl {
  public:
-  // Reads the dataset, compiles, allocates, and sets the weights. Status
-  // codes as Session::StartTraining.
+  // Reads the dataset, compiles, allocates, and sets the weights. Errors as
+  // Session::StartTraining.
   static absl::StatusOr<std::unique_ptr<Impl>> Create(
       const DeviceContext& device, const TrainingRequest& request);
   ~Impl();
@@ -46,7 +46,7 @@ class TrainingRun::Impl {
 
   uint64_t step() const { return sampler_->position(); }
   const TrainingLength& length() const { return length_; }
-  // Rows of a batch, those of all ranks.
+  // Returns the rows of a batch, over all ranks.
   uint32_t batch_size() const { return request_.spec.training().batch_size(); }
   uint32_t batches_per_step() const {
     return std::max(request_.spec.training().accumulate_batches(), 1u);
@@ -61,13 +61,14 @@ class TrainingRun::Impl {
   uint64_t skipped_steps() const { return skipped_steps_; }
 
  private:
-  // A step from StartStep to FinishStep, and its batch that runs.
+  // A step between StartStep and FinishStep, and the batch that runs.
   struct StepInFlight {
-    absl::Span<const uint32_t> rows;  // of all its batches; not at the last
+    // The rows of all its batches; invalid during the last one.
+    absl::Span<const uint32_t> rows;
     double rate = 0;
     uint32_t batch = 0;   // from 0
-    double sum = 0;       // of the losses of the batches before it
-    absl::Status failed;  // then no batch runs
+    double sum = 0;       // losses of the earlier batches
+    absl::Status failed;  // when set, no batch runs
   };
 
   Impl(const DeviceContext& device, const TrainingRequest& request);
@@ -84,31 +85,33 @@ class TrainingRun::Impl {
   uint32_t ranks() const {
     return link_ == nullptr ? 1 : static_cast<uint32_t>(link_->size());
   }
-  // Of random numbers in the model: ranks drop out other elements.
+  // Returns the seed of random numbers in the model. It differs between ranks,
+  // so that they drop out different elements.
   uint64_t ModelSeed() const;
   bool AtLastBatch() const {
     return in_flight_->batch + 1 == batches_per_step();
   }
-  // Of the batch that runs.
+  // Returns the executor of the batch that runs.
   Executor& executor() { return AtLastBatch() ? *train_ : *accumulate_; }
   // Sets up the batch and queues its work.
   absl::Status StartBatch();
-  // Waits for the batch and starts the next one; not at the last one.
+  // Waits for the batch and starts the next one. Must not be called at the last
+  // one.
   absl::Status NextBatch();
-  // Waits for the last batch; the mean of the batches' losses, over the ranks
-  // too.
+  // Waits for the last batch. Returns the mean of the batches' losses over all
+  // ranks.
   absl::StatusOr<double> FinishBatches();
-  // Over this rank's part of the held-out rows.
+  // Returns the sums over this rank's part of the held-out rows.
   absl::StatusOr<EvaluationSums> SumHeldOutRows();
-  // Tells the other ranks of an error that is this one's alone.
+  // Tells the other ranks of an error that only this one has.
   absl::Status Share(absl::Status error);
-  // Where an input of a program is written.
+  // Returns the memory of a program's input.
   using InputBytes =
       absl::FunctionRef<absl::Span<std::byte>(absl::string_view)>;
   // Copies rows and their labels into inputs of a program.
   void FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
                  InputBytes input);
-  // The number, from 0, of the batch that runs, and its share of a step's rows.
+  // Returns the number, from 0, of the batch that runs.
   uint64_t BatchNumber() const {
     return (step() - 1) * batches_per_step() + in_flight_->batch;
   }
@@ -117,19 +120,20 @@ class TrainingRun::Impl {
     const size_t size = step_rows.size() / batches_per_step();
     return step_rows.subspan(batch * size, size);
   }
-  // Brings the rows of the batch that runs into its program.
+  // Copies the rows of the batch that runs into its program.
   absl::Status BringBatch();
   // Sends a batch to the landing.
   absl::Status SendBatch(uint64_t number, absl::Span<const uint32_t> rows);
   // Sends the batch after the one that runs, if there is one.
   absl::Status SendNextBatch();
-  // With loss scaling, what became of the step; whether it was skipped.
+  // Reads the state of loss scaling after a step. Returns whether the step was
+  // skipped.
   bool NoteScale();
-  // Whether the loss of a step is as it may be, and so is the loss scale.
+  // Checks that the loss of a step and the loss scale are valid.
   absl::Status CheckStep(double loss, bool skipped) const;
   absl::Status NotFinite(const std::string& what) const;
   Manifest NewManifest() const;
-  // Spoils the run when a weight is not finite.
+  // Marks the run as spoiled when a weight is not finite.
   absl::StatusOr<std::unique_ptr<CheckpointCopy>> TakeState(
       absl::StatusOr<WeightView> (*take)(const WeightStore&));
 
@@ -140,26 +144,27 @@ class TrainingRun::Impl {
   uint64_t planned_peak_bytes_ = 0;
   Table table_;
   std::vector<uint32_t> held_out_rows_;
-  std::vector<uint32_t> training_rows_;  // until the sampler has them
+  std::vector<uint32_t> training_rows_;  // moved to the sampler
   std::shared_ptr<const ModelSource> source_;
   std::vector<PersistentSpec> persistents_;
   std::string input_name_;
-  std::vector<float> features_;  // of a batch, before they are converted
+  std::vector<float> features_;  // a batch before its conversion
   int64_t eval_batch_ = 0;
   std::unique_ptr<RankLink> link_;  // null with one device
   std::optional<DistributedSampler> sampler_;
   std::optional<WeightStore> weights_;
   Allocation arena_;
-  std::unique_ptr<BatchLanding> landing_;  // null: batches come with their runs
+  // The landing of the next batch; null: rows are copied as part of a run.
+  std::unique_ptr<BatchLanding> landing_;
   std::unique_ptr<Executor> train_;
   std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;
   std::optional<StepInFlight> in_flight_;
   EvaluationHistory history_;
-  std::optional<double> loss_;  // of the last step
+  std::optional<double> loss_;  // the last step's
   bool stop_requested_ = false;
   bool stop_agreed_ = false;
-  double loss_scale_ = 0;  // of the next step; 0: without loss scaling
+  double loss_scale_ = 0;  // the next step's; 0: no loss scaling
   uint64_t skipped_steps_ = 0;
   absl::Status spoiled_;  // why the weights can no longer be used
 };

@@ -23,17 +23,19 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr absl::string_view kSeparator = "; ";  // of HeldBackText
+// Separator that opens each text of HeldBackText.
+constexpr absl::string_view kSeparator = "; ";
 
 std::string NameOf(JobId id) { return absl::StrCat("job ", id.value()); }
 
+// Returns the job's run time that is left, if the total is known.
 std::optional<absl::Duration> LeftOf(const Job& job, absl::Time now) {
   if (!job.expected_run) return std::nullopt;
   return std::max(*job.expected_run - job.Attained(now), absl::ZeroDuration());
 }
 
-// Returns why the job does not start on the device; empty when it may. What
-// keeps it away is told before what others hold there.
+// Returns why the job does not start on the device; empty when it may.
+// Obstacles that keep the job away come before bytes that others hold there.
 std::string ObstacleOn(const State& state, const Device& device,
                        const Need& need, const KeptDevices& held) {
   const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
@@ -51,14 +53,17 @@ std::string ObstacleOn(const State& state, const Device& device,
   return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
 }
 
-// Returns what is said of a job that gives way for the reason.
+// Returns the text for a job that gives way for the reason.
 template <typename... Values>
 std::string OwnText(PreemptionReason reason, const Values&... values) {
   return absl::Substitute(RowOf(reason).own, values...);
 }
 
-// As the preemption policy decides; here with its reason. `borrows`: the job
-// may take the place for its tenant's guarantee.
+// Returns the view of a running job: whether it gives way to `job`, and why.
+// `borrows`: its place may be taken for the guarantee of the job's tenant.
+//
+// The order of the branches mirrors the preemption policy, so that the text
+// names the first condition that decides there. Keep both in step.
 Explanation::RunningView ViewOf(const State& state, const Job& running,
                                 bool borrows, const Job& job, absl::Time now) {
   const Queue& queue = state.QueueOf(job);
@@ -121,6 +126,8 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   return view;
 }
 
+// Adds the job's place in its queue and the jobs ahead of it there. Jobs of
+// other queues do not count.
 void AddPosition(const State& state, const Job& job, Explanation& explained) {
   if (!job.MayStart()) return;
   const QueueKey first{.queue = job.queue,
@@ -135,6 +142,7 @@ void AddPosition(const State& state, const Job& job, Explanation& explained) {
   }
 }
 
+// Adds the ends that would give a task a place in its array.
 void AddChangesOfArray(const State& state, const Job& job,
                        Explanation& explained) {
   const ArrayTasks& tasks = state.arrays().at(job.array);
@@ -155,6 +163,7 @@ void AddChangesOfArray(const State& state, const Job& job,
   }
 }
 
+// Adds the changes for which a job waits outside the queue.
 void AddChangesAside(const State& state, const Job& job,
                      Explanation& explained) {
   if (job.held) {
@@ -170,7 +179,8 @@ void AddChangesAside(const State& state, const Job& job,
   }
 }
 
-// Once each, whatever the number of their devices.
+// Adds the end of each reservation that is in the way, once whatever the number
+// of its devices.
 void AddReservationEnds(const State& state, const Job& job,
                         Explanation& explained) {
   absl::btree_set<ReservationId> told;
@@ -186,7 +196,7 @@ void AddReservationEnds(const State& state, const Job& job,
   }
 }
 
-// Returns what would let a job start that never fits.
+// Returns the change that would let a job start that never fits now.
 std::string RemedyText(const State& state, const Need& need,
                        const Placement& placement) {
   if (!placement.kinds.empty()) {
@@ -209,12 +219,15 @@ std::string RemedyText(const State& state, const Need& need,
                       ", or the job is submitted anew without `device`");
 }
 
+// Adds the changes on devices, on limits and on served models that may let the
+// job start.
 void AddChangesOnDevices(const State& state, const Job& job,
                          Explanation& explained) {
   const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
                                                 state.policy().tenants);
   for (const Explanation::RunningView& view : explained.running) {
     const auto path = PathOf(state.jobs().at(view.job).tenant);
+    // At a tenant's limit only jobs of that tenant can make room.
     if (level && std::count(path.begin(), path.end(), *level) == 0) continue;
     const std::string when =
         view.left ? absl::StrCat(", in about ", FormatSpan(*view.left)) : "";
@@ -278,6 +291,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
   }
 }
 
+// Adds the devices that the job may use and the jobs that run there.
 void AddDevices(const State& state, const Job& job, absl::Time now,
                 Explanation& explained) {
   const Need need = NeedOf(state, job);
@@ -295,6 +309,7 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
     explained.devices.push_back({id, needed > free ? needed - free : 0,
                                  ObstacleOn(state, device, need, held)});
     for (JobId running : device.jobs) {
+      // A job on several devices is told once.
       if (!seen.insert(running).second) continue;
       explained.running.push_back(
           ViewOf(state, state.jobs().at(running),

@@ -1,6 +1,6 @@
-// Why one job waits, in detail, and what would change that: a pure function of
-// the state, for people who ask about one job (queue_policy.h has the sentence
-// that everybody gets).
+// Explains in detail why one job waits, and what would change that. A pure
+// function of the state, for people who ask about one job (waiting_reason.h has
+// the one sentence that everybody gets).
 //
 // Thread-safety: as State.
 #pragma once
@@ -16,31 +16,32 @@
 
 namespace gpupool::scheduler {
 
-// Jobs ahead that are listed.
+// Maximum number of jobs ahead that are listed.
 inline constexpr size_t kMostAhead = 100;
 
 struct Explanation {
   struct DeviceView {
     DeviceId device;
-    uint64_t missing_bytes = 0;  // until the job fits beside the others
-    std::string obstacle;        // why it does not start here; empty: it may
+    uint64_t missing_bytes = 0;  // missing until the job fits beside the others
+    std::string obstacle;  // why the job does not start here; empty: it may
   };
   struct RunningView {
     JobId job;
-    bool gives_way = false;  // to the job, now
-    std::string reason;      // when that may change, or why it does not
-    std::optional<absl::Duration> left;  // until it ends by itself
+    bool gives_way = false;  // gives way to the job now
+    std::string reason;      // when gives_way may change, or why it does not
+    std::optional<absl::Duration> left;  // time until it ends by itself
   };
 
-  std::string waits_for;     // as in WaitingReasons; empty: it does not wait
-  uint64_t position = 0;     // in the queue, from 1; 0: it is not there
-  std::vector<JobId> ahead;  // the first kMostAhead of them
-  std::vector<DeviceView> devices;   // of its kind
-  std::vector<RunningView> running;  // on those, while it is in the queue
-  std::vector<std::string> changes;  // each would change what it waits for
+  std::string waits_for;     // as in WaitingReasons; empty: does not wait
+  uint64_t position = 0;     // in the queue, from 1; 0: not in the queue
+  std::vector<JobId> ahead;  // the first kMostAhead jobs ahead
+  std::vector<DeviceView> devices;   // devices of the wanted kind
+  std::vector<RunningView> running;  // jobs on them, while this one is queued
+  std::vector<std::string> changes;  // changes that would each end the wait
 };
 
-// Of a job that has not ended. Cost is linear in what is ahead and in devices.
+// Returns the explanation of a job that has not ended. Cost is linear in the
+// jobs ahead and in devices.
 Explanation Explain(const State& state, const Job& job, absl::Time now);
 
 }  // namespace gpupool::scheduler

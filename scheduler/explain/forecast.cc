@@ -16,11 +16,11 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr size_t kMostNamed = 5;  // jobs of which nobody knows the end
+constexpr size_t kMostNamed = 5;  // unknown ends that a text names
 
 struct Due {
   absl::Time time;
-  AttemptRef ends;  // job 0: a timer
+  AttemptRef ends;  // the attempt that ends; job 0: a timer
   friend bool operator>(const Due& a, const Due& b) {
     return std::tie(a.time, a.ends) > std::tie(b.time, b.ends);
   }
@@ -41,6 +41,7 @@ class Lookahead {
       found_[event.job].waits_for = WaitingReason(state_, *job);
     }
   }
+  // Asks for the start of a job that is neither live nor ended.
   void Want(JobId id) {
     const Job* job = state_.FindJob(id);
     if (job != nullptr && !IsLive(job->state) && !IsEnded(job->state)) {
@@ -48,6 +49,8 @@ class Lookahead {
     }
   }
 
+  // Runs until all asked starts are found, nothing is due or the budget of
+  // events is spent.
   absl::btree_map<JobId, Forecast> Run() {
     if (!state_.draining()) Begin();
     while (!wanted_.empty() && events_left_ > 0 && !state_.draining()) {
@@ -61,7 +64,7 @@ class Lookahead {
   }
 
  private:
-  // What is going on already.
+  // Takes in the present: live jobs, pending back-offs and cool-downs.
   void Begin() {
     std::vector<JobId> live;
     for (const auto& [id, job] : state_.jobs()) {
@@ -85,18 +88,20 @@ class Lookahead {
     Settle();
   }
 
+  // Returns the time of the next event; InfiniteFuture when nothing is due.
   absl::Time NextTime() const {
     absl::Time next =
         std::min(state_.NextLimit(), state_.reservations().NextChange());
     if (!due_.empty()) next = std::min(next, due_.top().time);
-    // Standings matter only to somebody who waits.
+    // Standings matter only while somebody waits.
     if (state_.preempts() && !state_.queue().empty()) {
       next = std::min(next, state_.NextStandingChange());
     }
     return next;
   }
 
-  // Everything that is due now.
+  // Lets happen what is due now. Timers come before ends, so that a limit of
+  // time that is due with an end takes effect first.
   void Advance() {
     absl::btree_set<AttemptRef> ends;
     while (!due_.empty() && due_.top().time <= now_) {
@@ -111,11 +116,14 @@ class Lookahead {
     }
   }
 
+  // Applies the event and queues its consequences. Each call costs one event of
+  // the budget; at 0 the forecast stands still.
   void Happen(const Event& event) {
     if (events_left_ == 0) return;
     --events_left_;
     for (const Action& action : Step(state_, event, now_).actions) {
       if (const auto* start = std::get_if<StartJob>(&action)) {
+        // Rank 0 stands for the attempt.
         if (start->rank == 0) started_.push_back(start->attempt);
       } else if (const auto* stop = std::get_if<StopJob>(&action)) {
         stopping_.push_back(stop->attempt);
@@ -125,7 +133,9 @@ class Lookahead {
     }
   }
 
-  // What was started begins, what was told to stop stops, at once.
+  // Lets started attempts begin and stopped ones end, at once and until nothing
+  // more follows. Both lists are moved out first, since each event may add to
+  // them.
   void Settle() {
     while (!started_.empty() || !stopping_.empty()) {
       for (const AttemptRef& attempt : std::exchange(started_, {})) {
@@ -151,6 +161,7 @@ class Lookahead {
     Runs(attempt.job);
   }
 
+  // Begins the attempt and notes its end, if its run time is known.
   void Runs(JobId id) {
     const Job& job = state_.jobs().at(id);
     const AttemptRef attempt{id, job.attempt};
@@ -167,6 +178,7 @@ class Lookahead {
 
   void EndRanks(AttemptRef attempt, Outcome outcome) {
     if (!state_.IsLiveAttempt(attempt)) return;
+    // A copy, since each event changes the job's ranks.
     const std::vector<Rank> ranks = state_.jobs().at(attempt.job).ranks;
     for (const Rank& rank : ranks) {
       if (rank.end && !rank.saves()) continue;
@@ -198,6 +210,7 @@ class Lookahead {
                         all > kMostNamed ? ", ... run" : " will run");
   }
 
+  // Returns whether the running job holds a device that the other one may use.
   bool IsInTheWay(JobId running, const Job& job) const {
     for (const Rank& rank : state_.jobs().at(running).ranks) {
       if (DeviceMatches(state_.devices().at(rank.device),
@@ -214,7 +227,7 @@ class Lookahead {
   std::priority_queue<Due, std::vector<Due>, std::greater<Due>> due_;
   std::vector<AttemptRef> started_;
   std::vector<AttemptRef> stopping_;
-  absl::btree_set<AttemptRef> unknown_;  // when they end
+  absl::btree_set<AttemptRef> unknown_;  // attempts of unknown end
   absl::btree_set<JobId> wanted_;
   absl::btree_map<JobId, Forecast> found_;
 };

@@ -1,8 +1,10 @@
-// When jobs that wait will start: the scheduler itself, run forward in virtual
-// time over a copy of the state. What runs ends when its training loop, or its
-// user, says that it will; what starts there does too, and reservations of
-// devices begin and end. Nothing else happens: no job is submitted, no worker
-// lost, and what models take or give back is not foreseen.
+// Forecasts when waiting jobs will start, by running the scheduler itself
+// forward in virtual time over a copy of the state.
+//
+// A running job ends when its training loop, or its user, says that it will. So
+// do the jobs that start in the forecast. Reservations of devices begin and
+// end. The forecast knows of no other events: no job is submitted, no worker is
+// lost, and models neither take nor give back memory.
 //
 // Thread-safety: pure.
 #pragma once
@@ -20,24 +22,27 @@
 
 namespace gpupool::scheduler {
 
-// Events that are looked ahead; bounds the cost.
+// Maximum number of events in one forecast. Bounds its cost.
 inline constexpr size_t kMostForecastEvents = 20000;
 
 struct Forecast {
-  // Of its next start, and where. Nothing: nobody knows, for `why_unknown`.
+  // Time and place of the job's next start. Without a value nobody knows it,
+  // for the reason in `why_unknown`.
   std::optional<absl::Time> start;
   std::vector<DeviceId> devices;  // by rank
   std::string why_unknown;
-  std::string waits_for;  // at first; ForecastSubmission only
+  std::string waits_for;  // the first obstacle; only for ForecastSubmission
 };
 
-// Of each of `jobs`; those that are not there or run have none. `now` is not
-// before the state's. Takes the state: see State::Clone.
+// Returns the forecast of each of `jobs`, without those that are unknown or
+// running. `now` must not be before the state's time. Takes the state by value:
+// see State::Clone.
 absl::btree_map<JobId, Forecast> ForecastStarts(
     State state, absl::Span<const JobId> jobs, absl::Time now,
     size_t most_events = kMostForecastEvents);
 
-// Of a job that would be submitted now, under an id that is not in use.
+// Returns the forecast of a job that would be submitted now, under an unused
+// id.
 Forecast ForecastSubmission(State state, const JobSubmitted& job,
                             absl::Time now,
                             size_t most_events = kMostForecastEvents);

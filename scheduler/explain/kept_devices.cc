@@ -21,7 +21,7 @@ Keepers KeepersBefore(const State& state, const Job& job) {
 KeptDevices KeptFrom(const State& state, const Job& job, const Keepers& ahead) {
   KeptDevices kept;
   for (const Job* keeper : ahead) {
-    // It would get back what it needs.
+    // Such a keeper would take back what it needs: keep nothing from the job.
     if (keeper->queue != job.queue &&
         state.queues().TakesFrom(keeper->queue, job.queue)) {
       continue;

@@ -1,5 +1,6 @@
-// Devices that stay free for jobs that were passed too often (queue_policy.h):
-// who keeps which, and what those are told that may not start there.
+// Devices that are kept free for jobs that were passed too often
+// (queue_policy.h): which job keeps which device, and the texts for jobs that
+// may not start there.
 //
 // Thread-safety: as State. Pure functions of it.
 #pragma once

@@ -14,23 +14,24 @@
 namespace gpupool::scheduler {
 namespace {
 
-// The first place in the queue.
+// Returns the first place of the queue.
 auto FirstIn(const State& state, uint32_t queue) {
   return state.queue().lower_bound(
       QueueKey{.queue = queue, .priority = std::numeric_limits<int>::max()});
 }
 
-// Where it is its own and the only one nothing, else " in queue 'short'".
+// Returns " in queue 'short'", or "" when that is the job's own and the only
+// one.
 std::string InQueueText(const State& state, const Job& job) {
   const std::string& name = state.QueueOf(job).name;
   const bool is_own = job.queue_name.empty() || job.queue_name == name;
   if (is_own && state.queues().size() == 1) return "";
   return is_own ? absl::StrCat(" in queue '", name, "'")
                 : absl::StrCat(" in queue '", name, "', where it is since '",
-                               job.queue_name, "' is not configured any more");
+                               job.queue_name, "' is no longer configured");
 }
 
-// Of queues that go first.
+// Returns how many jobs wait in queues of higher rank, or "".
 std::string AboveText(const State& state, const Job& job) {
   uint64_t jobs = 0;
   for (uint32_t i = 0; i < state.queues().size(); ++i) {
@@ -71,7 +72,7 @@ const Device* Freest(const State& state, const Job& job) {
   return best;
 }
 
-// True when everything that could make room is a served version.
+// Returns true when only served versions could make room.
 bool OnlyVersionsInTheWay(const State& state, const Job& job,
                           const Placement& placement) {
   const bool enough_are_ready = std::any_of(
@@ -89,7 +90,8 @@ std::string FreeText(const Placement& placement) {
   return free == 1 ? "1 is free" : absl::StrCat(free, " are free");
 }
 
-// Nothing when some machine of the kind has enough for one device of it.
+// Returns the text for a job that lacks host room, or nothing when a machine
+// has enough for one of its devices.
 std::optional<std::string> HostRoomText(const State& state, const Job& job) {
   if (job.demands.host.none()) return std::nullopt;
   HostNeed most;
@@ -110,7 +112,7 @@ std::string CountText(size_t count, absl::string_view thing) {
   return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
 }
 
-// "; on cpu:0 are 2 jobs and 1 model"; empty when the device is empty.
+// Returns "; on cpu:0 are 2 jobs and 1 model", or "" when the device is empty.
 std::string AreThereText(const Device& device) {
   const size_t jobs = device.jobs.size() + device.stray_attempts.size();
   const size_t models = device.versions.size() + device.stray_versions.size();
@@ -122,6 +124,7 @@ std::string AreThereText(const Device& device) {
                       models == 0 ? "" : CountText(models, "model"));
 }
 
+// Returns which room the job waits for, and how much there is.
 std::string RoomText(const State& state, const Job& job,
                      const Placement& placement, const Device& freest) {
   if (auto text = HostRoomText(state, job)) return *text;
@@ -146,8 +149,8 @@ std::string RoomText(const State& state, const Job& job,
                       taken);
 }
 
-// Returns the first of the devices to end its cool-down among those where that
-// alone is in the way; null when there is none.
+// Returns the device that ends its cool-down first, of those where nothing else
+// is in the way; null when there is none.
 const Device* InTheWayByCooling(const State& state, const Job& job) {
   const Need need = NeedOf(state, job);
   const Device* first = nullptr;
@@ -162,8 +165,8 @@ const Device* InTheWayByCooling(const State& state, const Job& job) {
   return first;
 }
 
-// Names the first device where the job could start in time but for a tenant's
-// reservation; empty when there is none.
+// Names the first device where only a tenant's reservation keeps the job from
+// starting in time, or returns "".
 std::string ReservedDeviceText(const State& state, const Job& job) {
   if (state.reservations().empty()) return "";
   const Need need = NeedOf(state, job);
@@ -195,7 +198,7 @@ std::string AfterText(const absl::btree_set<JobId>& jobs,
                       absl::StrJoin(jobs, ", ", add), " to ", what);
 }
 
-// Returns what a job waits for that may not start yet.
+// Returns the reason of a job that waits outside the queue.
 std::string AsideText(const State& state, const Job& job) {
   if (job.held) {
     return absl::StrCat("held; `gpupool release ", job.id.value(),
@@ -208,7 +211,8 @@ std::string AsideText(const State& state, const Job& job) {
                               : AfterText(job.after_ok, "succeed");
 }
 
-// Nothing when it would fit even beside what training must keep away from.
+// Returns the text for a job that would fit but for devices under load, or
+// nothing when it also fits elsewhere.
 std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
   const auto loaded = DevicesUnderLoad(state);
   if (loaded.empty()) return std::nullopt;
@@ -223,13 +227,13 @@ std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
                       ", which is under load");
 }
 
-// The jobs before a job.
+// The jobs ahead of a job.
 struct Ahead {
-  size_t jobs = 0;  // of its group
+  size_t jobs = 0;  // jobs of its group
   Keepers keepers;
 };
 
-// Returns why a job waits for which there is room.
+// Returns why a job still waits although there is room.
 std::string StartText(const State& state, const Job& job, const Ahead& ahead) {
   if (auto text = UnderLoadText(state, job)) return *text;
   if (auto text = KeptText(state, job, ahead.keepers)) return *text;
@@ -239,6 +243,9 @@ std::string StartText(const State& state, const Job& job, const Ahead& ahead) {
   return "about to start";
 }
 
+// Returns the sentence for a queued job. Checks come from the most general
+// obstacle (the server drains) to the most specific (bytes on a device), so
+// that the sentence names the first that must go.
 std::string ReasonFor(const State& state, const Job& job, const Ahead& ahead) {
   const std::string suffix =
       absl::StrCat("; ", AheadText(state, job, ahead.jobs));

@@ -13,7 +13,9 @@
 namespace gpupool::scheduler {
 namespace {
 
-// When enough of the device is free; InfiniteFuture when nobody knows.
+// Returns when enough of the device will be free; InfiniteFuture when nobody
+// knows. Lets the jobs leave in the order of their expected ends until the need
+// fits.
 absl::Time FreeAt(const State& state, const Device& device, const Need& need,
                   absl::Time now) {
   Meanwhile emptied = WhenEmptied(device);
@@ -32,7 +34,8 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
   until.cooled = true;
   const uint64_t needed = NeededOn(need, device);
   for (const auto& [end, job] : ends) {
-    // Without the bytes the whole question need not be asked.
+    // Cheap test first: without the bytes there is no need to ask for
+    // obstacles.
     const bool has_bytes = device.free_bytes(until.returned_bytes) >= needed;
     if (has_bytes && !ObstacleFor(state, device, need, until)) break;
     at = std::max(at, end);
@@ -43,9 +46,10 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
 
 struct SiteRoom {
   absl::string_view kind;
-  std::vector<std::pair<absl::Time, DeviceId>> free;  // earliest first
+  // By time of becoming free.
+  std::vector<std::pair<absl::Time, DeviceId>> free;
   size_t devices = 0;
-  // When `count` of its devices are free.
+  // Returns when `count` of its devices are free.
   absl::Time At(size_t count) const {
     return count <= free.size() ? free[count - 1].first
                                 : absl::InfiniteFuture();
@@ -59,6 +63,7 @@ void Take(const SiteRoom& site, size_t count, Reservation& reservation) {
   }
 }
 
+// Reserves devices of the machine that has enough of them first.
 std::optional<Reservation> OnOneSite(const std::vector<SiteRoom>& sites,
                                      size_t count) {
   const SiteRoom* best = nullptr;
@@ -73,7 +78,7 @@ std::optional<Reservation> OnOneSite(const std::vector<SiteRoom>& sites,
   return reservation;
 }
 
-// Whole machines of one kind, those that are free first.
+// Reserves whole machines of one kind, those that become free first.
 std::optional<Reservation> OnWholeSites(std::vector<SiteRoom> sites,
                                         size_t count) {
   std::stable_sort(sites.begin(), sites.end(),
@@ -96,14 +101,15 @@ std::optional<Reservation> OnWholeSites(std::vector<SiteRoom> sites,
   return best;
 }
 
-// What the jobs of a shape need at least.
+// Returns the least run time of the shape's jobs (Shape::length).
 absl::Duration ShortestOf(const Shape& shape) {
   if (shape.length == 0) return absl::InfiniteDuration();  // nobody knows
   return shape.length == 1 ? absl::ZeroDuration()
                            : absl::Seconds(std::ldexp(1.0, shape.length - 1));
 }
 
-// Who may start next to the reservation of the first that waits.
+// Chooses the job that may start next to the reservation of the first waiting
+// job.
 class Backfill {
  public:
   Backfill(const State& state, uint32_t queue,
@@ -114,9 +120,10 @@ class Backfill {
     const Queues::Entry* entry = &state_.queues().at(queue_);
     free_.emplace(state_, held_, entry);
     for (const Job* job : CandidatesOf(state_, queue_)) {
+      // Candidates come in order, so that no later one can be better.
       if (best_ && KeyOf(*best_) < KeyOf(*job)) break;
-      // The first that waits is found by Place alone: it may be that it never
-      // fits.
+      // Only Place can tell whether the first waiting job never fits, so the
+      // quick test is for the jobs behind it.
       if (first_ != nullptr && job->reserved_devices.empty() &&
           !MightStart(*job)) {
         continue;
@@ -137,14 +144,16 @@ class Backfill {
   }
 
  private:
-  // Where a job finds room now, and where it finds some beside the
-  // reservation; the same for all lengths.
+  // Where a need finds room now, anywhere and outside the reservation. Shapes
+  // that differ only by length share one.
   struct Places {
     Need need;
     Placement anywhere;
     std::optional<Placement> beside;
   };
 
+  // Keeps the job if it may start now; reserves devices if it is the first that
+  // must wait.
   void Consider(const Job& job) {
     Places& places = PlacesFor(NeedOf(state_, job));
     if (places.anywhere.fit == Fit::kNever) return;
@@ -156,7 +165,8 @@ class Backfill {
       Keep(job, places.anywhere.devices);
       return;
     }
-    // All jobs of the shape fit where this one does.
+    // All jobs of the shape fit where this one does. So the first of them that
+    // ends before the reservation may start in its place.
     if (const Job* brief = FirstThatEndsInTime(job)) {
       Keep(*brief, places.anywhere.devices);
     }
@@ -166,7 +176,7 @@ class Backfill {
     if (places.beside->fit == Fit::kNow) Keep(job, places.beside->devices);
   }
 
-  // Quickly: one that waits behind the first.
+  // Tells quickly whether a job behind the first may start at all.
   bool MightStart(const Job& job) {
     const Need need = NeedOf(state_, job);
     if (!free_->MayHold(need)) return false;
@@ -186,6 +196,8 @@ class Backfill {
     return places_.emplace_back(Places{need, Place(state_, need, held_), {}});
   }
 
+  // Reserves devices for the first job that waits. Without run times only the
+  // devices that it holds by its passes are excluded.
   void Reserve(const Job& job) {
     first_ = &job;
     reservation_ = EarliestRoom(state_, NeedOf(state_, job), now_, held_);
@@ -198,6 +210,7 @@ class Backfill {
       return;
     }
     held_.insert(job.held_devices.begin(), job.held_devices.end());
+    // The known places were made with fewer excluded devices.
     places_.clear();
   }
 
@@ -231,12 +244,12 @@ class Backfill {
   const absl::Time now_;
   absl::btree_set<DeviceId> held_;
   std::optional<FreeDevices> free_;    // outside held_
-  std::optional<FreeDevices> beside_;  // and outside the reservation
+  std::optional<FreeDevices> beside_;  // also outside the reservation
   absl::btree_set<DeviceId> excluded_;
   std::vector<Places> places_;
-  const Job* first_ = nullptr;  // that waits
+  const Job* first_ = nullptr;  // the first waiting job
   std::optional<Reservation> reservation_;
-  const Job* best_ = nullptr;  // that may start
+  const Job* best_ = nullptr;  // the job that may start
   std::vector<DeviceId> devices_;
 };
 

@@ -20,7 +20,7 @@ std::optional<std::string> LevelAtLimit(const State& state,
   return state.usage().LevelAtLimit(tenant, devices, state.policy().tenants);
 }
 
-// Jobs of one queue, in the order in which they may start.
+// Sorts jobs of one queue by the order in which they may start.
 void Sort(const State& state, uint32_t queue, std::vector<const Job*>& jobs) {
   std::sort(jobs.begin(), jobs.end(),
             [](const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); });
@@ -29,14 +29,14 @@ void Sort(const State& state, uint32_t queue, std::vector<const Job*>& jobs) {
   }
 }
 
-// The jobs of one group that may start next, in order: the first of each shape
-// for which nothing is reserved and of which nothing is being stopped.
+// Iterates over the jobs of one group that may start next, in order: the first
+// job of each shape that has no reserved devices and no stopping attempt.
 class FirstOfShapes {
  public:
   FirstOfShapes(const State& state, const WaitingJobs::Heads& heads)
       : state_(state), next_(heads.begin()), end_(heads.end()) {}
 
-  // Null when there are no more.
+  // Returns null at the end.
   const Job* Next() {
     while (const std::optional<Entry> entry = TakeFirst()) {
       const Shape& shape = entry->shape->first;
@@ -62,6 +62,8 @@ class FirstOfShapes {
     const WaitingJobs::OfShape* shape = nullptr;
   };
 
+  // Takes the first of the remaining shapes. Merges two sorted sequences:
+  // shapes that were not visited, and shapes with a first job left out.
   std::optional<Entry> TakeFirst() {
     if (!behind_.empty() &&
         (next_ == end_ || behind_.begin()->first < next_->first)) {
@@ -77,7 +79,7 @@ class FirstOfShapes {
   const State& state_;
   WaitingJobs::Heads::const_iterator next_;
   WaitingJobs::Heads::const_iterator end_;
-  // Of shapes whose first jobs were left out: the first of the others.
+  // The next jobs of shapes whose first ones were left out.
   absl::btree_map<QueueKey, Entry> behind_;
 };
 
@@ -87,7 +89,8 @@ bool SomeoneWaits(const State& state, uint32_t queue) {
   return first != heads.end() && first->first.queue == queue;
 }
 
-// Of each queue; so that a decision costs no more where there are several.
+// Returns the candidates for each queue. Waiting queues share kMaxScan, so that
+// several queues cost a decision no more than one.
 size_t MostCandidates(const State& state) {
   const auto queues = static_cast<uint32_t>(state.queues().size());
   size_t waiting = 0;
@@ -97,7 +100,7 @@ size_t MostCandidates(const State& state) {
   return kMaxScan / std::max<size_t>(waiting, 1);
 }
 
-// First come, or by standing.
+// Chooses the next start of a queue without backfill.
 QueueChoice ChooseInOrder(const State& state, uint32_t queue,
                           const absl::btree_set<DeviceId>& held) {
   QueueChoice choice;
@@ -107,7 +110,8 @@ QueueChoice ChooseInOrder(const State& state, uint32_t queue,
   absl::btree_set<DeviceId> excluded = held;
   FreeDevices free(state, excluded, &entry);
   size_t excluded_there = excluded.size();
-  // Only where nobody gives way does it matter who was passed.
+  // Passes count only where nobody gives way: elsewhere a job makes room for
+  // itself.
   const bool counts = !entry.queue.by_standing();
   const bool others_count = state.queues().size() > 1;
   for (const Job* job : jobs) {
@@ -119,14 +123,14 @@ QueueChoice ChooseInOrder(const State& state, uint32_t queue,
         if (counts) choice.start->passed = std::move(choice.waiting);
         return choice;
       }
-      // So that the others are seen through before they are looked at.
+      // Renew the quick test, so that it also knows the devices held meanwhile.
       if (excluded.size() > excluded_there) {
         free = FreeDevices(state, excluded, &entry);
         excluded_there = excluded.size();
       }
     }
     if (!counts && !others_count) continue;
-    // A job that fits nowhere even in an empty pool is not being passed.
+    // A job that fits nowhere, even in an empty pool, is not passed.
     if (!free.MayEverHold(need)) continue;
     choice.waiting.push_back(job->id);
     const auto& kept = job->held_devices;
@@ -172,7 +176,8 @@ std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue) {
     }
   }
   if (state.reserving().empty()) return jobs;
-  // Always looked at: what is reserved for them stands idle meanwhile.
+  // Jobs with reserved devices are always candidates, since those devices stay
+  // idle until they start.
   for (JobId id : state.reserving()) {
     const Job& job = state.jobs().at(id);
     if (job.queue != queue || IsAtLimit(state, job)) continue;
@@ -208,7 +213,7 @@ std::optional<NextStart> ChooseNext(const State& state,
     absl::btree_set<DeviceId> excluded = held;
     std::vector<JobId> passed;
     for (const Earlier& one : earlier) {
-      // It would get back what it needs.
+      // Such a queue would take back what it needs: exclude nothing for it.
       if (state.queues().TakesFrom(one.queue, queue)) continue;
       const QueueChoice& choice = one.choice;
       excluded.insert(choice.kept.begin(), choice.kept.end());

@@ -1,13 +1,15 @@
-// Who starts next: pure functions of the state.
+// Chooses the job that starts next: pure functions of the state.
 //
-// Queues of higher rank come first (queues.h). In each the order is priority,
-// then standing (order_policy.h), then submission. A job that does not fit now
-// lets later ones pass, so that devices do not idle; after kMaxPasses of them
-// as many devices as it needs are held for it, so that it cannot starve.
-// Nothing is taken of them before all are free enough, and earlier jobs go on
-// using them: two that wait for several devices never wait for each other. A
-// job does not start while an earlier attempt of it is still being stopped
-// somewhere.
+// Queues of higher rank come first (queues.h). Within a queue jobs go by
+// priority, then by standing (order_policy.h), then by submission.
+//
+// A job that does not fit now lets later ones pass, so that devices do not
+// idle. After kMaxPasses starts of later jobs the scheduler holds as many
+// devices for it as it needs, so that it cannot starve. Held devices stay
+// usable for earlier jobs, and the job takes none before all of them are free
+// enough. So two jobs that wait for several devices never wait for each other.
+//
+// A job does not start while an earlier attempt of it is still being stopped.
 //
 // Thread-safety: as State.
 #pragma once
@@ -24,45 +26,51 @@
 
 namespace gpupool::scheduler {
 
-// Jobs that may start ahead of one that waits before devices are held for it.
+// Later jobs that may start ahead of a waiting one before devices are held for
+// it.
 inline constexpr uint32_t kMaxPasses = 16;
-// Shapes looked at in one decision; bounds the cost of a step when the queue is
-// long and of many kinds. Those behind wait for their turn to be looked at.
+// Maximum number of shapes that one decision looks at. Bounds the cost of a
+// step when the queue is long and diverse. The shapes behind wait for their
+// turn.
 inline constexpr size_t kMaxScan = 256;
 
 struct NextStart {
   JobId job;
   std::vector<DeviceId> devices;  // by rank
-  // Earlier jobs that were passed and still wait. Nobody counts those to which
-  // the one that starts would have to give way, since they do not starve.
+  // Earlier jobs that were passed and still wait. Leaves out jobs to which the
+  // starting job would have to give way: they cannot starve.
   std::vector<JobId> passed;
 };
 
-// Of a queue of higher rank, or of higher priority in the same queue.
+// Returns true when the first job's queue has the higher rank, or when both
+// share a queue and the first job has the higher priority.
 bool StandsAbove(const State& state, const Job& first, const Job& second);
 
-// Its tenant or its queue may not use so many devices more.
+// Returns true when the start would exceed a device limit of the job's tenant
+// or queue.
 bool IsAtLimit(const State& state, const Job& job);
 
-// The queued jobs that may start next, in order: those for which devices are
-// reserved, and the first of each shape of the others, which fit nowhere where
-// it does not. Jobs of which an earlier attempt is still being stopped are left
-// out.
+// Returns the queued jobs that may start next, in order: the jobs with reserved
+// devices, and the first job of each other shape. No later job of a shape fits
+// where the first does not. Leaves out jobs with an earlier attempt that is
+// still being stopped.
 std::vector<const Job*> Candidates(const State& state);
-// Those of one queue. Of so many as wait each has an equal part of kMaxScan.
+// Returns the candidates of one queue. Queues with waiting jobs share kMaxScan
+// equally.
 std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue);
 
-// What one queue would start, and what it asks of those of lower rank.
+// The job that one queue would start, and its demands on queues of lower rank.
 struct QueueChoice {
   std::optional<NextStart> start;
-  // When it starts nothing: its jobs that wait and could run if the pool were
-  // empty, and what they keep free for themselves.
+  // Set when nothing starts: the queue's waiting jobs that could run on an
+  // empty pool, and the devices that they keep free for themselves.
   std::vector<JobId> waiting;
   absl::btree_set<DeviceId> kept;
 };
 
-// The first queued job that fits now, or nothing. `held` are devices that are
-// kept free for a version; devices that earlier jobs hold are respected too.
+// Returns the first queued job that fits now, or nothing. Keeps off the devices
+// in `held`, which are kept free for a version, and off those that earlier jobs
+// hold.
 std::optional<NextStart> ChooseNext(const State& state,
                                     const absl::btree_set<DeviceId>& held,
                                     absl::Time now);

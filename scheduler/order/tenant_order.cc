@@ -9,7 +9,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Their tenants are the same down to `depth`.
+// Sorts jobs whose tenants share their path down to `depth`. Compares siblings
+// on this level first and then sorts each group below it.
 void SortBelow(const State& state, absl::Span<const Job*> jobs, size_t depth) {
   struct Group {
     double standing = 0;
@@ -19,7 +20,7 @@ void SortBelow(const State& state, absl::Span<const Job*> jobs, size_t depth) {
   absl::btree_map<absl::string_view, Group> groups;
   for (const Job* job : jobs) {
     const std::vector<absl::string_view> path = PathOf(job->tenant);
-    // Jobs of the tenant itself are beside those of its children.
+    // Jobs of a parent compete with its children as one more sibling.
     groups[path[std::min(depth, path.size() - 1)]].jobs.push_back(job);
   }
   std::vector<std::pair<absl::string_view, Group*>> order;
@@ -52,7 +53,7 @@ void SortBelow(const State& state, absl::Span<const Job*> jobs, size_t depth) {
 absl::btree_set<JobId> GuaranteedJobs(const State& state) {
   absl::btree_set<JobId> guaranteed;
   const TenantShares& tenants = state.policy().tenants;
-  absl::btree_map<absl::string_view, uint32_t> used;  // by path
+  absl::btree_map<absl::string_view, uint32_t> used;  // devices by path
   for (const auto& [id, job] : state.jobs()) {
     if (!job.HoldsDevices()) continue;
     for (absl::string_view path : PathOf(job.tenant)) {

@@ -1,4 +1,4 @@
-// The order of jobs of several tenants: fair_share.h applied to a queue.
+// Orders jobs of several tenants: fair_share.h applied to a queue.
 #pragma once
 
 #include "absl/container/btree_set.h"
@@ -7,13 +7,14 @@
 
 namespace gpupool::scheduler {
 
-// Takes jobs in the order of their keys. Those of tenants that have had least
-// of their shares go first, level by level of the tenants' paths; where tenants
-// have had the same, the one whose first job goes first.
+// Sorts jobs by tenant, then by key. Tenants that have had the least of their
+// shares go first, level by level of their paths. Between equal tenants the one
+// whose first job has the smaller key goes first. `jobs` must be in the order
+// of their keys.
 void SortByShare(const State& state, absl::Span<const Job*> jobs);
 
-// The live jobs that are within a guarantee of their tenant: as many as fit it,
-// the ones that were submitted first.
+// Returns the live jobs that run within a guarantee of their tenant: the ones
+// that were submitted first, as many as fit the guarantee.
 absl::btree_set<JobId> GuaranteedJobs(const State& state);
 
 }  // namespace gpupool::scheduler

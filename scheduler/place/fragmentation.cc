@@ -1,3 +1,4 @@
+// The fragmentation measure of Weng et al. (ATC 2023), see fragmentation.h.
 #include "scheduler/place/fragmentation.h"
 
 #include <algorithm>
@@ -12,17 +13,19 @@ bool Matches(const JobNeed& need, const SiteSpace& site) {
   return TakesKind(need.wanted_device, site.kind);
 }
 
+// Returns the machine after the need has been placed on it.
 Machine Taken(Machine machine, const SiteNeed& need) {
   machine.used.milli_cores += need.devices * need.host.milli_cores;
   machine.used.bytes += need.devices * need.host.bytes;
   return machine;
 }
 
-// Of a site's devices for one typical need.
+// Sums over a site's devices for one typical need. Kept up to date by adding
+// and removing single devices.
 struct Tally {
   uint32_t large_enough = 0;
-  uint64_t too_small = 0;  // bytes on the others
-  uint64_t total = 0;      // bytes on all
+  uint64_t too_small = 0;  // bytes on devices that are too small
+  uint64_t total = 0;      // bytes on all devices
 
   void Add(uint64_t free, uint64_t bytes) {
     total += free;
@@ -40,7 +43,7 @@ struct Tally {
       too_small -= free;
     }
   }
-  // Bytes that the need cannot use.
+  // Returns the bytes that the need cannot use.
   double Lost(const JobNeed& need, const Machine& machine) const {
     const bool fits = large_enough >= need.devices &&
                       machine.Holds(need.host) >= need.devices;
@@ -77,11 +80,11 @@ SiteChoice LeastFragmenting(absl::Span<const SiteSpace> sites, size_t at,
   std::stable_sort(fullest.begin(), fullest.end(), [&](size_t a, size_t b) {
     return site.free[a] < site.free[b];
   });
-  // Candidates: so many devices from each of these on.
+  // Candidates are runs of need.devices devices of `fullest`, by first index.
   std::vector<size_t> firsts = {0};
   if (need.devices == 1) {
     for (size_t i = 1; i < fullest.size(); ++i) {
-      // Devices with as many free bytes do as well.
+      // Devices with the same free bytes give the same result.
       if (site.free[fullest[i]] != site.free[fullest[i - 1]]) {
         firsts.push_back(i);
       }
@@ -103,6 +106,7 @@ SiteChoice LeastFragmenting(absl::Span<const SiteSpace> sites, size_t at,
       growths[i] += share * (then.Lost(typical_need, after) - lost);
     }
   }
+  // The host need also shrinks what the machine's other sites can run.
   double beside = 0;
   for (size_t other = 0; other < sites.size() && !need.host.none(); ++other) {
     if (other == at) continue;

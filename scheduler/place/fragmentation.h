@@ -1,13 +1,16 @@
-// How much of what is free on a machine the next job can probably not use, and
-// where something is placed so that this grows least: fragmentation gradient
+// Fragmentation: how much of a machine's free memory the next job can probably
+// not use. New jobs go where fragmentation grows least: fragmentation gradient
 // descent (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
 // Workloads with Fragmentation Gradient Descent", USENIX ATC 2023).
 //
-// For one typical need (need_history.h), all free bytes of a site that cannot
-// run it are fragments, and of a site that can those of devices with too few
-// for one rank of it. A site is the devices of one kind on a machine; the sites
-// of a machine share its host. Fragmentation is the mean over the typical needs
-// of the site's kind, weighted by how often they come.
+// A site is the set of devices of one kind on one machine. The sites of a
+// machine share its host. For one typical need (need_history.h) the fragments
+// of a site are
+//   * all its free bytes, if the site cannot run the need
+//   * otherwise the free bytes of devices with too few for one rank of it
+//
+// Fragmentation is the mean over the typical needs of the site's kind, weighted
+// by their frequency.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -25,30 +28,33 @@ namespace gpupool::scheduler {
 
 struct SiteSpace {
   absl::string_view kind;
-  std::vector<uint64_t> free;  // bytes of each device
+  std::vector<uint64_t> free;  // free bytes of each device
 };
 
-// Expected bytes of the site that the next job cannot use.
+// Returns the expected bytes of the site that the next job cannot use.
 double Fragmentation(const SiteSpace& site, const Machine& machine,
                      absl::Span<const TypicalNeed> typical);
 
 struct SiteChoice {
   std::vector<size_t> devices;  // indexes into SiteSpace::free; best fit first
-  double growth = 0;            // of the fragmentation of all the sites
+  double growth = 0;            // growth of the machine's fragmentation
 };
 
-// What is asked of one site.
+// Need that is to be placed on one site.
 struct SiteNeed {
-  uint32_t devices = 1;  // at least one
-  uint64_t bytes = 0;    // on each
-  HostNeed host = {};    // for each
+  uint32_t devices = 1;  // number of devices, at least one
+  uint64_t bytes = 0;    // bytes on each device
+  HostNeed host = {};    // host need of each device
 };
 
-// The devices of sites[at] with the least growth of the fragmentation of the
-// machine's sites: for one rank the best device, where several do as well the
-// one where the least is left; for several ranks the fullest that have room.
-// Only devices of `usable` (indexes, at least need.devices, each with the
-// bytes) are taken. Cost: typical needs times devices.
+// Returns the devices of sites[at] where the fragmentation of the machine's
+// sites grows least.
+//   * One rank: the best device; of equally good ones the one where the least
+//     is left.
+//   * Several ranks: the fullest devices that have room.
+//
+// Takes only devices in `usable`: indexes, at least need.devices of them, each
+// with enough free bytes. Cost is typical needs times devices.
 SiteChoice LeastFragmenting(absl::Span<const SiteSpace> sites, size_t at,
                             const Machine& machine, const SiteNeed& need,
                             absl::Span<const size_t> usable,

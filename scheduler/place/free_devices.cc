@@ -10,7 +10,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// `descending`: bytes of devices, the most first.
+// Returns whether the sizes in `descending` order hold the need's ranks.
 bool Has(const std::vector<uint64_t>& descending, const Need& need) {
   return need.devices > 0 && need.devices <= descending.size() &&
          descending[need.devices - 1] >= need.bytes;
@@ -20,7 +20,7 @@ void SortDown(std::vector<uint64_t>& bytes) {
   std::sort(bytes.begin(), bytes.end(), std::greater<>());
 }
 
-// Returns whether a tenant's reservation alone keeps jobs away.
+// Returns whether a tenant's reservation is all that keeps jobs away.
 bool ReservedOnly(const State& state, const Device& device, const Need& least) {
   return state.reservations().At(device.id, state.now()) != nullptr &&
          !ObstacleFor(state, device, least, {.reservation_over = true});
@@ -69,6 +69,8 @@ bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
   });
 }
 
+// Sums up what gangs may use, on the first need for several devices: element n
+// is the most bytes that n + 1 devices all have.
 void FreeDevices::LookForGangs() {
   looked_for_gangs_ = true;
   std::vector<Descending> free(sites_.size());
@@ -106,6 +108,8 @@ bool FreeDevices::ReservedMayHold(const Need& need) const {
 
 bool FreeDevices::MayHold(const Need& need) {
   if (!need.demands.host.none() && !HostMayHold(need)) return false;
+  // A false yes costs one more Place; a false no would starve a job. So every
+  // doubt is a yes.
   if (!of_tenants_.empty() && ReservedMayHold(need)) return true;
   const bool may_one = need.devices > 0 && !admitted_.empty() &&
                        AnyKind(need, [&](const Kind& kind) {
@@ -114,7 +118,7 @@ bool FreeDevices::MayHold(const Need& need) {
   if (!may_one || need.devices == 1) return may_one;
   if (!looked_for_gangs_) LookForGangs();
   return AnyKind(need, [&](const Kind& kind) {
-    // Several machines may do it together.
+    // A gang that exceeds the smallest machine may span several.
     return Has(kind.on_a_site, need) ||
            (need.devices > smallest_site_ && Has(kind.on_all, need));
   });

@@ -1,7 +1,7 @@
-// A look at the pool that tells quickly, for many needs, that there is no room
-// now. What only some needs ask for is found when the first of them asks.
+// Tells quickly, for many needs, that the pool has no room now. Sums that only
+// some needs ask for are computed when the first of them asks.
 //
-// Thread-safety: none. Valid as long as the state does not change.
+// Thread-safety: none. Valid until the state changes.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,32 @@ namespace gpupool::scheduler {
 
 class FreeDevices {
  public:
-  // For needs of jobs in the queue; null: all devices are looked at.
+  // Looks at the devices that jobs of `queue` may use; with null at all
+  // devices.
   explicit FreeDevices(const State& state,
                        const absl::btree_set<DeviceId>& excluded = {},
                        const Queues::Entry* queue = nullptr);
 
-  // False: Place would find nothing, if no device is reserved for it.
+  // Returns false when Place would certainly find nothing on unreserved
+  // devices.
   bool MayHold(const Need& need);
-  // Exactly: Place would not say kNever.
+  // Returns exactly whether Place would not say kNever.
   bool MayEverHold(const Need& need);
 
  private:
-  // Bytes, the most first: of the n-th entry at least n devices have as many.
+  // Bytes, in descending order: at least n devices have the n-th entry's bytes.
   using Descending = std::vector<uint64_t>;
   struct Kind {
     absl::string_view kind;
-    uint64_t most_free = 0;  // of an admitted device
-    // Admitted devices without a job on several.
-    Descending on_a_site;  // of the machine that is best for each n
+    uint64_t most_free = 0;  // largest free bytes of an admitted device
+    // Free bytes of the admitted devices that run no gang: on the machine that
+    // is best for each n, and on all machines.
+    Descending on_a_site;
     Descending on_all;
-    Descending full;  // when nothing else is there
+    Descending full;  // bytes on empty devices
   };
   struct Site {
-    size_t kind = 0;  // of kinds_
+    size_t kind = 0;  // index into kinds_
     uint32_t devices = 0;
   };
 
@@ -49,16 +52,17 @@ class FreeDevices {
   bool NamedMayEverHold(const Need& need) const;
   void LookForGangs();
   bool HostMayHold(const Need& need) const;
-  // On devices that are reserved for its tenant.
+  // Returns whether devices that are reserved for the need's tenant may hold
+  // it.
   bool ReservedMayHold(const Need& need) const;
 
   const State* state_;
   const Queues::Entry* queue_;
   absl::InlinedVector<Kind, 2> kinds_;
   std::vector<Site> sites_;
-  std::vector<const Device*> admitted_;    // take the least need, not excluded
-  std::vector<const Device*> of_tenants_;  // the same, but for a tenant
-  uint32_t smallest_site_ = 0;             // devices of a kind on one machine
+  std::vector<const Device*> admitted_;  // accept the least need, not excluded
+  std::vector<const Device*> of_tenants_;  // the same, reserved for a tenant
+  uint32_t smallest_site_ = 0;  // least devices of one kind on one machine
   bool looked_for_gangs_ = false;
 };
 

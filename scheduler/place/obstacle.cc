@@ -9,7 +9,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Names a job on the device of which `has` is true, as part of a sentence.
+// Returns "job 7" for the first job on the device for which `has` is true, or
+// "".
 template <typename Has>
 std::string JobText(const State& state, const Device& device, Has has) {
   const auto found = absl::c_find_if(

@@ -11,10 +11,10 @@
 namespace gpupool::scheduler {
 namespace {
 
-// The sites of a machine that has room.
+// The sites of a machine with enough free devices.
 struct Spaces {
   std::vector<SiteSpace> sites;
-  std::vector<size_t> numbers;  // Device::site of each
+  std::vector<size_t> numbers;  // Device::site of each site
 };
 
 struct Choice {
@@ -23,7 +23,7 @@ struct Choice {
   uint64_t left = 0;  // free bytes of the site
 
   bool IsBetterThan(const Choice& other) const {
-    // Sums of shares in another order differ by their rounding.
+    // Equal sums differ by rounding when their terms come in another order.
     const double slack = 1e-9 * (std::abs(growth) + std::abs(other.growth));
     if (std::abs(growth - other.growth) > slack) return growth < other.growth;
     if (left != other.left) return left < other.left;
@@ -31,6 +31,7 @@ struct Choice {
   }
 };
 
+// Chooses devices by fragmentation over all machines of the pool.
 class Packing {
  public:
   Packing(const State& state, const Need& need,
@@ -58,6 +59,8 @@ class Packing {
   }
 
  private:
+  // Collects the free bytes of all sites of machines that have room. Sites
+  // without room count too, since they share the machine's host.
   void FindSpaces() {
     std::vector<char> has_room(machines_.size());
     for (const auto& devices : usable_) {
@@ -114,7 +117,7 @@ class Packing {
   const Need& need_;
   absl::Span<const std::vector<const Device*>> usable_;  // by site
   std::vector<Spaces> machines_;
-  std::vector<size_t> index_;  // by device: into its site's `free`
+  std::vector<size_t> index_;  // by device: index into its site's `free`
 };
 
 }  // namespace

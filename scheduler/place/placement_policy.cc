@@ -18,7 +18,7 @@ struct Site {
   size_t count = 0;  // index into Placement::kinds
   uint32_t devices = 0;
   std::vector<const Device*> free;
-  // For so many devices there is enough of the machine.
+  // Number of devices for which the machine has host room.
   uint32_t hosted = std::numeric_limits<uint32_t>::max();
 
   bool Has(size_t count) const {
@@ -27,19 +27,19 @@ struct Site {
 };
 using Sites = std::vector<Site>;
 
-// Which of the devices that would do are better for a need.
+// Orders the devices that would do for a need by preference.
 class Taste {
  public:
   Taste(const State& state, const Need& need)
       : state_(state),
-        // What is served is spread: its requests compete on a device.
+        // Versions are spread, since their requests compete on a device.
         rule_(need.job ? state.policy().placement : PlacementRule::kSpread),
         is_job_(need.job.has_value()) {}
 
   PlacementRule rule() const { return rule_; }
   const Topology& topology() const { return state_.topology(); }
 
-  // Smaller is better.
+  // Returns the load; smaller is better.
   std::tuple<int, uint64_t, uint64_t> LoadOf(const Device& device) const {
     if (rule_ == PlacementRule::kBestFit) {
       return {Reluctance(device), device.free_bytes(), 0};
@@ -55,8 +55,9 @@ class Taste {
   }
 
  private:
-  // What is reserved where the job may start is so for its tenant, and idle
-  // otherwise.
+  // Returns how unwelcome a choice of the device is. A job may start on a
+  // reserved device only if it is reserved for its tenant and would idle
+  // otherwise; versions avoid reserved devices.
   int Reluctance(const Device& device) const {
     int reluctance = device.cools();
     if (state_.reservations().At(device.id, state_.now()) != nullptr) {
@@ -78,7 +79,7 @@ size_t CountOf(Placement& placement, const Device& device) {
   return placement.kinds.size() - 1;
 }
 
-// With the device in it.
+// Returns the device's site and counts the device there.
 Site& SiteOf(Placement& placement, Sites& sites, const Device& device) {
   Site& site = sites[device.site];
   if (site.devices++ == 0) {
@@ -89,8 +90,8 @@ Site& SiteOf(Placement& placement, Sites& sites, const Device& device) {
 }
 
 // Puts the best `count` of the site's free devices first, the worst of them
-// last, and returns the slowest link between them. Of devices with no more load
-// than the best ones have, those that are connected best.
+// last. Of devices with no more load than the best ones, takes those that are
+// connected best. Returns the slowest link between them.
 Link KeepBest(const Taste& taste, Site& site, size_t count) {
   const auto better = [&](const Device* a, const Device* b) {
     return taste.Preference(*a, site) < taste.Preference(*b, site);
@@ -114,7 +115,7 @@ Link KeepBest(const Taste& taste, Site& site, size_t count) {
   return best.connection.slowest;
 }
 
-// Enough devices of the site that serves best; empty when none has enough.
+// Returns `count` devices of the best site; empty when no site has enough.
 std::vector<const Device*> FromOneSite(const Taste& taste, Sites& sites,
                                        size_t count) {
   const Site* best = nullptr;
@@ -137,7 +138,8 @@ std::vector<const Device*> FromOneSite(const Taste& taste, Sites& sites,
   return {best->free.begin(), best->free.begin() + count};
 }
 
-// All devices of as many free machines as it takes, of one kind.
+// Returns the devices of as many whole free machines as it takes, all of one
+// kind.
 std::vector<const Device*> FromWholeSites(const Placement& placement,
                                           const Sites& sites, size_t count) {
   for (size_t kind = 0; kind < placement.kinds.size(); ++kind) {
@@ -169,8 +171,8 @@ std::vector<const Device*> Packed(const State& state, const Need& need,
   return PackOnOneSite(state, need, usable);
 }
 
-// Leaves CPU devices out where enough accelerators are free for what takes any
-// device: it trains there many times as fast.
+// Leaves CPU devices out of a need for any device when enough accelerators are
+// free: training is many times as fast there.
 void PreferAccelerators(const Need& need, Sites& sites) {
   if (need.wanted_device != kAnyDevice || need.devices == 0) return;
   const bool are_free = absl::c_any_of(sites, [&](const Site& site) {
@@ -182,7 +184,7 @@ void PreferAccelerators(const Need& need, Sites& sites) {
   }
 }
 
-// By id; empty when there are not enough.
+// Returns the chosen devices by id; empty when there are not enough.
 std::vector<DeviceId> ChooseDevices(const State& state, const Need& need,
                                     const Placement& placement, Sites& sites) {
   const uint32_t count = need.devices;
@@ -222,8 +224,8 @@ bool IsSpared(const State& state, const Device& device, const Need& need) {
   return !obstacle || !Lasts(obstacle->kind);
 }
 
-// Returns whether the device is free enough once all jobs have left. For what
-// is served devices of tenants are kept as they are.
+// Returns whether the device is free enough once all jobs have left. A version
+// does not wait for devices that are reserved for a tenant.
 bool IsWorthHolding(const State& state, const Device& device,
                     const Need& need) {
   const bool is_for_a_tenant =
@@ -270,6 +272,7 @@ Placement Place(const State& state, const Need& need,
     if (!need.demands.host.none()) {
       site.hosted = state.machines()[device.machine].Holds(need.demands.host);
     }
+    // The host may have room for fewer devices than are free.
     if (site.free.size() < site.hosted) ++count.free;
     site.free.push_back(&device);
   }
@@ -340,6 +343,7 @@ bool HostsCouldHold(const State& state, const Need& need) {
     if (able >= need.devices) return true;
     if (site.devices > 0 && able == site.devices) whole[site.kind] += able;
   }
+  // A need above the largest machine takes whole machines.
   return need.devices > largest &&
          absl::c_any_of(whole, [&](const auto& of_kind) {
            return of_kind.second >= need.devices;

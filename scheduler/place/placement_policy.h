@@ -1,11 +1,11 @@
-// Where something of a known size fits: a pure function of the state. What
-// needs several devices gets them all or none, all of one kind and on one
-// machine; what no machine is large enough for gets whole machines.
+// Decides where something of a known size fits: a pure function of the state. A
+// need for several devices gets all or none, of one kind and on one machine. A
+// need that exceeds every machine gets whole machines.
 //
-// "Not now" differs from "never": not now means that what runs there must end
-// first, never means that even an empty device is too small or of the wrong
-// kind. A device whose worker is away still counts for "never", and so does all
-// of one whose memory fraction has been lowered.
+// "Not now" means that a running job must end first. "Never" means that even an
+// empty device is too small or of the wrong kind. For "never" a device counts
+// even if its worker is away, and all its memory counts even if its memory
+// fraction was lowered.
 //
 // Thread-safety: as State.
 #pragma once
@@ -26,89 +26,101 @@ namespace gpupool::scheduler {
 
 enum class Fit { kNow, kNotNow, kNever };
 
-// Devices of one kind, counted for people.
+// Numbers of devices of one kind, for texts.
 struct KindCount {
   absl::string_view kind;
   uint32_t devices = 0;
-  uint32_t large_enough = 0;  // when nothing else is there
-  uint32_t allowed = 0;       // of those, by their memory fraction too
-  uint32_t ready = 0;         // of those
-  uint32_t free = 0;          // of those, where it could start now
+  uint32_t large_enough = 0;  // large enough when empty
+  uint32_t allowed = 0;       // of those, also by their memory fraction
+  uint32_t ready = 0;         // of those, with a worker
+  uint32_t free = 0;          // of those, free for a start now
 };
 
 struct Placement {
   Fit fit = Fit::kNever;
-  std::vector<DeviceId> devices;  // when kNow: by rank, rising
-  uint64_t largest_free = 0;      // of the ready, admitted devices of the kind
-  uint64_t largest_limit = 0;     // of all devices of the kind
-  bool any_ready = false;         // a ready device of the kind exists
-  const Device* drained = nullptr;  // the first of the kind that is
-  // With kNever: devices would do, but no machine has enough beside them.
+  std::vector<DeviceId> devices;    // when kNow: by rank, rising
+  uint64_t largest_free = 0;        // largest of the ready, admitted devices
+  uint64_t largest_limit = 0;       // largest of all devices of the kind
+  bool any_ready = false;           // whether a ready device of the kind exists
+  const Device* drained = nullptr;  // the first drained one of the kind
+  // With kNever: devices are large enough, but no machine has enough host room.
   bool lacks_host = false;
-  // A CPU device that is large enough, and is left to what asks for it.
+  // A CPU device that is large enough but is left to jobs that ask for it.
   const Device* spared = nullptr;
-  // A device that would do if more of it could be used; null when others will
-  // do. As `kinds`, valid as long as the state.
+  // A device that would do if more of its memory could be used; null when
+  // others will do. Valid as long as the state, like `kinds`.
   const Device* held_back = nullptr;
   absl::InlinedVector<KindCount, 2> kinds;
 };
 
-// By the state's PlacementRule (pack_policy.h for kPack; what is served is
-// spread). With kSpread: among the ready devices with enough free bytes, not in
-// `excluded` and not reserved for another job or tenant: those that are
-// reserved for the job's tenant, what is served those that are not reserved;
-// then those that do not cool down, then with the fewest live attempts, then
-// the fewest versions, then on the machine where the fewest would do (so that
-// whole machines stay free), then the smallest rest (best fit), then the lowest
-// id. Where several machines or kinds would do, the one whose last chosen
-// device is the better one. What needs several devices never shares one with
-// something else that does.
+// Places the need by the state's PlacementRule: kPack as in pack_policy.h;
+// versions are always spread.
+//
+// kSpread and kBestFit choose among ready devices with enough free bytes that
+// are neither in `excluded` nor reserved for another job or tenant. kSpread
+// prefers, in this order:
+//   1. for a job devices that are reserved for its tenant, for a version
+//      devices that are not reserved
+//   2. for a version devices that do not cool down
+//   3. the fewest live attempts
+//   4. the fewest versions
+//   5. the best connected devices (topology.h)
+//   6. the machine where the fewest devices would do, so that whole machines
+//      stay free
+//   7. the smallest rest (best fit)
+//   8. the lowest id
+//
+// kBestFit prefers by 1, 7, 5, 6 and 8. Of several machines or kinds both take
+// the one whose last chosen device is better. Two gangs never share a device.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
 
-// Whether what needs them could be placed on exactly these devices now.
+// Returns whether the need could be placed on exactly these devices now.
 bool AreFreeFor(const State& state, const Need& need,
                 absl::Span<const DeviceId> devices);
 
-// Whether machines are large enough beside their devices, if nothing ran.
+// Returns whether empty machines would have enough host room for the need.
 bool HostsCouldHold(const State& state, const Need& need);
 
-// Whether so much will be left there once these jobs have stopped, and those
-// that were told to before.
+// Returns whether the devices' machines will have the host room once these
+// jobs, and those that were already told to stop, have stopped.
 bool HostsWillHold(const State& state, const Need& need,
                    absl::Span<const DeviceId> devices,
                    absl::Span<const JobId> stopping = {});
 
-// The devices to keep free for something that does not fit now: such where the
-// bytes that attempts hold, which come back by themselves, would be enough;
-// of these the ones that lack least. Nothing when versions hold too much on
+// Returns the devices to keep free for a need that does not fit now: devices
+// where the bytes of attempts, which come back by themselves, would be enough.
+// It prefers those that lack least. Returns none when versions hold too much on
 // too many devices, since versions do not leave by themselves.
 absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need);
 
-// Whether all of them could still become free enough by themselves, for it.
+// Returns whether all of the devices could still become free enough for the
+// need by themselves.
 bool AreWorthHolding(const State& state, const Need& need,
                      const absl::btree_set<DeviceId>& devices);
 
-// "never fits: needs 3.0 GiB, the largest device has 2.0 GiB", or "never fits:
-// needs 4 devices of one kind with 3.0 GiB each; large enough are 2 of 2 cpu
-// devices and 1 of 2 cuda devices"; names the kind when one was asked for.
+// Returns "never fits: needs 3.0 GiB, the largest device has 2.0 GiB", or
+// "never fits: needs 4 devices of one kind with 3.0 GiB each; large enough are
+// 2 of 2 cpu devices and 1 of 2 cuda devices". Names the kind when one was
+// asked for.
 std::string NeverFitsText(const Need& need, const Placement& placement);
 
-// "; a memory fraction of 0.25 keeps it off cpu:0, which has 2.0 GiB: ...";
-// empty when no memory fraction is why it does not fit.
+// Returns "; a memory fraction of 0.25 keeps it off cpu:0, which has 2.0 GiB:
+// ...", or "" when no memory fraction is the cause.
 std::string HeldBackText(const Placement& placement);
-// "; cpu:0 is drained (new fan)"; empty when none of the kind is.
+// Returns "; cpu:0 is drained (new fan)", or "" when no device of the kind is.
 std::string DrainedText(const Placement& placement);
 
-// "; job 7 has cpu:0 to itself", of the first device that matches and has an
-// exclusive job; empty when none has.
+// Returns "; job 7 has cpu:0 to itself" for the first device that matches and
+// runs an exclusive job, or "" when there is none.
 std::string TakenText(const State& state, const Need& need);
 
-// "1.5 host cores and 2.0 GiB of host memory".
+// Returns "1.5 host cores and 2.0 GiB of host memory".
 std::string HostText(const HostNeed& host);
 
-// "2 cuda devices", "2 devices of one kind"; of one device "a cuda device" or
-// its name. With an exclusive need "a whole cuda device", "all of cuda:1".
+// Returns "2 cuda devices" or "2 devices of one kind"; for one device "a cuda
+// device" or its name; for an exclusive need "a whole cuda device" or "all of
+// cuda:1".
 std::string DevicesText(const Need& need);
 
 }  // namespace gpupool::scheduler

@@ -1,4 +1,4 @@
-// What people are told about places.
+// Texts about places for users.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/place/placement_policy.h"
@@ -8,7 +8,7 @@ namespace gpupool::scheduler {
 
 namespace {
 
-// "cuda "; empty when no kind is asked for.
+// Returns "cuda ", or "" when no kind was asked for.
 std::string KindText(const Need& need) {
   if (IsOpenChoice(need.wanted_device)) return "";
   return absl::StrCat(need.wanted_device, " ");
@@ -59,13 +59,14 @@ std::string TakenText(const State& state, const Need& need) {
 
 namespace {
 
-// "; queue 'short' may use cuda:0, cuda:1"; empty where that is all.
+// Returns "; queue 'short' may use cuda:0, cuda:1", or "" when it may use all.
 std::string OfQueueText(const Need& need) {
   if (need.queue == nullptr || need.queue->queue.devices.empty()) return "";
   return absl::StrCat("; queue '", need.queue->queue.name, "' may use ",
                       DevicesText(need.queue->queue));
 }
 
+// Returns why the need never fits: host room, number of devices or bytes.
 std::string TooMuchText(const Need& need, const Placement& placement) {
   if (placement.lacks_host) {
     return absl::StrCat(
@@ -106,7 +107,7 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
                       "device has ", FormatBytes(placement.largest_limit));
 }
 
-// "; cpu:0 is large enough, ..."; empty when no CPU device is.
+// Returns "; cpu:0 is large enough, ...", or "" when no CPU device is.
 std::string SparedText(const Placement& placement) {
   if (placement.spared == nullptr) return "";
   return absl::StrCat("; ", placement.spared->name,

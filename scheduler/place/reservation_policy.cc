@@ -12,9 +12,10 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr size_t kMostNamed = 5;  // in a text
+constexpr size_t kMostNamed = 5;  // number of devices or reservations in a text
 
-// The first reservation of the device that meets the window; null: none does.
+// Returns the first reservation of the device that overlaps the window, or
+// null.
 const TenantReservation* InTheWay(const State& state, DeviceId device,
                                   const ReservationNeed& need) {
   for (const TenantReservation* other : state.reservations().Of(device)) {
@@ -46,8 +47,7 @@ std::string NamesText(const State& state, std::vector<DeviceId> devices) {
       all > kMostNamed ? absl::StrCat(" and ", all - kMostNamed, " more") : "");
 }
 
-// Devices of a kind that are not named, and those of them that are free in the
-// window.
+// Devices of one kind that are not named, and the free ones among them.
 struct OfKind {
   uint32_t devices = 0;
   std::vector<DeviceId> free;
@@ -66,10 +66,10 @@ Kinds FindKinds(const State& state, const ReservationNeed& need) {
   return kinds;
 }
 
-// What a drained device counts as, so that it comes last.
+// Count of jobs that a drained device stands for, so that it comes last.
 constexpr size_t kDrained = 1000;
 
-// Jobs that would have to go if the window began now.
+// Returns how many jobs would have to go if the window began now.
 size_t Others(const State& state, DeviceId id, const ReservationNeed& need) {
   const Device& device = state.devices().at(id);
   const TenantReservation wanted{.tenant = need.tenant};
@@ -81,10 +81,10 @@ size_t Others(const State& state, DeviceId id, const ReservationNeed& need) {
 
 struct Choice {
   std::vector<DeviceId> devices;
-  size_t others = 0;  // jobs there
+  size_t others = 0;  // jobs on the devices
 };
 
-// `count` of the free devices of one machine.
+// Returns the best `count` of the free devices of one machine.
 Choice FromSite(const State& state, const ReservationNeed& need,
                 std::vector<DeviceId> free, size_t count) {
   absl::c_stable_sort(free, [&](DeviceId a, DeviceId b) {
@@ -103,7 +103,8 @@ Choice FromSite(const State& state, const ReservationNeed& need,
   return choice;
 }
 
-// Of one kind. Where no machine has enough, those with the most come first.
+// Returns the best `count` free devices of one kind. When no machine has
+// enough, takes machines with the most free devices first.
 Choice Choose(const State& state, const ReservationNeed& need,
               const std::vector<DeviceId>& free, size_t count) {
   std::vector<std::vector<DeviceId>> sites(state.sites());
@@ -136,6 +137,7 @@ std::string KindsText(const Kinds& kinds) {
   });
 }
 
+// Returns the error that names free devices and the reservations in the way.
 absl::Status TooFewFree(const State& state, const ReservationNeed& need,
                         const Kinds& kinds, uint32_t count) {
   std::string others;
@@ -156,6 +158,7 @@ absl::Status TooFewFree(const State& state, const ReservationNeed& need,
       others, "; reserve fewer, or for another time"));
 }
 
+// Checks that all named devices are free in the window.
 absl::Status CheckNamed(const State& state, const ReservationNeed& need) {
   for (DeviceId id : need.named) {
     const TenantReservation* other = InTheWay(state, id, need);

@@ -1,9 +1,11 @@
-// Which devices a reservation gets: a pure function of the state.
+// Chooses the devices of a reservation: a pure function of the state.
 //
-// Those that are named, then, of one kind, such as have no other reservation in
-// the window: on one machine where that is possible, there where the fewest
-// jobs run, and of equally busy ones those that are connected best
-// (topology.h). Drained ones come last.
+// The named devices come first. The others are of one kind and have no other
+// reservation in the window. The policy prefers, in this order:
+//   1. devices of one machine
+//   2. devices that are not drained
+//   3. devices that run the fewest jobs
+//   4. the best connected devices (topology.h)
 //
 // Thread-safety: as State.
 #pragma once
@@ -21,19 +23,20 @@ namespace gpupool::scheduler {
 
 struct ReservationNeed {
   std::string tenant;
-  uint32_t devices = 0;         // in all; 0: as many as are named
+  uint32_t devices = 0;         // in total; 0: only the named ones
   std::vector<DeviceId> named;  // distinct
-  // Of the others; empty: that of the first one named, or any, but one.
+  // Kind of the devices that are not named. Empty: the kind of the first named
+  // one, or with none named any kind, the same for all.
   std::string device_kind;
   absl::Time start;
   absl::Time end;
 };
 
-// Rising ids.
-//   InvalidArgument     neither names nor a number, fewer than are named, more
-//                       than there are
-//   FailedPrecondition  other reservations leave too few in the window; names
-//                       them and what is free instead
+// Returns the devices by rising id. Errors:
+//   * InvalidArgument: neither names nor a number, a number below that of the
+//     names, or more devices than there are
+//   * FailedPrecondition: other reservations leave too few in the window; names
+//     them and the devices that are free instead
 absl::StatusOr<std::vector<DeviceId>> ChooseReserved(const State& state,
                                                      ReservationNeed need);
 

@@ -5,10 +5,11 @@ namespace {
 
 struct Prefix {
   size_t count = 0;
-  bool full = false;  // no further request can join
+  bool full = false;  // whether no further request can join
 };
 
-// The longest prefix of the queue that makes one batch.
+// Returns the longest prefix of the queue that makes one batch. A first request
+// above max_rows is a batch of its own.
 Prefix LongestPrefix(absl::Span<const WaitingRequest> queue,
                      uint64_t max_rows) {
   Prefix prefix;
@@ -34,7 +35,8 @@ BatchDecision DecideBatch(absl::Span<const WaitingRequest> queue,
   const Prefix prefix = LongestPrefix(queue, options.max_batch_size);
   const absl::Time since = queue.front().enqueue_time;
   const absl::Time deadline = since + options.max_queue_delay;
-  // Enqueued after now: the clock was set back, the deadline means nothing.
+  // If the oldest came after `now`, the clock was set back and the deadline is
+  // meaningless.
   if (prefix.full || now >= deadline || now < since) {
     return {.close_count = prefix.count};
   }

@@ -1,5 +1,5 @@
-// When to close a batch of inference requests: a pure function of the waiting
-// requests, the batches in flight and the time.
+// Decides when to close a batch of inference requests: a pure function of the
+// waiting requests, the batches in flight and the time.
 //
 // Thread-safety: no state, any thread. The caller owns the queue and calls
 // again when a request arrives, when a batch comes back, and at `wait_until`.
@@ -13,22 +13,21 @@
 
 namespace gpupool::scheduler {
 
-// Of served versions that ask for nothing else.
+// Default limits of served versions.
 inline constexpr uint32_t kDefaultMaxBatchSize = 32;
 inline constexpr uint32_t kLargestMaxBatchSize = 1024;
 inline constexpr uint32_t kDefaultMaxQueueSize = 1024;  // waiting requests
-inline constexpr uint32_t kDefaultMaxPrograms = 16;     // for several sizes
+inline constexpr uint32_t kDefaultMaxPrograms = 16;     // one for each size
 inline constexpr uint32_t kLargestMaxPrograms = 256;
 
 struct BatchOptions {
-  // Most rows of one batch, >= 1.
+  // Maximum number of rows of one batch, >= 1.
   uint32_t max_batch_size = kDefaultMaxBatchSize;
-  // How long the oldest request may wait for company. Zero: send what is
-  // there.
+  // Maximum wait of the oldest request for others. Zero: send at once.
   absl::Duration max_queue_delay = absl::ZeroDuration();
-  // Batches that may be with the worker at a time, >= 1. While one is
-  // computed the next is copied, so two keep a device busy; more only add
-  // waiting inside the worker, where requests can no longer share a batch.
+  // Maximum number of batches at the worker at a time, >= 1. While one is
+  // computed the next is copied, so two keep a device busy. More only wait
+  // inside the worker, where requests can no longer share a batch.
   int max_in_flight = 2;
 };
 
@@ -38,11 +37,11 @@ struct WaitingRequest {
 };
 
 struct BatchDecision {
-  // Requests to take from the front of the queue as one batch now. Zero:
-  // wait.
+  // Number of requests to take from the front of the queue as one batch now.
+  // Zero: wait.
   size_t close_count = 0;
-  // When close_count is zero: ask again at this time, or as soon as the queue
-  // or the number in flight changes. InfiniteFuture: only on such a change.
+  // When close_count is zero: time to ask again, unless the queue or the number
+  // in flight changes before. InfiniteFuture: ask only after such a change.
   absl::Time wait_until = absl::InfiniteFuture();
 };
 

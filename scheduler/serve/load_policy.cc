@@ -12,6 +12,7 @@ bool LoadGauge::Update(const LoadSample& sample, absl::Time now) {
     since_ = absl::InfiniteFuture();
     return under_load_;
   }
+  // The first measurement of a new period, or the clock was set back.
   if (since_ > now) {
     since_ = now;
     if (!under_load_) busiest_ = 0;
@@ -26,6 +27,7 @@ bool LoadGauge::Update(const LoadSample& sample, absl::Time now) {
 }
 
 void LoadGauge::Begin(absl::Time now) {
+  // Bursts in quick succession: take longer to call the next one over.
   const bool soon = now - last_end_ < options_.end_after * kSoon;
   patience_ = soon ? std::min(2 * patience_, kMostPatience) : 1;
   under_load_ = true;

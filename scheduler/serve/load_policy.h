@@ -1,14 +1,18 @@
-// When a served version is under load, so that training gives way to it
-// (serving_policy.h): a small state machine over what is measured about once a
-// second.
+// Decides when a served version is under load, so that training gives way to it
+// (serving_policy.h): a small state machine over measurements that come about
+// once a second.
 //
 // The load begins when requests have waited for longer than the target in every
-// measurement of `begin_after`. With training gone requests wait less although
-// as many come, so a short wait alone does not end it: it ends when for
-// `end_after` requests have waited for less than half the target and come less
-// than half as often as when it began. A load that begins again soon after its
-// end doubles the time that its next end takes, at most kMostPatience-fold, so
-// that training does not come and go with every burst.
+// measurement of `begin_after`.
+//
+// It ends when for `end_after` both hold. A short wait alone is not enough:
+// once training has left, requests wait less although as many come.
+//   * Requests waited for less than half the target.
+//   * They came less than half as often as when the load began.
+//
+// A load that begins again soon after its end doubles the time that its next
+// end takes, at most kMostPatience-fold, so that training does not come and go
+// with every burst.
 //
 // Thread-safety: none; a value.
 #pragma once
@@ -23,10 +27,10 @@ struct LoadOptions {
   absl::Duration end_after = absl::Seconds(30);
 };
 
-// Since the last one.
+// Measurement since the previous sample.
 struct LoadSample {
-  // That requests waited before they were computed, in the mean, or the one
-  // that still waits and came first, if that is longer.
+  // Mean wait of requests before they were computed, or the wait of the oldest
+  // request that still waits, if that is longer.
   absl::Duration wait;
   double requests_per_second = 0;
 };
@@ -34,13 +38,13 @@ struct LoadSample {
 class LoadGauge {
  public:
   static constexpr int kMostPatience = 8;
-  // A load that begins again within so many times end_after of its end.
+  // A load begins again soon when it does so within this many times end_after.
   static constexpr int kSoon = 10;
 
   explicit LoadGauge(const LoadOptions& options) : options_(options) {}
 
-  // Whether the version is under load. A clock that was set back starts the
-  // times anew.
+  // Adds a measurement and returns whether the version is under load. If the
+  // clock was set back, the periods start anew.
   bool Update(const LoadSample& sample, absl::Time now);
   bool under_load() const { return under_load_; }
 
@@ -50,11 +54,11 @@ class LoadGauge {
 
   LoadOptions options_;
   bool under_load_ = false;
-  int patience_ = 1;  // end_after counts so many times
-  // Since when measurements say the opposite of under_load_.
+  int patience_ = 1;  // current multiple of end_after
+  // Time since which measurements contradict under_load_.
   absl::Time since_ = absl::InfiniteFuture();
   absl::Time last_end_ = absl::InfinitePast();
-  double busiest_ = 0;  // requests per second, while the load began
+  double busiest_ = 0;  // most requests per second while the load began
 };
 
 }  // namespace gpupool::scheduler

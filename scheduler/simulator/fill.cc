@@ -41,6 +41,7 @@ class Filler {
     }
     result_.asked = ShareOfCapacity(asked_);
     result_.allocated = ShareOfCapacity(allocated_);
+    // The jobs never asked for all devices.
     if (asked_ < capacity_) result_.allocated_at_full = result_.allocated;
     if (allocated_ < capacity_) {
       result_.fragmented =

@@ -8,7 +8,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-// The shares of the trace of Philly (Jeon et al., ATC 2019): 93 % on one.
+// Returns a number of devices by the shares of the Philly trace (Jeon et al.,
+// ATC 2019): 93 % of jobs use one.
 uint32_t Devices(Random& random, uint32_t most) {
   const double u = random.Uniform();
   const uint32_t wanted = u < 0.93    ? 1
@@ -19,7 +20,8 @@ uint32_t Devices(Random& random, uint32_t most) {
   return std::min(wanted, std::max(most, 1u));
 }
 
-// Median 20 minutes, mean about four hours, like there.
+// Returns a log-normal run time with the median and mean of the Philly trace:
+// 20 minutes and about four hours.
 double RunSeconds(Random& random) {
   constexpr double kMedian = 1200;
   constexpr double kSpread = 2.2;
@@ -42,8 +44,8 @@ std::vector<TraceJob> GenerateTrace(const GeneratedTrace& options) {
     jobs[i].run = absl::Seconds(run);
     device_seconds += run * jobs[i].devices;
   }
-  // As long as those devices need for that work at that load, in bursts of
-  // some jobs that come together.
+  // The span in which the devices do that work at that load. Jobs come in
+  // bursts: only three in ten advance the time.
   const double span = device_seconds / (options.devices * options.load);
   double at = 0;
   double gaps = 0;

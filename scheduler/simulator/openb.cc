@@ -17,11 +17,11 @@ namespace gpupool::scheduler {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kMostCores = 1'000'000;  // of a machine
+constexpr uint64_t kMostCores = 1'000'000;  // limit of a machine
 constexpr uint64_t kMostMib = uint64_t{1} << 30;
 constexpr uint32_t kMostPerNode = 1024;
 
-// One line by the names of its columns.
+// A line, read by the names of its columns.
 class Row {
  public:
   Row(const std::vector<std::string>& names, size_t line,

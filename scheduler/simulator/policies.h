@@ -1,5 +1,5 @@
-// The policies that a replay can be asked for. A new order of the scheduler is
-// one line in policies.cc.
+// The policies that a replay can use. A new order of the scheduler is one line
+// in policies.cc.
 //
 // Thread-safety: constants.
 #pragma once
@@ -12,17 +12,18 @@ namespace gpupool::scheduler {
 
 struct SimulatedPolicy {
   Order order = Order::kFirstCome;
-  // It sees how long jobs run; the others know only how long they have run.
+  // Whether the policy sees the run times of jobs; others see only attained
+  // time.
   bool sees_run_times = false;
   absl::string_view text;  // a sentence without its full stop
 
   absl::string_view word() const { return ToString(order); }
 };
 
-// All orders in which traces differ: their jobs have no priorities.
+// Returns all orders that differ on traces, whose jobs have no priorities.
 absl::Span<const SimulatedPolicy> SimulatedPolicies();
 
-// By its word. Null when there is none.
+// Returns the policy with that word, or null.
 const SimulatedPolicy* FindPolicy(absl::string_view word);
 
 }  // namespace gpupool::scheduler

@@ -1,4 +1,5 @@
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers everywhere.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers on every
+// machine.
 //
 // Thread-safety: none.
 #pragma once
@@ -22,7 +23,7 @@ class Random {
   double Uniform() {  // in (0, 1)
     return (static_cast<double>(Next() >> 11) + 0.5) * 0x1p-53;
   }
-  // 0 to below `end`, which is small.
+  // Returns a number in [0, end). `end` must be small.
   uint64_t Below(uint64_t end) {
     return static_cast<uint64_t>(Uniform() * static_cast<double>(end));
   }

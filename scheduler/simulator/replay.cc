@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMostSamples = 4096;
 constexpr uint64_t kProgressEvery = 512;  // jobs
 
-// In the order in which things of one moment happen.
+// Kinds in the order in which events of one moment happen.
 enum class Kind { kEnd, kBegin, kTimer, kSubmit };
 
 struct Due {
@@ -30,13 +30,13 @@ struct Due {
   }
 };
 
-// A job as the devices see it.
+// State of a job on the devices.
 struct JobRun {
-  absl::Duration done;  // of its run time, by earlier attempts
+  absl::Duration done;  // run time of earlier attempts
   absl::Time began = absl::InfiniteFuture();
   absl::Time placed;
   absl::Duration on_devices;
-  std::vector<DeviceId> ranks;  // of the live attempt
+  std::vector<DeviceId> ranks;  // devices of the live attempt
   uint32_t attempt = 0;
 };
 
@@ -75,7 +75,7 @@ class Replayer {
   absl::Time now_ = absl::UnixEpoch();
   absl::Time first_ = absl::UnixEpoch();
   std::priority_queue<Due, std::vector<Due>, std::greater<Due>> due_;
-  std::vector<StopJob> stops_;  // told, not carried out yet
+  std::vector<StopJob> stops_;  // received, not carried out yet
   std::vector<JobRun> runs_;
   ReplayResult result_;
   uint64_t ended_ = 0;
@@ -83,8 +83,8 @@ class Replayer {
   uint64_t busy_ = 0;
   double used_ = 0;  // device seconds
   double used_while_submitting_ = 0;
-  double idle_waiting_ = 0;  // device seconds, idle while jobs wait
-  double waiting_ = 0;       // seconds in which jobs wait
+  double idle_waiting_ = 0;  // idle device seconds while jobs wait
+  double waiting_ = 0;       // seconds while jobs wait
   absl::Duration sample_every_;
 };
 
@@ -131,7 +131,8 @@ absl::Status Replayer::Send(const Event& event) {
   return absl::OkStatus();
 }
 
-// A rank says that it has stopped; the last one ends the attempt.
+// Carries out stops until none is left. Each may lead to starts and further
+// stops, which are appended: hence the index.
 absl::Status Replayer::Drain() {
   for (size_t i = 0; i < stops_.size(); ++i) {
     const StopJob stop = stops_[i];
@@ -157,12 +158,14 @@ void Replayer::CarryOut(const StartJob& start) {
   ++busy_;
 }
 
+// Ends one rank of the attempt. The first of its stops accounts for the whole
+// attempt.
 absl::Status Replayer::CarryOut(const StopJob& stop) {
   const uint64_t job = IndexOf(stop.attempt.job);
   JobRun& run = runs_[job];
   if (run.attempt == stop.attempt.number) {
     Leave(job);
-    run.attempt = 0;  // what was due of it is void
+    run.attempt = 0;  // voids its pending events
     ++result_.jobs[job].preemptions;
     ++result_.preemptions;
     if (stop.reason == StopReason::kMoved) ++result_.moves;
@@ -170,6 +173,7 @@ absl::Status Replayer::CarryOut(const StopJob& stop) {
   return Send(AttemptEnded{stop.device, stop.attempt, Outcome::kStopped, ""});
 }
 
+// Books the time of an attempt that leaves its devices.
 void Replayer::Leave(uint64_t job) {
   JobRun& run = runs_[job];
   if (run.began < now_) run.done += now_ - run.began;
@@ -184,6 +188,7 @@ absl::Status Replayer::End(uint64_t job, Outcome outcome) {
   ReplayedJob& replayed = result_.jobs[job];
   replayed.completion = now_ - (first_ + trace_[job].submit);
   replayed.wait = replayed.completion - run.on_devices;
+  // Moved out first: events below may start the next job.
   const std::vector<DeviceId> ranks = std::move(run.ranks);
   const AttemptRef attempt{IdOf(job), std::exchange(run.attempt, 0u)};
   for (DeviceId device : ranks) {
@@ -232,7 +237,8 @@ void Replayer::Sample() {
   result_.samples.push_back({now_ - first_, static_cast<uint32_t>(busy_),
                              static_cast<uint32_t>(state_.queue().size())});
   if (result_.samples.size() < kMostSamples) return;
-  // Every second one, and half as often from now on.
+  // Drop every second sample and halve the rate, which bounds memory on traces
+  // of any length.
   for (size_t i = 0; 2 * i < kMostSamples; ++i) {
     result_.samples[i] = result_.samples[2 * i];
   }
@@ -240,6 +246,8 @@ void Replayer::Sample() {
   sample_every_ *= 2;
 }
 
+// Advances the time and sums the areas under the load curves. Call before the
+// state changes at `to`.
 void Replayer::Advance(absl::Time to) {
   const double seconds = absl::ToDoubleSeconds(to - now_);
   used_ += static_cast<double>(busy_) * seconds;

@@ -1,7 +1,7 @@
-// Replays a trace in virtual time through the scheduler that the server runs:
-// Step() decides, and devices that are only counted carry it out. A job's run
-// time is what the trace says; what a restart costs is charged whenever a job
-// resumes, while it holds its devices.
+// Replays a trace in virtual time through the server's scheduler: Step()
+// decides, and simulated devices carry it out. A job runs for as long as the
+// trace says. Each resumption costs restart_cost, while the job holds its
+// devices.
 //
 // Thread-safety: none. Pure: the same trace and options give the same result.
 #pragma once
@@ -23,21 +23,21 @@ struct ReplayOptions {
   uint32_t nodes = 1;
   uint32_t devices_per_node = 8;
   QueuePolicy policy;
-  // The policy may use run times (kShortestRemaining): a training loop knows
-  // its steps. Without this no policy ever sees one.
+  // Shows run times to the policy (kShortestRemaining), since a training loop
+  // knows its steps. Otherwise no policy sees a run time.
   bool run_times_known = false;
-  // After every event all invariants are checked; slow.
+  // Checks all invariants after every event. Slow.
   bool check_invariants = false;
 };
 
-// What became of one job.
+// Result of one job.
 struct ReplayedJob {
   absl::Duration completion;  // from submission to end
-  absl::Duration wait;        // of that not on devices
+  absl::Duration wait;        // part of it without devices
   uint32_t preemptions = 0;
 };
 
-// The pool at one moment.
+// State of the pool at one moment.
 struct ReplaySample {
   absl::Duration at;
   uint32_t busy_devices = 0;
@@ -45,28 +45,28 @@ struct ReplaySample {
 };
 
 struct ReplayResult {
-  std::vector<ReplayedJob> jobs;      // as in the trace
+  std::vector<ReplayedJob> jobs;      // in the order of the trace
   std::vector<ReplaySample> samples;  // at most a few thousand, evenly spread
   absl::Duration makespan;            // from the first submission to the end
-  double utilization = 0;             // device time used / there, up to then
-  // The same from the first submission to the last one: the time for which the
-  // load of a generated trace is meant.
+  double utilization = 0;  // used / available device time, up to the makespan
+  // The same from the first submission to the last one, the period for which
+  // the load of a generated trace is set.
   double arrival_utilization = 0;
-  // Device time that stood idle while jobs waited / all device time in which
-  // jobs waited: what packing and order could not use.
+  // Idle device time while jobs waited / all device time while jobs waited: the
+  // part that packing and order could not use.
   double fragmentation = 0;
-  uint64_t preemptions = 0;  // stops that made room, moves among them
+  uint64_t preemptions = 0;  // stops that made room, including moves
   uint64_t moves = 0;
-  uint64_t events = 0;  // decisions: calls of Step
+  uint64_t events = 0;  // calls of Step
 };
 
-// Called now and then with the share of jobs that have ended. False ends the
-// replay.
+// Function that is called now and then with the share of jobs that have ended.
+// Returning false ends the replay.
 using ReplayProgress = absl::FunctionRef<bool(double)>;
 
-// InvalidArgument when a job needs more devices than there are. Cancelled when
-// `progress` said so. Internal when an invariant breaks or jobs are left
-// waiting for ever.
+// Returns the result of the replay. InvalidArgument when a job needs more
+// devices than there are. Cancelled when `progress` returns false. Internal
+// when an invariant breaks or jobs wait for ever.
 absl::StatusOr<ReplayResult> ReplayTrace(absl::Span<const TraceJob> trace,
                                          const ReplayOptions& options,
                                          ReplayProgress progress);

@@ -1,4 +1,4 @@
-// What a replay comes to: the figures that scheduling papers compare.
+// Summary of a replay: the figures that scheduling papers compare.
 //
 // Thread-safety: values; pure.
 #pragma once
@@ -10,12 +10,13 @@
 
 namespace gpupool::scheduler {
 
-// Times in seconds. JCT, the job completion time: from submission to end.
+// Figures of a replay. Times are in seconds. JCT, the job completion time, is
+// the time from submission to end.
 struct ReplaySummary {
   uint64_t jobs = 0;
   double mean_jct_s = 0;
-  double p50_jct_s = 0;  // of n sorted ones that at index floor(0.5 n)
-  double p99_jct_s = 0;  // at index floor(0.99 n)
+  double p50_jct_s = 0;  // JCT at index floor(0.5 n) of the n sorted ones
+  double p99_jct_s = 0;  // the one at floor(0.99 n)
   double mean_wait_s = 0;
   double makespan_s = 0;
   double utilization = 0;          // as in ReplayResult
@@ -26,10 +27,10 @@ struct ReplaySummary {
   uint64_t events = 0;
 };
 
-// Of all jobs, up to the end of the last one.
+// Returns the summary of all jobs, up to the end of the last one.
 ReplaySummary Summarize(const ReplayResult& result);
 
-// The completion times in seconds, the shortest first.
+// Returns the completion times in seconds, in ascending order.
 std::vector<double> SortedCompletions(const ReplayResult& result);
 
 }  // namespace gpupool::scheduler

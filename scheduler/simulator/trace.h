@@ -1,8 +1,7 @@
-// A trace: the jobs that people submitted to a pool, when, for how many
-// devices, and how long each ran.
+// A trace of a pool: the submitted jobs, their times, devices and run times.
 //
-// As a file: CSV with a header line and one job a line. The columns may stand
-// in any order and others may be among them:
+// The file is CSV with a header line and one job a line. The columns may stand
+// in any order; other columns are ignored:
 //
 //   job_id      any text, unique; "" or absent: the number of the line
 //   submit_s    seconds from the start of the trace, >= 0
@@ -32,14 +31,14 @@ struct TraceJob {
   absl::Duration run;
 };
 
-// In order of submission; of jobs of one moment in order of the lines.
-// InvalidArgument with the number of the line, the value and what is allowed.
+// Returns the jobs in order of submission; jobs of one moment in the order of
+// their lines. InvalidArgument names the line, the value and what is allowed.
 absl::StatusOr<std::vector<TraceJob>> ParseTrace(absl::string_view csv);
 
-// A trace that resembles those of shared clusters: `jobs` submitted in bursts
-// by day, most on one device, with run times from seconds to weeks
-// (log-normal), so that `devices` of a pool are busy to `load` (0.9: 90 %) of
-// their time. The same seed gives the same trace.
+// Parameters of a trace that resembles those of shared clusters. `jobs` are
+// submitted in bursts by day. Most run on one device, for seconds to weeks
+// (log-normal). `load` is the share of time for which `devices` are busy (0.9:
+// 90 %). The same seed gives the same trace.
 struct GeneratedTrace {
   uint32_t jobs = 5000;
   uint32_t devices = 64;

@@ -1,6 +1,6 @@
 // Demands of a job on each of its devices, besides kind and bytes. They travel
 // as one value from the job's spec through JobSubmitted, Job, Shape and Need to
-// ObstacleFor (obstacle.h), so that a new condition on starts is a field here.
+// ObstacleFor (obstacle.h). So a new condition on starts is one field here.
 //
 // Thread-safety: a value.
 #pragma once
@@ -10,8 +10,8 @@
 namespace gpupool::scheduler {
 
 struct Demands {
-  HostNeed host = {};      // of the machine, for each device
-  bool exclusive = false;  // nothing else is on the devices
+  HostNeed host = {};      // host need for each device
+  bool exclusive = false;  // shares its devices with nothing
   friend auto operator<=>(const Demands&, const Demands&) = default;
 };
 

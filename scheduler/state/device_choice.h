@@ -1,4 +1,4 @@
-// Which devices a job or a model version may have, from what its owner wrote:
+// The devices that a job or a model version may have, by its owner's words:
 //
 //   "cuda:1"  the device of this name
 //   "cuda"    the devices of this kind
@@ -6,9 +6,9 @@
 //   ""        Every accelerator where there is one, else every CPU device.
 //
 // The last rule keeps training off the CPU devices of a pool that has GPUs.
-// Nothing moves to a CPU device because the GPUs are busy, drained or too
-// small: the owner has to ask for that. A queue that lists no accelerator
-// counts as a pool without one.
+// Busy, drained or too small GPUs never move a job to a CPU device: the owner
+// has to ask for that. A queue that lists no accelerator counts as a pool
+// without one.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -35,7 +35,7 @@ inline absl::string_view KindIn(absl::string_view wanted) {
   return wanted.substr(0, wanted.find(':'));
 }
 
-// Returns true when CPU devices are left to what asks for them.
+// Returns true when CPU devices are left to jobs that ask for them.
 inline bool SparesCpu(absl::string_view wanted, bool has_accelerators) {
   return wanted.empty() && has_accelerators;
 }

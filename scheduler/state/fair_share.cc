@@ -6,7 +6,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// A mean below that is forgotten.
+// Mean below which a tenant without devices is forgotten.
 constexpr double kFaded = 1e-9;
 
 double WeightOf(const TenantShares& shares, absl::string_view path) {
@@ -75,6 +75,8 @@ void TenantUsage::Change(absl::string_view tenant, absl::string_view kind,
 void TenantUsage::Remember(const Past& past, absl::Time now,
                            absl::Duration half_life) {
   if (half_life <= absl::ZeroDuration()) return;
+  // Replays the job as a tenant of its own: it held its share for `run` and has
+  // decayed since.
   Node job;
   job.held.push_back({past.kind, past.devices,
                       static_cast<int64_t>(past.devices * past.bytes)});
@@ -92,6 +94,7 @@ void TenantUsage::Remember(const Past& past, absl::Time now,
   }
 }
 
+// Returns the dominant share: the largest part of any kind's devices or bytes.
 double TenantUsage::ShareOf(const Node& node) const {
   double share = 0;
   for (const Held& held : node.held) {
@@ -108,6 +111,8 @@ double TenantUsage::ShareOf(const Node& node) const {
   return share;
 }
 
+// Returns the exponentially decayed mean at `now`: the share has been constant
+// since `since`, so one closed form replaces periodic decay.
 double TenantUsage::MeanAt(const Node& node, absl::Time now,
                            absl::Duration half_life) {
   if (half_life <= absl::ZeroDuration()) return 0;
@@ -122,6 +127,7 @@ void TenantUsage::DropFaded(absl::Time now, absl::Duration half_life) {
     const Node& node = entry.second;
     return node.devices == 0 && MeanAt(node, now, half_life) < kFaded;
   });
+  // Doubling makes the scan amortized constant for each change.
   most_nodes_ = std::max<size_t>(1024, 2 * nodes_.size());
 }
 

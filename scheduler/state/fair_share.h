@@ -1,15 +1,17 @@
-// Fair shares between tenants: whose job goes next, and who may take devices
-// back. Names of tenants are paths, "research.vision" under "research": their
-// shares are divided among siblings.
+// Fair shares between tenants: decides whose job goes next, and who may take
+// devices back. Names of tenants are paths: "research.vision" is a child of
+// "research", and the shares of a parent are divided among its children.
 //
-// What counts is a tenant's dominant share (Ghodsi et al., "Dominant Resource
-// Fairness", NSDI 2011): the largest of its parts of the devices and of the
-// bytes of one kind. Half of its standing is what it holds now, half is the
-// mean of what it has held, in which the past fades by half every half-life.
-// With a half-life of 0 the past does not count. Divided by its weight, the
-// smallest goes first; siblings are compared before their children, so that
-// nobody in a group that has had too much goes before somebody in one that has
-// not, as in Slurm's Fair Tree.
+// Tenants are compared by their dominant share (Ghodsi et al., "Dominant
+// Resource Fairness", NSDI 2011): the largest of a tenant's parts of the
+// devices and of the bytes of one kind. The standing is the mean of two halves:
+//   * the dominant share now
+//   * the mean of past shares, which fade by half every half-life (0: the past
+//     does not count)
+//
+// The smallest standing, divided by the tenant's weight, goes first. Siblings
+// are compared before their children, as in Slurm's Fair Tree: nobody in a
+// group that has had too much goes before somebody in one that has not.
 //
 // Thread-safety: a value; as State.
 #pragma once
@@ -25,34 +27,35 @@
 
 namespace gpupool::scheduler {
 
-// Of one tenant, its children included.
+// Settings of one tenant, its children included.
 struct TenantShare {
   double weight = 1;  // > 0
-  // It gets so many devices at once as soon as it asks for them: jobs of
-  // tenants that hold more than theirs give way.
+  // Devices that the tenant gets as soon as it asks for them. Jobs of tenants
+  // that hold more than their own guarantee give way.
   std::optional<uint32_t> guaranteed;
-  std::optional<uint32_t> most;  // devices at once
+  std::optional<uint32_t> most;  // limit of devices at once
 };
 
-// By path. Tenants that are not in it have a weight of 1 and no limits.
+// Settings by path. A tenant that is not listed has weight 1 and no limits.
 using TenantShares = absl::btree_map<std::string, TenantShare>;
 
-// "a.b.c": "a", "a.b", "a.b.c".
+// Returns "a", "a.b" and "a.b.c" for "a.b.c".
 std::vector<absl::string_view> PathOf(absl::string_view tenant);
 
 class TenantUsage {
  public:
-  // A device is there, or no longer.
+  // Adds the capacity of a device, or takes it away with negative numbers.
   void AddCapacity(absl::string_view kind, int64_t devices, int64_t bytes);
 
-  // A rank of a job of the tenant takes a device, or gives it back.
+  // Counts a device that a rank of the tenant's job takes or gives back.
   void Take(absl::string_view tenant, absl::string_view kind, uint64_t bytes,
             absl::Time now, absl::Duration half_life);
   void GiveBack(absl::string_view tenant, absl::string_view kind,
                 uint64_t bytes, absl::Time now, absl::Duration half_life);
 
-  // What a job took that ended before this was made, as if it had run in one
-  // piece until then. Its dominant share counts, also beside those of others.
+  // Usage of a job that ended before this object was made, counted as if it had
+  // run in one piece up to `end`. Counts with its own dominant share, which is
+  // added to those of other jobs of the time.
   struct Past {
     std::string tenant;
     std::string kind;
@@ -63,19 +66,21 @@ class TenantUsage {
   };
   void Remember(const Past& past, absl::Time now, absl::Duration half_life);
 
-  // Of the tenant at the end of a path, its children included.
+  // Returns the devices of the tenant at the end of the path, children
+  // included.
   uint32_t Devices(absl::string_view path) const;
-  // Between 0 and 1 unless jobs share devices.
+  // Returns the dominant share: 0 to 1, or more where jobs share devices.
   double DominantShare(absl::string_view path) const;
-  // What it holds and has held, by weight; what is compared.
+  // Returns the standing of present and past usage by weight; smaller goes
+  // first.
   double Standing(absl::string_view path, const TenantShares& shares,
                   absl::Time now, absl::Duration half_life) const;
 
-  // The level of the path where `more` devices are more than it may use.
+  // Returns the level of the path whose limit `more` devices would exceed.
   std::optional<std::string> LevelAtLimit(absl::string_view tenant,
                                           uint32_t more,
                                           const TenantShares& shares) const;
-  // With `more` devices it still uses no more than what it is guaranteed, at
+  // Returns whether the tenant stays within a guarantee with `more` devices, at
   // some level of its path.
   bool IsGuaranteed(absl::string_view tenant, uint32_t more,
                     const TenantShares& shares) const;
@@ -89,10 +94,10 @@ class TenantUsage {
     int64_t bytes = 0;
   };
   struct Node {
-    std::vector<Held> held;  // few kinds
+    std::vector<Held> held;  // one entry for each kind
     uint32_t devices = 0;
-    double share = 0;  // dominant
-    double mean = 0;   // of the share, up to `since`
+    double share = 0;  // dominant share now
+    double mean = 0;   // mean share up to `since`
     absl::Time since;
   };
 
@@ -105,7 +110,7 @@ class TenantUsage {
 
   absl::btree_map<std::string, Node> nodes_;  // by path
   std::vector<Held> capacity_;
-  size_t most_nodes_ = 1024;  // then those that have faded are dropped
+  size_t most_nodes_ = 1024;  // above it faded nodes are dropped
 };
 
 // Returns whether some tenant has a guarantee, so that its devices may have to

@@ -1,6 +1,7 @@
-// What jobs need of a machine beside its devices: cores and memory of the host.
-// Both are counted where jobs are placed; nothing holds a process to them. What
-// is still being stopped on a device (a stray) counts for its bytes there only.
+// Host needs: the cores and the host memory that jobs need besides devices.
+// Both are counted when jobs are placed; nothing enforces them on a process. A
+// stray, which is still being stopped on a device, counts for its device bytes
+// only.
 //
 // Thread-safety: values.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace gpupool::scheduler {
 
-// For each device of a job. Zero: nobody has said, so that nothing is counted.
+// Need for each device of a job. Zero: unspecified and not counted.
 struct HostNeed {
   uint64_t milli_cores = 0;  // thousandths of a core
   uint64_t bytes = 0;
@@ -20,18 +21,19 @@ struct HostNeed {
   friend constexpr auto operator<=>(const HostNeed&, const HostNeed&) = default;
 };
 
-// A machine's part that is not on its devices.
+// A machine without its devices.
 struct Machine {
-  uint32_t node = 0;  // its number
-  HostNeed limit;     // what there is; zero: not known, so not limited
-  HostNeed used;      // by live ranks
+  uint32_t node = 0;  // number of the machine
+  HostNeed limit;     // capacity; zero: unknown and unlimited
+  HostNeed used;      // taken by live ranks
 
-  // What is left.
+  // Returns the unused rest.
   HostNeed free() const {
     return {Left(limit.milli_cores, used.milli_cores),
             Left(limit.bytes, used.bytes)};
   }
-  // For how many devices there is as much: now, and if nothing ran.
+  // Returns the number of devices whose need fits: now (Holds), or on an empty
+  // machine (EverHolds).
   uint32_t Holds(const HostNeed& need) const { return Times(free(), need); }
   uint32_t EverHolds(const HostNeed& need) const { return Times(limit, need); }
 

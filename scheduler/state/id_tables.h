@@ -1,5 +1,5 @@
-// Where a State keeps its jobs and devices: found by id at once and walked by
-// rising id.
+// The tables in which a State keeps its jobs and devices: constant-time look-up
+// by id, iteration by rising id.
 //
 // Thread-safety: values; as any container.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace gpupool::scheduler {
 
-// Ids in any order, of which many come and go. Things stay where they are.
+// Table of many ids that come and go. Entries keep their addresses.
 template <typename IdType, typename Thing>
 class SparseTable {
  public:
@@ -31,7 +31,7 @@ class SparseTable {
   size_t size() const { return things_.size(); }
   bool empty() const { return things_.empty(); }
 
-  // Null when it is not there.
+  // Returns null when the id is unknown.
   const Thing* Find(IdType id) const {
     auto it = places_.find(id);
     return it == places_.end() ? nullptr : it->second;
@@ -39,10 +39,10 @@ class SparseTable {
   Thing* Find(IdType id) {
     return const_cast<Thing*>(std::as_const(*this).Find(id));
   }
-  // It is there.
+  // Returns the entry; the id must be known.
   const Thing& at(IdType id) const { return *places_.at(id); }
 
-  // Takes the place of one with that id.
+  // Adds the entry, or replaces the one with that id.
   Thing& Put(IdType id, Thing thing) {
     Thing& put = things_[id];
     put = std::move(thing);
@@ -59,7 +59,8 @@ class SparseTable {
   absl::flat_hash_map<IdType, Thing*> places_;
 };
 
-// Ids that count from 0; nothing is ever taken out. Add() moves the others.
+// Table of ids that count from 0. Nothing is ever removed. Add() moves the
+// entries.
 template <typename IdType, typename Thing>
 class DenseTable {
  public:
@@ -78,10 +79,10 @@ class DenseTable {
   Thing* Find(IdType id) {
     return const_cast<Thing*>(std::as_const(*this).Find(id));
   }
-  // It is there.
+  // Returns the entry; the id must be known.
   const Thing& at(IdType id) const { return entries_[id.value()].second; }
 
-  // With the next id.
+  // Adds an entry with the next id.
   Thing& Add() {
     return entries_.emplace_back(IdType(entries_.size()), Thing()).second;
   }

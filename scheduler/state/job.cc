@@ -8,15 +8,6 @@ QueueKey KeyOf(const Job& job) {
   return {job.queue, job.priority, job.standing, job.id};
 }
 
-bool IsStopping(const Job& job) {
-  return job.stop_sent.has_value() || job.interruption.has_value() ||
-         job.state == JobState::kCancelling || job.Saves();
-}
-
-uint64_t BytesOn(const Job& job, const Device& device) {
-  return job.demands.exclusive ? device.limit_bytes : job.bytes;
-}
-
 absl::Duration Job::Attained(absl::Time now) const {
   return run_since < now ? attained + (now - run_since) : attained;
 }
@@ -37,6 +28,7 @@ absl::Time Job::NextLimit() const {
     return runs ? std::min(deadline, run_since + (*max_run - attained))
                 : deadline;
   }
+  // A waiting job that has used up its max_run fails at once.
   if (max_run && attained >= *max_run) return absl::InfinitePast();
   const absl::Duration left =
       expected_run ? std::max(*expected_run - attained, absl::ZeroDuration())
@@ -65,11 +57,6 @@ bool Job::SavesFrom(DeviceId device) const {
 bool Job::HoldsDevices() const {
   return std::any_of(ranks.begin(), ranks.end(),
                      [](const Rank& rank) { return !rank.end; });
-}
-
-bool Job::Saves() const {
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [](const Rank& rank) { return rank.saves(); });
 }
 
 }  // namespace gpupool::scheduler

@@ -7,6 +7,7 @@ namespace gpupool::scheduler {
 void NeedHistory::Add(const JobNeed& need) {
   ++counts_[need];
   ++total_;
+  // Bounds the memory, and lets old habits fade.
   if (counts_.size() > kMostNeeds) Halve();
   if (total_ - renewed_at_ >= renewed_at_ / 10 + 1) Renew();
 }
@@ -18,6 +19,7 @@ void NeedHistory::Halve() {
     total_ += it->second;
     it = it->second == 0 ? counts_.erase(it) : std::next(it);
   }
+  // Renew at the next need: the shares have changed.
   renewed_at_ = 0;
 }
 

@@ -1,9 +1,8 @@
-// Which needs are typical, learned from the jobs that were submitted: what the
-// next job will probably ask for, so that it finds room (fragmentation.h).
+// Learns typical needs from submitted jobs, as a forecast of what the next job
+// will ask for (fragmentation.h).
 //
-// Memory is bounded: when there are more than kMostNeeds different ones all
-// counts are halved and those that came once are forgotten. So old habits fade,
-// too.
+// Memory is bounded: above kMostNeeds different needs all counts are halved and
+// those that came once are forgotten. So old habits fade, too.
 //
 // Thread-safety: a value; as any.
 #pragma once
@@ -19,33 +18,35 @@
 
 namespace gpupool::scheduler {
 
-// What a job asks for.
+// Need of a job.
 struct JobNeed {
   std::string wanted_device;  // as in device_choice.h
   uint32_t devices = 1;
-  uint64_t bytes = 0;  // on each
-  HostNeed host;       // for each
+  uint64_t bytes = 0;  // bytes on each device
+  HostNeed host;       // host need of each device
   friend auto operator<=>(const JobNeed&, const JobNeed&) = default;
 };
 
 struct TypicalNeed {
   JobNeed need;
-  double share = 0;  // of all jobs; those of all typical needs sum to 1
+  double share = 0;  // share of all jobs; typical shares sum to 1
 };
 
 class NeedHistory {
  public:
   static constexpr size_t kMostNeeds = 1024;
-  // The most frequent needs that make up so much of all jobs are typical, and
-  // not more than so many: they are looked at for every placement.
+  // The typical needs are the most frequent ones that make up kCovered of all
+  // jobs, at most kMostTypical. The limit bounds the cost of a placement, which
+  // looks at each of them.
   static constexpr double kCovered = 0.95;
   static constexpr size_t kMostTypical = 64;
 
-  // Renews typical() when a tenth more has been learned since. Cost:
-  // logarithmic, and kMostNeeds when renewed.
+  // Counts the need. Renews typical() once a tenth more needs are known. Cost
+  // is logarithmic, and linear in kMostNeeds when it renews.
   void Add(const JobNeed& need);
 
-  // The most frequent one first. Empty before the first job.
+  // Returns the typical needs, the most frequent first. Empty before the first
+  // job.
   absl::Span<const TypicalNeed> typical() const { return typical_; }
 
  private:
@@ -54,7 +55,7 @@ class NeedHistory {
 
   absl::btree_map<JobNeed, uint64_t> counts_;
   uint64_t total_ = 0;
-  uint64_t renewed_at_ = 0;  // total_ then
+  uint64_t renewed_at_ = 0;  // total_ at the last renewal
   std::vector<TypicalNeed> typical_;
 };
 

@@ -94,6 +94,8 @@ double StandingOf(const Queue& queue, const ServiceHistory& history,
   const absl::Duration attained = job.Attained(now);
   const double devices = job.device_count;
   if (history.jobs() < ServiceHistory::kFewJobs) {
+    // Below kFirstService all jobs stand equal, so that young jobs do not
+    // alternate.
     return std::max(devices * absl::ToDoubleSeconds(attained),
                     absl::ToDoubleSeconds(kFirstService));
   }

@@ -1,6 +1,6 @@
-// Which of two jobs of a queue and of the same priority goes first: pure
-// functions of what is known about them. A standing is a number of seconds
-// times devices; the job with the smaller one goes first, and where the
+// Decides which of two jobs of a queue with the same priority goes first: pure
+// functions of what is known about them. A standing is a number of
+// device-seconds. The job with the smaller standing goes first. Where the
 // difference is large enough a running job gives way to a waiting one
 // (preemption_policy.h).
 //
@@ -19,8 +19,8 @@
 //                       steps left or from what the user said; jobs that have
 //                       told neither stand as with kLeastAttained.
 //
-// Counting device time, not time, lets a job on one device go before one on
-// eight that would end as soon: it delays the others less (Smith's rule).
+// Counting device time instead of time lets a job on one device go before a job
+// on eight that would end as soon: it delays the others less (Smith's rule).
 //
 // Thread-safety: as State.
 #pragma once
@@ -49,93 +49,98 @@ enum class Order {
   kShortestRemaining,
 };
 
-// Where a job starts when several places would do (placement_policy.h).
+// Choice between several places that fit a job (placement_policy.h).
 enum class PlacementRule {
   kSpread,   // where the fewest others run
   kBestFit,  // where the least is left
-  kPack,     // where it spoils the least for the jobs that come
+  kPack,     // where fragmentation grows least
 };
 
-// "spread", "best-fit", "pack": for flags and people.
+// Returns "spread", "best-fit" or "pack": the word in flags and texts.
 absl::string_view ToString(PlacementRule rule);
-// InvalidArgument lists the words.
+// Returns the rule for the word. InvalidArgument lists the words.
 absl::StatusOr<PlacementRule> ParsePlacementRule(absl::string_view text);
 
-// "fifo", "priority", "easy", "fair", "las", "srs": for flags and people.
+// Returns "fifo", "priority", "easy", "fair", "las" or "srs": the word in flags
+// and texts.
 absl::string_view ToString(Order order);
-// InvalidArgument lists the words.
+// Returns the order for the word. InvalidArgument lists the words.
 absl::StatusOr<Order> ParseOrder(absl::string_view text);
-// "fifo, priority, easy, fair, las or srs".
+// Returns "fifo, priority, easy, fair, las or srs".
 std::string OrderWords();
 
 inline constexpr absl::string_view kDefaultQueue = "default";
 
-// One of a pool's queues; its jobs stand in an order of their own.
+// A queue of a pool. Its jobs stand in its own order.
 struct Queue {
   std::string name = std::string(kDefaultQueue);
   Order order = Order::kFirstCome;
-  // A running job gives way when its standing is more than so many times that
-  // of the one that waits. 1 would let two jobs of the same age alternate.
+  // Factor by which a running job's standing must exceed that of the waiting
+  // job before it gives way. With 1 two jobs of the same age would alternate.
   double hysteresis = 2;
-  // Since its start; before that it does not give way.
+  // Run time after a start during which a job does not give way.
   absl::Duration min_run = absl::ZeroDuration();
   // Jobs of a queue of higher rank go first, whatever their priorities. Of two
-  // queues of one rank the one goes first whose jobs hold fewer devices.
+  // queues of one rank, the one whose jobs hold fewer devices goes first.
   int rank = 0;
   bool preempts = false;             // jobs of lower ranks give way
   std::vector<std::string> devices;  // names or kinds; empty: all
-  std::optional<uint32_t> most;      // devices that its jobs hold together
-  std::vector<std::string> tenants;  // that may submit to it; empty: all
+  std::optional<uint32_t> most;  // limit of devices that its jobs hold together
+  // Tenants that may submit to it; empty: all.
+  std::vector<std::string> tenants;
 
-  // Its jobs may use a device of this name and kind.
+  // Returns whether its jobs may use a device of this name and kind.
   bool Lists(absl::string_view device, absl::string_view kind) const;
-  // Jobs of the same priority stand apart by what they have had or need.
+  // Returns whether jobs of one priority are ordered by their past or needed
+  // time.
   bool by_standing() const {
     return order == Order::kLeastAttained || order == Order::kShortestRemaining;
   }
-  // Running jobs give way to those of the queue that go first.
+  // Returns whether running jobs give way to waiting ones of this queue that go
+  // first.
   bool order_preempts() const {
     return by_standing() || order == Order::kPriority;
   }
 };
 
 struct QueuePolicy {
-  // Of the queue `default`, unless `queues` has one of that name.
+  // Order of the queue `default`, unless `queues` has one of that name.
   Order order = Order::kFirstCome;
   double hysteresis = 2;
   absl::Duration min_run = absl::ZeroDuration();
-  // With every order: limits of tenants, and guarantees, for which jobs of
-  // others give way. Weights are for kFairShare.
+  // Limits and guarantees of tenants apply with every order; jobs of others
+  // give way for a guarantee. Weights apply with kFairShare only.
   TenantShares tenants = {};
-  absl::Duration usage_half_life = absl::Hours(7 * 24);  // as Slurm's
-  // What stopping and resuming a job costs it.
+  absl::Duration usage_half_life = absl::Hours(7 * 24);  // Slurm's default
+  // Time that stopping and resuming costs a job.
   absl::Duration restart_cost = absl::Seconds(60);
 
-  // Training gives way to served models that are under load (serving_policy.h).
+  // Whether training gives way to served models under load (serving_policy.h).
   bool yields_to_serving = false;
-  // Devices must have been free for so long before an elastic job takes them,
-  // and for kGrowAfterRestarts times what a restart costs (elastic_policy.h).
+  // Time for which devices must have been free before an elastic job takes
+  // them. At least kGrowAfterRestarts times the cost of a restart applies, too
+  // (elastic_policy.h).
   absl::Duration grow_after = absl::Seconds(60);
   PlacementRule placement = PlacementRule::kSpread;
-  // Beside the queue `default`, or with it, of distinct names (queues.h).
+  // Further queues, or `default` itself; names are distinct (queues.h).
   std::vector<Queue> queues = {};
 };
 
-// While nothing is known, jobs that have had less than this stand together.
+// Attained time below which jobs have the same standing while nothing is known.
 inline constexpr absl::Duration kFirstService = absl::Minutes(10);
 
-// Of the job as it stands at `now`, running or not. >= 0. By age it is found
-// when the job is queued, when it starts and when NextStandingChange says so,
-// and kept in Job.standing meanwhile: what is learned moves nobody who stands
-// still.
+// Returns the standing of the job at `now`, running or not; >= 0. By age it is
+// computed when the job is queued, when it starts and at NextStandingChange,
+// and kept in Job.standing in between: what is learned meanwhile does not move
+// a job.
 double StandingOf(const Queue& queue, const ServiceHistory& history,
                   const Job& job, absl::Time now);
 
-// The same, from Job.standing where it is kept.
+// Returns the same, from Job.standing where it is kept there.
 double KeptStandingOf(const Queue& queue, const Job& job, absl::Time now);
 
-// When the standing of a running job is to be found again, if it keeps running:
-// when its age has grown by two fifths. InfiniteFuture when it cannot rise.
+// Returns when the standing of a running job must be computed again: when its
+// age has grown by two fifths. InfiniteFuture when it cannot rise.
 absl::Time NextStandingChange(const Queue& queue, const Job& job,
                               absl::Time now);
 

@@ -1,4 +1,5 @@
-// Where a job stands in the queue, and which jobs fit where one does.
+// Keys of waiting jobs: their order, and the shapes of jobs that fit in the
+// same places.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace gpupool::scheduler {
 
-// Queue by queue; in a queue higher priority first, then smaller standing, then
-// first submitted.
+// Orders jobs by queue; in a queue by higher priority, then smaller standing,
+// then earlier submission.
 struct QueueKey {
-  uint32_t queue = 0;  // of Queues (queues.h)
+  uint32_t queue = 0;  // index in Queues (queues.h)
   int priority = 0;
   double standing = 0;
   JobId job;
@@ -25,27 +26,26 @@ struct QueueKey {
   friend bool operator==(const QueueKey&, const QueueKey&) = default;
 };
 
-// What a job needs of the pool. Where one of two jobs of a shape does not fit,
-// the other does not either.
+// Needs of a job on the pool. Where one of two jobs of a shape does not fit,
+// the other does not fit either.
 struct Shape {
   uint32_t queue = 0;
   std::string wanted_device;
   uint32_t devices = 1;
   uint64_t bytes = 0;
   Demands demands = {};
-  // With backfill: of the time that it still needs, by powers of two; 0 when
-  // that is not known.
+  // With backfill: power of two of the run time that is left; 0 when unknown.
   int length = 0;
-  // Where tenants are told apart.
+  // Set only where tenants are told apart.
   std::string tenant;
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
-// Jobs of one group go one after the other in the order of their keys; of two
-// groups the order may be another.
+// Jobs of one group start in the order of their keys. Between groups the order
+// may be another.
 struct WaitingGroup {
   uint32_t queue = 0;
-  std::string tenant;  // with fair shares
+  std::string tenant;  // with fair shares only
   friend auto operator<=>(const WaitingGroup&, const WaitingGroup&) = default;
 };
 

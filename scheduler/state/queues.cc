@@ -79,12 +79,6 @@ std::string Queues::Names() const {
              : absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
 }
 
-bool Queues::TakesFrom(uint32_t number, uint32_t other) const {
-  const Queue& queue = entries_[number].queue;
-  if (number == other) return queue.order_preempts();
-  return queue.preempts && IsAbove(number, other);
-}
-
 bool Queues::IsFull(uint32_t number, uint32_t more) const {
   const Entry& entry = entries_[number];
   return entry.queue.most && entry.held_devices + more > *entry.queue.most;

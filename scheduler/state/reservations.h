@@ -1,10 +1,10 @@
-// Reservations: for a window of time some devices are for the jobs of one
-// tenant. Within it jobs of others neither start there nor stay: what runs
-// there when it begins checkpoints and goes on elsewhere or later. Jobs of the
-// tenant may use other devices as well. What is served stays where it is.
+// Reservations: for a window of time some devices are kept for the jobs of one
+// tenant. Within it jobs of other tenants neither start there nor stay. Those
+// that run when it begins checkpoint and go on elsewhere or later. Jobs of the
+// tenant may use other devices as well. Served models stay where they are.
 //
-// A device has one reservation at a time. Whoever makes one sees to that
-// (reservation_policy.h).
+// A device has at most one reservation at a time; whoever adds one must ensure
+// that (reservation_policy.h).
 //
 // Thread-safety: a value; as State.
 #pragma once
@@ -20,28 +20,30 @@
 
 namespace gpupool::scheduler {
 
-// That have not ended. What is looked through in a decision is bounded by it.
+// Maximum number of reservations that have not ended. Bounds the cost of a
+// decision.
 inline constexpr size_t kMostReservations = 256;
 
 struct TenantReservation {
   ReservationId id;
   std::string name;
-  std::string tenant;             // and those below it (fair_share.h)
+  std::string tenant;             // its children may use it, too (fair_share.h)
   std::vector<DeviceId> devices;  // rising
   absl::Time start;
-  absl::Time end;      // its first moment after `start`
-  bool begun = false;  // that has been acted upon
+  absl::Time end;      // exclusive
+  bool begun = false;  // whether its begin was acted upon
 
   bool Takes(absl::string_view job_tenant) const;
   bool Covers(absl::Time time) const { return start <= time && time < end; }
 };
 
-// A job that asks for a device.
+// A job that wants to start on a device.
 struct Visitor {
   absl::string_view tenant;
-  // A start is useless that leaves it less than that before it must go.
+  // Shortest useful run: a start that leaves it less before it must go is
+  // refused.
   absl::Duration least_run;
-  // Until it ends by itself at the latest; InfiniteDuration: nobody knows.
+  // Longest time until it ends by itself; InfiniteDuration: unknown.
   absl::Duration left = absl::InfiniteDuration();
   friend bool operator==(const Visitor&, const Visitor&) = default;
 };
@@ -52,25 +54,27 @@ class Reservations {
   const absl::btree_map<ReservationId, TenantReservation>& all() const {
     return all_;
   }
-  // Null when unknown.
+  // Returns null when unknown.
   const TenantReservation* Find(ReservationId id) const;
-  // The device's at that time; null when it has none.
+  // Returns the device's reservation at that time, or null.
   const TenantReservation* At(DeviceId device, absl::Time time) const {
     return all_.empty() ? nullptr : Search(device, time);
   }
-  // The device's, rising.
+  // Returns the device's reservations in the order of their starts.
   std::vector<const TenantReservation*> Of(DeviceId device) const;
-  // That keeps the visitor from starting on the device at that time; null when
-  // none does. Of one that is to come: the visitor would have to go too soon.
+  // Returns the reservation that keeps the visitor from starting on the device
+  // at that time, or null. A reservation that is yet to begin does so if the
+  // visitor would have to go too soon.
   const TenantReservation* Against(DeviceId device, const Visitor& visitor,
                                    absl::Time time) const;
-  // Some device is reserved for jobs of the tenant, now or later: where they
-  // may start differs from where others may.
+  // Returns whether a device is reserved for the tenant's jobs, now or later,
+  // so that they may start on other devices than jobs of other tenants.
   bool Name(absl::string_view job_tenant) const;
-  // When the next one begins or ends; InfiniteFuture: none will.
+  // Returns when the next one begins or ends; InfiniteFuture: none will.
   absl::Time NextChange() const;
 
-  // The ids are not known, and the devices free in the window.
+  // Adds a reservation. Its id must be unused and its devices free in the
+  // window.
   void Add(TenantReservation reservation);
   void Remove(ReservationId id);
   void SetBegun(ReservationId id) { all_.at(id).begun = true; }
@@ -79,12 +83,13 @@ class Reservations {
   const TenantReservation* Search(DeviceId device, absl::Time time) const;
 
   absl::btree_map<ReservationId, TenantReservation> all_;
-  // By device, as far as they have any: by start.
+  // Reservations of each device by start; shorter than the list of devices when
+  // the last ones have none.
   std::vector<absl::btree_map<absl::Time, ReservationId>> by_device_;
 };
 
-// "cpu:0 is reserved for research until 2026-11-24T12:00:00Z"; of one that is
-// to come "from ... until ...".
+// Returns "cpu:0 is reserved for research until 2026-11-24T12:00:00Z"; for a
+// reservation that is yet to begin with "from ... until ...".
 std::string ReservedText(absl::string_view device,
                          const TenantReservation& reservation, absl::Time now);
 

@@ -11,6 +11,7 @@ void RestartCost::Add(absl::Duration cost) {
 
 absl::Duration RestartCost::OrElse(absl::Duration configured) const {
   if (added_ < kFew) return configured;
+  // A copy: nth_element reorders, and last_ is a ring in order of time.
   auto sorted = last_;
   const auto end = sorted.begin() + std::min(added_, kKept);
   const auto middle = sorted.begin() + (end - sorted.begin()) / 2;

@@ -1,4 +1,4 @@
-// What stopping a job and resuming it costs, measured: the median of the last
+// The measured cost of stopping a job and resuming it: the median of the last
 // restarts, so that one slow disk access does not count.
 //
 // Thread-safety: a value; as any.
@@ -14,13 +14,14 @@ namespace gpupool::scheduler {
 class RestartCost {
  public:
   static constexpr size_t kKept = 32;
-  // With fewer measurements nothing is known.
+  // Minimum number of measurements before the median is used.
   static constexpr size_t kFew = 3;
 
-  // Saving and restoring took so long together.
+  // Adds a measurement: the time that saving and restoring took together.
   void Add(absl::Duration cost);
 
-  // The median of the last kKept, or `configured` while too few are known.
+  // Returns the median of the last kKept costs, or `configured` while there are
+  // fewer than kFew.
   absl::Duration OrElse(absl::Duration configured) const;
 
  private:

@@ -1,3 +1,4 @@
+// Gittins' index over a histogram of run times, see service_history.h.
 #include "scheduler/state/service_history.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr double kFirstCell = 10;  // seconds
+constexpr double kFirstCell = 10;  // end of cell 0, in seconds
 constexpr size_t kCellsPerDoubling = 2;
 
 size_t CellOf(double seconds, size_t cells) {
@@ -35,17 +36,20 @@ void ServiceHistory::Add(absl::Duration run) {
   Learn();
 }
 
+// Computes the index of every age, from the last cell down. For each end of the
+// span: (time of the jobs that end in it + span times those that do not) /
+// ends.
 void ServiceHistory::Learn() {
   learned_jobs_ = jobs_;
   learned_cells_ = kCells;
   while (ended_[learned_cells_ - 1] == 0) --learned_cells_;
-  double alive = 0;  // jobs that reach the start of the cell
+  double alive = 0;  // jobs that reach the cell's start
   for (size_t cell = learned_cells_; cell-- > 0;) {
     alive += ended_[cell];
     const double age = StartOf(cell);
     double best = std::numeric_limits<double>::infinity();
-    double done = 0;   // jobs that end between the age and the end of `last`
-    double spent = 0;  // by those, since the age
+    double done = 0;   // jobs that end from the age on to the end of `last`
+    double spent = 0;  // their time since the age
     for (size_t last = cell; last < learned_cells_; ++last) {
       done += ended_[last];
       spent += seconds_[last] - ended_[last] * age;
@@ -58,8 +62,11 @@ void ServiceHistory::Learn() {
   Smooth();
 }
 
+// Averages the logarithms over neighbouring cells: costs spread over orders of
+// magnitude, and few jobs end in one cell.
 void ServiceHistory::Smooth() {
-  std::array<double, kCells + 1> sums{};  // of logarithms, of the cells before
+  // Sums of logarithms over the cells before.
+  std::array<double, kCells + 1> sums{};
   for (size_t cell = 0; cell < learned_cells_; ++cell) {
     sums[cell + 1] = sums[cell] + std::log(std::max(completion_[cell], 1e-3));
   }
@@ -79,7 +86,7 @@ absl::Duration ServiceHistory::PerCompletion(absl::Duration attained) const {
 }
 
 absl::Duration ServiceHistory::NextChange(absl::Duration attained) {
-  // The end of a cell, rounded up so that it belongs to the next one.
+  // The end of a cell, rounded up so that it lies in the next one.
   size_t cell = CellOf(absl::ToDoubleSeconds(attained), kCells) + 1;
   absl::Duration next = absl::Seconds(StartOf(cell)) + absl::Nanoseconds(1);
   if (next <= attained) {

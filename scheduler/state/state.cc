@@ -33,6 +33,7 @@ Shape State::ShapeOf(const Job& job) const {
   if (order == Order::kBackfill && job.expected_run) {
     const double seconds =
         absl::ToDoubleSeconds(*job.expected_run - job.attained);
+    // Powers of two keep the number of shapes small (backfill_policy.h).
     shape.length = 1 + std::ilogb(std::max(seconds, 1.0));
   }
   if (order == Order::kFairShare || !policy_.tenants.empty() ||
@@ -89,6 +90,7 @@ void State::RestoreJob(Job job) {
 void State::RestoreVersion(Version version) {
   StateEditor editor(*this);
   const std::optional<DeviceId> device = version.device;
+  // PlaceVersion below sets it again and books the bytes.
   version.device.reset();
   if (MayHoldBytes(version.state)) version.request = editor.NextRequest();
   Version& added = editor.AddVersion(std::move(version));

@@ -1,5 +1,5 @@
 // Everything that the scheduler knows: devices, jobs that have not ended, and
-// model versions. A plain value; Step() is what changes it.
+// model versions. A plain value, which Step() changes.
 //
 // Thread-safety: none; it belongs to the control thread.
 //
@@ -55,7 +55,7 @@ class State {
   State() = default;
   State(State&&) noexcept = default;
   State& operator=(State&&) noexcept = default;
-  // For looking ahead; costs as much as there is in it.
+  // Returns a copy for a forecast. Cost is linear in the state's size.
   State Clone() const { return *this; }
 
   // Adds a device that is not ready yet. Ids count from 0.
@@ -64,44 +64,47 @@ class State {
                      uint64_t full_bytes, double fraction = 1,
                      uint32_t node = 0);
 
-  // Before the first job: it was drained before a restart.
+  // Restores the drain of a device from before a restart. Call before the first
+  // job.
   void RestoreDrain(DeviceId id, DeviceDrain drain);
 
-  // Before the first job: how devices are connected, where that is known.
+  // Sets how two devices are connected, where that is known. Call before the
+  // first job.
   void Connect(DeviceId a, DeviceId b, Link link) {
     topology_.Connect(a, b, link);
   }
 
-  // What the machine has beside its devices. After its devices, before the
-  // first job; no-op for a machine without devices.
+  // Sets the host capacity of the machine. Call after its devices are added and
+  // before the first job. No-op for a machine without devices.
   void SetHost(uint32_t node, const HostNeed& limit);
 
-  // Before the first job.
+  // Sets the policy. Call before the first job.
   void SetPolicy(const QueuePolicy& policy);
 
-  // Puts back what was on disk when the server started. A live job or a
-  // placed version keeps its device, which must have been added; it counts as
-  // there until WorkerReady or WorkerLost says otherwise.
+  // Restores what was on disk when the server started. A live job or a placed
+  // version keeps its device, which must have been added. It counts as there
+  // until WorkerReady or WorkerLost says otherwise.
   void RestoreJob(Job job);
   void RestoreVersion(Version version);
-  // One that has not been cancelled; what began or ended meanwhile does so
-  // with the first event.
+  // Restores a reservation that has not been cancelled. A beginning or end that
+  // has passed meanwhile takes effect with the first event.
   void RestoreReservation(TenantReservation reservation);
 
-  // Before the first event: nothing starts until StartsHeld{false}.
+  // Holds all starts until StartsHeld{false}. Call before the first event.
   void HoldStarts() { starts_held_ = true; }
 
-  // Before the first event, after all devices are there. Of a job that ran
-  // before: by itself, after having run so long in all.
+  // Learns the total run time of a past job that ended by itself. Call before
+  // the first event and after all devices are added; the same holds for the
+  // next two.
   void LearnRunTime(absl::Duration run) { history_.Add(run); }
-  // One was submitted that needs so much.
+  // Learns the need of a submitted job.
   void LearnNeed(const JobNeed& need) { needs_.Add(need); }
-  // What it took.
+  // Adds the usage of a past job.
   void Remember(const TenantUsage::Past& past, absl::Time now) {
     usage_.Remember(past, now, policy_.usage_half_life);
   }
 
-  // Drops an ended job. Late messages about it change nothing.
+  // Drops an ended job. Later messages about it change nothing.
   void ForgetJob(JobId id);
 
   const SparseTable<JobId, Job>& jobs() const { return jobs_; }
@@ -109,80 +112,82 @@ class State {
     return versions_;
   }
   const DenseTable<DeviceId, Device>& devices() const { return devices_; }
-  // How many sites there are: kinds of devices of a machine.
+  // Returns the number of sites: kinds of devices, counted on each machine.
   size_t sites() const { return sites_.size(); }
   const Topology& topology() const { return topology_; }
   const Reservations& reservations() const { return reservations_; }
   const std::vector<Machine>& machines() const { return machines_; }
   const absl::btree_set<QueueKey>& queue() const { return waiting_.all(); }
-  // The same, by shape and with the first of each. With kFairShare the jobs of
-  // a tenant are a group, otherwise all jobs of a queue are one.
+  // Returns the queued jobs by shape, with the first of each. With kFairShare
+  // each tenant's jobs are a group, otherwise each queue's jobs are.
   const WaitingJobs& waiting() const { return waiting_; }
-  // Jobs that are QUEUED but may not start yet.
+  // Returns the jobs that are QUEUED but may not start yet.
   const absl::btree_set<JobId>& aside() const { return aside_; }
-  // Pairs of a job and one that waits for its end.
+  // Returns pairs of a job, or an array, and a job that waits for its end.
   const absl::btree_set<std::pair<JobId, JobId>>& dependents() const {
     return dependents_;
   }
-  // Those of which a task has not ended, by id.
+  // Returns, by id, the arrays with a task that has not ended.
   const absl::btree_map<JobId, ArrayTasks>& arrays() const { return arrays_; }
-  // Versions whose requests wait for too long.
+  // Returns the versions whose requests wait for too long.
   const absl::btree_set<VersionId>& under_load() const { return under_load_; }
   const absl::btree_set<DeviceId>& drained() const { return drained_; }
-  // Live jobs that can run with other numbers of devices.
+  // Returns the live jobs that can run with other numbers of devices.
   const absl::btree_set<JobId>& elastic() const { return elastic_; }
-  // Live jobs with a checkpoint on its way to the disk; many hold no device.
+  // Returns the live jobs with a checkpoint on its way to the disk. Many of
+  // them hold no device.
   const absl::btree_set<JobId>& saving() const { return saving_; }
-  // Jobs for which devices are reserved.
+  // Returns the jobs for which devices are reserved.
   const absl::btree_set<JobId>& reserving() const { return reserving_; }
   const QueuePolicy& policy() const { return policy_; }
   const Queues& queues() const { return queues_; }
   const Queue& QueueOf(const Job& job) const {
     return queues_.at(job.queue).queue;
   }
-  // As it waits.
+  // Returns the shape and the group under which the job waits.
   Shape ShapeOf(const Job& job) const;
   WaitingGroup GroupOf(const Job& job) const;
-  // Jobs may have to give way, by the order of a queue, to a queue, or for what
-  // a tenant is guaranteed.
+  // Returns whether jobs may have to give way: by the order of a queue, to a
+  // queue of higher rank, or for a tenant's guarantee.
   bool preempts() const { return preempts_; }
   const ServiceHistory& history() const { return history_; }
   const TenantUsage& usage() const { return usage_; }
-  // With PlacementRule::kPack: of the jobs that were submitted.
+  // Returns the needs of submitted jobs. Filled with PlacementRule::kPack only.
   const NeedHistory& needs() const { return needs_; }
-  // Of the last event.
+  // Returns the time of the last event.
   absl::Time now() const { return now_; }
-  // Of stopping a job that resumes at once, until it is where it was: copying
-  // or writing its checkpoint on the device, writing it behind that, restoring
-  // it. As measured, or as the policy says at first.
+  // Returns the cost of stopping a job that resumes at once, until it is where
+  // it was: saving its checkpoint, writing it to disk and restoring it. Uses
+  // measurements, or the policy's value while there are too few.
   absl::Duration restart_cost() const {
     return restart_cost_.OrElse(policy_.restart_cost);
   }
   bool draining() const { return draining_; }
   bool stopping() const { return stopping_; }
   bool starts_held() const { return starts_held_; }
-  // Null when unknown.
+  // Returns null when unknown.
   const Job* FindJob(JobId id) const;
   const Version* FindVersion(VersionId id) const;
   const Device* FindDevice(DeviceId id) const;
   const Device* FindDevice(absl::string_view name) const;
-  // True when the attempt is the live one of its job.
+  // Returns whether the attempt is the live one of its job.
   bool IsLiveAttempt(AttemptRef attempt) const;
-  // True when it has a rank on the device that has not ended.
+  // Returns whether the attempt has a rank on the device that has not ended.
   bool RunsOn(AttemptRef attempt, DeviceId device) const;
-  // The device where an earlier attempt of the job has been told to stop and
-  // has not done so yet; null when there is none.
+  // Returns the device where an earlier attempt of the job was told to stop but
+  // has not stopped yet; null when there is none.
   const Device* StrayDevice(JobId job) const;
-  // A job whose wake_time has come, earliest first.
+  // Returns the job with the earliest wake_time, if that has come.
   std::optional<JobId> DueJob(absl::Time now) const;
-  // A job that has come to a limit, earliest first; when the next one does.
+  // Returns the job with the earliest limit, if that has come.
   std::optional<JobId> JobAtLimit(absl::Time now) const;
   absl::Time NextLimit() const;
-  // A device whose cool-down is over, earliest first.
+  // Returns the device with the earliest end of a cool-down, if that has come.
   std::optional<DeviceId> CooledDevice(absl::Time now) const;
-  // A running job whose standing may have risen, earliest first.
+  // Returns the running job whose standing must be computed again first, if
+  // that time has come.
   std::optional<JobId> JobWithDueStanding(absl::Time now) const;
-  // InfiniteFuture when none will by itself.
+  // Returns InfiniteFuture when no standing changes by itself.
   absl::Time NextStandingChange() const;
 
  private:
@@ -205,7 +210,7 @@ class State {
   absl::btree_set<JobId> elastic_;
   absl::btree_set<JobId> saving_;
   absl::btree_set<std::pair<JobId, JobId>> dependents_;
-  // Of all devices.
+  // Stray attempts of all devices.
   absl::btree_set<std::pair<AttemptRef, DeviceId>> strays_;
   absl::btree_set<std::pair<absl::Time, JobId>> wakes_;
   absl::btree_set<std::pair<absl::Time, JobId>> standing_changes_;

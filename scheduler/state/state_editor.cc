@@ -5,7 +5,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Of a job or version that is not placed.
+// Takes over the bytes of a new plan. The thing must not be placed.
 template <typename Thing>
 void TakeNextBytes(Thing& thing) {
   thing.bytes = thing.next_bytes.value_or(thing.bytes);
@@ -29,6 +29,7 @@ Job& StateEditor::AddJob(Job job) {
   const JobId id = job.id;
   job.queue = state_.queues_.NumberOf(job.queue_name);
   Job& added = state_.jobs_.Put(id, std::move(job));
+  // Enqueue decides that anew from the array's places.
   added.over_limit = false;
   NoteTask(added);
   if (added.state == JobState::kQueued) Enqueue(added);
@@ -61,6 +62,8 @@ void StateEditor::RemoveJob(JobId id) {
   for (JobId before : job->after_any) state_.dependents_.erase({before, id});
   ForgetLimit(*job);
   state_.elastic_.erase(id);
+  // An ended state makes NoteTask give up the task's place. Erase before
+  // SettleArray, which looks at the jobs that are left.
   job->state = JobState::kCancelled;
   NoteTask(*job);
   const JobId array = job->array;
@@ -83,6 +86,7 @@ void StateEditor::SetJobState(Job& job, JobState state) {
     Unreserve(job);
   }
   job.state = state;
+  // It waits with its least number of devices again.
   if (job.elastic() && !IsLive(state)) {
     job.device_count = job.device_counts.front();
   }
@@ -102,6 +106,8 @@ void StateEditor::NoteElastic(Job& job) {
   job.may_grow_since = absl::InfiniteFuture();
 }
 
+// Out of the queue and back: the count is part of the job's shape. The same
+// holds for the other setters with `queued`.
 void StateEditor::SetDeviceCount(Job& job, uint32_t count) {
   if (job.device_count == count) return;
   const bool queued = job.state == JobState::kQueued;
@@ -201,6 +207,8 @@ void StateEditor::Unreserve(Job& job) {
   state_.reserving_.erase(job.id);
 }
 
+// Remembers the earliest pending timer only. That is enough: whoever still
+// needs a later one asks again in the step of the earlier one.
 bool StateEditor::ArmTimer(absl::Time time) {
   if (time >= state_.armed_timer_) return false;
   state_.armed_timer_ = time;
@@ -223,6 +231,7 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
   for (const Rank& rank : job.ranks) {
     Device* device = FindDevice(rank.device);
     if (device == nullptr) continue;
+    // The rank was restored as ended while others still hold devices.
     if (rank.end) {
       if (settles) ++device->settling;
       continue;
@@ -248,6 +257,7 @@ void StateEditor::EndRank(Job& job, DeviceId device, Outcome outcome) {
     rank.missing = false;
     if (held) {
       GiveBack(job, rank);
+      // Counted before Settle, which takes all of the job's ranks back at once.
       ++FindDevice(device)->settling;
       if (!job.HoldsDevices()) Settle(job);
     }
@@ -351,6 +361,7 @@ void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
   device.full_bytes = full_bytes;
   device.fraction = fraction;
   device.limit_bytes = ShareOf(full_bytes, fraction);
+  // Exclusive jobs hold all usable bytes, so their booking follows the limit.
   device.job_bytes = 0;
   for (JobId id : device.jobs) {
     device.job_bytes += BytesOn(state_.jobs_.at(id), device);

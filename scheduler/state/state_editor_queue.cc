@@ -1,5 +1,8 @@
-// The part of the editor that puts jobs into the queue or aside of it, tells
-// their shapes apart, and keeps arrays within their limits.
+// The part of StateEditor that puts jobs into the queue or leaves them outside,
+// keeps them under their shapes, and keeps arrays within their limits.
+//
+// Danger: the queue's indexes use the job's key, shape and group. A field that
+// is part of these may change only between Dequeue and Enqueue.
 #include <utility>
 
 #include "scheduler/state/state_editor.h"
@@ -62,6 +65,8 @@ void StateEditor::NoteTask(const Job& job) {
   if (tasks.unended.empty()) state_.arrays_.erase(job.array);
 }
 
+// Restores the array's limit. Tasks leave first, so that a place is never given
+// twice.
 void StateEditor::SettleArray(JobId array) {
   const auto found = state_.arrays_.find(array);
   if (found == state_.arrays_.end()) return;

@@ -15,10 +15,10 @@ constexpr std::array<absl::string_view, 7> kWords = {
 
 uint32_t WeightOf(Link link) { return static_cast<uint32_t>(link); }
 
-// Positions in the list of free devices.
+// Positions in the list of free devices, rising.
 using Choice = absl::InlinedVector<size_t, 16>;
 
-// The links between free devices, to be looked up quickly.
+// The links between the free devices, in a matrix for fast look-up.
 class Links {
  public:
   Links(const Topology& topology, absl::Span<const DeviceId> free)
@@ -33,7 +33,7 @@ class Links {
   }
 
   size_t size() const { return size_; }
-  // With one device more.
+  // Returns the connection of `chosen` with one more device.
   Connection With(Connection connection, const Choice& chosen,
                   size_t added) const {
     connection.cut += sums_[added];
@@ -41,6 +41,7 @@ class Links {
       const Link link = links_[at * size_ + added];
       connection.slowest = std::min(connection.slowest, link);
       connection.inside += WeightOf(link);
+      // The link was cut for both of its devices; now it is inside.
       connection.cut -= 2 * WeightOf(link);
     }
     return connection;
@@ -72,17 +73,19 @@ void KeepBetter(Found found, Found& best) {
   }
 }
 
-// n over k, or kMostChoices + 1 where there are more.
+// Returns n over k, or kMostChoices + 1 when there are more.
 uint64_t CountChoices(uint64_t n, uint64_t k) {
   uint64_t count = 1;
   for (uint64_t i = 1; i <= std::min(k, n - k); ++i) {
+    // Stays exact: the product of i consecutive numbers is divisible by i!. The
+    // early return keeps it far from overflow.
     count = count * (n - i + 1) / i;
     if (count > kMostChoices) return kMostChoices + 1;
   }
   return count;
 }
 
-// The next one in lexical order; false after the last.
+// Moves to the next choice in lexical order. Returns false after the last.
 bool Advance(Choice& choice, size_t n) {
   const size_t k = choice.size();
   size_t at = k;
@@ -93,6 +96,7 @@ bool Advance(Choice& choice, size_t n) {
   return true;
 }
 
+// Returns the best of all choices; call only when CountChoices is small.
 Found BestOfAll(const Links& links, size_t count) {
   Found best;
   Choice choice(count);
@@ -103,7 +107,8 @@ Found BestOfAll(const Links& links, size_t count) {
   return best;
 }
 
-// From `first` on, each time with the device that connects best.
+// Returns the choice that grows from `first` by the best connected device each
+// time. Greedy, so not always the best.
 Found GrowFrom(const Links& links, size_t first, size_t count) {
   Found grown = {{first}, links.Of({first})};
   while (grown.choice.size() < count) {

@@ -1,6 +1,6 @@
-// How well devices of one machine are connected, and which of them to take
-// together. Ranks of a job exchange gradients in every step along a ring, which
-// is as fast as its slowest link.
+// Connections between the devices of a machine, and which of them to take
+// together. The ranks of a job exchange gradients in every step along a ring,
+// which is as fast as its slowest link.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -15,45 +15,46 @@
 
 namespace gpupool::scheduler {
 
-// Between two devices, slowest first; the words of `nvidia-smi topo -m`.
+// Link between two devices, slowest first. The words are those of `nvidia-smi
+// topo -m`.
 enum class Link : uint8_t {
-  kUnknown,     // between machines, or where nobody tells
-  kSystem,      // "SYS": from one NUMA node to another
-  kNode,        // "NODE": through host bridges of one NUMA node
-  kHostBridge,  // "PHB"
+  kUnknown,     // between machines, or not reported
+  kSystem,      // "SYS": between NUMA nodes
+  kNode,        // "NODE": through host bridges of a NUMA node
+  kHostBridge,  // "PHB": through one PCIe host bridge
   kSwitches,    // "PXB": through several PCIe switches
-  kSwitch,      // "PIX": through one
+  kSwitch,      // "PIX": through one PCIe switch
   kNvlink,      // "NVL": NVLink or NVSwitch
 };
 
-// "" for kUnknown.
+// Returns the word of the link; "" for kUnknown.
 absl::string_view ToString(Link link);
-// Nothing for other words.
+// Returns nothing for other words.
 std::optional<Link> ParseLink(absl::string_view text);
 
 class Topology {
  public:
-  // Both ways.
+  // Sets the link in both directions.
   void Connect(DeviceId a, DeviceId b, Link link);
   Link Between(DeviceId a, DeviceId b) const;
-  // No link is known.
+  // Returns whether no link is known.
   bool empty() const { return links_.empty(); }
 
  private:
-  std::vector<std::vector<Link>> links_;  // by id, as far as they are known
+  std::vector<std::vector<Link>> links_;  // by id, as far as known
 };
 
-// How good it is to take some of the free devices of a machine: first by the
-// slowest link between them, then by all links between them, then by how few
-// good links to devices that stay free are cut. Sums count a link as its place
-// in the list above.
+// Quality of a choice among the free devices of a machine. Compared first by
+// the slowest link between the chosen devices, then by the sum of all links
+// between them, then by the sum of links that are cut to devices that stay
+// free. Sums count a link by its place in the enum above.
 struct Connection {
-  Link slowest = Link::kNvlink;  // of one device
+  Link slowest = Link::kNvlink;  // slowest link; kNvlink for one device
   uint32_t inside = 0;
   uint32_t cut = 0;
 };
 
-// `a` is better than `b`.
+// Returns whether `a` is better than `b`.
 bool IsBetter(const Connection& a, const Connection& b);
 
 struct ConnectedDevices {
@@ -61,9 +62,10 @@ struct ConnectedDevices {
   Connection connection;
 };
 
-// The best connected `count` of the free devices, rising; of equal ones those
-// that come first in `free`. Exact where there are at most kMostChoices ways,
-// otherwise grown from each device one by one. 1 <= count <= free.size().
+// Returns the best connected `count` of the free devices, by rising id; between
+// equal choices the devices that come first in `free`. Exact where there are at
+// most kMostChoices choices; otherwise grows a choice from each device, one
+// device at a time. 1 <= count <= free.size() must hold.
 ConnectedDevices BestConnected(const Topology& topology,
                                absl::Span<const DeviceId> free, size_t count);
 inline constexpr uint64_t kMostChoices = 2000;

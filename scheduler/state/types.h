@@ -36,13 +36,12 @@ using VersionId = Id<struct VersionTag>;  // v1.ModelVersion.id
 using DeviceId = Id<struct DeviceTag>;    // position in the configured list
 using ReservationId = Id<struct ReservationTag>;  // v1.Reservation.id
 
-// How often a job that says nothing is tried, and what it waits for after its
-// first failure.
+// Default number of tries of a job, and default wait after its first failure.
 inline constexpr uint32_t kDefaultMaxAttempts = 3;
 inline constexpr absl::Duration kDefaultFirstBackoff = absl::Seconds(1);
 
 // One run of a job, on one device or on several together. `number` rises with
-// every start of the job and fences messages of earlier runs.
+// every start of the job and fences off messages of earlier runs.
 struct AttemptRef {
   JobId job;
   uint32_t number = 0;  // >= 1
@@ -71,28 +70,29 @@ enum class VersionState {
   kLoadFailed = 5,
 };
 
-// How an attempt ended. Values equal those of worker.v1.JobEnded.Outcome.
+// Outcome of an attempt. Values equal those of worker.v1.JobEnded.Outcome.
 enum class Outcome {
   kSucceeded = 1,
-  kFailed = 2,       // the job's own fault: not retried
-  kStopped = 3,      // because it was told to
-  kInterrupted = 4,  // the worker's or the device's fault: retried
-  // It has stopped and holds nothing on the device any more, but its checkpoint
-  // is still on its way to the disk. It ends once more, with another of these.
+  kFailed = 2,       // by the job's own fault: not retried
+  kStopped = 3,      // because it was told to stop
+  kInterrupted = 4,  // by fault of the worker or device: retried
+  // The attempt has stopped and holds nothing on the device any more, but its
+  // checkpoint is still on its way to the disk. It ends once more, with another
+  // outcome.
   kSaving = 5,
 };
 
-// What ended a worker, when it was its device.
+// Fault by which a device ended its worker.
 enum class DeviceFault {
   kNone,
-  kLostContext,  // or a hang: another worker may go on; a job can cause it
+  kLostContext,  // or a hang; a new worker may go on; a job can cause it
   kSuspect,      // the device itself is broken
 };
 
 // Why a live attempt is told to stop.
 enum class StopReason {
   kCancelled,  // at once; no checkpoint is needed
-  // Checkpoint first; the ranks of an attempt agree on the step.
+  // The job checkpoints first. The ranks of an attempt agree on the step.
   kDrain,      // the server stops
   kPreempted,  // it makes room for another job
   kMoved,      // it makes room and goes on elsewhere
@@ -102,53 +102,53 @@ enum class StopReason {
   kResized,    // it goes on with another number of devices
   kHeld,       // somebody holds it
   kRequeued,   // somebody wants it to start again
-  kOverTime,   // it has run for too long, or its deadline has come: it fails
+  kOverTime,   // ran too long or met its deadline: it fails
 };
 
-// Why a job was told to make room; preemption_reasons.h has what is said of it.
+// Why a job was told to make room (texts: preemption_reasons.h).
 enum class PreemptionReason {
-  kPriority,     // the other one's is higher
-  kQueue,        // the other one's is of higher rank
-  kOrder,        // the other one goes first
-  kGuarantee,    // of the other one's tenant
+  kPriority,     // the other job has the higher priority
+  kQueue,        // the other job's queue has the higher rank
+  kOrder,        // the other job goes first by its standing
+  kGuarantee,    // the other job's tenant has a guarantee
   kMove,         // it goes on elsewhere
-  kServing,      // for a served model
-  kDrain,        // of its device
+  kServing,      // a served model needs the device
+  kDrain,        // its device is drained
   kResize,       // it goes on with fewer devices
-  kReservation,  // of its device, for another tenant
+  kReservation,  // its device is reserved for another tenant
 };
 
-// True when nothing can change the state any more.
+// Returns true when nothing can change the state any more.
 constexpr bool IsEnded(JobState state) { return state >= JobState::kSucceeded; }
 
-// True when an attempt of the job holds bytes on a device.
+// Returns true when an attempt of the job holds bytes on a device.
 constexpr bool IsLive(JobState state) {
   return state == JobState::kStarting || state == JobState::kRunning ||
          state == JobState::kCancelling;
 }
 
-// True when a version in this state holds bytes on the device it names. A
-// LOADING version names a device only once it has a place.
+// Returns true when a version in this state holds bytes on the device that it
+// names. A LOADING version names a device only once it has a place.
 constexpr bool MayHoldBytes(VersionState state) {
   return state == VersionState::kLoading || state == VersionState::kReady ||
          state == VersionState::kUnloading;
 }
 
-// "QUEUED", "RUNNING", ... as in the API.
+// Returns "QUEUED", "RUNNING", ... as in the API.
 absl::string_view ToString(JobState state);
 absl::string_view ToString(VersionState state);
 
-// As a device's allocator counts a share of its memory.
+// Returns the share of the bytes, rounded as a device's allocator rounds it.
 constexpr uint64_t ShareOf(uint64_t bytes, double fraction) {
   return fraction >= 1
              ? bytes
              : static_cast<uint64_t>(static_cast<double>(bytes) * fraction);
 }
 
-// "512 B", "1.2 GiB": for people. Powers of 1024, one decimal from KiB on.
+// Returns "512 B" or "1.2 GiB". Powers of 1024, with one decimal from KiB on.
 std::string FormatBytes(uint64_t bytes);
 
-// Returns a time for people: "1m5s", below 10 seconds with one decimal.
+// Returns a time in words: "1m5s"; below 10 seconds with one decimal.
 std::string FormatSpan(absl::Duration span);
 
 }  // namespace gpupool::scheduler

@@ -1,5 +1,5 @@
-// A trained instance of a model as the scheduler sees it: where it is loaded,
-// or is to be.
+// A trained instance of a model as the scheduler knows it: its size and its
+// place.
 //
 // Thread-safety: a value.
 #pragma once
@@ -19,15 +19,16 @@ struct Version {
   uint64_t number = 0;
   uint64_t bytes = 0;
   std::string wanted_device;           // as in device_choice.h
-  std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
+  std::optional<uint64_t> next_bytes;  // size from the next placement on
 
   VersionState state = VersionState::kUnloaded;
   std::optional<DeviceId> device;
-  uint64_t load = 0;       // number of the last LoadVersion; fences answers
+  uint64_t load = 0;       // number of the last LoadVersion; fences old answers
   uint64_t request = 0;    // order of load requests
   bool load_sent = false;  // LoadVersion is not answered yet
   bool reload = false;     // UNLOADING, but wanted again
-  // The first time that it becomes ready it replaces older versions.
+  // Set until the version becomes ready for the first time: it then replaces
+  // older versions.
   bool replaces_older = false;
   absl::Time retry_time = absl::InfinitePast();
   // Its requests wait for too long (load_policy.h).

@@ -1,5 +1,5 @@
-// The jobs that wait and may start, in order: all of them, and the first of
-// each shape, since where that one does not fit no other of its shape does.
+// The waiting jobs that may start, in order, and the first job of each shape:
+// where that one does not fit, no other job of its shape does.
 //
 // Thread-safety: a value; as any.
 #pragma once
@@ -16,10 +16,10 @@ namespace gpupool::scheduler {
 class WaitingJobs {
  public:
   using Keys = absl::btree_set<QueueKey>;
-  // A shape and its jobs, of which there is one at least.
+  // A shape and its jobs, at least one.
   using OfShape = std::pair<const Shape, Keys>;
-  // By the first job of each shape. The pointers hold until that shape has no
-  // jobs left.
+  // Shapes by their first jobs. A pointer is valid until its shape has no jobs
+  // left.
   using Heads = absl::btree_map<QueueKey, const OfShape*>;
 
   WaitingJobs() = default;
@@ -28,13 +28,13 @@ class WaitingJobs {
   WaitingJobs& operator=(WaitingJobs&&) noexcept = default;
 
   void Add(const QueueKey& key, const Shape& shape, const WaitingGroup& group);
-  // As it was added.
+  // Removes a job; the arguments must be those of Add.
   void Remove(const QueueKey& key, const Shape& shape,
               const WaitingGroup& group);
 
   const Keys& all() const { return all_; }
   const std::map<Shape, Keys>& shapes() const { return shapes_; }
-  // By group; none is empty.
+  // Returns the shapes by group. No group is empty.
   const absl::btree_map<WaitingGroup, Heads>& heads() const { return heads_; }
 
  private:

@@ -1,6 +1,6 @@
-// What must be done: the output of Step(). Imperative; whoever performs an
-// action decides nothing. An action may be performed twice (after a crash
-// between commit and performing) without harm: attempt and load numbers fence.
+// Actions: the output of Step(). Whoever performs an action decides nothing. An
+// action may be performed twice (after a crash between commit and performing)
+// without harm, since attempt and load numbers fence off the second one.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,31 @@
 
 namespace gpupool::scheduler {
 
-// Start one rank of the attempt on the device, from the job's last checkpoint
-// if any.
+// Starts one rank of the attempt on the device, from the job's last checkpoint
+// if it has one.
 struct StartJob {
   AttemptRef attempt;
   DeviceId device;
   uint64_t limit_bytes = 0;
   uint32_t rank = 0;
-  uint32_t ranks = 1;  // of the attempt; each has a StartJob of its own
+  uint32_t ranks = 1;  // in the attempt; each has its own StartJob
 };
 
-// One rank of the attempt, answered by its AttemptEnded.
+// Stops one rank of the attempt. Answered by the rank's AttemptEnded.
 struct StopJob {
   AttemptRef attempt;
   DeviceId device;
   StopReason reason = StopReason::kCancelled;
 };
 
-// Make a version of the job's last checkpoint and ask to load it. Answered by
+// Makes a version of the job's last checkpoint and asks to load it. Answered by
 // VersionCreated and VersionLoadRequested.
 struct CreateVersion {
   JobId job;
 };
 
-// Answered by VersionLoaded or VersionLoadFailed with the same `load`.
+// Loads the version. Answered by VersionLoaded or VersionLoadFailed with the
+// same `load`.
 struct LoadVersion {
   VersionId version;
   DeviceId device;
@@ -42,25 +43,26 @@ struct LoadVersion {
   uint64_t limit_bytes = 0;
 };
 
-// The version is on the device and answers requests from now on.
+// Lets requests in: the version is on the device.
 struct ServeVersion {
   VersionId version;
   DeviceId device;
 };
 
-// Let no new request in; answered by VersionDrained.
+// Lets no new request in. Answered by VersionDrained.
 struct DrainVersion {
   VersionId version;
   DeviceId device;
 };
 
-// Give the version's bytes back. Answered by VersionUnloaded.
+// Gives the version's bytes back. Answered by VersionUnloaded.
 struct UnloadVersion {
   VersionId version;
   DeviceId device;
 };
 
-// Send TimerFired at `time` or a little later. Adds to earlier timers.
+// Asks for TimerFired at `time` or a little later. Does not replace earlier
+// timers.
 struct SetTimer {
   absl::Time time;
 };

@@ -1,5 +1,5 @@
-// What happened: the input of Step(). Every name is past tense; an event is a
-// fact and cannot be refused, only found to be stale.
+// Events: the input of Step(). Every name is past tense, since an event is a
+// fact. It cannot be refused, only found to be stale.
 #pragma once
 
 #include <cstdint>
@@ -21,42 +21,43 @@ namespace gpupool::scheduler {
 
 struct JobSubmitted {
   JobId job;
-  std::string tenant;         // who submitted it (fair_share.h)
-  std::string queue;          // empty: default; also where none is called so
+  std::string tenant;         // the tenant that submitted it (fair_share.h)
+  std::string queue;          // empty or unknown: default
   int priority = 0;           // higher goes first
   uint64_t bytes = 0;         // planned peak on each device
   std::string wanted_device;  // as in device_choice.h
-  uint32_t device_count = 1;  // that run it together, all of one kind
-  // Of an elastic job: with how many devices it can run; `device_count` is
-  // the least of them then. Else empty.
+  uint32_t device_count = 1;  // devices that run it together, of one kind
+  // Numbers of devices that an elastic job can run with, else empty.
+  // `device_count` is then the least of them.
   std::vector<uint32_t> device_counts;
   Demands demands = {};
-  // Failures, neither stops nor faults of devices; >= 1.
+  // Limit of failures, >= 1. Stops and faults of devices do not count.
   uint32_t max_attempts = kDefaultMaxAttempts;
   absl::Duration first_backoff = kDefaultFirstBackoff;
   bool publish_on_success = false;
-  std::optional<absl::Duration> expected_run;  // in all, when it is known
-  std::optional<absl::Duration> max_run;       // in all attempts; > 0
-  // It fails when it has not been started, or has not ended, by then.
+  std::optional<absl::Duration> expected_run;  // total, when it is known
+  std::optional<absl::Duration> max_run;       // limit of the total, > 0
+  // Times by which the job must have been started and must have ended, or it
+  // fails.
   absl::Time start_before = absl::InfiniteFuture();
   absl::Time deadline = absl::InfiniteFuture();
-  // Jobs that have not ended: it starts only after those of the first have
-  // succeeded and those of the second have ended.
+  // Jobs that have not ended. The job starts only after those in `after_ok`
+  // have succeeded and those in `after_any` have ended.
   std::vector<JobId> after_ok;
   std::vector<JobId> after_any;
   bool held = false;
-  // Of a task of an array (array_limit.h), else 0. Ids of arrays and jobs are
-  // of one sequence, so that `after_ok` may name either.
+  // Array of a task, else 0 (array_limit.h). Ids of arrays and jobs come from
+  // one sequence, so that `after_ok` may name either.
   JobId array;
-  uint32_t max_at_once = 0;  // of its array; 0: no limit
+  uint32_t max_at_once = 0;  // limit of the array; 0: none
 };
 
-// All tasks of an array, at once.
+// All tasks of an array were submitted at once.
 struct ArraySubmitted {
   std::vector<JobSubmitted> tasks;
 };
 
-// The same of all its tasks that have not ended.
+// The same request for all tasks of an array that have not ended.
 enum class ArrayRequest { kCancel, kHold, kRelease, kRequeue };
 struct ArrayRequested {
   JobId array;
@@ -67,15 +68,16 @@ struct JobCancelRequested {
   JobId job;
 };
 
-// It does not start until it is released; a live attempt checkpoints and stops.
+// The job does not start until it is released. A live attempt checkpoints and
+// stops.
 struct JobHoldRequested {
   JobId job;
 };
 struct JobReleaseRequested {
   JobId job;
 };
-// Back to the queue, as if it had never failed; a live attempt checkpoints and
-// stops.
+// The job goes back to the queue as if it had never failed. A live attempt
+// checkpoints and stops.
 struct JobRequeueRequested {
   JobId job;
 };
@@ -88,7 +90,8 @@ struct VersionCreated {
   uint64_t bytes = 0;   // planned peak for inference
 };
 
-// One that has a place keeps it, wherever it is wanted now.
+// Somebody wants the version loaded. If it has a place it stays there, wherever
+// it is wanted now.
 struct VersionLoadRequested {
   VersionId version;
   std::string wanted_device = {};  // as in device_choice.h
@@ -96,26 +99,26 @@ struct VersionLoadRequested {
 struct VersionUnloadRequested {
   VersionId version;
 };
-// Only of versions that are not served; the caller has checked.
+// A version that is not served was deleted; the caller has checked that.
 struct VersionDeleted {
   VersionId version;
 };
 
 // Only this share of the device may be used from now on, (0, 1]. Stale when
-// more than that is placed there.
+// more is placed there.
 struct MemoryFractionSet {
   DeviceId device;
   double fraction = 1;
 };
 
-// The device is drained from now on, or (nothing) no longer; then a cool-down
-// ends, too. Stale when that is so already.
+// The device is drained from now on, or with no value is not drained any more,
+// which also ends its cool-down. Stale when nothing changes.
 struct DeviceDrainSet {
   DeviceId device;
   std::optional<DeviceDrain> drain;
 };
 
-// The devices are free in the window (reservation_policy.h).
+// Devices were reserved that are free in the window (reservation_policy.h).
 struct ReservationMade {
   TenantReservation reservation;
 };
@@ -123,64 +126,64 @@ struct ReservationCancelled {
   ReservationId reservation;
 };
 
-// No further starts. With `stop`, running attempts checkpoint and stop.
+// Nothing starts any more. With `stop`, running attempts checkpoint and stop.
 struct DrainRequested {
   bool stop = false;
 };
 
 // ------------------------------------------------------------- from workers
 
-// A worker is connected and says what it holds. Reports that it spooled come
+// A worker is connected and reports what it holds. Its spooled reports come
 // after this event.
 struct WorkerReady {
   DeviceId device;
-  uint64_t limit_bytes = 0;  // 0: as configured
+  uint64_t limit_bytes = 0;  // 0: the configured limit
   std::vector<AttemptRef> running;
   std::vector<VersionId> loaded;
-  // Hold nothing on the device any more; how they ended follows, at once or
-  // when their checkpoints are on disk.
+  // Attempts that hold nothing on the device any more. Their ends follow, at
+  // once or when their checkpoints are on disk.
   std::vector<AttemptRef> left;
 };
 
-// The worker ended, or hangs and was killed. What it held is gone.
+// The worker ended, or hung and was killed. All that it held is gone.
 struct WorkerLost {
   DeviceId device;
   std::string reason;
   DeviceFault fault = DeviceFault::kNone;
 };
 
-// Of an attempt on several devices rank 0 reports for all of them; only its end
-// every rank reports itself.
+// An attempt has begun. Rank 0 reports for all ranks of an attempt; only its
+// end is reported by every rank itself.
 struct AttemptStarted {
   DeviceId device;
   AttemptRef attempt;
-  // How long the worker took to begin, when it resumed from a checkpoint.
+  // Time that the worker needed to begin, when it resumed from a checkpoint.
   std::optional<absl::Duration> restored_in;
 };
 struct ProgressMade {
   DeviceId device;
   AttemptRef attempt;
   uint64_t step = 0;
-  std::optional<absl::Duration> remaining;  // steps left times their time
+  std::optional<absl::Duration> remaining;  // steps left times the time of one
 };
 struct CheckpointSaved {
   DeviceId device;
   AttemptRef attempt;
   uint64_t step = 0;
-  absl::Duration took;   // that the training stood still for it
-  absl::Duration wrote;  // on its way to the disk after that
+  absl::Duration took;   // time for which the training paused
+  absl::Duration wrote;  // time to the disk after that
 };
 struct AttemptEnded {
   DeviceId device;
   AttemptRef attempt;
   Outcome outcome = Outcome::kInterrupted;
   std::string message;
-  // kInterrupted: with the attempt's own work the device failed.
+  // With kInterrupted: the fault of the device during the attempt's own work.
   DeviceFault fault = DeviceFault::kNone;
 };
 
-// `load` is the number that the LoadVersion action carried; it fences late
-// answers.
+// The version is on the device. `load` is the number of its LoadVersion action
+// and fences off late answers.
 struct VersionLoaded {
   VersionId version;
   DeviceId device;
@@ -203,14 +206,13 @@ struct VersionUnloaded {
 struct VersionDrained {
   VersionId version;
 };
-// Whether requests to the version wait for too long (load_policy.h); told when
-// it changes.
+// Requests to the version began or ceased to wait for too long (load_policy.h).
 struct ServingLoadChanged {
   VersionId version;
   bool under_load = false;
 };
-// A plan was made again, by a server with other threads or of another build.
-// It counts from when the thing holds no bytes on a device.
+// A plan was made again, by a server with another number of threads or another
+// build. It applies once the job or version holds no bytes on a device.
 struct JobPlanned {
   JobId job;
   uint64_t bytes = 0;
@@ -219,13 +221,13 @@ struct VersionPlanned {
   VersionId version;
   uint64_t bytes = 0;
 };
-// While starts are held no job starts and no version is loaded: their plans
-// are made again first.
+// Starts are held: no job starts and no version is loaded until their plans
+// have been made again.
 struct StartsHeld {
   bool held = false;
 };
 
-// A time asked for by SetTimer has come. Early or extra ones do no harm.
+// A time of SetTimer has come. Early or extra events do no harm.
 struct TimerFired {};
 
 using Event = std::variant<

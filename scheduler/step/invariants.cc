@@ -38,7 +38,7 @@ absl::Status CheckVersion(const State& state, const Version& version) {
   if (device == nullptr || !device->versions.contains(version.id)) {
     return Broken("version ", id, " is not in its device's list");
   }
-  // One that leaves may be wanted elsewhere already.
+  // A version that unloads may already be wanted elsewhere.
   if (version.state != VersionState::kUnloading &&
       !TakesDevice(version.wanted_device, device->name, device->kind)) {
     return Broken("version ", id, " is on ", device->name, " and wants ",

@@ -1,6 +1,6 @@
-// What must be true of a State after every event, and of every change of a
-// job's state. For tests, the simulation and `admin check`; never needed for
-// scheduling itself.
+// Checks what must hold for a State after every event, and for every change of
+// a job's state. For tests, the simulation and `admin check`; scheduling itself
+// never needs it.
 //
 // Thread-safety: as State.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace gpupool::scheduler {
 
-// OK, or Internal that names the first thing found broken:
+// Returns OK, or Internal that names the first broken rule of these:
 //   * what is placed on a device fits its limit, and the counters are the
 //     sums of what they count
 //   * a job has ranks exactly while it is live: one for each device that it
@@ -31,7 +31,7 @@ namespace gpupool::scheduler {
 //   * a rank that has not ended is never at the same time a stray to be stopped
 absl::Status CheckInvariants(const State& state, bool restoring = false);
 
-// OK when the state machine in step.h has this edge.
+// Returns OK when the state machine in step.h has this edge, else Internal.
 absl::Status CheckChange(const JobChange& change);
 
 }  // namespace gpupool::scheduler

@@ -1,4 +1,4 @@
-// The part of invariants.h that is about jobs and arrays of them.
+// The part of invariants.h that covers jobs and arrays.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,7 +6,7 @@
 
 namespace gpupool::scheduler {
 
-// Internal names the job or the array and what is wrong with it.
+// Returns OK, or Internal that names the job or the array and what is wrong.
 absl::Status CheckJob(const State& state, const Job& job);
 absl::Status CheckArray(JobId id, const ArrayTasks& tasks);
 

@@ -1,4 +1,5 @@
-// After every event: load the versions and start the jobs that fit now.
+// Runs after every event: loads the versions and starts the jobs that fit now.
+// See Schedule() for the order of its steps.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -41,8 +42,8 @@ void KeepWaiting(StepContext& context, Version& version,
   context.Touch(version);
 }
 
-// True when something was placed or given up, so that the rest must be looked
-// at again.
+// Carries out the first move that places a version or gives it up. Returns true
+// when it did, since the other moves are then out of date.
 bool CarryOutOne(StepContext& context, const VersionMoves& moves) {
   for (const VersionMove& move : moves.moves) {
     Version& version = *context.edit.FindVersion(move.version);
@@ -67,10 +68,12 @@ absl::btree_set<DeviceId> LoadVersions(StepContext& context) {
   }
 }
 
+// Counts a start ahead of the passed job. At kMaxPasses the job begins to hold
+// devices.
 void CountPass(StepContext& context, JobId passed) {
   Job& job = *context.edit.FindJob(passed);
   if (++job.passes < kMaxPasses) return;
-  // A choice stands, so that what comes back there adds up.
+  // Keep a choice that still makes sense, so that returning bytes add up there.
   const Need need = NeedOf(context.state, job);
   if (!job.held_devices.empty() &&
       AreWorthHolding(context.state, need, job.held_devices)) {
@@ -104,6 +107,8 @@ void StartOn(StepContext& context, Job& job,
   }
 }
 
+// Returns the first reason that applies, in the order in which the preemption
+// policy lets jobs give way.
 PreemptionReason ReasonOf(const StepContext& context, const Stop& stop,
                           const Job& first, const Job& other) {
   if (stop.reason == StopReason::kMoved) return PreemptionReason::kMove;
@@ -130,14 +135,16 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
   context.edit.Reserve(job, room.devices);
 }
 
-// Rooms are found by devices alone; elsewhere on their machines nobody stops.
+// Checks the host room as well, since rooms are found by devices alone. Jobs
+// elsewhere on the machines do not stop for this one.
 bool HostHoldsAfter(const State& state, const Job& job, const Room& room) {
   std::vector<JobId> stopping;
   for (const Stop& stop : room.stops) stopping.push_back(stop.job);
   return HostsWillHold(state, NeedOf(state, job), room.devices, stopping);
 }
 
-// True when somebody was told to make room: the rest must be looked at again.
+// Makes room for one waiting job. Returns true when it told jobs to stop, so
+// that all others must be looked at again.
 bool MakeRoomOnce(StepContext& context, RoomFinder& finder) {
   for (const Job* first : Candidates(context.state)) {
     if (RoomIsComing(context.state, *first)) continue;
@@ -164,7 +171,7 @@ void MakeRoom(StepContext& context, const absl::btree_set<DeviceId>& held) {
   }
 }
 
-// What waits for more than its tenant may use leaves its room to others.
+// Gives up the room of jobs that have come to a limit meanwhile.
 void DropRoomAtLimits(StepContext& context) {
   const absl::btree_set<JobId> reserving = context.state.reserving();
   for (JobId id : reserving) {
@@ -173,8 +180,8 @@ void DropRoomAtLimits(StepContext& context) {
   }
 }
 
-// Whoever got its room back goes first, also where earlier jobs hold devices
-// for themselves: they would wait for each other.
+// Starts the jobs whose room is free. They go before jobs that hold devices,
+// even earlier ones: otherwise both would wait for each other.
 void StartInRoomMade(StepContext& context) {
   const absl::btree_set<JobId> reserving = context.state.reserving();
   for (JobId id : reserving) {
@@ -188,6 +195,7 @@ void StartInRoomMade(StepContext& context) {
   }
 }
 
+// Starts jobs until none fits. Each start changes what fits next.
 void StartWhatFits(StepContext& context,
                    const absl::btree_set<DeviceId>& held) {
   while (true) {
@@ -213,8 +221,8 @@ bool AQueuePreempts(const Queues& queues) {
   return false;
 }
 
-// Standings rise while jobs run, and minimum runs end, so that later somebody
-// may have to give way.
+// Asks for a timer, since standings rise and minimum runs end as time goes on,
+// and then jobs may have to give way without another event.
 void WatchStandings(StepContext& context) {
   absl::Time next = context.state.NextStandingChange();
   if (AQueuePreempts(context.state.queues())) {
@@ -228,6 +236,12 @@ void WatchStandings(StepContext& context) {
 
 void Schedule(StepContext& context) {
   if (context.state.stopping() || context.state.starts_held()) return;
+  // The order matters:
+  //   1. Versions are placed before jobs, since people wait for answers.
+  //   2. Free devices are used before anybody is stopped for room.
+  //   3. Elastic jobs shrink before others are preempted, and grow only while
+  //      nobody waits.
+  //   4. Preemption comes last. What it frees at once is started at once.
   LeaveDrained(context);
   absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;

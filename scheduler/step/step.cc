@@ -11,6 +11,10 @@ namespace gpupool::scheduler {
 StepResult Step(State& state, const Event& event, absl::Time now) {
   StepContext context(state, now);
   context.edit.SetNow(now);
+  // All that has ended by now must be gone before the event is applied. The
+  // consequences follow in this order: ended jobs release their dependents,
+  // beginning reservations stop others, then whatever fits is started. The
+  // timers come last, from the state that results.
   EndCooldowns(context);
   EndReservations(context);
   std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);

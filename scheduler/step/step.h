@@ -39,7 +39,7 @@ struct JobChange {
   std::string reason;  // for people
 };
 
-// A running job was told to checkpoint and to make room for another.
+// A running job was told to checkpoint and make room.
 struct Preemption {
   JobId job;
   std::optional<JobId> gives_way_to;
@@ -49,45 +49,46 @@ struct Preemption {
 };
 
 struct StepResult {
-  std::vector<Action> actions;  // to perform in this order, after the commit
+  std::vector<Action> actions;  // in the order to perform, after the commit
   std::vector<JobChange> job_changes;  // in order
   std::vector<Preemption> preemptions;
-  // Whose rows differ from before.
+  // Jobs, versions and devices whose rows in the store have changed.
   absl::btree_set<JobId> changed_jobs;
   absl::btree_set<VersionId> changed_versions;
   absl::btree_set<DeviceId> changed_devices;
   // The event was about something that is over (an earlier attempt, an ended
-  // job, an older load): it must leave no trace.
+  // job, an older load). It must leave no trace.
   bool stale = false;
-  // Jobs that failed since devices failed under them again and again.
+  // Jobs that failed because devices failed under them again and again.
   std::vector<JobId> blamed;
 };
 
-// How long a live attempt that a worker does not list may still be explained
-// by reports that the worker spooled.
+// Time for which a live attempt that a worker does not list may still be
+// explained by the worker's spooled reports.
 inline constexpr absl::Duration kMissingAttemptGrace = absl::Seconds(2);
 // The longest wait before another attempt.
 inline constexpr absl::Duration kLongestBackoff = absl::Minutes(5);
 // Wait before a version whose worker gave no answer is placed again.
 inline constexpr absl::Duration kVersionRetryDelay = absl::Seconds(2);
 
-// A device that fails cools down: no job starts there. The first time for so
-// long, then twice as long each time in a row. A job that ends well there, or
-// an hour without a fault, starts the count anew.
+// Cool-down of a device after its first fault. No job starts there meanwhile.
+// Each further consecutive fault doubles it, up to kLongestCooldown. The count
+// starts anew after a job that ends well there, or after kFaultMemory without a
+// fault.
 inline constexpr absl::Duration kFirstCooldown = absl::Seconds(10);
 inline constexpr absl::Duration kLongestCooldown = absl::Minutes(10);
 inline constexpr absl::Duration kFaultMemory = absl::Hours(1);
-// A job is to blame when so many different devices have failed under it without
-// a checkpoint between, or it has seen so many faults.
+// A job is to blame when kBlameDevices different devices have failed under it
+// without a checkpoint in between, or when it has met kBlameFaults faults.
 inline constexpr size_t kBlameDevices = 3;
 inline constexpr size_t kBlameFaults = 6;
 
-// Applies the event. `now` must not go backwards between calls. Cannot fail:
-// what makes no sense is stale.
+// Applies the event to the state. `now` must not go backwards between calls.
+// Never fails: an event that makes no sense is stale.
 StepResult Step(State& state, const Event& event, absl::Time now);
 
-// Wait before attempt `failures` + 1: first, 2 * first, 4 * first, ... up to
-// kLongestBackoff. `failures` >= 1.
+// Returns the wait after `failures` >= 1 failures: first, 2 * first, 4 * first,
+// ... up to kLongestBackoff.
 absl::Duration Backoff(absl::Duration first, uint32_t failures);
 
 }  // namespace gpupool::scheduler

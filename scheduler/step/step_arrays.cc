@@ -1,4 +1,4 @@
-// Events of whole arrays of jobs (array_limit.h).
+// Handlers of requests for whole arrays of jobs (array_limit.h).
 #include <vector>
 
 #include "scheduler/step/step_context.h"
@@ -17,6 +17,7 @@ void Apply(StepContext& context, const ArraySubmitted& event) {
 void Apply(StepContext& context, const ArrayRequested& event) {
   const auto array = context.state.arrays().find(event.array);
   if (array == context.state.arrays().end()) return context.Stale();
+  // A copy, since handlers change the set.
   const std::vector<JobId> tasks(array->second.unended.begin(),
                                  array->second.unended.end());
   for (JobId id : tasks) {
@@ -35,7 +36,8 @@ void Apply(StepContext& context, const ArrayRequested& event) {
         break;
     }
   }
-  // Of some of them it may have been nothing new.
+  // The request may be stale for some tasks; it is so as a whole only if
+  // nothing changed.
   context.result.stale = context.result.changed_jobs.empty();
 }
 

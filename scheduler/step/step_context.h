@@ -1,7 +1,5 @@
-// Private to Step(): what the handlers of one event share. Each handler group
-// lives in its own file (step_jobs.cc, step_plans.cc, step_versions.cc,
-// step_workers.cc);
-// schedule.cc then starts what fits.
+// Private to Step(): what the handlers of one event share. Each group of
+// handlers has its own file, named below. schedule.cc then starts what fits.
 //
 // Thread-safety: lives on the stack of one Step().
 #pragma once
@@ -39,7 +37,8 @@ void Apply(StepContext& context, const ArraySubmitted& event);
 void Apply(StepContext& context, const ArrayRequested& event);
 
 // ------------------------------------------------------------- step_jobs.cc
-// Without looking at limits of time. False when the id is known.
+// Adds a submitted job, without checking limits of time. Returns false when the
+// id is known.
 bool AddSubmitted(StepContext& context, const JobSubmitted& event);
 void Apply(StepContext& context, const JobSubmitted& event);
 void Apply(StepContext& context, const JobCancelRequested& event);
@@ -53,43 +52,47 @@ void Apply(StepContext& context, const CheckpointSaved& event);
 void Apply(StepContext& context, const AttemptEnded& event);
 void Apply(StepContext& context, const TimerFired& event);
 
-// Moves the job, records the change and, unless the new state is live, gives
-// its bytes back on all devices.
+// Moves the job and records the change. Gives its bytes back on all devices
+// unless the new state is live.
 void MoveJob(StepContext& context, Job& job, JobState to, std::string reason);
-// The live attempt is gone without a fault of the job: back off or give up.
+// Ends a live attempt that was lost without a fault of the job: backs off or
+// gives up.
 void InterruptJob(StepContext& context, Job& job, absl::string_view reason);
-// The live attempt is gone because it was told to stop for a drain.
+// Ends a live attempt that was told to stop, and queues the job again.
 void RequeueJob(StepContext& context, Job& job);
 void SucceedJob(StepContext& context, Job& job);
-// A report of the attempt. It may have been spooled by a worker that died
-// since, so it does not end a doubt; only being listed does.
+// Notes a report of the attempt. It may have been spooled by a worker that died
+// since, so that it does not explain a missing rank; only the worker's list
+// does.
 void NoteRunning(StepContext& context, Job& job);
 
 // ----------------------------------------------------------- step_limits.cc
-// Jobs whose time has come: those that wait fail, the others are told to stop.
+// Enforces the limits of jobs whose time has come: waiting jobs fail, live ones
+// are told to stop.
 void EnforceLimits(StepContext& context);
-// A job that was told to stop because of a limit has stopped.
+// Fails a job whose attempt was told to stop at a limit and has stopped.
 void FailAtLimit(StepContext& context, Job& job);
-// What jobs that ended in this step mean for those that wait for them.
+// Tells the dependents of the jobs that ended in this step.
 void SettleDependents(StepContext& context);
 // Asks for the timer of the next limit.
 void WatchLimits(StepContext& context);
 
 // ----------------------------------------------------------- step_faults.cc
 void EndCooldowns(StepContext& context);
-// A fault that is told now is the one that is known: the attempt says so, and
-// then its worker ends. Also when that attempt's job was to blame meanwhile.
+// Returns whether a fault that is reported now is already known: first the
+// attempt reports it, then its worker ends. Also true after that attempt's job
+// was blamed.
 bool IsSameFault(const Device& device, absl::Time now);
-// The device failed, unless that is known.
+// Counts a fault of the device and cools it down, unless the fault is known.
 void NoteFault(StepContext& context, Device& device, const std::string& text);
-// The device failed under the live attempt, which is spared: it is not a
-// failure of the job. `suspected`: the job may have caused it.
+// Spares the live attempt under which the device failed: the fault is not
+// charged to the job. `suspected`: the job may have caused it.
 void SpareJob(StepContext& context, Job& job, DeviceId device, bool suspected);
-// The spared attempt is gone: back off, or fail when the job is to blame.
+// Ends a spared attempt: backs off, or fails the job when it is to blame.
 void RetryOrBlame(StepContext& context, Job& job, absl::string_view reason);
-// Neither faults nor a cool-down any more.
+// Clears the device's faults and its cool-down.
 void Forgive(StepContext& context, Device& device);
-// An attempt ended well there.
+// Forgives the device because an attempt ended well there.
 void NoteSuccess(StepContext& context, Device& device);
 
 // ----------------------------------------------------------- step_drains.cc
@@ -100,26 +103,27 @@ void LeaveDrained(StepContext& context);
 // ----------------------------------------------------- step_reservations.cc
 void Apply(StepContext& context, const ReservationMade& event);
 void Apply(StepContext& context, const ReservationCancelled& event);
-// Those that have ended since are gone.
+// Removes the reservations that have ended.
 void EndReservations(StepContext& context);
-// Where one has begun jobs of others are told to go, and keep nothing there.
+// Tells jobs of other tenants to leave devices whose reservation has begun, and
+// takes back devices there that are held or reserved for them.
 void EnforceReservations(StepContext& context);
-// Asks for the timer of the next beginning or end.
+// Asks for the timer of the next begin or end of a reservation.
 void WatchReservations(StepContext& context);
 
 // ------------------------------------------------------------ step_ranks.cc
-// Tells the live attempt to checkpoint and to stop, unless it was already.
+// Tells the live attempt to checkpoint and to stop, unless that was done.
 void AskToStop(StepContext& context, Job& job, StopReason reason);
-// Tells the live attempt to checkpoint and to make room, and notes for whom.
+// Tells the live attempt to checkpoint and to make room. Notes for whom.
 void Preempt(StepContext& context, Job& job, const Preemption& preemption);
-// Tells all ranks that have not ended.
+// Tells all ranks that have not ended to stop.
 void StopRanks(StepContext& context, const Job& job, StopReason reason);
-// The live attempt's rank on the device has ended, or is lost (kInterrupted).
-// The attempt ends with its last rank; before that one that cannot go on takes
-// the others with it.
+// Ends the live attempt's rank on the device; kInterrupted when it is lost. The
+// attempt ends with its last rank. A rank that cannot go on stops the others.
 void EndRank(StepContext& context, Job& job, DeviceId device,
              const AttemptEnded& event);
-// A wake-up of a live job: workers never showed its missing ranks.
+// Gives up the missing ranks of a live job when its wake-up comes: no worker
+// has shown them.
 void GiveUpMissing(StepContext& context, Job& job);
 
 // ---------------------------------------------------------- step_workers.cc
@@ -138,12 +142,15 @@ void Apply(StepContext& context, const VersionUnloaded& event);
 void Apply(StepContext& context, const VersionDrained& event);
 void Apply(StepContext& context, const ServingLoadChanged& event);
 
-// The version answers on its device; replaced ones begin to drain.
+// Serves a version that is on its device, and begins to drain the versions that
+// it replaces.
 void VersionIsReady(StepContext& context, Version& version);
-// Back to LOADING without a place; it may be placed again after `delay`.
+// Moves the version back to LOADING without a place. It may be placed again
+// after `delay`.
 void VersionLostItsPlace(StepContext& context, Version& version,
                          absl::Duration delay);
-// Its bytes are back: UNLOADED, or LOADING when it is wanted again.
+// Ends the unloading of a version, whose bytes are back: UNLOADED, or LOADING
+// when it is wanted again.
 void VersionIsGone(StepContext& context, Version& version);
 
 // ------------------------------------------------------------ step_plans.cc
@@ -152,18 +159,20 @@ void Apply(StepContext& context, const VersionPlanned& event);
 void Apply(StepContext& context, const StartsHeld& event);
 
 // ---------------------------------------------------------- step_serving.cc
-// Training that a served model needs the place of is told to stop; `held` gets
-// the devices where none may start.
+// Stops training whose place a served model needs. Adds to `held` the devices
+// where no training may start.
 void YieldToServing(StepContext& context, absl::btree_set<DeviceId>& held);
 // Tells the jobs to checkpoint and to make room for the version.
 void MakeRoomFor(StepContext& context, const Version& version,
                  const std::vector<JobId>& jobs);
-// A version waits for bytes: asks for the timer of the next job's minimum run.
+// Asks for the timer of the next end of a minimum run while a version waits for
+// bytes.
 void WatchMinRuns(StepContext& context);
 
 // ---------------------------------------------------------- step_elastic.cc
-// Elastic jobs give devices back to jobs that wait, or get more while nobody
-// does; none that are in `held`.
+// ShrinkElastic lets elastic jobs give devices back to waiting jobs.
+// GrowElastic gives them more while nobody waits. Neither uses the devices in
+// `held`.
 void ShrinkElastic(StepContext& context, const absl::btree_set<DeviceId>& held);
 void GrowElastic(StepContext& context, const absl::btree_set<DeviceId>& held);
 

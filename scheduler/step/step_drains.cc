@@ -1,4 +1,5 @@
-// Devices that somebody wants for himself: for a repair, say.
+// Handlers of drained devices: somebody wants the device for himself, for a
+// repair for example.
 #include <utility>
 #include <vector>
 

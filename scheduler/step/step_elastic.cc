@@ -1,4 +1,4 @@
-// Elastic jobs get more devices and give some back.
+// Steps that give elastic jobs more devices and take some back.
 #include "scheduler/order/queue_policy.h"
 #include "scheduler/step/step_context.h"
 #include "scheduler/yield/elastic_policy.h"
@@ -36,7 +36,7 @@ void GiveUpReservations(StepContext& context) {
   }
 }
 
-// When the first of those that could shrink has had its minimum run.
+// Asks for a timer when the next job that could shrink has had its minimum run.
 void WatchMinRun(StepContext& context) {
   absl::Time next = absl::InfiniteFuture();
   for (JobId id : context.state.elastic()) {
@@ -49,7 +49,8 @@ void WatchMinRun(StepContext& context) {
   context.Act(SetTimer{next});
 }
 
-// Where several could grow one does, and then the others look again.
+// Returns true while a job is being resized. Jobs grow one by one, since each
+// look must see the devices that the last one took.
 bool SomeoneIsResized(const State& state) {
   for (JobId id : state.elastic()) {
     if (state.jobs().at(id).stop_sent == StopReason::kResized) return true;

@@ -1,6 +1,8 @@
-// Faults of devices: a device that fails cools down, the job that it failed
-// under is not charged, and a job under which one device after another fails is
-// to blame itself.
+// Faults of devices:
+//   * A device that fails cools down.
+//   * The job that it failed under is not charged.
+//   * A job under which one device after another fails is to blame itself, and
+//     the devices are forgiven.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@ namespace gpupool::scheduler {
 namespace {
 
 absl::Duration Cooldown(uint32_t faults) {
+  // The bound of 30 keeps the shift from overflowing.
   const uint32_t doublings = std::min(faults > 0 ? faults - 1 : 0, 30u);
   return std::min(kFirstCooldown * (int64_t{1} << doublings), kLongestCooldown);
 }
@@ -69,7 +72,7 @@ void Forgive(StepContext& context, Device& device) {
 }
 
 void NoteSuccess(StepContext& context, Device& device) {
-  // What ends well beside a fault says nothing about it.
+  // While the device cools down, the success of another job proves nothing.
   if (!device.cools()) Forgive(context, device);
 }
 

@@ -1,4 +1,4 @@
-// Events of jobs and their attempts.
+// Handlers of events of jobs and their attempts.
 #include "absl/strings/str_cat.h"
 #include "scheduler/step/step_context.h"
 #include "scheduler/yield/serving_policy.h"
@@ -6,14 +6,15 @@
 namespace gpupool::scheduler {
 namespace {
 
-// The job whose live attempt on this device the message is about, or null.
+// Returns the job whose live attempt runs on this device, or null.
 Job* LiveJob(StepContext& context, DeviceId device, AttemptRef attempt) {
   Job* job = context.edit.FindJob(attempt.job);
   if (job == nullptr || job->attempt != attempt.number) return nullptr;
   return IsLive(job->state) && job->RunsOn(device) ? job : nullptr;
 }
 
-// As LiveJob, or it has left the device and its checkpoint is being written.
+// Returns the same also for an attempt that has left the device and whose
+// checkpoint is being written.
 Job* LiveOrSavingJob(StepContext& context, DeviceId device,
                      AttemptRef attempt) {
   if (!context.state.IsLiveAttempt(attempt)) return nullptr;
@@ -21,8 +22,8 @@ Job* LiveOrSavingJob(StepContext& context, DeviceId device,
   return job->RunsOn(device) || job->SavesFrom(device) ? job : nullptr;
 }
 
-// The job when `attempt` is its last one, was given up as lost, and no other
-// has been started since: what it achieved still counts.
+// Returns the job when `attempt` is its last one and was given up as lost, with
+// no start since. Its results still count.
 Job* LastLostJob(StepContext& context, AttemptRef attempt) {
   Job* job = context.edit.FindJob(attempt.job);
   if (job == nullptr || attempt.number == 0) return nullptr;
@@ -39,7 +40,8 @@ std::string ModelText(const State& state, const Job& job) {
                             : absl::StrCat("model ", LabelOf(*version));
 }
 
-// Of those that the job runs on. A reservation may be cancelled meanwhile.
+// Returns which reservation takes a device of the job. It may have been
+// cancelled meanwhile.
 std::string ReservedDeviceText(const State& state, const Job& job) {
   for (const Rank& rank : job.ranks) {
     const TenantReservation* reservation =
@@ -82,8 +84,8 @@ std::string StopText(const State& state, const Job& job) {
   }
 }
 
-// How far off what is known of a job's time may be before it is renewed: less
-// would change the order of the queue with every report.
+// Relative error of a job's known run time above which it is renewed. A smaller
+// one would change the order of the queue with every report.
 constexpr double kRemainingTolerance = 0.1;
 
 bool IsNews(const Job& job, absl::Duration remaining, absl::Time now) {
@@ -104,6 +106,7 @@ void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
     job.gives_way_to.reset();
     job.yields_to.reset();
     for (const Rank& rank : job.ranks) context.Touch(rank.device);
+    // Touched above: release forgets the ranks.
     context.edit.ReleaseJob(job);
   }
   context.edit.SetWakeTime(job, absl::InfiniteFuture());
@@ -145,8 +148,8 @@ void RequeueJob(StepContext& context, Job& job) {
             absl::StrCat(StopText(context.state, job), " from ", from, lost));
     return;
   }
-  // Nobody here asked for it: the worker is ending by itself. Not a failure
-  // of the job, but no reason to hurry back either.
+  // Nobody here asked for the stop: the worker is ending by itself. That is no
+  // failure of the job, but a reason to wait.
   MoveJob(context, job, JobState::kBackingOff,
           absl::StrCat("stopped by the worker; resumes from ", from));
   context.edit.SetWakeTime(job, context.now + Backoff(job.first_backoff, 1));
@@ -218,7 +221,7 @@ void Apply(StepContext& context, const JobCancelRequested& event) {
   MoveJob(context, *job, JobState::kCancelling, "cancel was asked for");
   context.edit.SetWakeTime(*job, wake);
   StopRanks(context, *job, StopReason::kCancelled);
-  if (!job->HoldsDevices()) {  // nobody needs what it saves
+  if (!job->HoldsDevices()) {  // nobody needs its checkpoint
     MoveJob(context, *job, JobState::kCancelled, "cancelled");
   }
 }
@@ -266,7 +269,8 @@ void Apply(StepContext& context, const DrainRequested& event) {
     const bool asked = job.stop_sent.has_value();
     job.stop_sent = StopReason::kDrain;
     if (asked) continue;
-    // Without a peer it can save nothing, and was told to stop already.
+    // An interrupted attempt was already told to stop, and cannot save without
+    // its lost rank.
     if (!job.interruption) StopRanks(context, job, StopReason::kDrain);
   }
 }
@@ -308,7 +312,7 @@ void Apply(StepContext& context, const AttemptEnded& event) {
     return context.Stale();
   }
   if (Job* job = LiveOrSavingJob(context, event.device, event.attempt)) {
-    // A second time says nothing new.
+    // A repeated report brings nothing new.
     if (event.outcome == Outcome::kSaving && job->SavesFrom(event.device)) {
       return context.Stale();
     }
@@ -316,7 +320,7 @@ void Apply(StepContext& context, const AttemptEnded& event) {
     return;
   }
   Job* job = LastLostJob(context, event.attempt);
-  // Of several ranks one alone has not finished the job.
+  // The success of one rank does not finish a job of several.
   if (job != nullptr && event.outcome == Outcome::kSucceeded &&
       job->device_count == 1 && !job->elastic()) {
     SucceedJob(context, *job);

@@ -1,4 +1,4 @@
-// Limits of a job's time, and jobs that wait for others.
+// Limits of a job's time, and jobs that wait for other jobs.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@ std::string KeptText(const Job& job) {
                                  : "";
 }
 
-// Of a job that has come to a limit.
+// Returns why the job came to a limit.
 std::string LimitText(const Job& job, absl::Time now) {
   if (job.max_run && job.Attained(now) >= *job.max_run) {
     return absl::StrCat("ran for its max_run_seconds of ",
@@ -29,7 +29,7 @@ std::string LimitText(const Job& job, absl::Time now) {
   }
   const std::string deadline =
       absl::StrCat("before ", TimeText(job.deadline), ", its deadline");
-  // Where the clock was set back meanwhile, the limit has passed no more.
+  // If the clock was set back meanwhile, the deadline is in the future again.
   if (now >= job.deadline || !job.expected_run) {
     return absl::StrCat("did not end ", deadline, KeptText(job));
   }
@@ -39,8 +39,8 @@ std::string LimitText(const Job& job, absl::Time now) {
                       " more", KeptText(job));
 }
 
-// A task of the array fails with a later change than the i-th, which is its
-// success: that one has the say.
+// Returns true when a task of the array fails later in this step than change i,
+// a success. The later one then decides.
 bool FailsLater(const StepContext& context, size_t i, JobId array) {
   const std::vector<JobChange>& changes = context.result.job_changes;
   if (changes[i].to != JobState::kSucceeded) return false;
@@ -52,9 +52,9 @@ bool FailsLater(const StepContext& context, size_t i, JobId array) {
       });
 }
 
-// Tells those that wait for `before`, which is the job that ended or its array.
-// Where more tasks of the array are to come only those that cannot succeed any
-// more are told.
+// Tells the jobs that wait for `before`: the job that ended, or its array.
+// While more tasks of the array are to come (`is_over` is false), tells only
+// jobs that cannot succeed any more.
 void SettleAfter(StepContext& context, const JobChange& change, JobId before,
                  bool is_over) {
   const bool succeeded = change.to == JobState::kSucceeded;
@@ -99,7 +99,7 @@ void FailAtLimit(StepContext& context, Job& job) {
 }
 
 void SettleDependents(StepContext& context) {
-  // By index: jobs that fail here are appended and settled in their turn.
+  // By index, since jobs that fail here are appended and settled in turn.
   for (size_t i = 0; i < context.result.job_changes.size(); ++i) {
     const JobChange change = context.result.job_changes[i];
     if (!IsEnded(change.to)) continue;

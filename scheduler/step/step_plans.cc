@@ -1,4 +1,4 @@
-// Events of plans that were made again.
+// Handlers of plans that were made again.
 #include "scheduler/step/step_context.h"
 
 namespace gpupool::scheduler {

@@ -1,4 +1,4 @@
-// How an attempt ends: rank by rank.
+// The end of an attempt, rank by rank.
 #include "scheduler/step/step_context.h"
 #include "scheduler/yield/preemption_reasons.h"
 
@@ -12,8 +12,9 @@ bool SomeRankStopped(const Job& job) {
   return false;
 }
 
-// At once, with the words of the rank that failed: the others cannot go on,
-// and what they say about that explains nothing.
+// Fails the job at once, with the message of the rank that failed. The other
+// ranks cannot go on, and their messages explain nothing. They become strays
+// until their workers report them gone.
 void FailJob(StepContext& context, Job& job, const std::string& message) {
   StopRanks(context, job, StopReason::kCancelled);
   for (const Rank& rank : job.ranks) {
@@ -25,20 +26,22 @@ void FailJob(StepContext& context, Job& job, const std::string& message) {
   MoveJob(context, job, JobState::kFailed, message);
 }
 
+// Interrupts the attempt: the other ranks cannot go on without the lost one.
 void BreakUp(StepContext& context, Job& job, const std::string& reason) {
   if (job.interruption) return;
   job.interruption = reason;
   StopRanks(context, job, StopReason::kCancelled);
 }
 
-// The attempt itself says that its device failed.
+// Takes in a fault of the device that the attempt itself reports.
 void TakeFault(StepContext& context, Job& job, const AttemptEnded& event) {
   NoteFault(context, *context.edit.FindDevice(event.device), event.message);
   SpareJob(context, job, event.device,
            event.fault == DeviceFault::kLostContext);
 }
 
-// All ranks have ended for good, or the job is not to run again.
+// Ends the attempt. All ranks must have ended for good, or the job is being
+// cancelled.
 void EndAttempt(StepContext& context, Job& job) {
   if (job.state == JobState::kCancelling) {
     MoveJob(context, job, JobState::kCancelled, "cancelled");
@@ -104,7 +107,7 @@ void GiveUpMissing(StepContext& context, Job& job) {
   const std::vector<Rank> ranks = job.ranks;
   for (const Rank& rank : ranks) {
     if (!rank.missing) continue;
-    // Should it exist after all, it must not go on beside its successor.
+    // If it exists after all, it must not run beside its successor.
     context.Act(StopJob{attempt, rank.device, StopReason::kCancelled});
     EndRank(context, job, rank.device,
             {rank.device, attempt, Outcome::kInterrupted,

@@ -1,4 +1,4 @@
-// Reservations of devices for a tenant: they begin and end.
+// Reservations of devices for a tenant: their begin and end.
 #include <vector>
 
 #include "scheduler/step/step_context.h"
@@ -6,18 +6,18 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Readers show who has them.
+// Marks the devices as changed, so that readers see the reservation.
 void TouchDevices(StepContext& context, const TenantReservation& reservation) {
   for (DeviceId device : reservation.devices) context.Touch(device);
 }
 
-// It is there.
+// Removes the reservation, which must be known.
 void Remove(StepContext& context, ReservationId id) {
   TouchDevices(context, *context.state.reservations().Find(id));
   context.edit.RemoveReservation(id);
 }
 
-// Jobs of others keep no devices there for themselves.
+// Takes the devices from jobs of other tenants that hold or reserve them.
 void ClaimDevices(StepContext& context, const TenantReservation& reservation) {
   for (DeviceId id : reservation.devices) {
     const auto reserved_for = context.state.devices().at(id).reserved_for;

@@ -1,4 +1,4 @@
-// Training gives way to what is served.
+// Training that gives way to served models.
 #include <algorithm>
 
 #include "scheduler/step/step_context.h"

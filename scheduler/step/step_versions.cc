@@ -1,4 +1,4 @@
-// Events of model versions.
+// Handlers of events of model versions.
 #include "absl/strings/str_cat.h"
 #include "scheduler/step/step_context.h"
 #include "scheduler/yield/version_policy.h"
@@ -6,7 +6,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// The version whose outstanding LoadVersion this answers, or null.
+// Returns the version whose pending LoadVersion is answered, or null.
 Version* LoadingVersion(StepContext& context, VersionId id, uint64_t load) {
   Version* version = context.edit.FindVersion(id);
   if (version == nullptr || !version->load_sent || version->load != load) {
@@ -39,11 +39,12 @@ void BeginUnload(StepContext& context, Version& version) {
     return;
   }
   version.state = VersionState::kUnloading;
-  // A load on its way is waited for: its answer shows what is to be undone.
+  // A pending load is not drained: its answer tells what has to be undone.
   if (was_ready) context.Act(DrainVersion{version.id, *version.device});
 }
 
-// The worker gave no answer in time; whether it holds the version is unknown.
+// Gives up a load that was not answered in time. The worker may or may not hold
+// the version, so the bytes stay booked as a stray until it says so.
 void UndoUnansweredLoad(StepContext& context, Version& version) {
   Device& device = *context.edit.FindDevice(*version.device);
   const uint64_t bytes = version.bytes;

@@ -1,4 +1,5 @@
-// A worker comes or goes: what it really holds against what it should hold.
+// Workers that come and go: reconciles what a worker really holds with what it
+// should hold.
 #include <algorithm>
 
 #include "absl/container/btree_set.h"
@@ -13,10 +14,10 @@ namespace {
 using AttemptSet = absl::btree_set<AttemptRef>;
 using VersionSet = absl::btree_set<VersionId>;
 
-// True when the attempt is the last one of a job that was given up as lost
-// and has room on the device still: the worker kept it alive after all. Of
-// several ranks the others were told to stop. Not where other tasks of its
-// array have taken its place meanwhile.
+// Returns true when the worker kept an attempt alive that was given up as lost,
+// and it can go on. It must be the job's last attempt and still fit the device.
+// It must have a single rank, since the others of a gang were told to stop. No
+// other task may have taken its place in the array.
 bool CanTakeBack(const State& state, const Job& job, AttemptRef attempt,
                  const Device& device) {
   const auto array = state.arrays().find(job.array);
@@ -46,7 +47,8 @@ void Confirm(StepContext& context, Job& job, DeviceId device) {
   }
 }
 
-// The live attempt's rank is confirmed; say again what it may not have heard.
+// Confirms the live attempt's rank, and repeats a stop that the worker may not
+// have received.
 void Adopt(StepContext& context, Job& job, DeviceId device) {
   const AttemptRef attempt{job.id, job.attempt};
   Confirm(context, job, device);
@@ -87,7 +89,7 @@ void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
   context.Act(StopJob{attempt, device.id, StopReason::kCancelled});
 }
 
-// With a rank there that runs or saves.
+// Returns the jobs with a rank there that runs or saves.
 std::vector<JobId> JobsOf(const State& state, const Device& device) {
   std::vector<JobId> jobs(device.jobs.begin(), device.jobs.end());
   for (JobId id : state.saving()) {
@@ -96,8 +98,8 @@ std::vector<JobId> JobsOf(const State& state, const Device& device) {
   return jobs;
 }
 
-// Attempts that should be there but are not listed may have ended while
-// nobody listened; their reports come in a moment.
+// Marks attempts as missing that should be there but are not listed. They may
+// have ended while nobody listened; their reports come in a moment.
 void DoubtUnlisted(StepContext& context, const Device& device,
                    const AttemptSet& listed) {
   for (JobId id : JobsOf(context.state, device)) {
@@ -128,7 +130,7 @@ void ReconcileListed(StepContext& context, Device& device, VersionId id) {
   }
 }
 
-// Versions placed here that the worker does not hold, whatever they wait for.
+// Ends the placement of versions that the worker does not hold.
 void ReplaceUnlisted(StepContext& context, const Device& device,
                      const VersionSet& listed) {
   const VersionSet placed(device.versions);
@@ -143,7 +145,8 @@ void ReplaceUnlisted(StepContext& context, const Device& device,
   }
 }
 
-// `suspects`: whether they may have caused the device's fault.
+// Ends the ranks of a lost worker. `suspects`: their jobs may have caused the
+// device's fault.
 void LoseAttempts(StepContext& context, const Device& device,
                   const WorkerLost& event, bool suspects) {
   for (JobId id : JobsOf(context.state, device)) {
@@ -182,7 +185,7 @@ void Apply(StepContext& context, const WorkerReady& event) {
     ReconcileListed(context, *device, attempt);
   }
   for (const AttemptRef& attempt : event.left) {
-    // Of one that is not live there is nothing to be given back.
+    // Nothing is booked for an attempt that is not live.
     if (!context.state.IsLiveAttempt(attempt)) continue;
     Confirm(context, *context.edit.FindJob(attempt.job), device->id);
   }
@@ -195,7 +198,7 @@ void Apply(StepContext& context, const WorkerLost& event) {
   device->ready = false;
   context.edit.ClearStrays(*device);
   context.Touch(device->id);
-  // Where an attempt has said so before, it was that one.
+  // If an attempt has reported the fault before, its job is the suspect.
   const bool suspects = event.fault == DeviceFault::kLostContext &&
                         !IsSameFault(*device, context.now);
   if (event.fault != DeviceFault::kNone) {

@@ -10,7 +10,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Of the queue that are asked what they need.
+// Maximum number of queued jobs whose needs are added up.
 constexpr size_t kMostAsked = 256;
 
 bool StaysWithinLimit(const State& state, const Job& job, uint32_t more) {
@@ -19,13 +19,14 @@ bool StaysWithinLimit(const State& state, const Job& job, uint32_t more) {
          !state.queues().IsFull(job.queue, more);
 }
 
-// Returns whether the device, which is not in `held`, takes the need then.
+// Returns whether the device takes the need. It must not be in `held`.
 bool Takes(const State& state, const Device& device, const Need& need,
            const Meanwhile& until = {.host_freed = true}) {
   return !ObstacleFor(state, device, need, until).has_value();
 }
 
-// Devices that others in the queue need at least, for which none are reserved.
+// Returns the least number of devices that other queued jobs without reserved
+// devices need.
 uint64_t NeededByOthers(const State& state, const Job& job,
                         absl::string_view kind) {
   uint64_t needed = 0;
@@ -42,7 +43,7 @@ uint64_t NeededByOthers(const State& state, const Job& job,
   return needed;
 }
 
-// The kind and machine of all ranks; nothing when they are on several.
+// Returns the site of all ranks; nothing when they are on several.
 std::optional<uint32_t> SiteOf(const State& state, const Job& job) {
   std::optional<uint32_t> site;
   for (const Rank& rank : job.ranks) {
@@ -53,10 +54,10 @@ std::optional<uint32_t> SiteOf(const State& state, const Job& job) {
   return site;
 }
 
-// What one machine could give a job that waits.
+// Devices that one machine could give to a waiting job.
 struct SiteRoom {
   std::vector<DeviceId> free;
-  std::vector<const Job*> spare;  // running, with devices to give back
+  std::vector<const Job*> spare;  // running jobs with spare devices
 };
 
 bool MayShrinkFor(const Job& running, const Job& job, const State& state,
@@ -68,7 +69,7 @@ bool MayShrinkFor(const Job& running, const Job& job, const State& state,
          SiteOf(state, running).has_value();
 }
 
-// The running job's devices on which `job` fits once that one is gone.
+// Returns the devices of `running` on which `job` fits once that has left.
 std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
                                    const Job& job,
                                    const absl::btree_set<DeviceId>& held) {
@@ -106,7 +107,8 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
   return sites;
 }
 
-// The fewest jobs stop: those with the most to give first.
+// Returns room on one machine. Jobs with the most to give go first, so that the
+// fewest stop.
 std::optional<Room> RoomOn(const State& state, const Job& job, SiteRoom& site,
                            const absl::btree_set<DeviceId>& held) {
   Room room{std::move(site.free), {}};

@@ -1,19 +1,19 @@
-// Jobs that can run with several numbers of devices (Job::device_counts): pure
-// functions of the state.
+// Decides when elastic jobs (Job::device_counts) change their number of
+// devices: pure functions of the state.
 //
-//   * One starts with the most of its numbers that leaves others that wait as
-//     many devices as they need at least.
+//   * An elastic job starts with its largest number of devices that leaves as
+//     many to other waiting jobs as those need at least.
 //   * A running one takes more devices when nobody waits and they have been
-//     free for QueuePolicy::grow_after, at least for kGrowAfterRestarts times
-//     what a restart costs; and only when it is known to need long enough, or
-//     nothing is known: with n of m devices a rest of r takes r n / m, which
-//     must save more than the restart costs.
-//   * One that has more than it needs at least gives devices back to a job that
-//     waits and would start with them, unless that job's priority is lower. It
-//     is the only way in which a job gives way with every order.
+//     free for QueuePolicy::grow_after, and at least for kGrowAfterRestarts
+//     times the cost of a restart. It must also be worth it, unless nothing is
+//     known of its run time: with n of m devices a remaining time r becomes r n
+//     / m, which must save more than the restart costs.
+//   * One with more devices than its least gives some back to a job that waits
+//     and would start with them, unless that job's priority is lower. This
+//     happens with every order of the queue.
 //
-// Both ways the job checkpoints, goes back to the queue and starts with another
-// number of ranks. Before its minimum run neither happens.
+// In both directions the job checkpoints, goes back to the queue and starts
+// with another number of ranks. It does neither before its minimum run.
 //
 // Thread-safety: as State.
 #pragma once
@@ -32,27 +32,28 @@ namespace gpupool::scheduler {
 
 inline constexpr int kGrowAfterRestarts = 10;
 
-// Where to start a queued job that can start on the devices `least`, which it
-// gets unless there are more for it. `held`: not for jobs.
+// Returns where to start a queued job that could start on the devices `least`:
+// those, or more where more are free for it. Jobs may not use the devices in
+// `held`.
 std::vector<DeviceId> WidestPlace(const State& state, const Job& job,
                                   std::vector<DeviceId> least,
                                   const absl::btree_set<DeviceId>& held);
 
-// With how many devices a live elastic job could go on, when that are more than
-// it has.
+// Returns with how many devices a live elastic job could go on, if that is more
+// than it has.
 std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
                                     const absl::btree_set<DeviceId>& held);
 
-// When a job that could grow since Job::may_grow_since does so.
+// Returns when a job that could grow since Job::may_grow_since does so.
 absl::Time GrowTime(const State& state, const Job& job);
 
-// Room for a job that waits, made by others that give back what they have
-// beyond their least.
+// Returns room for a waiting job, made by elastic jobs that give back what
+// exceeds their least.
 std::optional<Room> RoomByShrinking(const State& state, const Job& job,
                                     const absl::btree_set<DeviceId>& held,
                                     absl::Time now);
 
-// Devices that a running job may give back.
+// Returns how many devices a running job may give back.
 uint32_t SpareDevices(const Job& job);
 
 }  // namespace gpupool::scheduler

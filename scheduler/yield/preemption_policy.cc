@@ -13,23 +13,23 @@
 namespace gpupool::scheduler {
 namespace {
 
-// What it takes to make one device free enough.
+// The jobs that must leave to make one device free enough.
 struct DeviceOption {
   const Device* device = nullptr;
   absl::InlinedVector<JobId, 2> gives_way;
   absl::InlinedVector<JobId, 2> moves;
-  Behind behind;         // of the job of `gives_way` that is least behind
-  uint32_t devices = 0;  // that those jobs hold in all
+  Behind behind;         // least behind one of `gives_way`
+  uint32_t devices = 0;  // devices of all those jobs
 };
 
 struct SiteOptions {
   absl::string_view kind;
   uint32_t devices = 0;
-  std::vector<DeviceOption> open;   // free, or free when others give way
+  std::vector<DeviceOption> open;   // free now or when others give way
   std::vector<DeviceOption> moved;  // free when others move
 };
 
-// Furthest behind first.
+// Prefers the option whose jobs are furthest behind.
 bool IsBetter(const DeviceOption& a, const DeviceOption& b) {
   if (a.behind != b.behind) return a.behind > b.behind;
   if (a.devices != b.devices) return a.devices < b.devices;
@@ -105,8 +105,8 @@ class Search {
            running.priority <= job_.priority;
   }
 
-  // Tries first those that give way, furthest behind first, then those that
-  // can move.
+  // Adds the device's option. Jobs that give way leave first, furthest behind
+  // first; jobs that can move leave only if that is not enough.
   void Consider(SiteOptions& site, const RunningJobs::Spot& spot) const {
     absl::InlinedVector<const Running*, 4> give_way;
     absl::InlinedVector<const Running*, 4> move;
@@ -197,8 +197,8 @@ class Search {
     return std::nullopt;
   }
 
-  // On the site where the fewest devices must be given up by jobs that have
-  // room on the others.
+  // Returns room by moving jobs: on the site where they hold the fewest
+  // devices, if the other sites have room for them.
   std::optional<Room> ByMoving() const {
     std::optional<std::vector<const DeviceOption*>> best;
     uint32_t best_moved = std::numeric_limits<uint32_t>::max();
@@ -228,7 +228,7 @@ class Search {
     return RoomOf(*best);
   }
 
-  // So that few jobs move.
+  // Sorts the options so that few jobs move.
   static std::vector<const DeviceOption*> LargestFirst(
       const std::vector<DeviceOption>& options) {
     std::vector<const DeviceOption*> sorted;

@@ -1,16 +1,17 @@
-// Who must make room for a job that waits: a pure function of the state.
+// Decides who must make room for a waiting job: a pure function of the state.
 //
-// In a queue whose order says so a running job gives way to one of higher
-// priority, and to one of the same priority whose standing is smaller by the
-// queue's hysteresis, once it has had its minimum run. Where a queue preempts,
-// so do all jobs of queues of lower rank. Whatever the order, tenants get the
-// devices back that they are guaranteed: jobs that others run beyond their own
-// guarantees give way, the ones that started last first to count as such,
-// unless their queue is of higher rank. Where devices that are free or would be
-// given up are scattered over machines, running jobs that do not give way may
-// be moved: they checkpoint, make room and go on elsewhere. That is tried last,
-// and only with jobs that have run for kMoveAfterRestarts times what a restart
-// costs.
+// A running job gives way, once it has had its minimum run,
+//   * in a queue whose order preempts: to a job of higher priority, and to one
+//     of the same priority whose standing is smaller by the queue's hysteresis
+//   * to jobs of a queue that preempts, if its own queue is of lower rank
+//   * with every order: to a job within its tenant's guarantee, if it runs
+//     beyond its own tenant's guarantee and its queue is not of higher rank;
+//     the jobs that went beyond it last give way first
+//
+// Where the devices for a gang are scattered over machines, running jobs that
+// do not give way may be moved: they checkpoint, make room and go on elsewhere.
+// That is tried last, and only with jobs that have run for kMoveAfterRestarts
+// times the cost of a restart.
 //
 // Thread-safety: as State.
 #pragma once
@@ -31,22 +32,22 @@ struct Stop {
 };
 
 struct Room {
-  std::vector<DeviceId> devices;  // to reserve for it, rising
+  std::vector<DeviceId> devices;  // devices to reserve for the job, rising
   std::vector<Stop> stops;
 };
 
-// Looks for room for one waiting job after the other. Refers to the running
-// jobs.
+// Finds room for one waiting job after the other. Refers to the running jobs.
 class RoomFinder {
  public:
   explicit RoomFinder(const RunningJobs& jobs);
 
-  // Of the running jobs some were told to stop, or devices were reserved.
+  // Must be called after running jobs were told to stop or devices were
+  // reserved.
   void NoteChanges();
 
-  // Room for the job, for which nothing is reserved: of all machines the one
-  // where the jobs that give way are the furthest behind, then where the fewest
-  // devices change hands. Nothing when no room can be made.
+  // Returns room for the job, for which nothing may be reserved yet, or nothing
+  // when no room can be made. Prefers the machine where the jobs that give way
+  // are furthest behind, then the one where the fewest devices change hands.
   std::optional<Room> RoomFor(const Job& job);
 
  private:
@@ -55,11 +56,11 @@ class RoomFinder {
     RoomBound given_way;
     RoomBound reclaimed;
   };
-  std::vector<OfQueue> bounds_;  // by queue
+  std::vector<OfQueue> bounds_;  // by number of the queue
 };
 
-// True when all that still runs on the devices that are reserved for the job
-// has been told to stop, so that it only needs to wait.
+// Returns true when every job that still runs on the devices reserved for the
+// job has been told to stop, so that it only needs to wait.
 bool RoomIsComing(const State& state, const Job& job);
 
 }  // namespace gpupool::scheduler

@@ -1,5 +1,5 @@
-// Why running jobs are told to make room: one row for each reason, with all
-// that is said about it.
+// The reasons for which running jobs are told to make room: one row for each,
+// with all its texts.
 //
 // Thread-safety: constant data.
 #pragma once
@@ -12,12 +12,12 @@ namespace gpupool::scheduler {
 
 struct PreemptionRow {
   PreemptionReason reason = PreemptionReason::kOrder;
-  absl::string_view label;                   // of gpupool_preemptions_total
-  StopReason stop = StopReason::kPreempted;  // what the attempt is told
-  // Words of the job's log after "preempted by job 7, which".
+  absl::string_view label;  // label of gpupool_preemptions_total
+  StopReason stop = StopReason::kPreempted;  // the reason that the attempt gets
+  // Text of the job's log after "preempted by job 7, which".
   absl::string_view other;
-  // Words of `gpupool why` for the job that gives way, for Substitute():
-  // $0 and $1 are what the row of that reason names.
+  // Text of `gpupool why` for the job that gives way, a format of Substitute():
+  // the reason defines $0 and $1.
   absl::string_view own;
 };
 

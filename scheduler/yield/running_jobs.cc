@@ -20,13 +20,15 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       .settled = true, .promise_kept = true, .reservation_over = true};
   spots_.reserve(state.devices().size() + 1);
   jobs_.reserve(state.devices().size());
-  const Job* last = nullptr;  // mostly the next device runs it too
+  const Job* last = nullptr;  // the next device often runs the same job
   for (const auto& [id, device] : state.devices()) {
-    spots_.push_back({&device, jobs_.size(),
-                      device.free_bytes(WhenSettled(device).returned_bytes),
-                      device.site,
-                      !ObstacleFor(state, device, least, in_time) &&
-                          (excluded.empty() || !excluded.contains(id))});
+    Spot& spot = spots_.emplace_back();
+    spot.device = &device;
+    spot.first = jobs_.size();
+    spot.free_bytes = device.free_bytes(WhenSettled(device).returned_bytes);
+    spot.site = device.site;
+    spot.admitted = !ObstacleFor(state, device, least, in_time) &&
+                    (excluded.empty() || !excluded.contains(id));
     for (JobId job_id : device.jobs) {
       if (last == nullptr || last->id != job_id)
         last = &state.jobs().at(job_id);
@@ -39,6 +41,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       if (run < entry.queue.min_run) continue;
       job.standing = KeptStandingOf(entry.queue, *last, now);
       job.can_give_way = true;
+      // Only a queue that preempts by its order moves its jobs.
       job.may_move = entry.queue.order_preempts() && run >= before_a_move;
       job.is_borrowed = reclaims && !guaranteed.contains(job_id);
     }

@@ -1,8 +1,8 @@
-// The running jobs as they stand at one moment, device by device, with what
-// everybody asks of them who looks for room: who would give way, who may be
-// moved, what comes back anyway (preemption_policy.h).
+// The running jobs at one moment, device by device, with the answers that every
+// search for room needs: who would give way, who may be moved, which bytes come
+// back anyway (preemption_policy.h).
 //
-// Thread-safety: as State. Refers to the state and what it was made with.
+// Thread-safety: as State. Refers to the state and to `excluded`.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,13 @@
 
 namespace gpupool::scheduler {
 
-// A move costs a job at most one part in so many of the time that it has run.
+// A job is moved only after it has run for this many times the cost of a
+// restart, so that a move costs it a tenth of its time at most.
 inline constexpr int kMoveAfterRestarts = 10;
 
-// How far behind a job stands: the larger one gives way first.
+// Standing of a running job among all. The largest one gives way first.
 struct Behind {
-  int64_t level = std::numeric_limits<int64_t>::max();     // of its queue
+  int64_t level = std::numeric_limits<int64_t>::max();     // level of its queue
   int64_t priority = std::numeric_limits<int64_t>::max();  // negated
   double standing = std::numeric_limits<double>::infinity();
   friend auto operator<=>(const Behind&, const Behind&) = default;
@@ -36,28 +37,29 @@ class RunningJobs {
   struct OnDevice {
     const Job* job = nullptr;
     int priority = 0;
-    uint32_t level = 0;  // of its queue
+    uint32_t level = 0;  // level of its queue
     double standing = 0;
-    bool can_give_way = false;  // was not told to stop, had its minimum run
+    bool can_give_way = false;  // not told to stop, had its minimum run
     bool may_move = false;
-    bool is_borrowed = false;  // beyond what its tenant is guaranteed
+    bool is_borrowed = false;  // beyond its tenant's guarantee
     bool stops = false;
 
     Behind behind() const { return {level, -int64_t{priority}, standing}; }
   };
   struct Spot {
     const Device* device = nullptr;
-    size_t first = 0;         // of its jobs
-    uint64_t free_bytes = 0;  // and what strays give back
+    size_t first = 0;         // index of its first job
+    uint64_t free_bytes = 0;  // including the bytes that strays give back
     uint32_t site = 0;
     bool admitted = false;  // takes some job once others have left
   };
 
-  // Nothing is asked of devices in `excluded`, which must outlive this.
+  // Takes in the running jobs. Devices in `excluded`, which must outlive this,
+  // admit no job.
   RunningJobs(const State& state, absl::Time now,
               const absl::btree_set<DeviceId>& excluded);
 
-  // Some of them were told to stop since.
+  // Must be called after some of the jobs were told to stop.
   void NoteStops();
 
   const State& state() const { return state_; }
@@ -76,34 +78,34 @@ class RunningJobs {
            !ObstacleFor(state_, *spot.device, need, until).has_value();
   }
 
-  // Those that stand further behind give way to the job, where its queue takes
-  // from theirs.
+  // Returns the limit beyond which jobs give way to the job: those further
+  // behind do, where its queue takes from theirs.
   Behind Stays(const Job& job) const;
   bool TakesFrom(uint32_t queue, const OnDevice& running) const {
     return running.can_give_way &&
            state_.queues().TakesFrom(queue, running.job->queue);
   }
-  // Its place is given back to a job in the queue that reclaims one. Nobody
-  // gives way to a queue of lower rank.
+  // Returns whether the running job's place may be given back to a job in the
+  // queue that reclaims one. Nobody gives way to a queue of lower rank.
   bool IsBorrowedFrom(uint32_t queue, const OnDevice& running) const {
     return running.is_borrowed &&
            running.level >= state_.queues().at(queue).level;
   }
-  // Jobs of the queue may find that others give way.
+  // Returns whether others may give way to jobs of the queue.
   bool MayTake(uint32_t queue) const;
-  // Its tenant stays within what it is guaranteed, and others do not: borrowed
-  // places are given back to it.
+  // Returns whether borrowed places are given back to the job: its tenant stays
+  // within its guarantee, and others exceed theirs.
   bool Reclaims(const Job& job) const;
-  // False: nobody would.
+  // Returns false when nobody would give way to the job.
   bool SomeoneGivesWay(const Job& job) const;
 
  private:
   void Sum();
 
   const State& state_;
-  std::vector<OnDevice> jobs_;  // device by device
-  std::vector<Spot> spots_;     // by id; one more ends the last one's jobs
-  // Of those that can give way, by queue.
+  std::vector<OnDevice> jobs_;  // sorted by device
+  std::vector<Spot> spots_;     // by id; a last one marks the end of jobs_
+  // The extremes of the jobs that can give way, for each queue.
   struct Last {
     int priority = 0;     // the lowest
     double standing = 0;  // the largest

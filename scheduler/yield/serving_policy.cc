@@ -8,7 +8,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// InfiniteFuture while it has not begun.
+// Returns the end of the minimum run; InfiniteFuture before the job runs.
 absl::Time MinRunEnd(const State& state, const Job& job) {
   if (job.state != JobState::kRunning) return absl::InfiniteFuture();
   return job.run_since + state.QueueOf(job).min_run;
@@ -18,8 +18,8 @@ bool MayYield(const State& state, const Job& job, absl::Time now) {
   return !IsStopping(job) && MinRunEnd(state, job) <= now;
 }
 
-// The first to be told comes first: of the lowest rank, then of the lowest
-// priority, then the one that started last.
+// Sorts jobs in the order in which they must leave: lowest rank of the queue,
+// then lowest priority, then latest start.
 void SortVictims(const State& state, std::vector<const Job*>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [&](const Job* a, const Job* b) {
     if (state.queues().IsAbove(a->queue, b->queue)) return false;
@@ -30,7 +30,8 @@ void SortVictims(const State& state, std::vector<const Job*>& jobs) {
   });
 }
 
-// With `version` on `device` beside all that is served.
+// Returns whether the job still fits somewhere beside all served versions, with
+// `version` on `place`.
 bool StillFits(const State& state, const Job& job, const Version& version,
                DeviceId place) {
   const Need need = NeedOf(state, job);
@@ -59,7 +60,7 @@ bool StillFits(const State& state, const Job& job, const Version& version,
                      [&](const auto& kind) { return kind.second >= least; });
 }
 
-// Nothing when the bytes cannot be had there.
+// Returns room on the device, or nothing when training cannot free the bytes.
 std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
                                   const Version& version, absl::Time now) {
   const Need need = NeedOf(state, version);
@@ -123,7 +124,7 @@ std::optional<VersionRoom> RoomForVersion(
     Meanwhile until = WhenEmptied(device);
     until.promise_kept = false;
     if (taken.contains(id) || ObstacleFor(state, device, need, until)) continue;
-    // Nobody's training gives way where its devices were promised to it.
+    // Devices that are reserved for a tenant keep their training.
     if (state.reservations().At(id, now) != nullptr) continue;
     std::optional<VersionRoom> room = RoomOn(state, device, version, now);
     if (!room) continue;

@@ -1,15 +1,16 @@
-// Which training gives way to what is served: pure functions of the state.
+// Decides which training gives way to served models: pure functions of the
+// state.
 //
-//   * Where a version is READY and under load (load_policy.h), all jobs on its
-//     device checkpoint and leave, and none starts there until the load has
-//     gone. They go back to the queue, to their old place.
-//   * A version that is to be loaded and finds no bytes gets those of training,
-//     but only of jobs that it does not lock out: somewhere there must be
-//     devices that are large enough for the job beside all that is served,
-//     that version included. Otherwise it waits until jobs end.
+//   * Where a READY version is under load (load_policy.h), all jobs on its
+//     device checkpoint and leave, and none starts there until the load is
+//     gone. They go back to their old place in the queue.
+//   * A version that finds no bytes takes those of training jobs that it does
+//     not lock out: somewhere there must be devices that are large enough for
+//     the job beside all that is served, that version included. Otherwise the
+//     version waits until jobs end.
 //
-// Both only of jobs that have had the policy's minimum run, and only when the
-// policy says so (QueuePolicy::yields_to_serving).
+// Both apply only to jobs that have had the policy's minimum run, and only with
+// QueuePolicy::yields_to_serving.
 //
 // Thread-safety: as State.
 #pragma once
@@ -27,35 +28,36 @@
 
 namespace gpupool::scheduler {
 
-// Devices that training leaves to a version under load: the first such one of
-// each. Empty when training gives way to nothing.
+// Returns the devices that training leaves to versions under load, each with
+// the first such version. Empty when training gives way to nothing.
 absl::btree_map<DeviceId, VersionId> DevicesUnderLoad(const State& state);
 
 struct Yields {
-  std::vector<JobId> jobs;  // to tell now
-  // When the next one has had its minimum run; InfiniteFuture: none will.
+  std::vector<JobId> jobs;  // jobs to stop now
+  // When the next job has had its minimum run; InfiniteFuture: none will.
   absl::Time next = absl::InfiniteFuture();
 };
 
-// The jobs of a device that training must leave.
+// Returns the jobs of the device that must leave it.
 Yields JobsThatYield(const State& state, DeviceId device, absl::Time now);
 
 struct VersionRoom {
   DeviceId device;
-  std::vector<JobId> stops;  // to tell now; the others there were told already
+  std::vector<JobId> stops;  // jobs to stop now; others were told before
 };
 
-// Where a version that fits nowhere now gets its bytes from training: on the
-// device where the fewest jobs must stop. `taken`: kept free for others.
+// Returns the device where the version, which fits nowhere now, gets its bytes
+// from training: the one where the fewest jobs must stop. Devices in `taken`
+// are kept free for others.
 std::optional<VersionRoom> RoomForVersion(
     const State& state, const Version& version,
     const absl::btree_set<DeviceId>& taken, absl::Time now);
 
-// When a job that gives way to no version yet because of its minimum run has
-// had it; InfiniteFuture when there is none.
+// Returns when the next job has had its minimum run that until then does not
+// give way to a version; InfiniteFuture when there is none.
 absl::Time NextMinRun(const State& state, absl::Time now);
 
-// "'digits' version 1"
+// Returns "'digits' version 1".
 std::string LabelOf(const Version& version);
 
 }  // namespace gpupool::scheduler

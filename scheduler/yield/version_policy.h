@@ -1,10 +1,11 @@
-// Which model version should move: pure functions of the state.
+// Decides which model versions are loaded where, and which ones they replace:
+// pure functions of the state.
 //
-//   * Versions that are wanted and have no place go before jobs: people wait
-//     for their answers. While one does not fit, a device is held for it: one
-//     where training makes room for it, if there is one.
+//   * Wanted versions without a place go before jobs, since people wait for
+//     their answers. While one does not fit, a device is held for it: one where
+//     training makes room for it, if there is one.
 //   * A version that becomes ready for the first time replaces the older ones
-//     of its model, which drain and unload. One that was loaded again on
+//     of its model, which drain and unload. A version that was loaded again on
 //     request, or came back after a lost worker, replaces nothing.
 //
 // Thread-safety: as State.
@@ -25,28 +26,28 @@ namespace gpupool::scheduler {
 
 struct VersionMove {
   VersionId version;
-  Placement placement;  // fit says: load now, wait, or give up
-  // While it waits: where training makes room for it (serving_policy.h).
+  Placement placement;  // fit tells: load now, wait or give up
+  // While it waits: the place where training makes room (serving_policy.h).
   std::optional<VersionRoom> room;
 };
 
 struct VersionMoves {
   std::vector<VersionMove> moves;   // in order of request
-  absl::btree_set<DeviceId> holds;  // kept free for those that wait
+  absl::btree_set<DeviceId> holds;  // kept free for versions that wait
 };
 
-// What to do with every version that is LOADING without a place and whose
-// retry time has come. Placements are for the present state: after carrying
-// out one with Fit::kNow, ask again.
+// Returns a move for every version that is LOADING without a place and whose
+// retry time has come. Placements are for the present state: after carrying out
+// one with Fit::kNow, call again.
 VersionMoves ChooseMoves(const State& state, absl::Time now);
 
-// Versions of the same model that `ready` replaces: lower number, wanted, and
-// asked for earlier.
+// Returns the versions of the same model that `ready` replaces: wanted ones
+// with a lower number that were asked for earlier.
 std::vector<VersionId> ReplacedBy(const State& state, const Version& ready);
 
-// "waits for 1.2 GiB on a device; the largest free is 300.0 MiB; unload
-// another version or wait for a job to end"; "waits for 1.2 GiB on cpu:0, where
-// training makes room"
+// Returns "waits for 1.2 GiB on a device; the largest free is 300.0 MiB; unload
+// another version or wait for a job to end", or "waits for 1.2 GiB on cpu:0,
+// where training makes room".
 std::string VersionWaitText(const State& state, const VersionMove& move);
 
 }  // namespace gpupool::scheduler

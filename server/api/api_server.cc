@@ -13,12 +13,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/api/dataset_service.h"
-#include "server/api/device_service.h"
-#include "server/api/job_service.h"
-#include "server/api/model_service.h"
-#include "server/api/reservation_service.h"
-#include "server/api/usage_service.h"
+#include "server/api/services/dataset_service.h"
+#include "server/api/services/device_service.h"
+#include "server/api/services/job_service.h"
+#include "server/api/services/model_service.h"
+#include "server/api/services/reservation_service.h"
+#include "server/api/services/usage_service.h"
 
 namespace gpupool::server {
 namespace {
@@ -26,8 +26,8 @@ namespace {
 constexpr int kMetadataLimitBytes = 16 << 10;
 constexpr int kStreamsPerConnection = 1024;
 
-// Both ends ping, so that a dead peer is noticed in about a minute; a client
-// may ping as often as our own does (30 s).
+// Lets both ends ping, so that a dead peer is noticed in about a minute. A
+// client may ping as often as ours does (30 s).
 void SetKeepalive(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
@@ -42,9 +42,9 @@ void SetLimits(grpc::ServerBuilder* builder, uint64_t message_limit_bytes) {
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataLimitBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                               kStreamsPerConnection);
-  // The port is ours alone: a second daemon on it is an error, not a sharer.
+  // A second daemon on the port must fail instead of sharing it.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // A small compressed message could grow beyond every limit.
+  // Off, since a small compressed message could exceed every limit.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
@@ -91,6 +91,8 @@ class ApiServer::Impl {
 
   void Stop(absl::Duration grace) {
     std::call_once(stopped_, [&] {
+      // Streams first: they never end by themselves, so that Shutdown would
+      // wait for the whole grace period.
       jobs_.StopStreams();
       devices_->StopStreams();
       datasets_.StopStreams();
@@ -105,6 +107,7 @@ class ApiServer::Impl {
   grpc::Server* server() { return server_.get(); }
 
  private:
+  // Returns the services in the order of registration.
   std::vector<grpc::Service*> Services() {
     std::vector<grpc::Service*> services = {
         &jobs_,  &models_, &datasets_,    &devices_->service(),

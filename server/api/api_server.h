@@ -2,7 +2,7 @@
 // checking and reflection.
 //
 // Thread-safety: any thread. Ownership: owns the gpupool.v1 services and the
-// gRPC server; the parts that they call outlive it.
+// gRPC server. What they call must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/api/admin_service.h"
-#include "server/api/api_limits.h"
+#include "server/api/rpc/api_limits.h"
+#include "server/api/services/admin_service.h"
 
 namespace grpc {
 class Channel;
@@ -35,25 +35,25 @@ struct ApiDependencies {
   const ControlContext* control = nullptr;
   BlobStore* blobs = nullptr;
   AdminHooks hooks;
-  std::vector<grpc::Service*> more_services;  // inference
+  std::vector<grpc::Service*> more_services;  // the inference service
 };
 
 class ApiServer {
  public:
-  // Listens and serves; health says SERVING. Unavailable when the address
-  // cannot be had.
+  // Listens, serves and sets the health to SERVING. Unavailable when the
+  // address is not available.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Start(
       const ApiOptions& options, ApiDependencies dependencies);
   ~ApiServer();
 
   uint16_t port() const;
-  // grpc.health.v1, for the server as a whole and every service.
+  // Sets grpc.health.v1 for the server as a whole and for every service.
   void SetServing(bool serving);
-  // A channel to this server that needs no socket.
+  // Returns a channel to this server that needs no socket.
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // Ends the streams, lets running calls finish until `grace` has passed, then
-  // cancels them. Blocks until no handler runs. Idempotent.
+  // Ends the streams, lets running calls finish for up to `grace`, then cancels
+  // them. Blocks until no handler runs. Idempotent.
   void Stop(absl::Duration grace);
 
  private:

@@ -4,26 +4,27 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
-#include "server/api/convert.h"
-#include "server/control/context.h"
-#include "server/control/model_requests.h"
+#include "server/api/validation/convert.h"
+#include "server/control/calls/context.h"
+#include "server/control/models/model_requests.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
 
-// A version that could not be loaded is an error of the rpc.
+// Returns the rpc's error when the version could not be loaded.
 absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
   if (!version.ok()) return version.status();
   if (version->state() == v1::READY) return absl::OkStatus();
   if (version->state() == v1::UNLOADED) {
-    return absl::UnavailableError("it was unloaded while it was waited for");
+    return absl::UnavailableError("it was unloaded during the wait");
   }
   return absl::UnavailableError(version->error());
 }
 
 }  // namespace
 
+// Reads all pages of models, since the protocol's index has no pages.
 absl::StatusOr<std::vector<v1::ModelVersion>> ControlRepository::Versions() {
   std::vector<v1::ModelVersion> versions;
   v1::ListModelsRequest request;

@@ -1,6 +1,7 @@
-// The inference protocol's view of the model store, as calls to control.
+// Implements the inference protocol's view of the model store by calls to
+// control.
 //
-// Thread-safety: any thread. Ownership: control outlives it.
+// Thread-safety: any thread. Ownership: control must outlive it.
 #pragma once
 
 #include <string>

@@ -8,13 +8,13 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
-#include "server/control/context.h"
-#include "server/control/control_options.h"
-#include "server/control/group_folders.h"
-#include "server/control/ledger.h"
+#include "server/control/calls/context.h"
+#include "server/control/calls/control_options.h"
+#include "server/control/calls/work_queue.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/transaction.h"
 #include "server/control/serving_sink.h"
-#include "server/control/transaction.h"
-#include "server/control/work_queue.h"
+#include "server/control/upkeep/group_folders.h"
 #include "server/pool/worker_port.h"
 #include "server/store/store.h"
 
@@ -27,7 +27,7 @@ worker::v1::StopJob::Reason ToProto(scheduler::StopReason reason) {
              : worker::v1::StopJob::DRAIN;
 }
 
-// The worker's word on the tensors, when the plan had none.
+// Stores the tensors that the worker reports when the plan had none.
 void NoteTensors(Transaction& transaction, uint64_t version_id,
                  const worker::v1::VersionReply& reply) {
   v1::ModelVersion* version = transaction.ledger().FindVersion(version_id);
@@ -87,18 +87,20 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
   return start;
 }
 
-// A whole turn is decided before any of it is done: what a later event of the
-// turn has undone, a lost worker say, must not reach the worker after that.
+// The state is checked once more: a whole turn is decided before any of it is
+// done, and an action that a later event of the turn has undone (a lost worker,
+// for example) must not reach the worker afterwards.
 void ActionRunner::Do(const scheduler::StartJob& action) {
   using scheduler::Outcome;
   const JobRow* row = ledger_->FindJob(action.attempt.job.value());
   if (row == nullptr || !ledger_->state.RunsOn(action.attempt, action.device)) {
-    // Nobody else would say that it has stopped.
+    // Report the end here, since no worker will.
     return Tell(scheduler::AttemptEnded{action.device, action.attempt,
                                         Outcome::kStopped, ""});
   }
   auto start = StartOf(action, row->job);
   if (!start.ok()) {
+    // Another try may help only against a passing error.
     const bool passes = absl::IsUnavailable(start.status());
     return Tell(scheduler::AttemptEnded{
         action.device, action.attempt,
@@ -119,7 +121,7 @@ void ActionRunner::Do(const scheduler::StopJob& action) {
   context_.workers->Post(NameOf(action.device), std::move(message));
 }
 
-// The transaction has done it: a version is a row.
+// No action: the transaction has already stored the version as a row.
 void ActionRunner::Do(const scheduler::CreateVersion&) {}
 
 void ActionRunner::Do(const scheduler::LoadVersion& action) {
@@ -187,8 +189,8 @@ void ActionRunner::Do(const scheduler::UnloadVersion& action) {
       NameOf(action.device), std::move(message), absl::InfiniteDuration(),
       [queue = context_.queue,
        action](const absl::StatusOr<worker::v1::FromWorker>& reply) {
-        // A lost worker is told by WorkerLost. Any other answer means that
-        // the worker does not hold the version (any more).
+        // WorkerLost reports a lost worker. Any other answer means that the
+        // worker no longer holds the version.
         if (absl::IsUnavailable(reply.status())) return;
         queue->Push([action](Transaction& transaction) {
           transaction.Apply(

@@ -1,8 +1,8 @@
-// Performs what the scheduler decided; decides nothing. Answers come back as
-// events through the queue.
+// Performs the actions of the scheduler and decides nothing. Answers come back
+// as events through the queue.
 //
-// Thread-safety: Perform on the control thread, after the commit. Ownership:
-// everything is borrowed and outlives the runner's last answer.
+// Thread-safety: call Perform on the control thread, after the commit.
+// Ownership: everything is borrowed and must outlive the runner's last answer.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ struct ControlContext;
 
 class ActionRunner {
  public:
-  // `serving` may be null: then nothing is served. `set_timer` asks for a
+  // `serving` may be null: then nothing is served. `set_timer` must cause a
   // TimerFired.
   ActionRunner(const ControlContext& context, Ledger* ledger,
                ServingSink* serving, std::function<void(absl::Time)> set_timer);
@@ -46,7 +46,7 @@ class ActionRunner {
   void Do(const scheduler::SetTimer& action);
 
   void Tell(scheduler::Event event);
-  // What a worker must know to run this rank.
+  // Returns the message with which the worker runs this rank.
   absl::StatusOr<worker::v1::StartJob> StartOf(
       const scheduler::StartJob& action, const v1::Job& job) const;
   std::string NameOf(scheduler::DeviceId id) const;

@@ -14,15 +14,15 @@
 #include "scheduler/step/action.h"
 #include "scheduler/step/event.h"
 #include "scheduler/yield/preemption_reasons.h"
-#include "server/control/control_options.h"
-#include "server/control/enqueue.h"
-#include "server/control/job_queues.h"
-#include "server/control/log.h"
-#include "server/control/memory_requests.h"
+#include "server/control/calls/control_options.h"
+#include "server/control/calls/enqueue.h"
+#include "server/control/calls/log.h"
+#include "server/control/devices/memory_requests.h"
+#include "server/control/records/job_queues.h"
+#include "server/control/records/transaction.h"
 #include "server/control/recovery.h"
 #include "server/control/report_intake.h"
 #include "server/control/serving_sink.h"
-#include "server/control/transaction.h"
 #include "server/metrics/metrics.h"
 #include "server/pool/worker_port.h"
 #include "server/store/store.h"
@@ -30,11 +30,11 @@
 namespace gpupool::server {
 namespace {
 
-// The longest sleep of the control thread; a bound on the effect of a clock
-// that is set back.
+// Longest sleep of the control thread. Bounds the effect of a clock that is set
+// back.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
 
-// Of the code with which the pool tells that a worker is lost.
+// Returns the fault for the code with which the pool reports a lost worker.
 scheduler::DeviceFault FaultOf(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kAborted:
@@ -47,6 +47,7 @@ scheduler::DeviceFault FaultOf(absl::StatusCode code) {
   }
 }
 
+// Returns the event of a worker's Hello, with running and left attempts apart.
 scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
                                const worker::v1::HelloReply& reply) {
   scheduler::WorkerReady event;
@@ -89,6 +90,8 @@ ControlLoop::Impl::Impl(ControlOptions options,
   }
 }
 
+// Restores the state, and publishes it before the thread runs, so that the
+// first reader sees it.
 absl::Status ControlLoop::Impl::Recover() {
   const absl::Status status = server::Recover(options_, *dependencies_.store,
                                               dependencies_.now(), ledger_);
@@ -125,7 +128,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   runner_ = std::make_unique<ActionRunner>(
       context_, &ledger_, serving,
       [this](absl::Time time) { timers_.insert(time); });
-  // Recovered jobs that back off are due at once.
+  // Fires at once, so that recovered jobs that back off are queued if due.
   timers_.insert(dependencies_.now());
   timers_.insert(renewal_.HoldUntil(dependencies_.now()));
   janitor_.Start();
@@ -134,6 +137,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
 }
 
 void ControlLoop::Impl::Stop() {
+  // The control thread ends first, since it gives work to the other two.
   queue_.Close();
   if (thread_.joinable()) thread_.join();
   janitor_.Stop();
@@ -171,6 +175,7 @@ bool ControlLoop::Impl::RunOnce() {
   retention_.Run(transaction);
   for (const Work& work : batch) work(transaction);
   usage_.Charge(transaction, board_);
+  // Nothing that depends on the turn may leave before it is on disk.
   if (!Commit(transaction)) return false;
   AfterCommit(transaction);
   return true;
@@ -183,6 +188,8 @@ void ControlLoop::Impl::FireTimers(Transaction& transaction) {
   renewal_.CheckHold(transaction);
 }
 
+// Commits the turn. After a failure `fatal` ends the process: memory is then
+// ahead of the disk and must not be shown.
 bool ControlLoop::Impl::Commit(Transaction& transaction) {
   const absl::Time begin = absl::Now();
   const absl::Status status = transaction.Commit();
@@ -205,6 +212,7 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
     groups_.RemoveUnneeded(ledger_.state);
   }
   Count(transaction);
+  // After Publish, so that a caller who was answered sees the new state.
   for (auto& answer : transaction.answers()) answer();
   for (const auto& [device, sequence] : transaction.acknowledgements()) {
     context_.workers->AcknowledgeReports(device, sequence);
@@ -270,7 +278,8 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
     if (in_force > 0 ? in_force == known->limit_bytes : known->fraction == 1) {
       return;
     }
-    // Before what Apply has decided to start there.
+    // Registered after Apply but performed before its actions, so that the
+    // limit reaches the worker before the jobs that start there.
     transaction.AfterCommit(
         [this, known] { SendMemoryFraction(context_, *known); });
   });
@@ -279,6 +288,8 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
   }
 }
 
+// Tells serving before the scheduler acts, so that no batch goes to the lost
+// worker's ring.
 void ControlLoop::Impl::WorkerIsLost(const std::string& device,
                                      const absl::Status& reason) {
   if (!board_.Has(device)) return;
@@ -317,7 +328,8 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
   metrics->SetDeviceMemory(heartbeat.memory());
   metrics->SetDeviceUtilization(device, heartbeat.utilization());
   if (heartbeat.has_readings()) {
-    // The first may come before the control thread has noted what the GPU is.
+    // The first readings may arrive before the control thread has noted the
+    // GPU.
     const v1::Device known = board_.Find(device);
     if (known.has_gpu()) metrics->SetGpuReadings(known);
   }
@@ -325,8 +337,9 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
                             heartbeat.step_seconds_total());
 }
 
-// The scheduler is told in its own words: a rank that a worker does not have
-// has been interrupted; one that it should not have is to be stopped.
+// Resolves the disagreement in the scheduler's words: a rank that the worker
+// lacks was interrupted; a rank that it should not have is stopped. Decides in
+// the transaction whether the disagreement still exists.
 void ControlLoop::Impl::PutRight(const std::string& device,
                                  const Disagreement& disagreement) {
   LogWarning(

@@ -1,8 +1,8 @@
 // Private to ControlLoop: its parts and its thread.
 //
-// Which thread touches what: `ledger_`, `waiters_`, `timers_` and `runner_`
-// belong to the control thread once it runs; everything else is safe from any
-// thread or set before it starts.
+// Threads: `ledger_`, `waiters_`, `timers_` and `runner_` belong to the control
+// thread once it runs. Everything else is safe from any thread, or set before
+// the thread starts.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 #include "absl/container/btree_set.h"
 #include "server/control/action_runner.h"
-#include "server/control/blob_janitor.h"
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
+#include "server/control/calls/work_queue.h"
 #include "server/control/control_loop.h"
-#include "server/control/device_board.h"
-#include "server/control/event_streams.h"
-#include "server/control/forecaster.h"
-#include "server/control/group_folders.h"
-#include "server/control/ledger.h"
-#include "server/control/plan_cache.h"
-#include "server/control/plan_renewal.h"
-#include "server/control/retention.h"
-#include "server/control/usage_meter.h"
-#include "server/control/version_waiters.h"
-#include "server/control/work_queue.h"
+#include "server/control/devices/device_board.h"
+#include "server/control/jobs/event_streams.h"
+#include "server/control/jobs/forecaster.h"
+#include "server/control/jobs/plan_cache.h"
+#include "server/control/jobs/plan_renewal.h"
+#include "server/control/models/version_waiters.h"
+#include "server/control/records/ledger.h"
+#include "server/control/upkeep/blob_janitor.h"
+#include "server/control/upkeep/group_folders.h"
+#include "server/control/upkeep/retention.h"
+#include "server/control/upkeep/usage_meter.h"
 
 namespace gpupool::server {
 
@@ -41,7 +41,7 @@ class ControlLoop::Impl {
   void Start(WorkerPort* workers, ServingSink* serving);
   void Stop();
 
-  // From the pool's thread.
+  // Called on the pool's thread.
   void WorkerIsReady(const std::string& device,
                      const worker::v1::HelloReply& reply);
   void WorkerIsLost(const std::string& device, const absl::Status& reason);
@@ -54,9 +54,9 @@ class ControlLoop::Impl {
 
  private:
   void Run();
-  // False when the store failed: the thread must end.
+  // Runs one turn. Returns false when the store failed: the thread must end.
   bool RunOnce();
-  // True when the turn is on disk.
+  // Returns true when the turn is on disk.
   bool Commit(Transaction& transaction);
   void FireTimers(Transaction& transaction);
   absl::Time NextDeadline() const;
@@ -85,7 +85,7 @@ class ControlLoop::Impl {
   absl::btree_set<absl::Time> timers_;
   std::map<std::string, uint64_t> recovered_sequences_;
   std::shared_ptr<QueueMetrics> queue_metrics_;
-  bool reasons_owed_ = false;  // a later turn publishes them
+  bool reasons_owed_ = false;  // for a later turn
   std::thread thread_;
 };
 

@@ -1,18 +1,19 @@
 // The control plane: one thread that takes everything that happens (clients'
-// calls, workers' reports, timers), lets the scheduler decide, writes rows and
-// events in one transaction, and only then answers callers, acknowledges
-// reports and acts.
+// calls, workers' reports, timers), lets the scheduler decide, and writes rows
+// and events in one transaction. Only then does it answer callers, acknowledge
+// reports and act.
 //
 // Clients' calls come through the request handlers (job_requests.h,
 // model_requests.h and so on), which share the context of this object.
 //
 // Thread-safety: every public method may be called from any thread. Reads of
-// the handlers (Get*, List*, ReadEvents) see what is committed and return at
-// once.
+// the handlers (Get*, List*, ReadEvents) see committed data and return at once.
 //
-// Life: Create() reads the store; then the WorkerPool is made with this object
-// as its observer; Start() begins to work; Stop() before the pool and the
-// serving sink are destroyed.
+// Life cycle:
+//   1. Create() reads the store.
+//   2. The WorkerPool is made with this object as its observer.
+//   3. Start() begins to work.
+//   4. Stop() must come before the pool and the serving sink are destroyed.
 //
 // Numbered invariants
 //  1. What a client was told is on disk.
@@ -28,7 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/control/control_options.h"
+#include "server/control/calls/control_options.h"
 #include "server/pool/worker_pool.h"
 
 namespace gpupool::server {
@@ -39,8 +40,8 @@ struct ControlContext;
 
 class ControlLoop : public WorkerObserver {
  public:
-  // Reads jobs and versions back from the store. Borrowed dependencies must
-  // outlive the loop.
+  // Reads jobs and versions from the store. Borrowed dependencies must outlive
+  // the loop.
   static absl::StatusOr<std::unique_ptr<ControlLoop>> Create(
       ControlOptions options, ControlDependencies dependencies);
   ~ControlLoop() override;  // Stops.
@@ -50,12 +51,12 @@ class ControlLoop : public WorkerObserver {
   void Start(WorkerPort* workers, ServingSink* serving);
   // Ends the thread; later calls answer Unavailable. Idempotent.
   void Stop();
-  // For PoolDevice.last_report_sequence, by device name.
+  // Returns PoolDevice.last_report_sequence of each device by name.
   uint64_t LastReportSequence(const std::string& device) const;
 
-  // Returns what request handlers need. They may be called from Create to the
-  // end of this object, but before Start and after Stop they answer Unavailable
-  // where they need the control thread or a worker.
+  // Returns the context for request handlers. They may be called from Create to
+  // the end of this object. Before Start and after Stop they answer Unavailable
+  // if they need the control thread or a worker.
   const ControlContext& context() const;
 
   // --------------------------------------------------------- WorkerObserver

@@ -14,11 +14,11 @@
 #include "scheduler/state/device.h"
 #include "scheduler/state/state.h"
 #include "scheduler/step/event.h"
-#include "server/control/control_options.h"
-#include "server/control/job_requests.h"
-#include "server/control/ledger.h"
-#include "server/control/reservation_requests.h"
-#include "server/control/rows.h"
+#include "server/control/calls/control_options.h"
+#include "server/control/devices/reservation_requests.h"
+#include "server/control/jobs/job_requests.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -26,13 +26,13 @@ namespace {
 
 constexpr char kReports[] = "reports/";
 constexpr int kPage = 500;
-constexpr size_t kMostEnded = 2000;  // that are looked at
+constexpr size_t kMostEnded = 2000;  // limit of ended jobs that are read
 
 std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
 }
 
-// Of a live attempt, by rank; empty when one of its devices is gone.
+// Returns the ranks of a live attempt; empty when one of its devices is gone.
 absl::StatusOr<std::vector<scheduler::Rank>> RecoverRanks(
     const Store& store, const v1::Job& job, const scheduler::State& state) {
   std::vector<std::string> names(job.devices().begin(), job.devices().end());
@@ -51,13 +51,13 @@ absl::StatusOr<std::vector<scheduler::Rank>> RecoverRanks(
   return ranks;
 }
 
-// Counts what the job has had so far for its tenant.
+// Counts the job's past usage for its tenant.
 void RecoverUsage(const v1::Job& job, absl::Time now, Ledger& ledger) {
   if (job.run_seconds() <= 0) return;
   ledger.state.Remember(
       {.tenant = job.spec().tenant(),
        .kind = KindOf(job.device()),
-       // An elastic job's last number stands for all.
+       // For an elastic job its last number of devices stands for all.
        .devices = std::max(DeviceCount(job.spec()),
                            static_cast<uint32_t>(job.devices_size())),
        .bytes = job.plan().training().peak(),
@@ -66,6 +66,8 @@ void RecoverUsage(const v1::Job& job, absl::Time now, Ledger& ledger) {
       now);
 }
 
+// Adds the row and the scheduler's job. Counters of failures and of ranks' ends
+// are outside of the row.
 absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
                         Ledger& ledger) {
   const uint64_t id = job.id();
@@ -92,6 +94,7 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   restored.after_any.insert(submitted.after_any.begin(),
                             submitted.after_any.end());
   const auto state = static_cast<v1::JobState>(restored.state);
+  // ToSchedulerJob may have turned a live job into one that backs off.
   if (state != row.job.state()) {
     --ledger.job_counts[row.job.state()];
     ++ledger.job_counts[state];
@@ -102,7 +105,8 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   return absl::OkStatus();
 }
 
-// What jobs that ended tell about those that run, and what tenants have had.
+// Learns from ended jobs: their run times, their needs, and the usage of their
+// tenants.
 absl::Status RecoverHistory(const Store& store, absl::Time now,
                             Ledger& ledger) {
   v1::ListJobsRequest request;
@@ -130,6 +134,7 @@ void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
       ToSchedulerVersion(row, ledger.state.FindDevice(row.device())));
 }
 
+// Adds all rows; only those that were not cancelled reach the scheduler.
 absl::Status RecoverReservations(const Store& store, Ledger& ledger) {
   ASSIGN_OR_RETURN(auto rows, store.LoadReservations());
   for (v1::Reservation& row : rows) {
@@ -143,6 +148,7 @@ absl::Status RecoverReservations(const Store& store, Ledger& ledger) {
   return absl::OkStatus();
 }
 
+// Connects each pair once; links are symmetric.
 void ConnectDevices(const std::vector<ControlDevice>& devices,
                     scheduler::State& state) {
   for (size_t a = 0; a < devices.size(); ++a) {
@@ -169,6 +175,8 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
       ledger.state.RestoreDrain(id, FromProto(drain->second));
     }
   }
+  // After the devices, on which machines and links depend, and before the jobs,
+  // which need the policy.
   ledger.state.SetHost(0, options.host);
   ConnectDevices(options.devices, ledger.state);
   ledger.state.SetPolicy(options.scheduling);
@@ -177,7 +185,7 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());
   ASSIGN_OR_RETURN(auto versions, store.LoadVersions());
   for (auto& version : versions) RecoverVersion(std::move(version), ledger);
-  // By rising id: what a job waits for comes before it.
+  // By rising id, since a job comes after those that it waits for.
   ASSIGN_OR_RETURN(auto jobs, store.LoadAllActiveJobs());
   for (auto& job : jobs) {
     RETURN_IF_ERROR(RecoverJob(store, now, std::move(job), ledger));

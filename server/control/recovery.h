@@ -1,6 +1,6 @@
-// What the control thread knew before the server ended: read back from the
-// store into a ledger. Nothing is started; workers that come back say what
-// they still run, and the scheduler reconciles (WorkerReady).
+// Restores the control thread's knowledge from the store into a ledger. Starts
+// nothing: workers that come back report what they still run, and the scheduler
+// reconciles (WorkerReady).
 //
 // Thread-safety: before the control thread starts.
 #pragma once
@@ -15,7 +15,7 @@ class Store;
 struct ControlOptions;
 
 // Adds `options.devices`, every job that has not ended and every version.
-// Errors are the store's; the server must not start then.
+// Returns errors of the store; the server must not start then.
 absl::Status Recover(const ControlOptions& options, const Store& store,
                      absl::Time now, Ledger& ledger);
 

@@ -11,9 +11,9 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/state/device.h"
 #include "scheduler/step/event.h"
-#include "server/control/ledger.h"
-#include "server/control/rows.h"
-#include "server/control/transaction.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
+#include "server/control/records/transaction.h"
 
 namespace gpupool::server {
 namespace {
@@ -31,8 +31,8 @@ struct Intake {
   AttemptRef attempt;
   size_t keep_checkpoints;
 
-  // Of the job that the attempt belongs to, while it has not ended and no
-  // later attempt was started; null otherwise.
+  // Returns the row of the attempt's job if it has not ended and no later
+  // attempt was started, else null.
   JobRow* row() const {
     JobRow* row = transaction.ledger().FindJob(report.job_id());
     if (row == nullptr || row->job.attempt() != report.attempt()) {
@@ -52,6 +52,8 @@ struct Intake {
   }
 };
 
+// Takes the start of an attempt. Only an attempt that resumed tells the cost of
+// a restart.
 void TakeStarted(const Intake& in) {
   const worker::v1::JobStarted& started = in.report.started();
   scheduler::AttemptStarted event{in.device, in.attempt, std::nullopt};
@@ -68,6 +70,7 @@ void TakeStarted(const Intake& in) {
   in.transaction.TouchJob(row->job.id());
 }
 
+// Takes progress, and the time left by the worker's estimate.
 void TakeProgress(const Intake& in) {
   const v1::Progress& progress = in.report.progress();
   scheduler::ProgressMade made{in.device, in.attempt, progress.step(),
@@ -103,7 +106,8 @@ void TakeLog(const Intake& in) {
   in.transaction.AppendEvent(*row, std::move(event));
 }
 
-// Of equal losses the earlier checkpoint is the better one.
+// Puts the checkpoint in its place among the best ones. Between equal losses
+// the earlier checkpoint is the better one.
 void RankCheckpoint(const v1::Checkpoint& checkpoint, v1::Job& job) {
   const auto kept =
       static_cast<int>(job.spec().training().keep_best_checkpoints());
@@ -130,7 +134,8 @@ bool IsAmongBest(const v1::Job& job, uint64_t step) {
                      });
 }
 
-// Oldest first, but neither the newest ones nor the best nor published ones.
+// Drops checkpoints, oldest first, except the newest ones, the best and the
+// published ones.
 void PruneCheckpoints(const Intake& in, JobRow& row) {
   auto& steps = row.checkpoint_steps;
   std::deque<uint64_t> kept;
@@ -147,6 +152,8 @@ void PruneCheckpoints(const Intake& in, JobRow& row) {
   steps = std::move(kept);
 }
 
+// Takes a checkpoint that is on disk: row, event, the job's best and last ones.
+// Prunes older ones.
 void TakeCheckpoint(const Intake& in) {
   v1::Checkpoint checkpoint = in.report.checkpoint();
   const absl::Duration took = absl::Seconds(checkpoint.save_seconds());
@@ -188,9 +195,13 @@ scheduler::DeviceFault FaultOf(const worker::v1::JobEnded& ended) {
   }
 }
 
+// Takes the end of a rank. An unknown outcome of a newer worker counts as an
+// interruption, which is retried.
 void TakeEnded(const Intake& in) {
   const worker::v1::JobEnded& ended = in.report.ended();
   JobRow* row = in.row();
+  // Only the report of rank 0, on the job's first device, has the memory of the
+  // whole attempt.
   const bool leads =
       row != nullptr &&
       in.transaction.ledger().state.devices().at(in.device).name ==
@@ -236,6 +247,8 @@ void TakeReport(Transaction& transaction, const std::string& device,
       transaction.ledger().state.FindDevice(device);
   if (known == nullptr) return;
   uint64_t& last = transaction.ledger().report_sequences[device];
+  // Sequences rise per device. A report that was taken before is sent again
+  // when its acknowledgement was lost.
   const bool is_new = report.sequence() > last;
   if (is_new) last = report.sequence();
   transaction.acknowledgements()[device] = last;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr char kJson[] = "application/json";
 
-// The protocol's table of gRPC codes and HTTP statuses; codes that it does not
-// use have the status that HTTP has for them.
+// Returns the protocol's HTTP status for a gRPC code. Codes that the protocol
+// does not use have HTTP's own status.
 int HttpStatus(grpc::StatusCode code) {
   switch (code) {
     case grpc::OK:
@@ -78,7 +78,7 @@ class HttpServer::Gateway {
           "; is the port taken? choose another, or 0 for any free one"));
     }
     thread_ = std::thread([this] { server_.listen_after_bind(); });
-    // stop() before the loop runs would be lost.
+    // A stop() before the loop runs would be lost.
     while (!server_.is_running()) std::this_thread::yield();
     return absl::OkStatus();
   }
@@ -93,13 +93,13 @@ class HttpServer::Gateway {
     server_.new_task_queue = [threads = options_.threads] {
       return new httplib::ThreadPool(threads);
     };
-    // The default, SO_REUSEPORT, would share a port that is taken.
+    // The default, SO_REUSEPORT, would share a taken port.
     server_.set_socket_options([](socket_t socket) {
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     });
     server_.set_payload_max_length(options_.max_body_bytes);
-    // A connection holds a thread: it may not idle for long.
+    // A connection occupies a thread, so it must not idle for long.
     server_.set_keep_alive_timeout(2);
     server_.set_keep_alive_max_count(100);
     server_.set_read_timeout(5);
@@ -113,6 +113,7 @@ class HttpServer::Gateway {
     });
   }
 
+  // Adds the routes. Each answers by one rpc on the channel.
   void AddRoutes() {
     server_.Get("/v2/health/live", [this](const Request&, Response& response) {
       inference::ServerLiveResponse answer;
@@ -140,6 +141,8 @@ class HttpServer::Gateway {
         Reply(response, 200, ToJson(answer));
       }
     });
+    // Without a version in the path the second match is empty, which the
+    // protocol takes for the version of the server's choice.
     const std::string model = "/v2/models/([^/]+)(?:/versions/([^/]+))?";
     server_.Get(model, [this](const Request& request, Response& response) {
       DescribeModel(request.matches[1], request.matches[2], response);
@@ -175,7 +178,7 @@ class HttpServer::Gateway {
     }
   }
 
-  // False when the rpc failed and `response` says so.
+  // Returns false when the rpc failed; `response` then has the error.
   template <typename Method, typename Question, typename Answer>
   bool Call(Method method, const Question& question, Answer* answer,
             Response& response) {

@@ -1,6 +1,6 @@
-// The HTTP port: liveness, readiness and metadata of the open inference
-// protocol's REST form. It knows nothing of the daemon's inside: each request
-// becomes an rpc on the channel that it is given, usually an in-process one.
+// The HTTP port: liveness, readiness and metadata in the REST form of the open
+// inference protocol. It knows nothing of the daemon's inside: each request
+// becomes an rpc on the given channel, usually an in-process one.
 //
 //   GET /v2/health/live                      {"live":true}
 //   GET /v2/health/ready                     {"ready":true}
@@ -38,8 +38,8 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // InvalidArgument for an address that cannot be used, Unavailable when the
-  // port is taken; both name address and port.
+  // Listens and serves. InvalidArgument for an unusable address, Unavailable
+  // when the port is taken; both name address and port.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const HttpServerOptions& options, std::shared_ptr<grpc::Channel> channel);
   ~HttpServer();

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Model names come from clients: never throw on bytes that are not UTF-8.
+// Dumps without throwing: names come from clients and may not be UTF-8.
 std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

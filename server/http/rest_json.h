@@ -1,5 +1,5 @@
-// The JSON of the protocol's REST form. Written field by field, because
-// protobuf's own mapping makes strings of 64-bit numbers.
+// Writes the JSON of the protocol's REST form field by field, because
+// protobuf's own mapping turns 64-bit numbers into strings.
 //
 // Pure functions.
 #pragma once
@@ -12,11 +12,11 @@ namespace gpupool::server {
 
 std::string ToJson(const inference::ServerMetadataResponse& response);
 std::string ToJson(const inference::ModelMetadataResponse& response);
-// {"live":true}
+// Returns {"live":true}.
 std::string FlagJson(const std::string& name, bool value);
-// {"name":"m","ready":true}
+// Returns {"name":"m","ready":true}.
 std::string ModelReadyJson(const std::string& model, bool ready);
-// {"error":"text"}; bytes that are not UTF-8 are replaced.
+// Returns {"error":"text"}. Replaces bytes that are not UTF-8.
 std::string ErrorJson(const std::string& text);
 
 }  // namespace gpupool::server

@@ -21,8 +21,10 @@ namespace {
 
 constexpr size_t kPrefixBytes = 4;
 constexpr size_t kReadBytes = 64 << 10;
+// Capacity that an empty receive buffer may keep.
 constexpr size_t kMaxIdleBytes = 1 << 20;
 
+// Returns the length as four bytes, the lowest first.
 std::string Prefix(uint32_t length) {
   std::string prefix(kPrefixBytes, '\0');
   for (size_t i = 0; i < kPrefixBytes; ++i) {
@@ -31,8 +33,8 @@ std::string Prefix(uint32_t length) {
   return prefix;
 }
 
-// Puts `descriptors` into `header`'s control message, whose memory is
-// `control`.
+// Puts `descriptors` into the control message of `header`. `control` is its
+// memory.
 void AttachDescriptors(absl::Span<const UniqueFd> descriptors,
                        absl::Span<char> control, msghdr* header) {
   const size_t bytes = descriptors.size() * sizeof(int);
@@ -48,6 +50,8 @@ void AttachDescriptors(absl::Span<const UniqueFd> descriptors,
   }
 }
 
+// Returns copies that the channel owns until they are sent: the caller may
+// close its own at once. Never below 3, the standard streams.
 absl::StatusOr<std::vector<UniqueFd>> Duplicate(
     absl::Span<const int> descriptors) {
   std::vector<UniqueFd> copies;
@@ -139,6 +143,8 @@ absl::Status ControlChannel::Flush() {
       return absl::UnavailableError(
           absl::StrCat("the control socket is broken (errno ", errno, ")"));
     }
+    // They travel with the first byte, so drop them even when only a part was
+    // sent.
     first.descriptors.clear();
     sent_of_first_ += static_cast<size_t>(sent);
     unsent_bytes_ -= static_cast<uint64_t>(sent);
@@ -171,6 +177,8 @@ absl::StatusOr<bool> ControlChannel::Receive(
   }
 }
 
+// Returns the length of the next frame, or nothing before its prefix is
+// complete. Checked before any memory is reserved for it.
 absl::StatusOr<std::optional<uint32_t>> ControlChannel::FrameLength() const {
   if (received_.size() - consumed_ < kPrefixBytes) return std::nullopt;
   uint32_t length = 0;
@@ -189,7 +197,7 @@ absl::StatusOr<std::optional<uint32_t>> ControlChannel::FrameLength() const {
 absl::StatusOr<bool> ControlChannel::ReadSome() {
   received_.erase(0, std::exchange(consumed_, 0));
   if (received_.empty() && received_.capacity() > kMaxIdleBytes) {
-    received_.shrink_to_fit();  // after a large message
+    received_.shrink_to_fit();  // give back the memory of a large message
   }
   const size_t before = received_.size();
   received_.resize(before + kReadBytes);
@@ -206,6 +214,7 @@ absl::StatusOr<bool> ControlChannel::ReadSome() {
   do {
     count = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
+  // Kept, because resize may change errno.
   const int error = errno;
   received_.resize(before + static_cast<size_t>(std::max<ssize_t>(count, 0)));
   if (count < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return false;
@@ -219,6 +228,8 @@ absl::StatusOr<bool> ControlChannel::ReadSome() {
   return true;
 }
 
+// Takes over all received descriptors, even surplus ones: those not owned by
+// anybody would leak.
 absl::Status ControlChannel::KeepDescriptors(void* message_header) {
   auto* const header = static_cast<msghdr*>(message_header);
   for (cmsghdr* message = CMSG_FIRSTHDR(header); message != nullptr;
@@ -254,9 +265,10 @@ absl::StatusOr<ControlListener> ControlListener::Listen(
   if (!socket.valid()) {
     return absl::ResourceExhaustedError("cannot create a socket");
   }
+  // A file that a dead worker left would make bind fail. No live worker listens
+  // there, because the caller holds the device's lease.
   ::unlink(path.c_str());
-  // On the socket before it is bound: there is no moment at which others may
-  // connect.
+  // Set on the socket before bind, so that nobody else can connect in between.
   ::fchmod(socket.get(), 0600);
   constexpr int kBacklog = 8;
   if (::bind(socket.get(), address.get(), address.length()) != 0 ||

@@ -1,12 +1,12 @@
 // The control path between the daemon and a worker: a Unix stream socket that
-// carries frames and, beside them, file descriptors.
+// carries frames and file descriptors.
 //
 //   stream = frame*
 //   frame  = length:32 (little endian, 1 .. 64 MiB) message:length bytes
 //
-// Only a process of the same user is talked to (SO_PEERCRED). All calls are
+// The peer must be a process of the same user (SO_PEERCRED). All calls are
 // non-blocking; the owner polls fd(). Thread-safety: one thread. Owns the
-// socket and the descriptors that were received but not yet taken.
+// socket, and the received descriptors until they are taken.
 #pragma once
 
 #include <sys/types.h>
@@ -38,27 +38,29 @@ class ControlChannel {
   // listens there, PermissionDenied when the listener is another user's.
   static absl::StatusOr<ControlChannel> Connect(const std::string& path);
 
-  // Takes a connected socket; PermissionDenied as above.
+  // Takes a connected socket. PermissionDenied as for Connect.
   static absl::StatusOr<ControlChannel> FromSocket(UniqueFd socket);
 
   // Queues one message, and copies of `descriptors` to travel with its first
   // byte, then sends what the socket takes. InvalidArgument above
-  // kMaxFrameBytes; ResourceExhausted above kMaxUnsentBytes waiting;
-  // Unavailable when the peer is gone.
+  // kMaxFrameBytes; ResourceExhausted when more than kMaxUnsentBytes would
+  // wait; Unavailable when the peer is gone.
   absl::Status Send(const google::protobuf::MessageLite& message,
                     absl::Span<const int> descriptors = {});
 
-  // Sends more; to be called when poll reports POLLOUT.
+  // Sends more. Call when poll reports POLLOUT.
   absl::Status Flush();
   bool wants_write() const { return !unsent_.empty(); }
 
-  // The next whole message, parsed into `message`: true; false when the
-  // socket has no more for now. Unavailable when the peer has closed;
-  // InvalidArgument when the stream is broken (length out of range, bytes
-  // that do not parse, too many descriptors): close the channel then.
+  // Parses the next whole message into `message` and returns true, or returns
+  // false when the socket has no more for now. Errors, after which the channel
+  // must be closed:
+  //   * Unavailable: the peer has closed
+  //   * InvalidArgument: the stream is broken (length out of range, bytes that
+  //     do not parse, too many descriptors)
   absl::StatusOr<bool> Receive(google::protobuf::MessageLite* message);
 
-  // The descriptors that have arrived since the last call, in order.
+  // Returns the descriptors that have arrived since the last call, in order.
   std::vector<UniqueFd> TakeDescriptors();
 
   int fd() const { return socket_.get(); }
@@ -89,11 +91,11 @@ class ControlChannel {
 // The worker's end of the socket: accepts daemons.
 class ControlListener {
  public:
-  // Replaces whatever file lies at `path`; mode 0600.
+  // Listens at `path` with mode 0600. Replaces any file there.
   static absl::StatusOr<ControlListener> Listen(const std::string& path);
 
-  // The next waiting connection; NotFound when there is none,
-  // PermissionDenied when it was another user's (it has been closed).
+  // Returns the next waiting connection. NotFound when there is none;
+  // PermissionDenied when it was another user's, and has been closed.
   absl::StatusOr<ControlChannel> Accept();
 
   int fd() const { return socket_.get(); }

@@ -1,9 +1,9 @@
-// A piece of memory that two processes share: a sealed memfd, mapped. It has
-// no name, so only a process that was handed the descriptor can reach it, and
-// its size can never change, so a mapped access cannot fault.
+// Memory that two processes share: a sealed, mapped memfd. It has no name, so
+// that only a process that was given the descriptor can reach it. Its size can
+// never change, so that access to the mapping cannot fault.
 //
-// Thread-safety: the object is immutable after creation; what the bytes mean
-// and who may touch them is the user's affair. Owns descriptor and mapping.
+// Thread-safety: the object is immutable after creation. The users agree on the
+// meaning of the bytes and on who may touch them. Owns descriptor and mapping.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@ namespace gpupool::server {
 
 class MemoryRegion {
  public:
-  // Zeroed memory of `bytes` (1 .. 2^40), rounded up to whole pages. `name`
-  // is seen in /proc only. ResourceExhausted when the system has no memory or
-  // no descriptors left.
+  // Makes zeroed memory of `bytes` (1 .. 2^40), rounded up to whole pages.
+  // `name` is visible in /proc only. ResourceExhausted when the system has no
+  // memory or no descriptors left.
   static absl::StatusOr<MemoryRegion> Create(const std::string& name,
                                              uint64_t bytes);
 
-  // Maps a region received from another process. InvalidArgument when `fd` is
-  // no memfd, is empty or its size is not sealed against growing and
-  // shrinking: the sender could otherwise end this process with SIGBUS.
+  // Maps a region that another process sent. InvalidArgument when `fd` is no
+  // memfd, is empty, or may grow or shrink: the sender could then end this
+  // process with SIGBUS.
   static absl::StatusOr<MemoryRegion> Attach(UniqueFd fd);
 
   MemoryRegion(MemoryRegion&& other) noexcept;
@@ -35,7 +35,7 @@ class MemoryRegion {
 
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
-  // To be sent with SCM_RIGHTS; stays owned by the region.
+  // Returns the descriptor, to be sent with SCM_RIGHTS. The region keeps it.
   int fd() const { return fd_.get(); }
 
  private:

@@ -19,7 +19,8 @@ absl::Status Refuse(const char* kind, uint32_t i, const char* what,
       "slot ", kind, " ", i, ": ", what, " is ", value, ", limit ", limit));
 }
 
-// Elements * element size; nothing on overflow or a dimension below 1.
+// Computes elements * element size. Returns false on overflow or a dimension
+// below 1.
 bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
                 uint64_t* bytes) {
   *bytes = element_bytes;
@@ -33,6 +34,8 @@ bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
   return true;
 }
 
+// Checks one tensor. Compares offset and bytes by subtraction, since their sum
+// could overflow.
 absl::Status CheckTensor(const SlotTensor& tensor, const char* kind, uint32_t i,
                          uint64_t slot_bytes) {
   const uint64_t element_bytes = SlotElementBytes(tensor.data_type);
@@ -65,6 +68,8 @@ bool Overlap(const SlotTensor& a, const SlotTensor& b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
+// Checks that no output overlaps another tensor: the worker reads inputs while
+// it writes outputs.
 absl::Status CheckDisjointOutputs(const SlotHeader& header) {
   for (uint32_t o = 0; o < header.output_count; ++o) {
     const SlotTensor& output = header.outputs[o];
@@ -87,8 +92,8 @@ absl::Status CheckDisjointOutputs(const SlotHeader& header) {
 }  // namespace
 
 uint64_t SlotElementBytes(uint32_t data_type) {
-  // By gpupool.v1.DataType: none, FLOAT32, FLOAT64, INT32, INT64, UINT8, BOOL,
-  // INT8, FLOAT16, BFLOAT16.
+  // Sizes by gpupool.v1.DataType: none, FLOAT32, FLOAT64, INT32, INT64, UINT8,
+  // BOOL, INT8, FLOAT16, BFLOAT16.
   constexpr std::array<uint64_t, 10> kBytes = {0, 4, 8, 4, 8, 1, 1, 1, 2, 2};
   return data_type < kBytes.size() ? kBytes[data_type] : 0;
 }

@@ -12,8 +12,8 @@
 // All numbers are in the machine's byte order. Queues and payloads start on a
 // page, so that a device driver can pin the payloads.
 //
-// Shared memory is input, not truth: whoever reads a header copies it to its
-// own memory first, checks the copy (CheckSlotHeader) and uses the copy.
+// Shared memory is untrusted input. A reader must copy a header to its own
+// memory first, check the copy (CheckSlotHeader) and use only the copy.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ struct RingHeader {
   uint64_t slot_bytes;
 };
 
-// One tensor inside a slot's payload, dense, row-major.
+// A tensor inside a slot's payload, dense and row-major.
 struct SlotTensor {
   uint32_t data_type;  // gpupool.v1.DataType
   uint32_t rank;       // 0 .. kMaxSlotRank
@@ -49,13 +49,13 @@ struct SlotTensor {
   uint64_t bytes;   // elements * element size
 };
 
-// What is asked of the worker and what it answers. The daemon fills
-// everything above the line, `outputs` included: it decides where the results
-// go. The worker writes only what is below it.
+// A request to the worker and its answer. The daemon fills in everything above
+// the line, including `outputs`: it decides where the results go. The worker
+// writes only below it.
 struct SlotHeader {
   uint64_t sequence;    // set by Submit; never reused within a ring
   uint64_t version_id;  // gpupool.v1.ModelVersion.id
-  uint32_t rows;        // of the batch; first dimension of every tensor
+  uint32_t rows;        // rows of the batch; first dimension
   uint32_t input_count;
   uint32_t output_count;
   uint32_t reserved;
@@ -63,11 +63,11 @@ struct SlotHeader {
   SlotTensor outputs[kMaxSlotTensors];
   // ---- the answer
   int64_t compute_nanos;  // inside the engine
-  int64_t wait_nanos;     // from seen by the worker to compute start
+  int64_t wait_nanos;     // from seen to compute start
   int32_t code;           // absl::StatusCode
   char error[252];        // NUL-terminated
-  // Dimensions of an output where they are not those above, which are then the
-  // most that it may have; the first is 0 where they are.
+  // Dimensions of an output that differ from those above, which are then the
+  // maximum. The first is 0 where they do not differ.
   uint32_t output_dims[kMaxSlotTensors][kMaxSlotRank];
   uint32_t compiled_programs;  // for this request
   uint32_t evicted_programs;
@@ -75,20 +75,21 @@ struct SlotHeader {
 static_assert(std::is_trivially_copyable_v<SlotHeader>);
 static_assert(sizeof(SlotHeader) <= 4096);
 
-// Bytes of one element of gpupool.v1.DataType `data_type`; 0 when unknown.
+// Returns the bytes of one element of gpupool.v1.DataType `data_type`; 0 when
+// unknown.
 uint64_t SlotElementBytes(uint32_t data_type);
 
-// InvalidArgument, naming the tensor, the field, the value and the limit,
-// unless every tensor is well-formed, lies inside a payload of `slot_bytes`
-// and no output overlaps another tensor.
+// Returns OK if every tensor is well-formed and lies inside a payload of
+// `slot_bytes`, and no output overlaps another tensor. Otherwise
+// InvalidArgument with the tensor, the field, the value and the limit.
 absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes);
 
-// Takes over the output dimensions of a worker's answer: `header.outputs` get
-// them, and the bytes that follow. InvalidArgument when they have more bytes
-// than were asked for.
+// Copies the output dimensions of a worker's answer to `header.outputs`, and
+// adjusts their bytes. InvalidArgument when an output has more bytes than were
+// asked for.
 absl::Status TakeOutputDims(const SlotHeader& answer, SlotHeader* header);
 
-// Where things lie in a region; every offset and size in bytes.
+// Layout of a region. Offsets and sizes are in bytes.
 struct RingGeometry {
   uint32_t slot_count = 0;
   uint32_t queue_capacity = 0;
@@ -101,8 +102,8 @@ struct RingGeometry {
   uint64_t region_bytes = 0;
 };
 
-// InvalidArgument when slot_count is not in 1 .. kMaxSlots or slot_bytes not
-// in 1 .. kMaxSlotBytes.
+// Returns the layout. InvalidArgument when slot_count is not in 1 .. kMaxSlots
+// or slot_bytes not in 1 .. kMaxSlotBytes.
 absl::StatusOr<RingGeometry> ComputeRingGeometry(uint32_t slot_count,
                                                  uint64_t slot_bytes);
 

@@ -15,12 +15,12 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// About what it costs to put a thread to sleep and to wake it again; spinning
-// for as long at most doubles the cost of a wait (Karlin and others,
-// "Competitive randomized algorithms for nonuniform problems", 1990).
+// About the cost of putting a thread to sleep and waking it. Spinning for as
+// long as that at most doubles the cost of a wait (Karlin et al., "Competitive
+// randomized algorithms for nonuniform problems", 1990).
 constexpr std::chrono::microseconds kSpinLimit{50};
-// After a spin in vain so many waits sleep at once, at most: an idle queue and
-// a machine with more threads than cores must not pay for spinning.
+// Maximum number of waits that sleep at once after useless spins: idle queues,
+// and machines with more threads than cores, must not pay for spinning.
 constexpr uint32_t kMaxSpinPause = 256;
 
 void Pause() {
@@ -31,7 +31,7 @@ void Pause() {
 
 void Ring(int bell_fd) {
   const uint64_t one = 1;
-  // A full counter (EAGAIN) wakes the other side as well.
+  // A full counter (EAGAIN) wakes the other side, too.
   while (::write(bell_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
   }
 }
@@ -59,8 +59,9 @@ SlotQueue::SlotQueue(std::byte* memory, uint32_t capacity, int bell_fd)
 void SlotQueue::Push(uint64_t entry) {
   entries_[tail_ & mask_].store(entry, std::memory_order_relaxed);
   ++tail_;
-  // Sequentially consistent on both sides: either the consumer sees the new
-  // tail before it sleeps, or we see that it sleeps.
+  // Sequentially consistent on both sides (Dekker's pattern): either the
+  // consumer sees the new tail before it sleeps, or the producer sees that it
+  // sleeps.
   header_->tail.store(tail_, std::memory_order_seq_cst);
   if (header_->sleeping.load(std::memory_order_seq_cst) != 0 &&
       header_->sleeping.exchange(0, std::memory_order_seq_cst) != 0) {
@@ -69,6 +70,7 @@ void SlotQueue::Push(uint64_t entry) {
 }
 
 SlotQueue::Ready SlotQueue::Look() const {
+  // Unsigned subtraction stays right when the counts wrap.
   const uint32_t waiting =
       header_->tail.load(std::memory_order_seq_cst) - head_;
   if (waiting == 0) return Ready::kEmpty;
@@ -96,6 +98,8 @@ void SlotQueue::Wait(int wake_fd, absl::Duration timeout) {
   Sleep(wake_fd, timeout);
 }
 
+// Returns true when something came within kSpinLimit. Looks at the clock only
+// every 16 turns.
 bool SlotQueue::Spin() {
   const SteadyClock::time_point end = SteadyClock::now() + kSpinLimit;
   do {
@@ -109,6 +113,8 @@ bool SlotQueue::Spin() {
 
 void SlotQueue::Sleep(int wake_fd, absl::Duration timeout) {
   header_->sleeping.store(1, std::memory_order_seq_cst);
+  // Look again after `sleeping` is set, or an entry pushed in between would not
+  // ring the bell.
   if (Look() == Ready::kEmpty) {
     std::array<pollfd, 2> fds = {{{bell_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
     const timespec limit = PollTimeout(timeout);

@@ -5,9 +5,9 @@
 //           entry:64{capacity}
 //
 // head and tail count entries for ever and wrap at 2^32; tail - head entries
-// are waiting. The consumer owns head and sleeping, the producer owns tail.
-// The other side may write anything anywhere: a count above the capacity is
-// reported, never followed.
+// wait. The consumer owns head and sleeping, the producer owns tail. The other
+// side may write anything anywhere, so a count above the capacity is reported
+// and never followed.
 //
 // A SlotQueue is a view; it owns neither the memory nor the eventfd. One
 // thread at a time per side.
@@ -36,22 +36,22 @@ class SlotQueue {
 
   SlotQueue(std::byte* memory, uint32_t capacity, int bell_fd);
 
-  // Bytes of a queue of `capacity`, a power of two.
+  // Returns the size of a queue of `capacity`, a power of two.
   static constexpr uint64_t BytesFor(uint32_t capacity) {
     return sizeof(SlotQueueHeader) + uint64_t{8} * capacity;
   }
 
-  // Producer. The caller keeps the number of waiting entries within the
-  // capacity. Rings the bell when the consumer sleeps.
+  // Adds an entry and rings the bell if the consumer sleeps. For the producer,
+  // which must keep the number of waiting entries within the capacity.
   void Push(uint64_t entry);
 
-  // Consumer.
+  // Returns the state of the queue. For the consumer.
   Ready Look() const;
-  // The caller has seen kEntry.
+  // Removes and returns the next entry. Look() must have returned kEntry.
   uint64_t Pop();
   // Returns when Look() is not kEmpty, the bell or `wake_fd` (an eventfd, or
-  // -1) was written, or `timeout` has passed. Drains both eventfds. Spins for
-  // a moment before it sleeps where that has paid lately: waking a thread
+  // -1) was written, or `timeout` has passed. Drains both eventfds. Spins for a
+  // moment before it sleeps if that has paid off lately, since waking a thread
   // costs more than such a moment.
   void Wait(int wake_fd, absl::Duration timeout);
 
@@ -63,9 +63,9 @@ class SlotQueue {
   std::atomic<uint64_t>* entries_;
   uint32_t mask_;
   int bell_fd_;
-  uint32_t head_ = 0;  // private copies: the shared ones may be overwritten
+  uint32_t head_ = 0;  // private copies: the peer may overwrite the shared ones
   uint32_t tail_ = 0;
-  uint32_t spin_pause_ = 0;  // doubles with every spin in vain
+  uint32_t spin_pause_ = 0;  // doubles with every useless spin
   uint32_t waits_until_spin_ = 0;
 };
 

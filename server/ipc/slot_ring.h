@@ -1,11 +1,11 @@
 // The data path between the daemon and one worker: a ring of slots in shared
-// memory (slot_layout.h). A request's tensors are written into a free slot,
-// the worker computes in place, the results appear in the same slot. No
-// system call is made while the other side is awake.
+// memory (slot_layout.h). The daemon writes a request's tensors into a free
+// slot, the worker computes in place, and the results appear in the same slot.
+// No system call is made while the other side is awake.
 //
-// SlotRingClient is the daemon's end, for any thread; the worker's end is
-// SlotRingServer (slot_ring_server.h). Owns memory, doorbells and a thread
-// that runs the callbacks.
+// SlotRingClient is the daemon's end, for any thread. SlotRingServer
+// (slot_ring_server.h) is the worker's end. The client owns memory, doorbells
+// and a thread that runs the callbacks.
 //
 // Invariants
 //  1. A slot is free, held by one Slot, or outstanding; never two of these.
@@ -38,7 +38,7 @@ namespace gpupool::server {
 
 class SlotRingClient;
 
-// A slot that the holder may write and read. Movable; gives the slot back when
+// A slot that the holder may read and write. Movable. Gives the slot back when
 // destroyed. Keeps the ring's memory alive.
 class Slot {
  public:
@@ -46,12 +46,12 @@ class Slot {
   Slot& operator=(Slot&& other) noexcept;
   ~Slot();
 
-  // Memory of this process: what the holder wrote stays as it was, whatever
-  // the worker does to the shared copy.
+  // Returns a header in this process's memory. The worker can change only the
+  // shared copy of it.
   SlotHeader& header();
-  // slot_bytes long, page aligned, shared with the worker.
+  // Returns the payload: slot_bytes long, page aligned, shared with the worker.
   absl::Span<std::byte> payload();
-  // The bytes of output `i` < header().output_count.
+  // Returns the bytes of output `i` < header().output_count.
   absl::Span<const std::byte> output(uint32_t i);
 
  private:
@@ -65,44 +65,47 @@ class Slot {
 
 struct SlotRingOptions {
   uint32_t slot_count = 64;
-  uint64_t slot_bytes = uint64_t{4} << 20;  // memory is used when touched
+  uint64_t slot_bytes = uint64_t{4} << 20;  // pages are used when touched
 };
 
 class SlotRingClient : public std::enable_shared_from_this<SlotRingClient> {
  public:
-  // OK: the outputs lie in the slot. Else the worker's error, Internal when
-  // its answer is corrupt, or FailAll's status. Runs on the ring's completion
-  // thread (or FailAll's caller): must be short and must not call FailAll.
-  // Dropping the slot frees it.
+  // Receives OK, with the outputs in the slot, or an error: the worker's own,
+  // Internal when its answer is corrupt, or FailAll's status. Runs on the
+  // ring's completion thread or FailAll's caller. Must be short and must not
+  // call FailAll. Destroying the slot frees it.
   using Done = std::function<void(absl::Status, Slot)>;
 
+  // Makes the ring and starts the completion thread. FailAll ends that thread
+  // and must be called before the last owner lets go (the pool does).
   // InvalidArgument for sizes out of range, ResourceExhausted when the system
-  // refuses. Starts the completion thread; FailAll ends it and must be called
-  // before the last owner lets go (the pool does).
+  // refuses.
   static absl::StatusOr<std::shared_ptr<SlotRingClient>> Create(
       const SlotRingOptions& options);
   ~SlotRingClient();
 
-  // A free slot, or nothing when all are in use or the ring has failed.
+  // Returns a free slot, or nothing when all are in use or the ring has failed.
   std::optional<Slot> Acquire();
-  // As Acquire, but waits. Nothing at `deadline` or when the ring fails.
+  // Waits for a free slot. Returns nothing at `deadline` or when the ring
+  // fails.
   std::optional<Slot> AcquireUntil(absl::Time deadline);
-  // Calls `callback` once, as soon as a slot is free or the ring has failed:
-  // at once on this thread, or later on the thread that frees a slot.
+  // Calls `callback` once a slot is free or the ring has failed: at once on
+  // this thread, or later on the thread that frees a slot.
   void NotifyWhenFree(std::function<void()> callback);
 
-  // Hands the slot to the worker. A header that CheckSlotHeader refuses and a
-  // failed ring call `done` on this thread.
+  // Hands the slot to the worker. Calls `done` on this thread when
+  // CheckSlotHeader refuses the header or the ring has failed.
   void Submit(Slot slot, Done done);
 
   // Answers every slot that the worker has not answered, and every later
-  // Submit, with `status`; Acquire returns nothing from now on. Idempotent. Not
-  // from a Done.
+  // Submit, with `status`. Acquire then returns nothing. Idempotent. Must not
+  // be called from a Done.
   void FailAll(const absl::Status& status);
   bool failed() const;
 
-  // memfd, the eventfd that wakes the worker, the eventfd that wakes the
-  // daemon: in the order in which Hello sends them. Owned by the ring.
+  // Returns the memfd, the eventfd that wakes the worker, and the eventfd that
+  // wakes the daemon, in the order in which Hello sends them. The ring keeps
+  // them.
   std::array<int, 3> descriptors() const;
 
   uint64_t slot_bytes() const { return geometry_.slot_bytes; }
@@ -130,13 +133,13 @@ class SlotRingClient : public std::enable_shared_from_this<SlotRingClient> {
   const RingGeometry geometry_;
   const UniqueFd worker_bell_;
   const UniqueFd daemon_bell_;
-  SlotQueue completions_;  // the completion thread
+  SlotQueue completions_;  // used by the completion thread
   std::thread completion_thread_;
   std::atomic<bool> stop_{false};
 
   mutable absl::Mutex mutex_;
   SlotQueue submissions_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Entry> entries_;  // by index: the slot's holder, or mutex_
+  std::vector<Entry> entries_;  // by slot; the holder's, or under mutex_
   std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> waiters_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 1;

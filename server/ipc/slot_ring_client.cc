@@ -98,6 +98,7 @@ std::optional<Slot> SlotRingClient::AcquireUntil(absl::Time deadline) {
   if (free_.empty() || !failure_.ok()) return std::nullopt;
   const uint32_t index = free_.back();
   free_.pop_back();
+  // Answers of the former holder must not be visible to the next one.
   entries_[index].header = SlotHeader{};
   return Slot(shared_from_this(), index);
 }
@@ -122,16 +123,19 @@ void SlotRingClient::Submit(Slot slot, Done done) {
     status = failure_;
     if (status.ok()) {
       header.sequence = next_sequence_++;
+      // Under the lock, so that FailAll finds the slot either not submitted or
+      // outstanding. Push orders the copy before the entry.
       std::memcpy(SlotAddress(index), &header, sizeof(header));
       entries_[index].done = std::move(done);
       submissions_.Push((header.sequence << 32) | index);
-      slot.ring_.reset();  // outstanding: no longer held
+      slot.ring_.reset();  // outstanding: not held any more
       return;
     }
   }
   done(status, std::move(slot));
 }
 
+// Runs the callbacks of answered slots until FailAll or corruption.
 void SlotRingClient::RunCompletions() {
   while (!stop_.load()) {
     switch (completions_.Look()) {
@@ -151,6 +155,8 @@ void SlotRingClient::RunCompletions() {
 
 void SlotRingClient::Complete(uint64_t queue_entry) {
   const uint32_t index = static_cast<uint32_t>(queue_entry);
+  // The sequence tells a late second answer from the answer to the slot's next
+  // request.
   const uint32_t sequence = static_cast<uint32_t>(queue_entry >> 32);
   Done done;
   {
@@ -169,6 +175,8 @@ void SlotRingClient::Complete(uint64_t queue_entry) {
   done(std::move(answer), Slot(shared_from_this(), index));
 }
 
+// Copies the worker's part of the header out of shared memory once, and checks
+// the copy.
 absl::Status SlotRingClient::ReadAnswer(uint32_t index) {
   SlotHeader answer;
   std::memcpy(&answer, SlotAddress(index), sizeof(answer));
@@ -177,6 +185,7 @@ absl::Status SlotRingClient::ReadAnswer(uint32_t index) {
   header.wait_nanos = answer.wait_nanos;
   header.code = answer.code;
   std::memcpy(header.error, answer.error, sizeof(header.error));
+  // The worker may have left the text unterminated.
   header.error[sizeof(header.error) - 1] = '\0';
   header.compiled_programs = answer.compiled_programs;
   header.evicted_programs = answer.evicted_programs;
@@ -207,6 +216,7 @@ void SlotRingClient::FailOutstanding(const absl::Status& status) {
     }
     waiters.swap(waiters_);
   }
+  // Without the lock: callbacks may submit, acquire or free slots.
   for (auto& [index, done] : outstanding) {
     done(status, Slot(shared_from_this(), index));
   }
@@ -223,16 +233,18 @@ void SlotRingClient::FailAll(const absl::Status& status) {
   }
   if (thread.joinable()) {
     const uint64_t one = 1;
-    // Cannot fail: the counter is drained by the thread that we wake.
+    // Cannot fail, since the thread that this wakes drains the counter.
     if (::write(daemon_bell_.get(), &one, sizeof(one)) < 0) {
     }
+    // Joined before the rest is answered, so that no Done runs twice or at the
+    // same time.
     thread.join();
     DeliverAnswered();
   }
   FailOutstanding(status);
 }
 
-// What the worker has answered counts, even when it was lost a moment later.
+// Delivers the answers that arrived before the worker was lost.
 void SlotRingClient::DeliverAnswered() {
   for (uint32_t i = 0; i < geometry_.slot_count; ++i) {
     if (completions_.Look() != SlotQueue::Ready::kEntry) return;

@@ -12,6 +12,8 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the geometry by the region's header. Checks that the region is large
+// enough, so that no slot lies outside.
 absl::StatusOr<RingGeometry> ReadGeometry(const MemoryRegion& region) {
   RingHeader header;
   if (region.bytes() < sizeof(header)) {
@@ -70,10 +72,12 @@ std::optional<SlotRequest> SlotRingServer::Next() {
     SlotRequest request;
     request.index = static_cast<uint32_t>(entry);
     if (request.index >= geometry_.slot_count) {
-      ++refused_;  // there is no slot to answer in
+      ++refused_;  // no slot to answer in
       continue;
     }
     std::byte* const slot = SlotAddress(request.index);
+    // Copy before the check, since the other side may change the shared header
+    // at any time.
     std::memcpy(&request.header, slot, sizeof(SlotHeader));
     request.header.sequence = entry >> 32;
     std::memset(request.header.output_dims, 0,
@@ -98,6 +102,8 @@ bool SlotRingServer::HasRequests() const {
   return !broken_ && submissions_.Look() == SlotQueue::Ready::kEntry;
 }
 
+// Writes only the worker's part of the header. The completion is pushed last,
+// which publishes all of it.
 void SlotRingServer::Complete(const SlotRequest& request,
                               const absl::Status& status) {
   auto* const shared =

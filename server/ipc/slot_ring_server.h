@@ -1,6 +1,6 @@
 // The worker's end of a slot ring (slot_ring.h). One thread. Owns the mapping
-// and the doorbells it was handed. Trusts nothing that it reads: requests are
-// copied, checked and only then passed on.
+// and the doorbells that it was given. Trusts nothing that it reads: requests
+// are copied and checked before they are passed on.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace gpupool::server {
 
-// One request, checked: `header` is a private copy.
+// A checked request. `header` is a private copy.
 struct SlotRequest {
   uint32_t index = 0;
   SlotHeader header = {};
@@ -29,31 +29,33 @@ struct SlotRequest {
 
 class SlotRingServer {
  public:
-  // Takes what Hello brought. InvalidArgument when the region is not sealed,
-  // too small for what its header claims, or has an unknown magic or version.
+  // Takes over the descriptors that Hello brought. InvalidArgument when the
+  // region is not sealed, is too small for its header's claims, or has an
+  // unknown magic number or version.
   static absl::StatusOr<std::unique_ptr<SlotRingServer>> Attach(
       UniqueFd region, UniqueFd worker_bell, UniqueFd daemon_bell);
 
-  // The next request. A corrupt header is answered with InvalidArgument and
-  // skipped. Nothing when none waits.
+  // Returns the next request, or nothing when none waits. Answers a corrupt
+  // header with InvalidArgument and skips it.
   std::optional<SlotRequest> Next();
   bool HasRequests() const;
 
-  // Answers; writes code, error and times of `request.header`.
+  // Answers the request. Writes code, error and times of `request.header`.
   void Complete(const SlotRequest& request, const absl::Status& status);
 
   // Returns when a request waits, `wake_fd` (an eventfd, drained here) was
   // written, or `timeout` has passed.
   void Wait(int wake_fd, absl::Duration timeout);
 
-  // All of the shared memory, slots included; begins and ends on a page.
+  // Returns the whole shared memory including the slots. Begins and ends on a
+  // page.
   absl::Span<std::byte> memory() const {
     return {region_.data(), region_.bytes()};
   }
-  // Requests refused because their header was corrupt.
+  // Returns how many requests were refused because of a corrupt header.
   uint64_t refused() const { return refused_; }
-  // The submission queue itself is corrupt: drop the ring. Wait would return
-  // at once for ever.
+  // Returns true when the submission queue itself is corrupt. Drop the ring
+  // then, since Wait would return at once for ever.
   bool broken() const { return broken_; }
 
  private:

@@ -10,6 +10,7 @@
 
 namespace gpupool::server {
 
+// Uses /proc/self/fd of the folder when the path is too long for sun_path.
 absl::StatusOr<UnixAddress> UnixAddress::For(const std::string& path) {
   UnixAddress result;
   result.address_.sun_family = AF_UNIX;

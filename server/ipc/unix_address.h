@@ -15,8 +15,8 @@ namespace gpupool::server {
 
 class UnixAddress {
  public:
-  // NotFound when the folder of a long path does not exist;
-  // InvalidArgument when the file name alone is too long.
+  // Returns the address. NotFound when the folder of a long path does not
+  // exist; InvalidArgument when the file name alone is too long.
   static absl::StatusOr<UnixAddress> For(const std::string& path);
 
   const sockaddr* get() const {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t kMagic = 0x31656761506b726f;  // "orkPage1"
 constexpr size_t kTextBytes = 480;
-// Weight of the newest piece in a phase's moving average.
+// Window of a phase's moving average, in pieces: the newest one counts one part
+// in 16.
 constexpr int64_t kMeanWindow = 16;
 
 int64_t Now() {
@@ -26,7 +27,7 @@ int64_t Now() {
 
 }  // namespace
 
-// The clock is the machine's, so that times of two processes compare.
+// steady_clock is the machine's clock, so that times of two processes compare.
 static_assert(std::chrono::steady_clock::period::den == 1'000'000'000);
 
 struct WorkPage::Layout {
@@ -52,6 +53,7 @@ absl::string_view WorkPhaseText(WorkPhase phase) {
   return "compiling, loading, evaluating or saving";
 }
 
+// Writes the magic number last, so that a page with it is initialized.
 absl::StatusOr<WorkPage> WorkPage::Create() {
   ASSIGN_OR_RETURN(MemoryRegion region,
                    MemoryRegion::Create("gpupool-work", sizeof(Layout)));
@@ -83,7 +85,8 @@ WorkPage::Layout& WorkPage::layout() const {
   return *std::launder(reinterpret_cast<Layout*>(region_.data()));
 }
 
-// Whoever sees the new phase sees that `since` is no longer the old one.
+// Shows the piece. A reader that sees the new phase also sees that `since` is
+// not the old one any more.
 void WorkPage::Show(const Piece& piece) {
   Layout& page = layout();
   page.since.store(0, std::memory_order_release);
@@ -101,6 +104,7 @@ void WorkPage::End() {
   const Piece ended = pieces_.back();
   pieces_.pop_back();
   const int64_t took = Now() - ended.since;
+  // Time of the inner piece does not count for the outer one.
   if (!pieces_.empty()) pieces_.back().since += took;
   Show(pieces_.empty() ? Piece() : pieces_.back());
   std::atomic<int64_t>& mean = layout().means[ended.phase];
@@ -109,6 +113,7 @@ void WorkPage::End() {
              std::memory_order_relaxed);
 }
 
+// Writes the text before the code, which readers look at first.
 void WorkPage::SetFault(int exit_code, absl::string_view text) {
   Layout& page = layout();
   const absl::string_view cut = text.substr(0, kTextBytes);
@@ -126,7 +131,7 @@ WorkReading WorkPage::Read() const {
   }
   const int64_t since = page.since.load(std::memory_order_acquire);
   const uint32_t phase = page.phase.load(std::memory_order_acquire);
-  // Between two pieces of work it is as good as idle.
+  // Changed between the two reads: as good as idle.
   if (since != page.since.load(std::memory_order_relaxed)) return reading;
   if (since <= 0 || phase >= kWorkPhases) return reading;
   reading.busy = true;

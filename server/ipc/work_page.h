@@ -1,11 +1,11 @@
-// What a worker's compute thread is at, on a page that the daemon reads: the
-// daemon notices a kernel that never ends although the worker's other threads
-// are well, and learns why a worker ended even if it was not the one that
-// started it. The page outlives the worker as long as the daemon maps it.
+// A page on which a worker's compute thread shows its present work to the
+// daemon. With it the daemon notices a kernel that never ends although the
+// worker's other threads are well, and learns why a worker ended even if it did
+// not start it. The page outlives the worker as long as the daemon maps it.
 //
-// Thread-safety: one thread calls Begin and End, one SetFault, once; any
-// process may Read at any time. What is read is checked: shared memory is
-// input, not truth.
+// Thread-safety: one thread calls Begin and End; one calls SetFault, once; any
+// process may call Read at any time. Readings are checked, since shared memory
+// is untrusted input.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace gpupool::server {
 
-// What takes how long is known of the first two only.
+// Kinds of work. Only the first two have a usual duration.
 enum class WorkPhase : uint32_t {
   kStep,       // one training step
   kInfer,      // one batch of requests
@@ -28,36 +28,37 @@ enum class WorkPhase : uint32_t {
 };
 inline constexpr uint32_t kWorkPhases = 4;
 
-// "a training step", ...
+// Returns "a training step", ...
 absl::string_view WorkPhaseText(WorkPhase phase);
 
-// Exit codes of a worker that its device's fault ended.
+// Exit codes of a worker that ended by its device's fault.
 inline constexpr int kExitDeviceFault = 10;    // a new process may go on
-inline constexpr int kExitDeviceSuspect = 11;  // nothing is to run there again
+inline constexpr int kExitDeviceSuspect = 11;  // nothing may run there again
 
 struct WorkReading {
   bool busy = false;
   WorkPhase phase = WorkPhase::kOther;  // while busy
-  std::chrono::nanoseconds age{0};      // of the present piece of work
-  std::chrono::nanoseconds mean{0};     // of the phase's last pieces; 0: none
-  int fault = 0;                        // exit code; 0: none
+  std::chrono::nanoseconds age{0};      // age of the present work
+  std::chrono::nanoseconds mean{0};  // mean of the phase's last ones; 0: none
+  int fault = 0;                     // exit code; 0: none
   std::string fault_text;
 };
 
 class WorkPage {
  public:
-  // The worker's. RESOURCE_EXHAUSTED when the system has no memory left.
+  // Makes the worker's page. RESOURCE_EXHAUSTED when the system has no memory
+  // left.
   static absl::StatusOr<WorkPage> Create();
-  // The daemon's. INVALID_ARGUMENT when it is no work page.
+  // Maps the page in the daemon. INVALID_ARGUMENT when it is no work page.
   static absl::StatusOr<WorkPage> Attach(UniqueFd fd);
 
   int fd() const { return region_.fd(); }
 
-  // A piece that begins before the last one has ended is shown in its place and
-  // does not count for it.
+  // Begins a piece of work. One that begins before the last has ended is shown
+  // in its place, and its time does not count for it.
   void Begin(WorkPhase phase);
   void End();
-  // `text` is cut to 480 bytes.
+  // Notes the fault. `text` is cut to 480 bytes.
   void SetFault(int exit_code, absl::string_view text);
 
   WorkReading Read() const;
@@ -73,7 +74,7 @@ class WorkPage {
   void Show(const Piece& piece);
 
   MemoryRegion region_;
-  std::vector<Piece> pieces_;  // the worker's, the present one last
+  std::vector<Piece> pieces_;  // used by the worker, the present one last
 };
 
 }  // namespace gpupool::server

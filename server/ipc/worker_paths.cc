@@ -27,9 +27,10 @@ bool IsDeviceName(absl::string_view device) {
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
                                            const std::string& device) {
   if (!IsDeviceName(device)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", device,
-        "\" is no device; write meta, cpu:N or cuda:N with N from 0 to 1023"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", device,
+                     "\" is not a device; write meta, cpu:N or cuda:N with N "
+                     "from 0 to 1023"));
   }
   std::string name = device;
   if (const size_t colon = name.find(':'); colon != std::string::npos) {

@@ -1,4 +1,4 @@
-// Where one worker keeps its files below the state folder. A value.
+// Paths of one worker's files below the state folder. A value.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ struct WorkerPaths {
   std::string lease;
   std::string log;
   std::string spool;
-  std::string blobs;  // STATE/blobs, shared by all
+  std::string blobs;  // STATE/blobs, shared by all workers
 };
 
-// InvalidArgument unless `device` is "meta", "cpu:N" or "cuda:N" with
-// 0 <= N < 1024.
+// Returns the paths. InvalidArgument unless `device` is "meta", "cpu:N" or
+// "cuda:N" with 0 <= N < 1024.
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
                                            const std::string& device);
 

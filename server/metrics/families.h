@@ -1,5 +1,5 @@
-// Private to server/metrics: every family by name, with its help text and its
-// buckets. The series of devices, versions and queues hang below them.
+// Private to server/metrics: every family by name, with help text and buckets.
+// The series of devices, versions and queues belong to them.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -21,13 +21,13 @@ namespace gpupool::server {
 
 class VersionMetrics;
 
-// Upper bounds of buckets, in the unit of the family's name.
+// Returns upper bounds of buckets, in the unit of the family's name.
 const prometheus::Histogram::BucketBoundaries& StepBounds();
 const prometheus::Histogram::BucketBoundaries& CheckpointBounds();
 const prometheus::Histogram::BucketBoundaries& RequestBounds();
 const prometheus::Histogram::BucketBoundaries& BatchBounds();
 
-// "INVALID_ARGUMENT"; the value of label code.
+// Returns "INVALID_ARGUMENT", the value of label code.
 std::string CodeLabel(absl::StatusCode code);
 
 struct MetricFamilies {

@@ -23,7 +23,7 @@ struct Gauge {
                : Reading();                                                  \
   }
 
-// Names and help texts as in dcgm-exporter's default counters.
+// Names and help texts of dcgm-exporter's default counters.
 constexpr Gauge kGauges[] = {
     {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).",
      GPUPOOL_TOLD(utilization, kPercent)},

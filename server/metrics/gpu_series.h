@@ -1,9 +1,8 @@
-// Private to server/metrics: what GPUs tell, under the names, in the units and
-// with the labels of NVIDIA's DCGM exporter, so that dashboards and alerts made
-// for it work here. Families exist from the first GPU on; a number that a GPU
-// does not tell has no series.
+// Private to server/metrics: readings of GPUs with the names, units and labels
+// of NVIDIA's DCGM exporter, so that dashboards and alerts made for it work
+// here. Families exist from the first GPU on. A missing reading has no series.
 //
-// Thread-safety: any thread. The registry outlives it.
+// Thread-safety: any thread. The registry must outlive it.
 #pragma once
 
 #include <prometheus/gauge.h>
@@ -24,9 +23,9 @@ class GpuSeries {
  public:
   explicit GpuSeries(prometheus::Registry* registry) : registry_(registry) {}
 
-  // Of device.gpu() and device.readings().
+  // Sets the series from device.gpu() and device.readings().
   void Set(const v1::Device& device);
-  // The device tells nothing any more.
+  // Removes the series of a device that reports nothing any more.
   void Clear(const std::string& device);
 
  private:

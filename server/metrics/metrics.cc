@@ -13,13 +13,13 @@
 namespace gpupool::server {
 namespace {
 
-// Of gpupool_device_faults_total.
+// Reasons of gpupool_device_faults_total.
 constexpr char kLostContext[] = "lost_context";
 constexpr char kSuspect[] = "suspect";
 
 using prometheus::Gauge;
 
-// "RUNNING" -> "running".
+// Returns "running" for RUNNING.
 std::string StateLabel(int state) {
   return absl::AsciiStrToLower(
       v1::JobState_Name(static_cast<v1::JobState>(state)));
@@ -149,7 +149,7 @@ void Metrics::SetDeviceUtilization(const std::string& device, double ratio) {
 
 void Metrics::SetDeviceUp(const std::string& device, bool up) {
   families_->device_up.Add({{"device", device}}).Set(up ? 1 : 0);
-  // So that a device that never restarted has a series with 0.
+  // Makes the series, so that a device that never restarted has a 0.
   families_->worker_restarts.Add({{"device", device}});
   families_->worker_hangs.Add({{"device", device}});
   families_->device_quarantined.Add({{"device", device}});
@@ -176,6 +176,8 @@ void Metrics::ClearGpuReadings(const std::string& device) {
   families_->gpus.Clear(device);
 }
 
+// Adds the difference to the last totals. After a restart of the worker its
+// totals start anew, so all of them are new.
 void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
                                double step_seconds_total) {
   MetricFamilies::Steps before;
@@ -189,6 +191,8 @@ void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
   const auto steps = static_cast<double>(step_count - before.count);
   const double seconds = std::max(0.0, step_seconds_total - before.seconds);
   const auto& bounds = StepBounds();
+  // The worker reports totals only, so each of these steps counts with their
+  // mean time.
   std::vector<double> increments(bounds.size() + 1, 0.0);
   const auto bucket =
       std::lower_bound(bounds.begin(), bounds.end(), seconds / steps);

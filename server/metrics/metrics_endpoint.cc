@@ -33,7 +33,7 @@ void Knock(const std::string& listen, uint16_t port) {
   }
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
   if (fd >= 0) {
-    // Only the attempt counts.
+    // Only the attempt matters.
     static_cast<void>(connect(fd, found->ai_addr, found->ai_addrlen));
     close(fd);
   }
@@ -46,8 +46,8 @@ MetricsEndpoint::MetricsEndpoint(std::string listen,
                                  std::unique_ptr<prometheus::Exposer> exposer)
     : listen_(std::move(listen)), exposer_(std::move(exposer)) {}
 
-// The library's acceptor looks whether it should end every two seconds, or
-// when a connection comes.
+// Knocks to end the library's acceptor at once: it checks for its end every two
+// seconds, or when a connection comes.
 MetricsEndpoint::~MetricsEndpoint() {
   const uint16_t old_port = port();
   std::atomic<bool> ended = false;

@@ -1,6 +1,6 @@
 // Serves /metrics over HTTP for Prometheus to scrape.
 //
-// Ownership: owns the listener and its threads; Metrics outlives it.
+// Ownership: owns the listener and its threads. Metrics must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace gpupool::server {
 
 class MetricsEndpoint {
  public:
-  // `listen` is an IP address; port 0 takes any free one. Unavailable when the
-  // address cannot be had.
+  // Listens and serves. `listen` is an IP address; port 0 takes any free port.
+  // Unavailable when the address is not available.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& listen, uint16_t port, const Metrics& metrics);
   ~MetricsEndpoint();

@@ -13,9 +13,9 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using prometheus::Labels;
 
-// Its series end with it, so that unloaded versions leave the exposition. The
-// family's own lock orders creation after removal of the same labels: both
-// happen under Families::mutex.
+// Series that end with the object, so that unloaded versions leave the
+// exposition. The destructor and a new series of the same labels both hold
+// Families::mutex, which puts them in order.
 class VersionSeries : public VersionMetrics {
  public:
   VersionSeries(std::shared_ptr<MetricFamilies> families,
@@ -38,7 +38,7 @@ class VersionSeries : public VersionMetrics {
 
   ~VersionSeries() override {
     absl::MutexLock lock(&families_->mutex);
-    // A new handle of the same version took the series over.
+    // A new handle of the same version has taken the series over.
     const auto found = families_->versions.find(key_);
     if (found != families_->versions.end() && !found->second.expired()) return;
     if (found != families_->versions.end()) families_->versions.erase(found);
@@ -108,7 +108,7 @@ class VersionSeries : public VersionMetrics {
   Gauge& depth_;
   Gauge& limit_;
   Gauge& under_load_;
-  // One for each absl::StatusCode, made at its first use.
+  // Counter of each absl::StatusCode, made at its first use.
   std::array<std::atomic<Counter*>, 17> codes_{};
 };
 

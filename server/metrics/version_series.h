@@ -10,7 +10,7 @@
 
 namespace gpupool::server {
 
-// The caller holds families->mutex.
+// Makes the series. The caller must hold families->mutex.
 std::shared_ptr<VersionMetrics> MakeVersionSeries(
     std::shared_ptr<MetricFamilies> families, const std::string& model,
     const std::string& version, uint64_t queue_limit);

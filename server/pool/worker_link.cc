@@ -17,22 +17,22 @@ namespace {
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
 
-// Between attempts to connect to a worker that is starting.
+// Interval between attempts to connect to a starting worker.
 constexpr std::chrono::milliseconds kConnectInterval{5};
-// An end of the process follows the end of its connection by so much.
+// Time within which a process ends after its connection.
 constexpr int kReapMilliseconds = 50;
-// Messages taken from one worker before the others have their turn.
+// Messages taken from one worker before the others get their turn.
 constexpr int kMessagesPerTurn = 256;
-// A worker ends by itself so soon after a fault, or not at all.
+// Time within which a worker ends after a fault, if it ends at all.
 constexpr std::chrono::seconds kFaultGrace{2};
 // See PoolOptions::hang_timeout.
 constexpr int kHangMeans = 20;
 constexpr int kOtherHangFactor = 30;
-// How the threads of a worker's OpenMP team wait for work: they look for it
-// 4000 times, a tenth of a millisecond, and then sleep. OpenMP's own choice,
-// some eight milliseconds of looking, makes training ten times slower once
-// anything else computes on these cores; 500 looks let the team fall asleep
-// within a step, and each kernel that wakes it waits 25 to 50 microseconds.
+// OpenMP threads of a worker spin 4000 times for work, a tenth of a
+// millisecond, then sleep. OpenMP's default, some eight milliseconds, makes
+// training ten times slower once anything else computes on these cores. With
+// 500 spins the team falls asleep within a step, and each kernel that wakes it
+// waits 25 to 50 microseconds.
 //
 //   milliseconds, 2 threads, 2 cores     looks: 500   2000   4000
 //   mobilenet_v2, 1 image, cores free           8.8    5.3    4.1
@@ -213,8 +213,8 @@ absl::Status WorkerLink::CheckHello(const FromWorker& message) const {
   return CheckSettings(message.hello());
 }
 
-// A worker that is found alive has the limit and threads that were configured
-// when it was started. One that holds nothing gives way to one with today's.
+// Replaces a worker that was found alive with old limits or threads, if it is
+// idle. A busy one keeps its settings until it ends.
 absl::Status WorkerLink::CheckSettings(
     const worker::v1::HelloReply& hello) const {
   const uint64_t limit = hello.info().limit_bytes();
@@ -264,7 +264,7 @@ void WorkerLink::BecomeReady(const worker::v1::HelloReply& reply) {
   if (draining_) Drain();
 }
 
-// ------------------------------------------------------------- what comes in
+// ------------------------------------------------------------------ incoming
 
 void WorkerLink::AddPollFds(std::vector<pollfd>* fds) const {
   if (channel_.has_value()) {
@@ -275,7 +275,7 @@ void WorkerLink::AddPollFds(std::vector<pollfd>* fds) const {
 }
 
 void WorkerLink::HandleReady() {
-  // The connection first: what the worker said before it ended counts.
+  // The connection first, so that messages from before the end count.
   if (channel_.has_value()) {
     if (absl::Status sent = channel_->Flush(); !sent.ok()) {
       spdlog::debug("worker device={} flush: {}", device_.name,
@@ -342,7 +342,7 @@ void WorkerLink::HandleReply(const FromWorker& message) {
   node.mapped().callback(message);
 }
 
-// -------------------------------------------------------------- time passing
+// ----------------------------------------------------------------- deadlines
 
 WorkerLink::Clock::time_point WorkerLink::deadline() const {
   if (more_to_read_) return Clock::time_point::min();
@@ -401,7 +401,8 @@ void WorkerLink::CheckHealth(Clock::time_point now) {
   }
 }
 
-// A kernel may never come back from a device that is lost.
+// Returns true when the worker did not end after a fault: a kernel may never
+// come back from a lost device.
 bool WorkerLink::HasOutlivedAFault(Clock::time_point now) {
   if (!work_.has_value() || work_->Read().fault == 0) return false;
   if (!fault_seen_.has_value()) fault_seen_ = now;
@@ -496,7 +497,7 @@ void WorkerLink::Drain() {
   }
   ToWorker message;
   message.mutable_shutdown();
-  Post(message);  // when it is not ready yet, BecomeReady comes back here
+  Post(message);  // if it is not ready yet, BecomeReady calls Drain again
 }
 
 void WorkerLink::Detach() {

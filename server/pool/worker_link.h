@@ -1,13 +1,13 @@
-// What the pool knows of one worker: its process, its connection, its ring,
-// the requests that wait for an answer, and when to do what next.
+// The pool's state of one worker: its process, its connection, its ring, the
+// requests that wait for an answer, and the next deadline.
 //
 //   starting --connected--> greeting --HelloReply--> ready
 //   starting, greeting, ready --lost--> backing off --time--> starting
 //   starting, greeting, ready --lost, the device is suspect--> quarantined
 //   any --lost while draining, or Detach--> stopped
 //
-// Thread-safety: the pool's thread, but ring() and status(), which any thread
-// may call. Owns everything it names but options and observer.
+// Thread-safety: the pool's thread, except ring() and status(), which any
+// thread may call. Owns everything that it names, except options and observer.
 #pragma once
 
 #include <poll.h>
@@ -48,18 +48,19 @@ class WorkerLink {
 
   const std::string& device() const { return device_.name; }
 
-  // Adopts the worker that lives already, or spawns one.
+  // Adopts a worker that is alive, or spawns one.
   void Start();
 
-  // Descriptors to poll, and then what to do when poll has returned.
+  // Adds the descriptors to poll. HandleReady must be called after poll has
+  // returned.
   void AddPollFds(std::vector<pollfd>* fds) const;
   void HandleReady();
 
-  // When HandleTime wants to be called; Clock::time_point::max() for never.
+  // Returns when HandleTime must be called; Clock::time_point::max() for never.
   Clock::time_point deadline() const;
   void HandleTime(Clock::time_point now);
 
-  // As in WorkerPool.
+  // Serves the function of WorkerPool with the same name.
   void Send(worker::v1::ToWorker message, absl::Duration timeout,
             ReplyCallback callback);
   void Post(const worker::v1::ToWorker& message);
@@ -67,9 +68,9 @@ class WorkerLink {
 
   // Asks the worker to checkpoint and exit; it is not started again.
   void Drain();
-  // Lets go of the worker, which lives on. The link is stopped.
+  // Lets go of the worker, which lives on, and stops the link.
   void Detach();
-  // Kills the worker. The link is stopped.
+  // Kills the worker and stops the link.
   void Kill();
   bool stopped() const { return state_ == State::kStopped; }
 
@@ -104,14 +105,15 @@ class WorkerLink {
   void CheckHealth(Clock::time_point now);
   void TakeWorkPage();
   bool HasOutlivedAFault(Clock::time_point now);
-  // What to say of work that takes too long; nothing while none does.
+  // Returns the text about work that hangs; nothing when none does.
   std::optional<std::string> FindHang() const;
   void BackOff(const absl::Status& reason);
   void Quarantine(const std::string& text);
   void ExpireRequests(Clock::time_point now);
-  // Fails what waits, tells the observer and goes to backing off or stopped.
+  // Fails the waiting requests, tells the observer, and backs off or stops.
   void Lose(const absl::Status& reason);
-  // As Lose, for a worker that cannot be trusted or does not answer.
+  // Does the same for a worker that cannot be trusted or does not answer: kills
+  // it first.
   void KillAndLose(const absl::Status& reason);
   void DropConnection(const absl::Status& reason);
   absl::Status SendNow(const worker::v1::ToWorker& message,
@@ -125,10 +127,10 @@ class WorkerLink {
   State state_ = State::kStarting;
   bool draining_ = false;
   bool more_to_read_ = false;
-  bool found_alive_ = false;  // the worker, which another daemon has started
+  bool found_alive_ = false;  // whether another daemon has started the worker
   std::optional<Process> process_;
   std::optional<ControlChannel> channel_;
-  std::optional<WorkPage> work_;         // of the worker's; outlives it
+  std::optional<WorkPage> work_;  // the worker's page; outlives the worker
   std::map<uint64_t, Pending> pending_;  // by request id
   uint64_t next_request_id_ = 1;
   uint64_t acknowledged_ = 0;
@@ -136,10 +138,10 @@ class WorkerLink {
   uint32_t spawns_ = 0;
   absl::Duration backoff_;
   Clock::time_point ready_since_;
-  std::optional<Clock::time_point> fault_seen_;  // on the work page
+  std::optional<Clock::time_point> fault_seen_;  // when seen on the work page
   Clock::time_point last_heard_;
   Clock::time_point start_deadline_;
-  Clock::time_point next_try_;  // of connecting, or of starting again
+  Clock::time_point next_try_;  // to connect, or to start again
 
   mutable absl::Mutex mutex_;
   WorkerStatus status_ ABSL_GUARDED_BY(mutex_);

@@ -12,7 +12,7 @@ namespace gpupool::server {
 struct Batcher::Batch {
   std::vector<InferenceCall*> calls;
   uint32_t rows = 0;
-  std::optional<Slot> slot;  // until it is submitted
+  std::optional<Slot> slot;  // until submitted
   std::shared_ptr<SlotRingClient> ring;
   absl::Time oldest;
   absl::Time taken;
@@ -31,6 +31,7 @@ Batcher::Batcher(BatcherOptions options, WakeTimer* timer,
 
 Batcher::~Batcher() = default;
 
+// Queues under the lock; answers and launches without it.
 void Batcher::Enqueue(InferenceCall* call) {
   absl::Status admitted;
   {
@@ -69,6 +70,8 @@ uint32_t Batcher::RowsPerSlotOf(absl::Span<const int64_t> sizes) const {
   return rows;
 }
 
+// Returns an error for a call that never fits a slot of the present ring.
+// Without a ring everything may fit the next one.
 absl::Status Batcher::CheckFits(const InferenceCall& call) const {
   if (ring_ == nullptr) return absl::OkStatus();
   const uint32_t rows_per_slot = RowsPerSlotOf(call.inputs.served);
@@ -107,7 +110,8 @@ void Batcher::SetRing(std::shared_ptr<SlotRingClient> ring) {
     } else {
       ring_ = std::move(ring);
       rows_per_slot_ = 0;
-      next_expiry_ = absl::InfinitePast();  // what waits may not fit
+      // Waiting calls may not fit the new ring.
+      next_expiry_ = absl::InfinitePast();
     }
   }
   Pump();
@@ -155,6 +159,7 @@ absl::Time Batcher::oldest_call() const {
 
 // ------------------------------------------------------------- the queue
 
+// Returns why the call must not wait any longer, or OK.
 absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
   if (call.deadline <= now) {
     return absl::DeadlineExceededError(
@@ -184,6 +189,7 @@ void Batcher::NoteExpiry(const InferenceCall& call) {
   }
 }
 
+// Moves expired calls out of the queue. Cheap while nothing can have expired.
 void Batcher::TakeExpired(absl::Time now, std::vector<Refusal>* refusals) {
   if (now < next_expiry_) return;
   next_expiry_ = absl::InfiniteFuture();
@@ -207,8 +213,8 @@ scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
   const std::vector<int64_t>& sizes = queue_.front()->inputs.served;
   for (const InferenceCall* call : queue_) {
     const bool fits = call->inputs.served == sizes;
-    // One of other sizes goes into the next batch, as one that is too large
-    // does, and order is kept.
+    // A request of other sizes counts as a full batch, so that it goes into the
+    // next batch and order is kept.
     waiting.push_back(
         {fits ? call->inputs.rows : limits.max_batch_size, call->arrival_});
     if (!fits || waiting.size() > limits.max_batch_size) break;
@@ -216,6 +222,7 @@ scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
   return scheduler::DecideBatch(waiting, limits, in_flight_, now);
 }
 
+// Takes a batch out of the queue if the policy closes one and a slot is free.
 std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
     absl::Time now, std::shared_ptr<SlotRingClient>* full_ring) {
   batch_due_ = absl::InfiniteFuture();
@@ -258,8 +265,11 @@ std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
   return batch;
 }
 
+// Puts the calls of a lost batch back; those that had their last try are
+// refused.
 void Batcher::Requeue(Batch& batch, const absl::Status& status,
                       std::vector<Refusal>* refusals) {
+  // Backwards to the front of the queue keeps the order of arrival.
   for (auto it = batch.calls.rbegin(); it != batch.calls.rend(); ++it) {
     InferenceCall* call = *it;
     if (closed_.ok() && call->launches_ < kMaxLaunches) {
@@ -275,6 +285,8 @@ void Batcher::Requeue(Batch& batch, const absl::Status& status,
 
 // ------------------------------------------------------------ the batches
 
+// Collects under the lock what is due, does it without the lock, and repeats
+// until no batch is due.
 void Batcher::Pump() {
   std::unique_ptr<Batch> batch;
   do {
@@ -304,6 +316,8 @@ absl::Time Batcher::Alarm::Earlier(bool idle, absl::Time time) {
   return time;
 }
 
+// Asks the timer weakly: a pending alarm must not keep an unloaded version
+// alive.
 void Batcher::SetAlarm(absl::Time time, Alarm Batcher::*alarm) {
   if (time == absl::InfiniteFuture()) return;
   timer_->CallAt(time, [weak = weak_from_this(), alarm] {
@@ -329,6 +343,7 @@ void Batcher::WaitForSlot(SlotRingClient& ring) {
   });
 }
 
+// Copies the rows into the slot and submits it. Each request is copied once.
 void Batcher::Launch(std::unique_ptr<Batch> batch) {
   Slot slot = *std::move(batch->slot);
   batch->slot.reset();
@@ -351,7 +366,7 @@ void Batcher::Launch(std::unique_ptr<Batch> batch) {
 
 void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   batch.answered = absl::Now();
-  // The worker's figure is input, not truth.
+  // The worker's figure is untrusted input.
   batch.compute = std::clamp(
       absl::Nanoseconds(slot.header().compute_nanos), absl::ZeroDuration(),
       std::max(batch.answered - batch.submitted, absl::ZeroDuration()));
@@ -363,13 +378,14 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
     in_flight_since_.erase(in_flight_since_.find(batch.oldest));
-    // To the client the version exists: only its worker does not have it yet.
+    // The client sees Unavailable instead of NotFound: the version exists, only
+    // its worker does not have it yet.
     if (nothing_done) {
       Requeue(batch, absl::UnavailableError(status.message()), &refusals);
     }
   }
-  // The next batch goes first: the device should not wait for answers to be
-  // written.
+  // Launch the next batch first, so that the device does not wait for answers
+  // to be written.
   Pump();
   Refuse(refusals);
   if (!nothing_done) Deliver(batch, status, slot);
@@ -401,7 +417,8 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
     const uint32_t count = call->inputs.rows;
     call->output_shapes.clear();
     for (size_t i = 0; status.ok() && i < rows.size(); ++i) {
-      // The worker gives the bytes of outputs that vary, with whole rows.
+      // Slices have whole rows; the worker reports the bytes of varying
+      // outputs.
       const absl::Span<const std::byte> all = slot.output(i);
       const uint64_t row_bytes = all.size() / batch.rows;
       rows[i] = all.subspan(first_row * row_bytes, count * row_bytes);
@@ -414,9 +431,11 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
                          .copy_in = summary.copy_in,
                          .compute = batch.compute,
                          .copy_out = now - batch.answered};
+    // The rest of the total, so that the stages add up exactly.
     sample.queue =
         sample.total - sample.copy_in - sample.compute - sample.copy_out;
-    // Recorded first: who has the answer may ask for the statistics.
+    // Record first: a client with the answer may ask for the statistics at
+    // once.
     Record(sample, now);
     call->OnAnswer(status, rows);
     now = absl::Now();

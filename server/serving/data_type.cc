@@ -9,8 +9,7 @@ struct Row {
   uint64_t element_bytes;
 };
 
-// The protocol's datatype table, without the types that no model of
-// ours has.
+// The protocol's table of data types, without those that no model here has.
 constexpr Row kRows[] = {
     {v1::FLOAT32, "FP32", 4},  {v1::FLOAT64, "FP64", 8},
     {v1::INT32, "INT32", 4},   {v1::INT64, "INT64", 8},

@@ -1,5 +1,5 @@
-// The inference protocol's names of the element types that models use.
-// Pure functions.
+// Names of the inference protocol for the element types of models. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace gpupool::server {
 
-// "FP32", "INT64", ...; empty for DATA_TYPE_UNSPECIFIED.
+// Returns "FP32", "INT64", ...; "" for DATA_TYPE_UNSPECIFIED.
 absl::string_view DataTypeName(v1::DataType type);
 
-// DATA_TYPE_UNSPECIFIED for a name that no model can have.
+// Returns DATA_TYPE_UNSPECIFIED for a name that no model can have.
 v1::DataType ParseDataType(absl::string_view name);
 
-// 0 for DATA_TYPE_UNSPECIFIED.
+// Returns the bytes of one element; 0 for DATA_TYPE_UNSPECIFIED.
 uint64_t ElementBytes(v1::DataType type);
 
 }  // namespace gpupool::server

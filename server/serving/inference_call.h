@@ -1,8 +1,8 @@
-// One request on its way through serving. The front end derives from it,
-// fills in the public fields and gives it to a Batcher, which answers it.
+// A request on its way through serving. The front end derives from it, fills in
+// the public fields and gives it to a Batcher, which answers it.
 //
-// Ownership: the caller's; it must live until OnAnswer was called, and the
-// memory behind `inputs` as well.
+// Ownership: the caller's. The call, and the memory behind `inputs`, must live
+// until OnAnswer was called.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,22 @@ class InferenceCall {
  public:
   virtual ~InferenceCall() = default;
 
-  // Called exactly once, on any thread, perhaps before Enqueue returns. Must
-  // not block. When `status` is OK, outputs[i] are the request's rows of the
-  // model's output i; they lie in the slot and are gone when OnAnswer returns.
-  // The call may destroy itself in it.
+  // Receives the answer: called exactly once, on any thread, possibly before
+  // Enqueue returns. Must not block. When `status` is OK, outputs[i] are the
+  // request's rows of the model's output i. They lie in the slot and are gone
+  // when OnAnswer returns. The call may destroy itself in it.
   virtual void OnAnswer(
       const absl::Status& status,
       absl::Span<const absl::Span<const std::byte>> outputs) = 0;
 
   CheckedInputs inputs;
-  // Of one row of each output, as served; filled in before an OK OnAnswer.
+  // Shape of one row of each output, as served. Set before an OK OnAnswer.
   std::vector<std::vector<int64_t>> output_shapes;
-  // The client stops waiting: answered DeadlineExceeded if still queued.
+  // End of the client's wait. A call that is still queued is answered
+  // DeadlineExceeded.
   absl::Time deadline = absl::InfiniteFuture();
-  // The client would rather be refused: answered Unavailable if still queued.
+  // Time after which the client prefers a refusal. A call that is still queued
+  // is answered Unavailable.
   absl::Time queue_deadline = absl::InfiniteFuture();
 
  private:

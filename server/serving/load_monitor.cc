@@ -5,7 +5,8 @@
 namespace gpupool::server {
 namespace {
 
-// Of the requests that were answered since, and of those that still wait.
+// Returns the longer one of the mean wait since the last look and the wait of
+// the oldest call.
 absl::Duration LongestWait(const StageSum& before, const StageSum& after,
                            absl::Time oldest, absl::Time now) {
   absl::Duration wait = std::max(now - oldest, absl::ZeroDuration());
@@ -36,7 +37,7 @@ void LoadMonitor::Look(const std::vector<VersionHandle>& versions,
     seen.emplace(facts.id, Seen{scheduler::LoadGauge(options), now, first.queue,
                                 first.success.count + first.fail.count});
   }
-  seen_ = std::move(seen);  // what is not served any more is forgotten
+  seen_ = std::move(seen);  // forgets versions that are not served any more
 }
 
 void LoadMonitor::LookAt(const ServedVersion& version, absl::Time now,

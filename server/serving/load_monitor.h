@@ -1,5 +1,5 @@
-// Looks at every served version about once a second, finds whether its requests
-// wait for too long (scheduler/serve/load_policy.h), and tells when that
+// Looks at every served version about once a second, decides whether its
+// requests wait for too long (scheduler/serve/load_policy.h), and reports
 // changes.
 //
 // Thread-safety: none; one thread calls Look.
@@ -19,16 +19,16 @@ namespace gpupool::server {
 
 class LoadMonitor {
  public:
-  // How often Look should be called.
+  // Interval at which Look should be called.
   static constexpr absl::Duration kInterval = absl::Seconds(1);
 
-  // `options.target` is beside a version's own max_queue_delay. `changed` must
-  // be short.
+  // `options.target` comes on top of a version's own max_queue_delay. `changed`
+  // must be short.
   LoadMonitor(const scheduler::LoadOptions& options,
               std::function<void(uint64_t version, bool under_load)> changed)
       : options_(options), changed_(std::move(changed)) {}
 
-  // `versions`: all that are served now.
+  // Looks at `versions`, which must be all that are served now.
   void Look(const std::vector<VersionHandle>& versions, absl::Time now);
 
  private:

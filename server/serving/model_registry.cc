@@ -10,6 +10,7 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the format. The rank is limited by a slot's header.
 absl::StatusOr<TensorFormat> MakeServedFormat(
     const v1::TensorSpec& spec, absl::Span<const SizedDimension> dimensions) {
   if (static_cast<uint32_t>(spec.shape_size()) > kMaxSlotRank) {
@@ -37,6 +38,7 @@ absl::StatusOr<std::vector<TensorFormat>> MakeFormats(
   return formats;
 }
 
+// Checks that all tensors have a batch dimension or none has.
 absl::Status CheckBatched(const VersionFacts& facts) {
   for (const auto* formats : {&facts.inputs, &facts.outputs}) {
     for (const TensorFormat& format : *formats) {
@@ -49,7 +51,8 @@ absl::Status CheckBatched(const VersionFacts& facts) {
   return absl::OkStatus();
 }
 
-// Sizes are rounded up where they are listed and all inputs can be filled up.
+// Marks dimensions as padded: those with listed sizes, unless an input that
+// varies in them has no padding element.
 void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
   for (SizedDimension& dimension : facts.dimensions) {
     dimension.padded = !dimension.sizes.empty();
@@ -111,6 +114,7 @@ ServedVersion::~ServedVersion() {
     absl::MutexLock lock(&mutex_);
     callback = std::move(last_handle_gone_);
   }
+  // Without the lock, because the callback may take others.
   if (callback) callback();
 }
 
@@ -141,6 +145,7 @@ void ModelRegistry::Add(VersionHandle version) {
 ModelRegistry::Entry* ModelRegistry::FindEntry(uint64_t id) {
   const auto it = ids_.find(id);
   if (it == ids_.end()) return nullptr;
+  // Finds an entry always, because ids_ and models_ change together.
   return &models_[it->second.first][it->second.second];
 }
 
@@ -180,6 +185,8 @@ void ModelRegistry::Drain(uint64_t id, std::function<void()> drained) {
     drained();
     return;
   }
+  // `handle` is the registry's own; when it goes at the end of this function
+  // `drained` may run.
   handle->OnLastHandleGone(std::move(drained));
   handle->batcher().Drain();
 }
@@ -216,6 +223,7 @@ std::vector<VersionHandle> ModelRegistry::List(absl::string_view model) const {
       }
     }
   }
+  // Without the lock; models_ is a hash map, so that names are sorted here.
   std::stable_sort(handles.begin(), handles.end(),
                    [](const VersionHandle& a, const VersionHandle& b) {
                      return a->facts().model < b->facts().model;

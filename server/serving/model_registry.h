@@ -1,6 +1,6 @@
-// The model versions that are served now. A handle pins a version: while one
-// is held the version's worker keeps it loaded. Which version a name means
-// changes between two look-ups at once, never within one request.
+// The model versions that are served now. A handle pins a version: while it is
+// held the version's worker keeps the version loaded. A name may mean another
+// version at the next look-up, but never within one request.
 //
 // Thread-safety: any thread. Ownership: the registry holds one handle per
 // version that was added and not drained.
@@ -25,35 +25,39 @@
 
 namespace gpupool::server {
 
-// What is fixed about a version, with defaults filled in.
+// Constant facts of a version, with defaults filled in.
 struct VersionFacts {
-  uint64_t id = 0;  // server-wide
+  uint64_t id = 0;  // unique in the server
   std::string model;
   uint64_t version = 0;
   std::string label;  // for messages: "'digits' version 1"
   std::vector<TensorFormat> inputs;
   std::vector<TensorFormat> outputs;
-  std::vector<SizedDimension> dimensions;  // of several sizes, by name
+  // Dimensions of several sizes, by name.
+  std::vector<SizedDimension> dimensions;
   bool batched = true;  // whether the tensors have a batch dimension
   uint32_t max_batch_size = 0;
   absl::Duration max_queue_delay;
   uint32_t max_queue_size = 0;
-  uint64_t bytes = 0;  // planned peak of its program on the device
+  uint64_t bytes = 0;  // planned peak on the device
 };
 
-// InvalidArgument when the plan's inputs and outputs cannot be served: none or
-// too many, some with a batch and some without, or see MakeTensorFormat.
+// Returns the facts. InvalidArgument when the plan's inputs and outputs cannot
+// be served: none or too many, some with a batch and some without, or an error
+// of MakeTensorFormat.
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version);
 
 class ServedVersion {
  public:
   ServedVersion(VersionFacts facts, std::shared_ptr<Batcher> batcher);
-  // Runs what OnLastHandleGone was given, on the thread that let go last.
+  // Runs the function given to OnLastHandleGone, on the thread that let go
+  // last.
   ~ServedVersion();
 
   const VersionFacts& facts() const { return facts_; }
   Batcher& batcher() const { return *batcher_; }
-  // Where it is loaded, "cpu:0"; the last place while its worker is lost.
+  // Returns where it is loaded, "cpu:0"; the last place while its worker is
+  // lost.
   std::string device() const;
   void set_device(std::string device);
   void OnLastHandleGone(std::function<void()> callback);
@@ -70,26 +74,28 @@ using VersionHandle = std::shared_ptr<ServedVersion>;
 
 class ModelRegistry {
  public:
-  // The version is found from now on. One with the same id that was suspended
-  // must be resumed instead.
+  // Adds the version to look-ups. A suspended version must be resumed instead
+  // of added again.
   void Add(VersionHandle version);
-  // The handle of a version that was added and not drained, ready or not;
-  // null when there is none.
+  // Returns the version if it was added and not drained, ready or not, else
+  // null.
   VersionHandle FindById(uint64_t id) const;
-  // Not found by name until resumed; its handle is kept.
+  // Hides the version from look-ups by name until resumed. Keeps its handle.
   void Suspend(uint64_t id);
   void Resume(uint64_t id);
-  // Not found any more; `drained` runs when the last handle is gone, perhaps
-  // before Drain returns. It must be short. An unknown id is drained already.
+  // Removes the version from look-ups. Runs `drained`, which must be short,
+  // when the last handle is gone, possibly before Drain returns. An unknown id
+  // counts as drained.
   void Drain(uint64_t id, std::function<void()> drained);
 
-  // The newest ready version of a model; null when there is none.
+  // Returns the newest ready version of a model, or null.
   VersionHandle FindNewest(absl::string_view model) const;
-  // Null unless that version is ready.
+  // Returns the version if it is ready, else null.
   VersionHandle Find(absl::string_view model, uint64_t version) const;
-  // Ready versions by model name, then rising version; `model` empty: of all.
+  // Returns ready versions by model name, then by rising version. With an empty
+  // `model` those of all models.
   std::vector<VersionHandle> List(absl::string_view model) const;
-  // All that were added and not drained, ready or not.
+  // Returns all versions that were added and not drained, ready or not.
   std::vector<VersionHandle> All() const;
 
  private:
@@ -104,7 +110,7 @@ class ModelRegistry {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, Versions> models_ ABSL_GUARDED_BY(mutex_);
-  // Version id -> where it is in models_.
+  // Place in models_ of each version id.
   absl::flat_hash_map<uint64_t, std::pair<std::string, uint64_t>> ids_
       ABSL_GUARDED_BY(mutex_);
 };

@@ -10,9 +10,10 @@
 namespace gpupool::server {
 namespace {
 
-// Clients match on this beginning, with every look-up error behind it.
+// Start of every look-up error: clients match on it.
 constexpr absl::string_view kPrefix = "Request for unknown model: ";
 
+// Returns NotFound for an unknown version, Unavailable for a known one.
 absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
   const bool known =
       std::any_of(model.versions().begin(), model.versions().end(),
@@ -24,8 +25,10 @@ absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
       what, " is not at ready state; load it, or retry when it is loading"));
 }
 
+// Returns Unavailable while some version is about to be ready, so that clients
+// retry.
 absl::Status WhyNotAny(const v1::Model& model) {
-  // Ready in the catalogue and not here: its worker is being restarted.
+  // Ready in the catalogue but not here: the worker restarts.
   for (const v1::ModelVersion& version : model.versions()) {
     if (version.state() == v1::LOADING || version.state() == v1::READY) {
       return absl::UnavailableError(

@@ -1,8 +1,8 @@
-// Turns a name and an optional version from a request into a handle of a
-// version that is ready, or says why not in the words that clients match on.
+// Turns a request's model name and optional version into a handle of a ready
+// version, or into an error whose text clients match on.
 //
-// Thread-safety: any thread. A look-up that succeeds never blocks; one that
-// fails asks the catalogue.
+// Thread-safety: any thread. A successful look-up never blocks. A failed one
+// asks the catalogue.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,18 @@ namespace gpupool::server {
 
 class Router {
  public:
-  // All stored versions of a model, served or not; NotFound for a name that
-  // nobody knows. Any thread.
+  // Returns all stored versions of a model, served or not; NotFound for an
+  // unknown name. May be called on any thread.
   using Catalogue =
       std::function<absl::StatusOr<v1::Model>(absl::string_view model)>;
 
-  // `registry` outlives the router.
+  // `registry` must outlive the router.
   Router(const ModelRegistry* registry, Catalogue catalogue);
 
-  // `version` empty: the newest that is ready.
-  //   InvalidArgument  `version` is not a whole number from 1
-  //   NotFound         unknown model, unknown version, or no version is
-  //                    served or about to be
-  //   Unavailable      the version, or all of the model's, are not ready now
+  // Returns the version; for an empty `version` the newest ready one. Errors:
+  //   * InvalidArgument: `version` is not a whole number from 1
+  //   * NotFound: unknown model or version, or none is served or about to be
+  //   * Unavailable: the version, or all of the model's, are not ready now
   absl::StatusOr<VersionHandle> Route(absl::string_view model,
                                       absl::string_view version) const;
 
@@ -40,7 +39,7 @@ class Router {
   const Catalogue catalogue_;
 };
 
-// InvalidArgument unless `text` is a whole number from 1.
+// Parses a whole number from 1, or returns InvalidArgument.
 absl::StatusOr<uint64_t> ParseVersion(absl::string_view text);
 
 }  // namespace gpupool::server

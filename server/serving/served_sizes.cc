@@ -19,20 +19,22 @@ std::vector<std::byte> BytesOf(Number number) {
   return bytes;
 }
 
+// Takes the upper half of a float: rounds towards zero.
 uint16_t Bfloat16(double number) {
   const float single = static_cast<float>(number);
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(single) >> 16);
 }
 
-// IEEE 754 binary16: sign, 5 bits of exponent with bias 15, 10 of fraction.
+// Converts to IEEE 754 binary16: sign, 5 bits of exponent with bias 15, 10 bits
+// of fraction. Rounds towards zero.
 uint16_t Float16(double number) {
   const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
   const double size = std::abs(number);
   if (std::isnan(number)) return 0x7e00;
   if (size >= 65536) return sign | 0x7c00;
   int exponent = 0;
-  const double fraction = std::frexp(size, &exponent);  // [0.5, 1)
-  if (size == 0 || exponent < -13) {  // subnormal: multiples of 2^-24
+  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
+  if (size == 0 || exponent < -13) {  // zero or subnormal: multiples of 2^-24
     return sign | static_cast<uint16_t>(std::ldexp(size, 24));
   }
   const auto bits = static_cast<uint16_t>((2 * fraction - 1) * 1024);
@@ -53,11 +55,12 @@ uint64_t Product(absl::Span<const int64_t> shape) {
   return product;
 }
 
-// Copies the common corner of two tensors of the same rank.
+// Copies the common corner of two tensors of the same rank. From run_axis + 1
+// on the shapes are equal, so that a run of rows is one contiguous copy.
 void CopyCorner(const TensorPlace<const std::byte>& from,
                 uint64_t element_bytes, const TensorPlace<std::byte>& to) {
   const size_t rank = from.shape.size();
-  size_t run_axis = rank;  // from here on both are alike
+  size_t run_axis = rank;  // first axis of the equal tail
   while (run_axis > 0 && from.shape[run_axis - 1] == to.shape[run_axis - 1]) {
     --run_axis;
   }
@@ -142,7 +145,8 @@ std::vector<std::byte> ElementOf(v1::DataType data_type, double number) {
     default:
       break;
   }
-  // Whole numbers, as import has checked; the machine is little-endian.
+  // Import has checked that the number is whole. The machine is little-endian,
+  // so that the low bytes come first.
   std::vector<std::byte> bytes = BytesOf(static_cast<int64_t>(number));
   bytes.resize(ElementBytes(data_type));
   return bytes;

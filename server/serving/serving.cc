@@ -62,6 +62,7 @@ void Serving::VersionReady(const v1::ModelVersion& version,
     handle = *std::move(made);
   }
   handle->set_device(device);
+  // The ring first: once found by name, the version gets requests.
   handle->batcher().SetRing(dependencies_.ring(device));
   if (known) {
     registry_.Resume(version.id());
@@ -80,6 +81,7 @@ void Serving::VersionDraining(uint64_t version_id,
 void Serving::WorkerLost(const std::string& device) {
   for (const VersionHandle& handle : registry_.All()) {
     if (handle->device() != device) continue;
+    // Hidden first, so that no new request reaches a batcher without a ring.
     registry_.Suspend(handle->facts().id);
     handle->batcher().SetRing(nullptr);
   }

@@ -1,9 +1,11 @@
-// The serving side of the daemon in one object: what is served now, how a name
-// becomes a version, and what control tells about versions and workers.
+// The serving side of the daemon in one object: the served versions, the
+// look-up by name, and the interface through which control tells about versions
+// and workers.
 //
-// Thread-safety: any thread; the ServingSink functions come from the control
-// thread. Ownership: owns registry, router, batchers and timer; handles that
-// requests hold must be gone before it is destroyed (Stop answers them).
+// Thread-safety: any thread; the ServingSink functions are called on the
+// control thread. Ownership: owns registry, router, batchers and timer. Handles
+// that requests hold must be gone before it is destroyed (Stop answers those
+// requests).
 #pragma once
 
 #include <atomic>
@@ -27,15 +29,15 @@
 namespace gpupool::server {
 
 struct ServingDependencies {
-  // The ring of a device's worker; null while the worker is lost.
+  // Returns the ring of a device's worker; null while the worker is lost.
   std::function<std::shared_ptr<SlotRingClient>(const std::string& device)>
       ring;
   Router::Catalogue catalogue;
   ServingObserver* observer = nullptr;  // may be null; outlives serving
-  // Requests that wait for longer, beside a version's own max_queue_delay, put
-  // it under load. Zero: nobody looks.
+  // Wait of requests, on top of a version's own max_queue_delay, that puts a
+  // version under load. Zero: no monitoring.
   absl::Duration target_delay = {};
-  // Told of each change, on a thread of its own; it may block.
+  // Receives each change, on a thread of its own. May block.
   std::function<void(uint64_t version, bool under_load)> load_changed = {};
 };
 
@@ -44,7 +46,7 @@ class Serving : public ServingSink {
   explicit Serving(ServingDependencies dependencies);
   ~Serving() override;
 
-  // ServingSink: see there.
+  // Implement ServingSink; see there.
   void VersionReady(const v1::ModelVersion& version,
                     const std::string& device) override;
   void VersionDraining(uint64_t version_id,
@@ -54,16 +56,16 @@ class Serving : public ServingSink {
   const Router& router() const { return router_; }
   const ModelRegistry& registry() const { return registry_; }
 
-  // Whether inference requests are taken: after Start, before Stop.
+  // Returns whether inference requests are taken: after Start, before Stop.
   bool accepting() const;
   void Start();
-  // Answers all that waits, and all that comes later, with Unavailable.
-  // Batches in flight end by themselves. Idempotent.
+  // Answers all waiting and all later requests with Unavailable. Batches in
+  // flight end by themselves. Idempotent.
   void Stop();
 
  private:
   absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version);
-  // Now, and again and again.
+  // Looks at the load and asks the timer for the next look.
   void WatchLoad();
 
   const ServingDependencies dependencies_;
@@ -71,8 +73,8 @@ class Serving : public ServingSink {
   ModelRegistry registry_;
   Router router_;
   std::atomic<bool> accepting_{false};
-  std::unique_ptr<LoadMonitor> monitor_;  // null: nobody looks
-  std::unique_ptr<WakeTimer> watch_;      // last: it ends first
+  std::unique_ptr<LoadMonitor> monitor_;  // null: no monitoring
+  std::unique_ptr<WakeTimer> watch_;      // last member, so that it ends first
 };
 
 }  // namespace gpupool::server

@@ -1,8 +1,9 @@
-// What serving tells the metrics, once per request and once per batch.
+// The interface through which serving reports to the metrics, once per request
+// and once per batch.
 //
 // Thread-safety: an implementation is called from any thread, several at a
-// time, on the path of every request: it adds to counters and returns.
-// Ownership: the ServingObserver outlives serving; serving owns the
+// time, on the path of every request. It must only add to counters and return.
+// Ownership: the ServingObserver must outlive serving; serving owns the
 // VersionObservers that it asks for.
 #pragma once
 
@@ -16,8 +17,8 @@
 
 namespace gpupool::server {
 
-// One answered request. The stages of a request that reached the worker add
-// up to `total`; stages that it did not reach are zero.
+// Times of one answered request. For a request that reached the worker the
+// stages add up to `total`; other stages are zero.
 struct RequestSample {
   absl::StatusCode code = absl::StatusCode::kOk;
   uint32_t rows = 0;
@@ -28,7 +29,7 @@ struct RequestSample {
   absl::Duration copy_out;  // from the worker's answer on
 };
 
-// One batch that the worker answered.
+// A batch that the worker answered.
 struct BatchSample {
   absl::StatusCode code = absl::StatusCode::kOk;
   uint32_t requests = 0;
@@ -36,8 +37,8 @@ struct BatchSample {
   absl::Duration copy_in;
   absl::Duration compute;
   absl::Duration copy_out;
-  uint32_t compiled = 0;  // programs that were made for its sizes
-  uint32_t evicted = 0;   // and removed for them
+  uint32_t compiled = 0;  // programs made for its sizes
+  uint32_t evicted = 0;   // programs removed for them
 };
 
 class VersionObserver {
@@ -45,22 +46,22 @@ class VersionObserver {
   virtual ~VersionObserver() = default;
   virtual void RequestDone(const RequestSample& sample) = 0;
   virtual void BatchDone(const BatchSample& sample) = 0;
-  // Requests that wait for a batch, after each change.
+  // Receives the number of requests that wait for a batch, after each change.
   virtual void QueueLength(size_t requests) = 0;
-  // Its requests wait for too long (scheduler/serve/load_policy.h), or no
-  // longer.
+  // Receives whether its requests wait for too long
+  // (scheduler/serve/load_policy.h).
   virtual void UnderLoad(bool under_load) = 0;
 };
 
 class ServingObserver {
  public:
   virtual ~ServingObserver() = default;
-  // A version starts to be served; `queue_limit` bounds its QueueLength.
-  // Null: nobody wants to know.
+  // Begins to observe a version; `queue_limit` bounds its QueueLength. May
+  // return null.
   virtual std::unique_ptr<VersionObserver> Observe(const std::string& model,
                                                    uint64_t version,
                                                    uint32_t queue_limit) = 0;
-  // A request that named no version that is served.
+  // Receives a request that named no served version.
   virtual void RequestUnrouted(absl::StatusCode code) = 0;
 };
 

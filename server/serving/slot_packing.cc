@@ -8,6 +8,7 @@
 namespace gpupool::server {
 namespace {
 
+// Fills in the tensors from `offset` on, each aligned. Returns the end.
 uint64_t PackTensors(absl::Span<const TensorFormat> formats,
                      absl::Span<const int64_t> sizes, uint32_t rows,
                      uint64_t offset, SlotTensor* tensors) {
@@ -17,7 +18,7 @@ uint64_t PackTensors(absl::Span<const TensorFormat> formats,
     tensor.data_type = static_cast<uint32_t>(format.data_type);
     const uint32_t batch_rank = format.batched ? 1 : 0;
     tensor.rank = static_cast<uint32_t>(format.row_shape.size()) + batch_rank;
-    tensor.dims[0] = rows;  // written over where there is no batch
+    tensor.dims[0] = rows;  // overwritten for models without a batch
     const std::vector<int64_t> row_shape = format.RowShape(sizes);
     std::copy(row_shape.begin(), row_shape.end(), tensor.dims + batch_rank);
     tensor.offset = offset;
@@ -42,7 +43,7 @@ uint64_t PackedBytes(const SlotFormats& formats, uint32_t rows) {
 
 uint32_t RowsPerSlot(const SlotFormats& formats, uint64_t slot_bytes,
                      uint32_t limit) {
-  uint32_t fits = 0;  // bytes never fall as rows rise: bisect
+  uint32_t fits = 0;  // bisection: bytes never fall as rows rise
   uint32_t too_many = limit + 1;
   while (too_many - fits > 1) {
     const uint32_t middle = fits + (too_many - fits) / 2;

@@ -1,8 +1,8 @@
-// Counts and times of one served version since it was loaded, as the
-// protocol's ModelStatistics reports them.
+// Counts and times of one served version since it was loaded, for the
+// protocol's ModelStatistics.
 //
-// Thread-safety: any thread. Counters are relaxed atomics: a snapshot taken
-// while requests end may be off by those requests.
+// Thread-safety: any thread. Counters are relaxed atomics, so that a snapshot
+// may miss parts of requests that end meanwhile.
 #pragma once
 
 #include <atomic>
@@ -28,14 +28,14 @@ struct BatchSizeStatistics {
 struct StatisticsSnapshot {
   int64_t last_inference_unix_millis = 0;  // 0: none yet
   uint64_t rows = 0;                       // answered with success
-  uint64_t batches = 0;                    // that the worker ran
+  uint64_t batches = 0;                    // executed by the worker
   StageSum success, fail, queue, copy_in, compute, copy_out;
   std::vector<BatchSizeStatistics> batch_sizes;  // rising; used ones only
 };
 
 class VersionStatistics {
  public:
-  // Batches have 1 .. max_batch_size rows.
+  // Takes the limit of a batch's rows.
   explicit VersionStatistics(uint32_t max_batch_size);
 
   void RequestDone(const RequestSample& sample, absl::Time now);

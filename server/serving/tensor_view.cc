@@ -26,11 +26,14 @@ std::string NamesText(absl::Span<const TensorFormat> formats) {
   });
 }
 
-// The rows of a tensor whose shape is the format's but for the batch.
+// Returns the rows of a tensor that has the format's shape apart from the
+// batch.
 int64_t RowsOf(const TensorFormat& format, const TensorView& input) {
   return format.batched ? input.shape[0] : 1;
 }
 
+// Checks the shape against the declared one, with -1 as any size, and the
+// number of rows.
 absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
                         uint32_t max_batch_size, const TensorView& input) {
   const std::vector<int64_t> declared = format.DeclaredShape();
@@ -66,7 +69,7 @@ absl::Status CheckType(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
-// The sizes of the input's dimensions; those that are known must agree.
+// Reads the sizes of the input's dimensions. Known sizes must agree.
 absl::Status TakeSizes(absl::string_view model, const TensorFormat& format,
                        const TensorView& input,
                        absl::Span<const SizedDimension> dimensions,
@@ -90,11 +93,12 @@ absl::Status TakeSizes(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
+// Checks the byte count, which protects the copy into the slot.
 absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
                         absl::Span<const int64_t> sizes,
                         const TensorView& input) {
   const absl::string_view wanted = DataTypeName(format.data_type);
-  // Both factors are bounded by the checks before: no overflow.
+  // No overflow: earlier checks bound both factors.
   const uint64_t expected =
       static_cast<uint64_t>(RowsOf(format, input)) * format.RowBytes(sizes);
   if (input.bytes.size() != expected) {
@@ -106,6 +110,8 @@ absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
+// Adds the varying axes, counted without the batch. A name must be one of the
+// dimensions; without a name the program decides the size.
 absl::Status AddVariable(const v1::TensorSpec& spec,
                          absl::Span<const SizedDimension> dimensions,
                          TensorFormat& format) {
@@ -175,11 +181,14 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(
       return absl::InvalidArgumentError(
           absl::StrCat(what, " has no dimension ", variable.axis()));
     }
+    // Counts with the largest size, so that row_bytes is the bound of a row.
     shape[variable.axis()] = variable.maximum();
   }
   format.batched = !shape.empty() && shape[0] == -1;
   RETURN_IF_ERROR(AddVariable(spec, dimensions, format));
   for (size_t i = format.batched ? 1 : 0; i < shape.size(); ++i) {
+    // Divides the limit, because a product of sizes from a model's file could
+    // overflow.
     const int64_t size = shape[i];
     if (size < 1 ||
         static_cast<uint64_t>(size) >
@@ -214,6 +223,8 @@ absl::StatusOr<CheckedInputs> CheckInputs(
       return absl::InvalidArgumentError(
           absl::StrCat("input '", input.name, "' already exists in request"));
     }
+    // The order matters: CheckBytes multiplies sizes that the checks before it
+    // have bounded.
     RETURN_IF_ERROR(CheckType(model, *format, input));
     RETURN_IF_ERROR(CheckShape(model, *format, max_batch_size, input));
     RETURN_IF_ERROR(TakeSizes(model, *format, input, dimensions, checked));
@@ -228,6 +239,8 @@ absl::StatusOr<CheckedInputs> CheckInputs(
     }
     checked.rows = rows;
   }
+  // All names are known and none came twice, so equal numbers mean that no
+  // input is missing.
   if (inputs.size() != formats.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected ", formats.size(), " inputs but got ", inputs.size(),

@@ -33,6 +33,7 @@ void WakeTimer::Run() {
     } else {
       const std::function<void()> callback = alarms_.top().callback;
       alarms_.pop();
+      // Unlocked for the call, which may set the next alarm.
       mutex_.Unlock();
       callback();
       mutex_.Lock();

@@ -1,9 +1,9 @@
-// One thread that calls back at given times; for everything in serving that
-// waits for time and not for an event.
+// One thread that calls back at given times, for all parts of serving that wait
+// for a time instead of an event.
 //
 // Thread-safety: any thread. Callbacks run one after the other on the timer's
 // thread and must be short. The destructor waits for a running callback and
-// drops those that are not due.
+// drops the pending ones.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class WakeTimer {
   WakeTimer(const WakeTimer&) = delete;
   WakeTimer& operator=(const WakeTimer&) = delete;
 
-  // Calls `callback` once at `time` or soon after. A time in the past means
-  // at once, but never on this thread.
+  // Calls `callback` once at `time` or soon after: at once for a time in the
+  // past, but never on this thread.
   void CallAt(absl::Time time, std::function<void()> callback);
 
  private:
@@ -40,7 +40,8 @@ class WakeTimer {
 
   absl::Mutex mutex_;
   absl::CondVar changed_;
-  std::priority_queue<Alarm> alarms_ ABSL_GUARDED_BY(mutex_);  // soonest on top
+  // Earliest on top.
+  std::priority_queue<Alarm> alarms_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -20,10 +20,10 @@
 namespace gpupool::server {
 namespace {
 
-// Not a digest, so a temporary file is never taken for a blob.
+// No digest, so that a temporary file is never taken for a blob.
 constexpr char kTemporaryPrefix[] = ".incoming-";
 constexpr size_t kReadChunkBytes = 1 << 20;
-// Left to the database and the workers.
+// Free bytes that are left to the database and the workers.
 constexpr uint64_t kSpareBytes = uint64_t{4} << 20;
 
 absl::Status FileError(absl::string_view what) {
@@ -36,7 +36,7 @@ absl::Status FileError(absl::string_view what) {
   return absl::InternalError(text);
 }
 
-// Debian's Abseil has a string_view of its own.
+// Converts, since Debian's Abseil has a string_view of its own.
 std::string_view AsStd(absl::string_view text) {
   return std::string_view(text.data(), text.size());
 }
@@ -114,6 +114,8 @@ class FileBlobWriter : public BlobWriter {
           absl::StrCat("the bytes have sha256 ", found, ", announced was ",
                        wanted_sha256_, "; send them again"));
     }
+    // The order makes the blob durable: bytes, then name, then folder. A crash
+    // in between leaves a temporary file, which the sweep removes.
     if (fsync(file_.fd()) != 0) return FileError("syncing");
     const std::string path = absl::StrCat(directory_, "/", wanted_sha256_);
     if (rename(temporary_.c_str(), path.c_str()) != 0) {
@@ -134,7 +136,7 @@ class FileBlobWriter : public BlobWriter {
   bool committed_ = false;
 };
 
-// Names of all plain entries of the folder.
+// Returns the names of all entries of the folder.
 absl::StatusOr<std::vector<std::string>> ListFolder(
     const std::string& directory) {
   DIR* folder = opendir(directory.c_str());
@@ -178,12 +180,15 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
     absl::string_view sha256, uint64_t bytes) const {
   RETURN_IF_ERROR(CheckDigest(sha256));
   ASSIGN_OR_RETURN(const uint64_t free, FreeBytes());
+  // Subtracts rather than adds, because a sum with a client's number of bytes
+  // could overflow.
   if (free < kSpareBytes || free - kSpareBytes < bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the disk of ", directory_, " has no room for ", bytes,
                      " bytes: ", free, " are free, of which ", kSpareBytes,
                      " are kept; delete files there or enlarge the disk"));
   }
+  // In the same folder, because rename works only within a file system.
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
   if (file.fd() < 0) return FileError("creating a file");
@@ -261,13 +266,14 @@ absl::StatusOr<SweepResult> BlobStore::Sweep(
   SweepResult result;
   for (const std::string& name : names) {
     const bool blob = engine::IsSha256Hex(name) && !referenced.contains(name);
-    // Workers' temporary files start with a dot too.
+    // Temporary files of workers start with a dot, too.
     const bool temporary =
         name.size() > 2 && absl::StartsWith(name, ".") && name != "..";
     if (!blob && !temporary) continue;
     struct stat info;
     const std::string path = PathOf(name);
     if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    // Young files may belong to an upload whose row is not committed yet.
     if (now - absl::TimeFromTimespec(info.st_mtim) < min_age) continue;
     if (unlink(path.c_str()) != 0) continue;
     ++result.removed_files;

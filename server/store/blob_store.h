@@ -1,11 +1,11 @@
 // Files named by the SHA-256 of their bytes: datasets, checkpoint data and
-// manifests. A file appears under its name only when it is whole, checked and
-// on stable storage (temporary file, fsync, rename, fsync of the folder), and
-// never changes afterwards. Workers read and write the same folder by the same
-// rule.
+// manifests. A file appears under its name only when it is complete, checked
+// and on stable storage (temporary file, fsync, rename, fsync of the folder),
+// and never changes afterwards. Workers read and write the same folder by the
+// same rule.
 //
-// Threads: BlobStore serves any thread. A BlobWriter belongs to one caller at
-// a time and must not outlive its store.
+// Thread-safety: any thread may use a BlobStore. A BlobWriter belongs to one
+// caller at a time and must not outlive its store.
 #pragma once
 
 #include <cstdint>
@@ -33,18 +33,17 @@ class BlobFile {
   int fd_;
 };
 
-// One blob on its way in. Destroying it before Commit leaves nothing behind.
+// Writes one blob. Destroying it before Commit leaves nothing behind.
 class BlobWriter {
  public:
   virtual ~BlobWriter() = default;
 
-  // InvalidArgument when more bytes come than were announced;
-  // ResourceExhausted when the disk is full. After an error the writer
-  // refuses everything.
+  // Appends bytes. InvalidArgument above the announced size; ResourceExhausted
+  // when the disk is full. After an error the writer refuses everything.
   virtual absl::Status Append(absl::string_view bytes) = 0;
-  // Makes the blob visible. InvalidArgument when fewer bytes came than
-  // announced or the digest differs (names both). Storing a blob again is
-  // harmless: its bytes are the same. Call once.
+  // Makes the blob visible. InvalidArgument when bytes are missing or the
+  // digest differs (names both). Storing a blob again is harmless, since its
+  // bytes are the same. Call once.
   virtual absl::Status Commit() = 0;
   virtual uint64_t bytes_written() const = 0;
 };
@@ -56,36 +55,36 @@ struct SweepResult {
 
 class BlobStore {
  public:
-  // Creates the folder when it is not there.
+  // Opens the folder and creates it if necessary.
   static absl::StatusOr<std::unique_ptr<BlobStore>> Open(
       const std::string& directory);
 
-  // `sha256` is 64 lower-case hexadecimal digits, `bytes` the exact size.
-  // ResourceExhausted, with path, free bytes and remedy, without room for it.
+  // Begins a blob. `sha256` is 64 lower-case hexadecimal digits, `bytes` the
+  // exact size. ResourceExhausted, with path, free bytes and remedy, without
+  // room for it.
   absl::StatusOr<std::unique_ptr<BlobWriter>> Create(absl::string_view sha256,
                                                      uint64_t bytes) const;
-  // Stores bytes that are in memory; returns their digest.
+  // Stores bytes from memory and returns their digest.
   absl::StatusOr<std::string> Put(absl::string_view bytes) const;
 
-  // For reading. NotFound names the digest.
+  // Opens a blob for reading. NotFound names the digest.
   absl::StatusOr<BlobFile> OpenBlob(absl::string_view sha256) const;
   absl::StatusOr<uint64_t> Size(absl::string_view sha256) const;
   bool Contains(absl::string_view sha256) const;
-  // The whole blob. ResourceExhausted when it is larger than `limit_bytes`;
-  // DataLoss when its bytes are not those of its name.
+  // Returns the whole blob. ResourceExhausted when it is larger than
+  // `limit_bytes`; DataLoss when its bytes do not match its name.
   absl::StatusOr<std::string> Read(absl::string_view sha256,
                                    uint64_t limit_bytes) const;
-  // Deleting a blob that is not there is a no-op.
+  // Deletes a blob. No-op for an unknown one.
   absl::Status Delete(absl::string_view sha256) const;
 
-  // Removes blobs that nobody refers to and temporary files, both only when
-  // last written more than `min_age` before `now`: younger ones may be on
-  // their way to being referred to.
+  // Removes unreferenced blobs and temporary files that were last written more
+  // than `min_age` before `now`. Younger ones may be about to be referenced.
   absl::StatusOr<SweepResult> Sweep(
       const absl::flat_hash_set<std::string>& referenced,
       absl::Duration min_age, absl::Time now) const;
 
-  // Bytes that the file system still has for us.
+  // Returns the bytes of the file system that are free for us.
   absl::StatusOr<uint64_t> FreeBytes() const;
   const std::string& directory() const { return directory_; }
 

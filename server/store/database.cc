@@ -38,7 +38,7 @@ int64_t RowChecksum(absl::string_view bytes) {
 }
 
 CachedStatement::~CachedStatement() {
-  // A failing reset repeats the error that the step already reported.
+  // A failing reset repeats the error that the step has reported.
   statement_.tryReset();
   try {
     statement_.clearBindings();
@@ -58,7 +58,7 @@ void CachedStatement::BindId(int index, uint64_t id) {
 void CachedStatement::BindRow(int index,
                               const google::protobuf::MessageLite& message) {
   const std::string bytes = message.SerializeAsString();
-  // Without a pointer SQLite would store NULL for an empty message.
+  // With a null pointer SQLite would store NULL for an empty message.
   statement_.bind(index, bytes.empty() ? "" : bytes.data(),
                   static_cast<int>(bytes.size()));
   statement_.bind(index + 1, RowChecksum(bytes));

@@ -1,5 +1,6 @@
-// Private to server/store: what reader and writer share of SQLiteCpp. It
-// throws; Guarded() turns that into a Status at the boundary.
+// Private to server/store: common parts of reader and writer on top of
+// SQLiteCpp. SQLiteCpp throws; Guarded() turns that into a Status at the
+// boundary.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@
 
 namespace gpupool::server {
 
-// SQLite's result code in our words; `what` says what was being done.
+// Converts SQLite's result code. `what` names the failed operation.
 absl::Status ToStatus(absl::string_view what, const SQLite::Exception& error);
 
-// Runs `function`, which returns Status or StatusOr.
+// Runs `function`, which returns Status or StatusOr, and converts exceptions.
 template <typename Function>
 auto Guarded(absl::string_view what, Function&& function)
     -> decltype(function()) {
@@ -30,11 +31,11 @@ auto Guarded(absl::string_view what, Function&& function)
   }
 }
 
-// The checksum that is stored beside a row's bytes.
+// Returns the checksum that is stored beside a row's bytes.
 int64_t RowChecksum(absl::string_view bytes);
 
-// A prepared statement that is reset when it leaves the scope, so that it
-// holds no snapshot.
+// A prepared statement that is reset at the end of the scope, so that it holds
+// no snapshot open.
 class CachedStatement {
  public:
   explicit CachedStatement(SQLite::Statement& statement)
@@ -54,12 +55,13 @@ class CachedStatement {
   SQLite::Statement& statement_;
 };
 
-// One connection with its prepared statements. For one thread at a time.
+// A connection with its prepared statements. For one thread at a time.
 class Connection {
  public:
   explicit Connection(const std::string& path, int flags);
   SQLite::Database& database() { return database_; }
-  // `sql` must live as long as the connection: a literal.
+  // Prepares a statement, once. `sql` must be a literal, since it must live as
+  // long as the connection.
   SQLite::Statement& Prepare(const char* sql);
 
  private:
@@ -68,7 +70,7 @@ class Connection {
 };
 
 // Reads the message in columns `column` (bytes) and `column` + 1 (checksum).
-// DataLoss when they do not agree; `table` names the place.
+// DataLoss, with `table`, when they do not match.
 template <typename Message>
 absl::StatusOr<Message> ReadRow(SQLite::Statement& statement, int column,
                                 absl::string_view table) {

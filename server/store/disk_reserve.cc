@@ -53,7 +53,8 @@ bool DiskReserve::Release() {
   return had && ftruncate(fd_, 0) == 0;
 }
 
-// What is less than the reserve is given back: the database may need it.
+// Allocates the file. An incomplete one is given back, since the database may
+// need the bytes.
 void DiskReserve::Fill() {
   whole_ = ftruncate(fd_, static_cast<off_t>(bytes_)) == 0 &&
            posix_fallocate(fd_, 0, static_cast<off_t>(bytes_)) == 0 &&
@@ -65,6 +66,8 @@ void DiskReserve::Look(absl::Time now) {
   if (now - looked_ < kBetweenLooks && now >= looked_) return;
   looked_ = now;
   const uint64_t free = FreeBytes();
+  // Hysteresis: full below a quarter of the reserve, open again above twice the
+  // reserve, so that admission does not flap.
   if (whole_ && free < bytes_ / 4) full_ = true;
   if (free < 2 * bytes_) return;
   if (!whole_) Fill();

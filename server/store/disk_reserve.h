@@ -1,9 +1,10 @@
-// Bytes that the state folder's disk keeps for the database: a file that is
-// allocated beforehand and given back when the disk is full, so that what runs
-// can still end on disk. While it is not whole, or the disk nearly full,
-// nothing new is admitted.
+// A reserve of disk space for the database: a file that is allocated beforehand
+// and given back when the disk is full, so that running jobs can still write
+// their ends. While the reserve is incomplete, or the disk nearly full, nothing
+// new is admitted.
 //
-// Thread-safety: CheckRoom serves any thread, the rest one (the writer).
+// Thread-safety: any thread may call CheckRoom; the writer's thread everything
+// else.
 #pragma once
 
 #include <atomic>
@@ -19,20 +20,21 @@ namespace gpupool::server {
 
 class DiskReserve {
  public:
-  // Makes the file, or takes the one that is there. On a full disk it is not
-  // whole, which is no error. `bytes` 0: there is neither file nor reserve.
-  // Unavailable when the file cannot be opened.
+  // Creates or takes over the file. On a full disk it is incomplete, which is
+  // no error. `bytes` 0: no file and no reserve. Unavailable when the file
+  // cannot be opened.
   static absl::StatusOr<std::unique_ptr<DiskReserve>> Open(
       const std::string& path, uint64_t bytes);
   ~DiskReserve();
 
-  // The disk is full: gives the bytes back. False when there are none.
+  // Gives the bytes back because the disk is full. Returns false when there are
+  // none.
   bool Release();
-  // Looks at the disk, at most once a second, and makes the reserve whole where
-  // twice its bytes are free.
+  // Looks at the disk, at most once a second. Completes the reserve when twice
+  // its bytes are free.
   void Look(absl::Time now);
-  // ResourceExhausted, with path, free bytes and remedy, while nothing new
-  // should be admitted.
+  // Returns ResourceExhausted, with path, free bytes and remedy, while nothing
+  // new should be admitted.
   absl::Status CheckRoom() const;
 
  private:

@@ -12,10 +12,10 @@
 namespace gpupool::server {
 namespace {
 
-// "gpup"; marks the file as ours (PRAGMA application_id).
+// Application id "gpup" (PRAGMA application_id) that marks the file as ours.
 constexpr int kApplicationId = 0x67707570;
 
-// Step i leads from schema i to i + 1. Published steps never change.
+// Step i leads from schema i to i + 1. Published steps must never change.
 constexpr const char* kSteps[] = {
     R"sql(
 CREATE TABLE ids(
@@ -82,7 +82,7 @@ CREATE TABLE device_settings(
   memory_fraction REAL NOT NULL
 ) WITHOUT ROWID;
 )sql",
-    // Jobs that had ended before are as if they had ended now.
+    // Jobs that ended earlier count as ended now.
     R"sql(
 ALTER TABLE jobs ADD COLUMN end_time_ns INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN has_events INTEGER NOT NULL DEFAULT 1;
@@ -125,12 +125,12 @@ ALTER TABLE jobs ADD COLUMN array_id INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN array_index INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX jobs_by_array ON jobs(array_id, state) WHERE array_id > 0;
 )sql",
-    // `drained`: 0 no, 1 jobs leave, 2 they finish.
+    // `drained`: 0 no, 1 jobs leave, 2 jobs finish.
     R"sql(
 ALTER TABLE device_settings ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE device_settings ADD COLUMN drain_reason TEXT NOT NULL DEFAULT '';
 )sql",
-    // Of one that was cancelled, the end is when that happened.
+    // The end of a cancelled reservation is the time of its cancellation.
     R"sql(
 CREATE TABLE reservations(
   id INTEGER PRIMARY KEY,
@@ -151,7 +151,7 @@ absl::Status CheckFile(SQLite::Database& database) {
   const std::string found =
       database.execAndGet("PRAGMA quick_check(1)").getString();
   if (found == "ok") return absl::OkStatus();
-  // A page that it could not read says nothing about what is on it.
+  // Failed allocations say nothing about the file's pages.
   for (int code : {SQLITE_NOMEM, SQLITE_IOERR_NOMEM}) {
     if (!absl::EndsWith(found, absl::StrCat("error code=", code))) continue;
     return absl::ResourceExhaustedError(
@@ -181,6 +181,8 @@ absl::Status Migrate(SQLite::Database& database) {
           "the database has schema ", found, ", this gpupoold knows up to ",
           current, "; start the newer gpupoold that wrote it"));
     }
+    // The version number commits with its step, so that a crash never leaves a
+    // half step.
     for (int step = found; step < current; ++step) {
       SQLite::Transaction transaction(database,
                                       SQLite::TransactionBehavior::IMMEDIATE);

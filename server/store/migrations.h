@@ -11,14 +11,14 @@ class Database;
 
 namespace gpupool::server {
 
-// The schema that this build reads and writes.
+// Returns the schema version of this build.
 uint32_t CurrentSchemaVersion();
 
 // Brings an empty or older database to CurrentSchemaVersion, each step in one
-// transaction. Only forward.
-//   FailedPrecondition  the schema is newer than this build
-//   DataLoss            SQLite's own check finds damage, or the file belongs
-//                       to another program
+// transaction. Only forward. Errors:
+//   * FailedPrecondition: the schema is newer than this build
+//   * DataLoss: SQLite's own check finds damage, or the file belongs to another
+//     program
 absl::Status Migrate(SQLite::Database& database);
 
 }  // namespace gpupool::server

@@ -9,15 +9,15 @@
 
 namespace gpupool::server {
 
-// Rows of a page: 0 means 100, more than 1000 means 1000. InvalidArgument when
-// negative.
+// Returns the rows of a page: 100 for 0, 1000 for more than 1000.
+// InvalidArgument when negative.
 absl::StatusOr<int> PageSize(int32_t requested);
 
-// A token is the kind's letter and the key of the page's last row.
+// Returns a token: the kind's letter and the key of the page's last row.
 std::string MakePageToken(char kind, absl::string_view key);
-// The key; empty for the first page. InvalidArgument for a foreign token.
+// Returns the key; "" for the first page. InvalidArgument for a foreign token.
 absl::StatusOr<std::string> ParsePageToken(char kind, absl::string_view token);
-// The same where the key is an id; the largest id for the first page.
+// Returns the key as an id; the largest id for the first page.
 absl::StatusOr<int64_t> ParseIdToken(char kind, absl::string_view token);
 
 }  // namespace gpupool::server

@@ -19,12 +19,13 @@ namespace {
 constexpr char kJobById[] = "SELECT row, checksum FROM jobs WHERE id = ?";
 constexpr char kJobByRequest[] =
     "SELECT row, checksum FROM jobs WHERE tenant = ? AND request_id = ?";
+// The numbers of states are written out in SQL, here and in store_writer.cc.
 static_assert(v1::SUCCEEDED == 6 && v1::FAILED == 7 && v1::CANCELLED == 8 &&
               v1::JobState_MAX == 8);
 constexpr char kActiveJobs[] =
     "SELECT row, checksum FROM jobs WHERE state < 6 ORDER BY id";
 constexpr char kJobCounts[] = "SELECT state, COUNT(*) FROM jobs GROUP BY state";
-// ?1: whether they have events; ?2: ended at the latest.
+// ?1: whether they have events. ?2: latest end.
 constexpr char kEndedCount[] =
     "SELECT COUNT(*) FROM jobs WHERE end_time_ns > 0 AND has_events = ?1";
 constexpr char kLongEnded[] =
@@ -63,6 +64,8 @@ constexpr char kCheckpoints[] =
     "SELECT row, checksum FROM checkpoints WHERE job_id = ?1 OR ?1 = 0"
     " ORDER BY job_id, step";
 constexpr char kCounter[] = "SELECT value FROM counters WHERE name = ?";
+// Compares with substr, because LIKE would take % and _ in the prefix as
+// wildcards.
 constexpr char kCounters[] =
     "SELECT name, value FROM counters WHERE substr(name, 1, length(?1)) = ?1";
 constexpr char kMemoryFractions[] =
@@ -84,7 +87,7 @@ StoreReader::Bind BindOneText(absl::string_view text) {
   return [text](CachedStatement& statement) { statement.BindText(1, text); };
 }
 
-// The only message of `rows`, or NotFound with `missing`.
+// Returns the only message of `rows`, or NotFound with `missing`.
 template <typename Message>
 absl::StatusOr<Message> One(absl::StatusOr<std::vector<Message>> rows,
                             absl::string_view missing) {
@@ -107,6 +110,8 @@ const char* IdName(IdKind kind) {
   return "";
 }
 
+// Returns the query with the conditions that the request has. Texts are bound;
+// states are numbers.
 std::string ListJobsSql(const v1::ListJobsRequest& request) {
   std::string sql = "SELECT row, checksum FROM jobs WHERE id < ?1";
   if (!request.tenant().empty()) absl::StrAppend(&sql, " AND tenant = ?2");
@@ -151,6 +156,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(
   ASSIGN_OR_RETURN(
       auto reserve,
       DiskReserve::Open(absl::StrCat(path, "-reserve"), options.reserve_bytes));
+  // Opening writes, too: it may migrate the schema. On a full disk the reserve
+  // makes room for that.
   auto writer = StoreWriter::Open(path, reserve.get());
   if (absl::IsResourceExhausted(writer.status()) && reserve->Release()) {
     writer = StoreWriter::Open(path, reserve.get());
@@ -236,6 +243,7 @@ absl::StatusOr<std::vector<v1::Job>> Store::LoadAllActiveJobs() const {
 }
 
 absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {
+  // Bounds what one batch deletes.
   constexpr uint64_t kMostAtOnce = 64;
   RetiredJobs retired;
   uint64_t with_events = 0;
@@ -267,7 +275,8 @@ absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {
   const auto above = [](uint64_t number, uint64_t kept) {
     return kept == 0 || number < kept ? 0 : number - kept;
   };
-  // Jobs lose their events before they go; those without any go first.
+  // Jobs lose their events before they are deleted; those without events go
+  // first.
   const uint64_t too_many = above(all, options_.keep_jobs);
   RETURN_IF_ERROR(find(
       1,
@@ -293,7 +302,7 @@ absl::StatusOr<std::map<v1::JobState, uint64_t>> Store::CountJobs() const {
 absl::StatusOr<std::vector<v1::JobEvent>> Store::ReadEvents(uint64_t job_id,
                                                             uint64_t after,
                                                             int limit) const {
-  // SQLite's integers are signed; a sequence never gets that far.
+  // SQLite's integers are signed, and no sequence gets that far.
   if (after > INT64_MAX) return std::vector<v1::JobEvent>();
   return reader_->Select<v1::JobEvent>("job_events", kEvents,
                                        [&](CachedStatement& statement) {

@@ -1,4 +1,4 @@
-// Arrays of jobs: reads.
+// The store's reads of job arrays.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +27,7 @@ constexpr char kTaskCounts[] =
 
 }  // namespace
 
+// Adds the counts of kept tasks and of forgotten ones.
 absl::Status Store::CountTasks(v1::JobArray& array) const {
   std::map<int, uint32_t> counts;
   RETURN_IF_ERROR(reader_->ForEach(

@@ -4,8 +4,8 @@
 
 namespace gpupool::server {
 
-// A WAL reader needs write access to the shared index; query_only keeps it
-// from writing anything else.
+// A reader of a WAL database needs write access to the shared index; query_only
+// keeps it from writing anything else.
 StoreReader::StoreReader(const std::string& path)
     : connection_(path, SQLite::OPEN_READWRITE) {
   connection_.database().exec("PRAGMA query_only = ON");

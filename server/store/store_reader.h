@@ -1,5 +1,5 @@
-// Private to server/store: the reading connection behind a mutex. Each call is
-// one snapshot of what was committed. Serves any thread.
+// Private to server/store: the reading connection behind a mutex. Each call
+// sees one snapshot of committed data. Any thread may call it.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ namespace gpupool::server {
 
 class StoreReader {
  public:
-  // The database exists and has the current schema.
+  // Opens the database, which must exist with the current schema.
   static absl::StatusOr<std::unique_ptr<StoreReader>> Open(
       const std::string& path);
 
   using Bind = std::function<void(CachedStatement&)>;
 
-  // All messages in columns 0 (row) and 1 (checksum) of `sql`'s result.
-  // `sql` is a literal.
+  // Returns all messages in columns 0 (row) and 1 (checksum) of the result.
+  // `sql` must be a literal.
   template <typename Message>
   absl::StatusOr<std::vector<Message>> Select(absl::string_view table,
                                               const char* sql,
@@ -41,7 +41,7 @@ class StoreReader {
     });
   }
 
-  // The same for SQL that was put together for this call.
+  // Does the same for SQL that was composed for this call.
   template <typename Message>
   absl::StatusOr<std::vector<Message>> SelectOnce(absl::string_view table,
                                                   const std::string& sql,

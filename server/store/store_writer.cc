@@ -20,7 +20,7 @@ constexpr char kUpsertJob[] =
 constexpr char kInsertArray[] =
     "INSERT INTO arrays(id, tenant, request_id, name, row, checksum)"
     " VALUES(?, ?, ?, ?, ?, ?)";
-// Before the task goes; the array goes with its last one.
+// Runs before the task is deleted; its array is deleted with the last task.
 constexpr char kForgetTask[] =
     "UPDATE arrays SET"
     " forgotten_succeeded = forgotten_succeeded + (task.state = 6),"
@@ -28,6 +28,8 @@ constexpr char kForgetTask[] =
     " forgotten_cancelled = forgotten_cancelled + (task.state = 8)"
     " FROM (SELECT array_id, state FROM jobs WHERE id = ?) AS task"
     " WHERE arrays.id = task.array_id";
+// Deletes the array of task ?1 if that is its last task. The task's own row is
+// still there, so the statement leaves it out.
 constexpr char kDeleteArrayOf[] =
     "DELETE FROM arrays WHERE id ="
     " (SELECT array_id FROM jobs WHERE id = ?1 AND array_id > 0)"
@@ -35,7 +37,7 @@ constexpr char kDeleteArrayOf[] =
     " AND jobs.array_id > 0 AND jobs.id != ?1)";
 constexpr char kDeleteCheckpointsOf[] =
     "DELETE FROM checkpoints WHERE job_id = ?";
-// What both of these end with: sums of what is there and of what is new.
+// Common end of both statements: adds new sums to existing ones.
 #define GPUPOOL_ADD_USAGE                                       \
   " ON CONFLICT DO UPDATE SET"                                  \
   " device_seconds = device_seconds + excluded.device_seconds," \
@@ -46,6 +48,8 @@ constexpr char kAddUsage[] =
     "INSERT INTO usage(hour, tenant, model, device_kind, activity, job_id,"
     " device_seconds, byte_seconds, joules, metered_seconds)"
     " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" GPUPOOL_ADD_USAGE;
+// Adds a job's sums to those of job 0, which stands for all deleted jobs. Thus
+// usage outlives its jobs.
 constexpr char kKeepUsageOf[] =
     "INSERT INTO usage SELECT hour, tenant, model, device_kind, activity, 0,"
     " device_seconds, byte_seconds, joules, metered_seconds FROM usage"
@@ -54,6 +58,9 @@ constexpr char kKeepUsageOf[] =
 constexpr char kDeleteUsageOf[] =
     "DELETE FROM usage WHERE job_id = ? AND job_id > 0";
 constexpr char kDeleteJob[] = "DELETE FROM jobs WHERE id = ?";
+// Deletes at most 10,000 events, the oldest first, so that no transaction grows
+// with a job's history. kNoteEvents runs next: while events are left, the job
+// is found again.
 constexpr char kDeleteEvents[] =
     "DELETE FROM job_events WHERE job_id = ?1 AND sequence IN"
     " (SELECT sequence FROM job_events WHERE job_id = ?1"
@@ -97,19 +104,22 @@ constexpr char kUpsertMemoryFraction[] =
     "INSERT INTO device_settings(device, memory_fraction) VALUES(?, ?)"
     " ON CONFLICT(device) DO UPDATE SET"
     " memory_fraction = excluded.memory_fraction";
+// A device without a row has all of its memory, hence the fraction 1.
 constexpr char kUpsertDrain[] =
     "INSERT INTO device_settings(device, memory_fraction, drained,"
     " drain_reason) VALUES(?, 1, ?, ?) ON CONFLICT(device) DO UPDATE SET"
     " drained = excluded.drained, drain_reason = excluded.drain_reason";
-// MAX: an id is never given again, whatever a caller gets wrong.
+// MAX: an id is never given again, whatever a caller does wrong.
 constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET last = MAX(last, excluded.last)";
 
+// Returns nanoseconds since 1970. An int64 holds them until the year 2262.
 int64_t Nanoseconds(const google::protobuf::Timestamp& time) {
   return time.seconds() * int64_t{1000000000} + time.nanos();
 }
 
+// Size of the write-ahead log that starts a checkpoint; SQLite's own default.
 constexpr int kCheckpointPages = 1000;
 
 }  // namespace
@@ -140,7 +150,7 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
     database.exec("PRAGMA synchronous = FULL");
     database.exec("PRAGMA foreign_keys = ON");
     database.exec("PRAGMA journal_size_limit = 67108864");
-    // Instead of SQLite's own checkpoints, which hide their errors.
+    // Replaces SQLite's automatic checkpoints, which hide their errors.
     sqlite3_wal_hook(
         database.getHandle(),
         [](void* pages, sqlite3*, const char*, int count) {
@@ -169,12 +179,15 @@ absl::Status StoreWriter::Commit(const WriteBatch& batch) {
   if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();
   failure_ = WriteOrGiveRoom(batch);
   if (failure_.ok()) dirty_ids_.clear();
+  // The batch is durable by now. A failed checkpoint is an error all the same:
+  // the disk cannot be trusted with further batches.
   if (failure_.ok()) failure_ = Checkpoint();
   return failure_;
 }
 
-// A write that found no room has written nothing, so it may be tried again; a
-// failed fsync may not.
+// Writes the batch, and once more after giving the disk reserve back. That is
+// safe for a write that found no room, since it has written nothing. It would
+// not be after a failed fsync.
 absl::Status StoreWriter::WriteOrGiveRoom(const WriteBatch& batch) {
   const auto write = [&] {
     return Guarded("writing the database", [&]() -> absl::Status {
@@ -201,7 +214,7 @@ absl::Status StoreWriter::Checkpoint() {
     case SQLITE_OK:
     case SQLITE_BUSY:
       return absl::OkStatus();
-    case SQLITE_FULL:  // the log holds everything still
+    case SQLITE_FULL:  // the log still holds everything
       reserve_->Release();
       return absl::OkStatus();
     default:
@@ -211,7 +224,7 @@ absl::Status StoreWriter::Checkpoint() {
   }
 }
 
-// Jobs before what refers to them.
+// Writes the batch: jobs before the rows that refer to them.
 void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& [name, last] : dirty_ids_) {
     WriteNumber(kUpsertId, name, last);
@@ -226,6 +239,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
   }
   for (const auto& [key, sums] : batch.add_usage) AddUsage(key, sums);
   for (uint64_t id : batch.delete_jobs) {
+    // The order matters: sums and counts are taken over before the job's row is
+    // gone.
     DeleteById(kKeepUsageOf, id);
     DeleteById(kDeleteUsageOf, id);
     DeleteById(kDeleteCheckpointsOf, id);
@@ -233,6 +248,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
     DeleteById(kDeleteArrayOf, id);
     DeleteById(kDeleteJob, id);
   }
+  // Deletes datasets before it writes others, so that one batch may free a name
+  // and give it away again.
   for (uint64_t id : batch.delete_datasets) DeleteById(kDeleteDataset, id);
   for (const auto& dataset : batch.upsert_datasets) WriteDataset(dataset);
   for (uint64_t id : batch.delete_versions) DeleteById(kDeleteVersion, id);
@@ -258,6 +275,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& [device, drain] : batch.set_drains) {
     CachedStatement statement(connection_.Prepare(kUpsertDrain));
     statement.BindText(1, device);
+    // 0: not drained; 1: running jobs leave; 2: running jobs go on to their
+    // end.
     statement->bind(2, !drain ? 0 : drain->lets_finish() ? 2 : 1);
     statement.BindText(3, drain ? drain->reason() : "");
     statement->exec();

@@ -15,14 +15,14 @@
 
 namespace gpupool::server {
 
-// What the column of request ids, which is unique, has for the job: of a task
-// of an array something that no client can send.
+// Returns the job's value in the unique column of request ids: for a task of an
+// array a text that no client can send.
 std::string RequestColumn(const v1::Job& job);
 
 class StoreWriter {
  public:
-  // Opens, migrates and reads the id counters.
-  // `reserve` outlives the writer.
+  // Opens, migrates and reads the id counters. `reserve` must outlive the
+  // writer.
   static absl::StatusOr<std::unique_ptr<StoreWriter>> Open(
       const std::string& path, DiskReserve* reserve);
 
@@ -50,10 +50,10 @@ class StoreWriter {
 
   Connection connection_;
   DiskReserve* const reserve_;
-  int log_pages_ = 0;  // of the write-ahead log, after the last commit
+  int log_pages_ = 0;  // length of the write-ahead log at the last commit
   std::map<std::string, uint64_t> last_ids_;   // given out
   std::map<std::string, uint64_t> dirty_ids_;  // given out, not committed
-  absl::Status failure_;                       // of an earlier Commit
+  absl::Status failure_;                       // error of an earlier Commit
 };
 
 }  // namespace gpupool::server

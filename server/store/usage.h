@@ -1,5 +1,5 @@
-// What was used in an hour, as the store adds it up
-// (proto/gpupool/v1/usage.proto says what each sum is).
+// Usage of one hour as the store sums it up (proto/gpupool/v1/usage.proto
+// explains each sum).
 //
 // Thread-safety: values.
 #pragma once
@@ -12,12 +12,12 @@
 namespace gpupool::server {
 
 struct UsageKey {
-  int64_t hour = 0;  // since the epoch
+  int64_t hour = 0;  // hours since the epoch
   std::string tenant;
   std::string model;
   std::string device_kind;
   v1::UsageActivity activity = v1::TRAINING;
-  uint64_t job = 0;  // 0: of no job that is kept
+  uint64_t job = 0;  // 0: jobs that are not kept
   friend auto operator<=>(const UsageKey&, const UsageKey&) = default;
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kHour = 3600;
 
-// ?1, ?2: the first hour and the one after the last; ?3: the tenant, empty: of
-// all; ?4, ?5: rows of the page and before it.
+// ?1, ?2: first hour and hour after the last. ?3: tenant; empty: all. ?4, ?5:
+// rows of the page and rows before it.
 #define GPUPOOL_USAGE_QUERY(value, tenant, model, job)                        \
   "SELECT " tenant ", " model ", " job                                        \
   ", device_kind, activity, SUM(device_seconds), SUM(byte_seconds),"          \
@@ -41,6 +41,7 @@ const char* QueryOf(v1::UsageGrouping grouping) {
   }
 }
 
+// Rounds down, also before 1970.
 int64_t HourOf(int64_t seconds) {
   return seconds / kHour - (seconds % kHour < 0 ? 1 : 0);
 }
@@ -94,6 +95,7 @@ absl::StatusOr<v1::GetUsageResponse> ReportUsage(
         statement->bind(1, first);
         statement->bind(2, end);
         statement.BindText(3, request.tenant());
+        // One row more than the page tells whether another page follows.
         statement->bind(4, size + 1);
         statement->bind(5, before);
       },

@@ -1,4 +1,4 @@
-// Private to server/store: sums of what was used, for one request.
+// Private to server/store: sums of usage for one request.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,8 @@
 
 namespace gpupool::server {
 
-// InvalidArgument for times that are the wrong way round or a page token that
-// it did not make.
+// Returns the sums. InvalidArgument when the times are in the wrong order, or
+// for a page token that it did not make.
 absl::StatusOr<v1::GetUsageResponse> ReportUsage(
     const StoreReader& reader, const v1::GetUsageRequest& request,
     absl::Time now);

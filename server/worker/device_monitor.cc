@@ -38,7 +38,7 @@ void DeviceMonitor::Run() {
 
 bool DeviceMonitor::AskOnce(absl::Status* last) {
   absl::StatusOr<v1::GpuReadings> readings = engine_->Readings();
-  // Each kind of failure is said once, not once a second.
+  // Logs each kind of failure once, and not once a second.
   if (!readings.ok() && readings.status() != *last) {
     spdlog::warn("the device tells nothing: {}",
                  std::string(readings.status().message()));

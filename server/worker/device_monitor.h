@@ -1,6 +1,6 @@
-// Asks the engine now and then what its device tells, on a thread of its own: a
-// management library may take long, and must delay neither heartbeats nor
-// training. Ends by itself where there is nothing to ask.
+// Asks the engine regularly for its device's readings, on a thread of its own:
+// a management library may take long and must delay neither heartbeats nor
+// training. The thread ends by itself when the device has no readings.
 //
 // Thread-safety: Take from one thread at a time. The engine must outlive it.
 #pragma once
@@ -18,17 +18,17 @@ namespace gpupool::server {
 class DeviceMonitor {
  public:
   DeviceMonitor(const Engine* engine, absl::Duration interval);
-  // Waits for a question that is being asked.
+  // Waits for a running question.
   ~DeviceMonitor();
   DeviceMonitor(const DeviceMonitor&) = delete;
   DeviceMonitor& operator=(const DeviceMonitor&) = delete;
 
-  // The newest readings, once.
+  // Returns the newest readings, each once.
   std::optional<v1::GpuReadings> Take();
 
  private:
   void Run();
-  // False when it need not be asked again.
+  // Returns false when the engine need not be asked again.
   bool AskOnce(absl::Status* last);
 
   const Engine* const engine_;

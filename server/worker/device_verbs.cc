@@ -62,7 +62,7 @@ absl::StatusOr<FromWorker> SetMemoryFraction(engine::Session& session,
   return StatsNow(session);
 }
 
-// 0 entries stand for the default, as long as there is to be a history.
+// Begins or ends the history; 0 entries mean the default number.
 absl::StatusOr<FromWorker> RecordMemoryHistory(engine::Session& session,
                                                const ToWorker& request) {
   const worker::v1::RecordMemoryHistory& record =

@@ -1,9 +1,9 @@
-// Questions to a worker about its device itself, beside its training and its
-// serving: the memory's figures, snapshots, cache, limit, history and dumps.
-// One table, device_verbs.cc, has a row for each member of ToWorker that is
-// such a question.
+// Answers questions about the worker's device itself, independent of its
+// training and serving: the memory's figures, snapshots, cache, limit, history
+// and dumps. One table, device_verbs.cc, has a row for each such member of
+// ToWorker.
 //
-// Thread-safety: any thread; nothing here waits for the compute thread.
+// Thread-safety: any thread. Nothing here waits for the compute thread.
 #pragma once
 
 #include <optional>

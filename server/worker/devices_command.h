@@ -1,5 +1,5 @@
-// `gpupool-worker devices`: the GPUs that workers on this machine can open. The
-// daemon, which loads no driver, asks by it.
+// Implements `gpupool-worker devices`, which lists the GPUs that workers on
+// this machine can open. The daemon, which loads no driver, runs it.
 #pragma once
 
 namespace gpupool::server {

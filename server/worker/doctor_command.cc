@@ -22,7 +22,7 @@
 namespace gpupool::server {
 namespace {
 
-// The bytes of a worker's ring with the server's default settings.
+// Size of a worker's ring with the server's default settings.
 constexpr uint64_t kDefaultRing =
     SlotRingOptions{}.slot_count * SlotRingOptions{}.slot_bytes;
 
@@ -40,7 +40,7 @@ struct DoctorOptions {
   bool list = false;
 };
 
-// Refuses what CLI::Range lets pass: a number that is none.
+// Rejects text that is not a number, which CLI::Range accepts.
 std::string CheckSeconds(const std::string& text) {
   double seconds = 0;
   const bool good = absl::SimpleAtod(text, &seconds) &&
@@ -50,7 +50,7 @@ std::string CheckSeconds(const std::string& text) {
                              kLeastSeconds, " to ", kMostSeconds);
 }
 
-// Refuses what a conversion to an unsigned number lets pass.
+// Rejects text that converts to an unsigned number by wrapping.
 std::string CheckRing(const std::string& text) {
   uint64_t bytes = 0;
   return absl::SimpleAtoi(text, &bytes) && bytes <= kMostRing
@@ -78,8 +78,9 @@ std::string CheckFolder(const std::string& text) {
   return text.empty() ? "it is empty; name a folder" : "";
 }
 
-// A library that is opened where one of them is closed would get its number,
-// and what is printed would go there. Whether standard output was open.
+// Opens closed standard streams: otherwise a library's file would get their
+// descriptors and printed lines would go there. Returns whether standard output
+// was open.
 bool OpenStandardStreams() {
   const bool open = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   int opened = 0;
@@ -95,8 +96,8 @@ int Print(const std::string& text, int code) {
     return code;
   }
   std::fputs(
-      "gpupool-worker doctor: the output cannot be written; look "
-      "whether its disk is full\n",
+      "gpupool-worker doctor: the output cannot be written; check whether its "
+      "disk is full\n",
       stderr);
   return kWorkerFailed;
 }
@@ -104,17 +105,17 @@ int Print(const std::string& text, int code) {
 void AddOptions(CLI::App& app, DoctorOptions& options) {
   ExamineOptions& examine = options.examine;
   examine.ring_bytes = kDefaultRing;
-  app.add_option("--cuda-lib-dir", examine.cuda_lib_dir,
-                 "folder of NVIDIA's libraries, or several with colons between "
-                 "them");
+  app.add_option(
+      "--cuda-lib-dir", examine.cuda_lib_dir,
+      "folder of NVIDIA's libraries, or several separated by colons");
   app.add_option("--state-dir", examine.state_dir,
-                 "the server's state folder; default none is looked at")
+                 "the server's state folder; default none")
       ->check(CLI::Validator(CheckFolder, ""));
   app.add_option("--listen", examine.listen, "the server's address")
       ->check(CLI::Validator(CheckAddress, ""));
   app.add_option("--ports", examine.ports,
-                 "the server's gRPC, HTTP and metrics port, with commas; "
-                 "default none is looked at")
+                 "the server's gRPC, HTTP and metrics ports, separated by "
+                 "commas; default none")
       ->delimiter(',')
       ->expected(1, 3)
       ->check(CLI::Validator(CheckPort, ""));
@@ -123,15 +124,15 @@ void AddOptions(CLI::App& app, DoctorOptions& options) {
                               kDefaultRing >> 20, " MiB"))
       ->check(CLI::Validator(CheckRing, ""));
   app.add_option("--limit-seconds", options.limit_seconds,
-                 "how long each answer may take; default 30")
+                 "time limit of each answer; default 30")
       ->check(CLI::Validator(CheckSeconds, ""));
   app.add_option("--total-seconds", options.total_seconds,
-                 "how long all answers may take together; default 150")
+                 "time limit of all answers together; default 150")
       ->check(CLI::Validator(CheckSeconds, ""));
   app.add_flag("--no-gpus", options.no_gpus,
-               "look at the machine, not at drivers and GPUs");
+               "examine the machine, but not drivers and GPUs");
   app.add_flag("--expect-gpu", options.expect_gpu,
-               "no GPU to use is a failure");
+               "report a missing GPU as a failure");
   app.add_flag("--list", options.list,
                "print the table of all findings instead");
   app.add_option("--root", examine.root,
@@ -157,8 +158,9 @@ int RunDoctorCommand(int argc, char** argv) {
     return kWorkerFailed;
   }
   DoctorOptions options;
-  CLI::App app("Says what on this machine is wrong for gpupool, as JSON.",
-               "gpupool-worker doctor");
+  CLI::App app(
+      "Reports what keeps gpupool from using this machine's GPUs, as JSON.",
+      "gpupool-worker doctor");
   AddOptions(app, options);
   try {
     app.parse(argc - 1, argv + 1);

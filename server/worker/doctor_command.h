@@ -1,5 +1,5 @@
-// `gpupool-worker doctor`: what on this machine keeps gpupool from using its
-// GPUs, and what to do about it. `gpupool doctor` shows it to people, and the
+// Implements `gpupool-worker doctor`, which lists what keeps gpupool from using
+// this machine's GPUs, with remedies. `gpupool doctor` shows the list, and the
 // daemon logs it.
 #pragma once
 

@@ -16,7 +16,7 @@ constexpr int kExplained = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-// "sequence=128". Empty when it is understood, else why it is not.
+// Adds "sequence=128". Returns "", or why it cannot be parsed.
 std::string AddDimension(const std::string& text,
                          engine::ExplainOptions& options) {
   const std::vector<std::string> parts =
@@ -35,7 +35,7 @@ std::string AddDimension(const std::string& text,
 int RunExplainCommand(int argc, char** argv) {
   engine::ExplainOptions options;
   std::vector<std::string> dimensions;
-  CLI::App app("Shows what the graph compiler makes of a model.",
+  CLI::App app("Shows how the graph compiler compiles a model.",
                "gpupool-worker explain");
   app.add_option("model", options.model_path,
                  "an ONNX file, or a ModelSpec in JSON")
@@ -51,8 +51,9 @@ int RunExplainCommand(int argc, char** argv) {
       ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}));
   app.add_flag("--passes", options.passes, "one line per pass");
   app.add_option("--off", options.off, "a pass to skip; may be repeated");
-  app.add_option("--recompute", options.recompute_layers,
-                 "layers whose activations are computed again, with '*'");
+  app.add_option(
+      "--recompute", options.recompute_layers,
+      "names of layers, with '*', whose activations are computed again");
   app.add_option("--recompute-budget-bytes", options.recompute_budget_bytes,
                  "compute activations again until a run's live bytes fit");
   app.add_option("--threads", options.threads, "threads for computing")

@@ -1,5 +1,5 @@
-// What a GPU is as one line of JSON: a process that sees the driver tells it to
-// one that plans for the GPU without.
+// The facts of a GPU as one line of JSON. A process that sees the driver sends
+// them to one that plans for the GPU without a driver.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -14,8 +14,8 @@ namespace gpupool::server {
 
 nlohmann::json ToJson(const engine::DeviceFacts& facts);
 
-// Takes what ToJson made, with members that it does not know.
-//   INVALID_ARGUMENT  names the member that is missing or wrong
+// Parses the output of ToJson and ignores unknown members. INVALID_ARGUMENT
+// names the member that is missing or wrong.
 absl::StatusOr<engine::DeviceFacts> ParseGpuFacts(const std::string& text);
 
 }  // namespace gpupool::server

@@ -8,7 +8,7 @@
 namespace gpupool::server {
 namespace {
 
-// 0 when there is no such line.
+// Returns 0 when there is no such line.
 uint64_t MemAvailable(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -20,7 +20,8 @@ uint64_t MemAvailable(const std::string& path) {
   return 0;
 }
 
-// Pages of files count as used there, though the kernel would give them up.
+// Returns the room in a cgroup. Pages of files count as used, although the
+// kernel would give them up.
 uint64_t CgroupRoom(const std::string& folder) {
   uint64_t limit = 0, used = 0;
   std::ifstream limit_file(folder + "/memory.max");

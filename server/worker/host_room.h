@@ -1,6 +1,6 @@
-// How much memory the host has for copies of checkpoints.
+// Host memory that is free for copies of checkpoints.
 //
-// Thread-safety: pure but for the files that are read.
+// Thread-safety: pure functions, apart from the files that they read.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace gpupool::server {
 
 struct HostMemoryFiles {
   std::string meminfo = "/proc/meminfo";
-  std::string cgroup = "/sys/fs/cgroup";  // of version 2
+  std::string cgroup = "/sys/fs/cgroup";  // version 2
 };
 
-// What could be taken without swapping: the kernel's estimate, or less where a
-// container is allowed less. 0 when the kernel tells nothing.
+// Returns the bytes that can be taken without swapping: the kernel's estimate,
+// or less when a container has less. 0 when the kernel does not tell.
 uint64_t FreeHostBytes(const HostMemoryFiles& files = {});
 
-// A copy of a checkpoint may take half of what is free: the rest is for what
-// runs beside it, and for the file on its way to the disk.
+// Returns the room for a copy of a checkpoint: half of the free bytes. The rest
+// is for other programs, and for the file on its way to the disk.
 inline uint64_t RoomForCopy(uint64_t free_bytes) { return free_bytes / 2; }
 
 }  // namespace gpupool::server

@@ -9,13 +9,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
 namespace {
 
-// Of driver_types.h.
+// cudaErrorIllegalAddress of driver_types.h.
 constexpr int kIllegalAddress = 700;
 constexpr int kEccUncorrectable = 214;
 
@@ -40,7 +40,7 @@ std::string InjectedFault::Take(uint64_t step, Moment moment) const {
   uint64_t at = 0;
   if (!(file >> kind >> at) || MomentOf(kind) != moment) return "";
   if (at != step && (moment == Moment::kStep || at != 0)) return "";
-  // Of several workers that see the file one has the fault.
+  // rename() succeeds for one of several workers that see the file.
   if (std::rename(path_.c_str(), absl::StrCat(path_, ".done").c_str()) != 0) {
     return "";
   }
@@ -55,6 +55,7 @@ void InjectedFault::WaitForRelease() const {
   }
 }
 
+// Fails, hangs or blocks before a step, as the file asks.
 absl::Status InjectedFault::BeforeStep(uint64_t step) const {
   const std::string kind = Take(step, Moment::kStep);
   if (kind.empty()) return absl::OkStatus();

@@ -23,23 +23,24 @@ namespace gpupool::server {
 
 class InjectedFault {
  public:
-  // From the environment; without the variable nothing ever happens.
+  // Reads the environment. Without the variable no fault ever happens.
   InjectedFault();
   explicit InjectedFault(std::string path) : path_(std::move(path)) {}
 
-  // To be called before a step with its number.
+  // Must be called before each step, with its number.
   absl::Status BeforeStep(uint64_t step) const;
-  // To be called before a checkpoint is copied.
+  // Must be called before a checkpoint is copied.
   absl::Status BeforeCopy(uint64_t step) const;
-  // To be called before a copy is written, on any thread.
+  // Must be called before a copy is written, on any thread.
   absl::Status BeforeWrite(uint64_t step) const;
 
  private:
-  // Waits for as long as <file>.done is there.
+  // Blocks as long as <file>.done exists.
   void WaitForRelease() const;
   enum class Moment { kStep, kCopy, kWrite };
   static Moment MomentOf(const std::string& kind);
-  // The kind of fault that is due, which is then no longer; or empty.
+  // Returns the kind of fault that is due and marks it as done; "" when none
+  // is.
   std::string Take(uint64_t step, Moment moment) const;
 
   std::string path_;  // empty: none

@@ -15,16 +15,16 @@ using worker::v1::JobEnded;
 using worker::v1::Report;
 using worker::v1::StopJob;
 
-// When the job does not say how often: about four a second.
+// Default interval of progress reports: about four a second.
 constexpr std::chrono::milliseconds kProgressInterval{250};
-// However often the job says: the daemon stores every one of them.
+// Shortest interval of progress reports, since the daemon stores each one.
 constexpr std::chrono::milliseconds kMinProgressInterval{10};
 
-// Of the writer, behind which a stop may copy: the write of one other copy and
-// the end of its attempt.
+// Tasks of the writer behind which a stop may copy: the write of one other copy
+// and the end of its attempt.
 constexpr size_t kTasksBeforeStop = 2;
 
-// Of the newest report in the time that is left.
+// Weight of the newest report in the estimate of the time that is left.
 constexpr double kNewestShare = 0.2;
 
 JobEnded::DeviceFault FaultOf(int exit_code) {
@@ -37,6 +37,8 @@ double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+// Returns the end for an error: the job's fault, or an interruption that is
+// retried. OK means stopped.
 JobEnded EndedBy(const Engine* engine, const absl::Status& status,
                  uint64_t step) {
   JobEnded ended;
@@ -51,7 +53,8 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
   return ended;
 }
 
-// `report` has how long training stood still; reports the checkpoint.
+// Writes the copy and reports the checkpoint. `report` has the time for which
+// training paused.
 absl::Status WriteCopy(CheckpointCopy& copy, Report report,
                        const JobRunner::ReportSink& sink) {
   const JobRunner::Clock::time_point start = JobRunner::Clock::now();
@@ -82,15 +85,15 @@ uint64_t JobRunner::step() const {
 }
 
 void JobRunner::Stop(StopJob::Reason reason) {
-  // A cancelled job stays cancelled when a drain comes on top.
+  // CANCELLED wins over a later drain.
   if (stop_ != StopJob::CANCELLED) stop_ = reason;
   if (reason == StopJob::DRAIN && in_group() && training_ != nullptr) {
     training_->RequestStop();
   }
 }
 
-// A rank that ended alone, before the others have come or between two steps,
-// would leave them waiting.
+// Returns whether to stop now. In a group only after the ranks have agreed: a
+// rank that ended alone would leave the others waiting.
 bool JobRunner::MustStop() const {
   if (stop_ == StopJob::CANCELLED || !in_group()) {
     return stop_ != StopJob::REASON_UNSPECIFIED;
@@ -113,6 +116,8 @@ bool JobRunner::Advance(absl::FunctionRef<void()> meanwhile) {
   return status.ok() ? true : EndFailed(status);
 }
 
+// Opens the training and reports the start with the time since the request,
+// which is the cost of a restart.
 bool JobRunner::Open() {
   absl::StatusOr<std::unique_ptr<Training>> training =
       engine_->StartTraining(request_, abort_);
@@ -141,11 +146,11 @@ absl::Status JobRunner::MakeStep(absl::FunctionRef<void()> meanwhile) {
   return absl::OkStatus();
 }
 
-// What is due after a step. The last step's evaluation and checkpoint belong
-// to the end. The evaluation comes first, so that a checkpoint knows of all
-// evaluations up to its step: a resumed attempt does not make them again.
+// Does what is due after a step. Evaluation comes before the checkpoint, so
+// that a checkpoint knows all evaluations up to its step and a resumed attempt
+// does not repeat them. The end of the job does both for the last step.
 absl::Status JobRunner::FinishStep() {
-  {  // a disk that is full is told of at the next step
+  {  // a failed write is reported at the next step
     absl::MutexLock lock(&written_->mutex);
     RETURN_IF_ERROR(written_->newest);
   }
@@ -215,6 +220,8 @@ bool JobRunner::EvaluationIsDue() const {
          training_->epoch() % epochs == 0;
 }
 
+// Waits for copies under way first, so that checkpoints reach the disk in the
+// order of their steps.
 absl::Status JobRunner::SaveCheckpoint() {
   checkpoint_step_ = training_->step();
   if (!leads()) return absl::OkStatus();
@@ -233,6 +240,7 @@ absl::Status JobRunner::SaveCheckpoint() {
 absl::Status JobRunner::SaveBehind(size_t left) {
   if (!leads()) return SaveCheckpoint();
   const Clock::time_point start = Clock::now();
+  // Before the copy, so that the number of copies in host memory is bounded.
   writer_->WaitUntilLeft(left);
   absl::StatusOr<std::unique_ptr<CheckpointCopy>> copied =
       training_->CopyCheckpoint();
@@ -278,6 +286,7 @@ absl::Status JobRunner::Evaluate() {
   return absl::OkStatus();
 }
 
+// Evaluates and saves the last step, unless that was done.
 bool JobRunner::EndSucceeded() {
   absl::Status status;
   if (training_->has_held_out_rows() &&
@@ -307,6 +316,8 @@ void JobRunner::ReportEarlyStop() {
   Say(std::move(report));
 }
 
+// Saves behind when stopped with a checkpoint. SAVING frees the device before
+// the copy is on disk.
 bool JobRunner::EndStopped() {
   if (stop_ != StopJob::CANCELLED && training_ != nullptr) {
     if (training_->step() > checkpoint_step_) {
@@ -334,9 +345,9 @@ void JobRunner::EndSaved() {
 }
 
 bool JobRunner::EndFailed(const absl::Status& status) {
-  // A retry goes on from what is on its way to the disk.
+  // A retry resumes from the checkpoint that is on its way to the disk.
   WaitForWrites().IgnoreError();
-  // Only a stop of this rank aborts its group.
+  // An aborted group is no error of this rank: it was told to stop.
   return End(
       EndedBy(engine_,
               in_group() && absl::IsAborted(status) ? absl::OkStatus() : status,
@@ -351,7 +362,7 @@ bool JobRunner::End(JobEnded ended) {
                ended.error().message());
   Report report = NewReport();
   *report.mutable_ended() = std::move(ended);
-  training_.reset();  // its memory is free when the daemon hears of the end
+  training_.reset();  // free its memory before the daemon hears of the end
   ended_ = true;
   sink_(std::move(report));
   return false;

@@ -1,22 +1,25 @@
-// One attempt of a training job, step by step: what to report, when to save a
-// checkpoint, when to evaluate, and how it ends. It never blocks for longer
-// than one step, checkpoint or evaluation takes.
+// Runs one attempt of a training job, step by step: reports, checkpoints,
+// evaluations and the end. Never blocks for longer than one step, checkpoint or
+// evaluation takes.
 //
-// Checkpoints on the way are copied to host memory and written behind the
-// training, which goes on; an attempt that is told to save and stop leaves the
-// device as soon as its checkpoint is copied (JobEnded.SAVING). A checkpoint is
-// reported when it is on disk. Before one on the way is copied the ones before
-// it must be written, so that a job saves the same steps however fast the disk
-// is; the copy of a stop waits until at most one other is left, so that the
-// host holds two. Training stands still for the disk where the host has no room
-// for a copy, and for the last checkpoint of an attempt that succeeds.
+// Checkpoints:
+//   * Those on the way are copied to host memory and written in the background
+//     while training goes on. An attempt that is told to save and stop leaves
+//     the device as soon as its checkpoint is copied (JobEnded.SAVING).
+//   * A checkpoint is reported when it is on disk.
+//   * Before one on the way is copied all earlier ones must be written, so that
+//     a job saves the same steps however fast the disk is. The copy of a stop
+//     waits until at most one other is left, so that the host holds at most
+//     two.
+//   * Training waits for the disk when the host has no room for a copy, and for
+//     the last checkpoint of an attempt that succeeds.
 //
 // In a group all ranks do the same, but only rank 0 saves checkpoints and
-// reports, except for its end, which every rank reports. A drain ends all of
-// them after the same step, whichever of them was told.
+// reports. Only its end is reported by every rank. A drain ends all ranks after
+// the same step, whichever of them was told.
 //
-// Thread-safety: the compute thread; EndSaved: the writer's, nobody else using
-// the runner any more. Owns the training.
+// Thread-safety: the compute thread. EndSaved: the writer's thread, when nobody
+// else uses the runner any more. Owns the training.
 #pragma once
 
 #include <chrono>
@@ -38,38 +41,39 @@ namespace gpupool::server {
 class JobRunner {
  public:
   using Clock = std::chrono::steady_clock;
-  // Takes a report that has everything but its sequence. Called on the compute
-  // thread and on the writer's.
+  // Takes a report without its sequence. Called on the compute thread and on
+  // the writer's.
   using ReportSink = std::function<void(worker::v1::Report)>;
 
-  // `engine` must outlive the runner. `abort` is the engine's; once it has been
-  // used the job ends as one that was cancelled. `engine` and `writer` outlive
-  // all writes.
+  // `engine` must outlive the runner; `engine` and `writer` must outlive all
+  // writes. `abort` is from the engine; once it has been used the job ends as
+  // if cancelled.
   JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
             SideThread* writer, std::shared_ptr<GroupAbort> abort = nullptr);
 
-  // Does the next piece of work: opens the training, or makes one step with
-  // what is due after it (reports, checkpoint, evaluation), or ends the job.
-  // False once the job has ended; JobEnded has been reported then. `meanwhile`
-  // is called again and again while the device is at the step.
+  // Does the next piece of work: opens the training, or makes one step with the
+  // reports, checkpoint and evaluation that are due after it, or ends the job.
+  // Returns false once the job has ended and JobEnded has been reported. Calls
+  // `meanwhile` again and again while the device runs the step.
   bool Advance(absl::FunctionRef<void()> meanwhile = [] {});
 
-  // Ends the job at the next Advance: without a checkpoint (CANCELLED) or
-  // after saving one (DRAIN). In a group a drain takes effect after the step
-  // on which the ranks agree.
+  // Ends the job at the next Advance: without a checkpoint (CANCELLED) or after
+  // saving one (DRAIN). In a group a drain takes effect after the step on which
+  // the ranks agree.
   void Stop(worker::v1::StopJob::Reason reason);
 
-  // Advance has returned false, the training is gone, and what remains is
-  // EndSaved, which the writer's thread must call after what was posted there.
+  // Returns true when Advance has returned false, the training is gone, and
+  // only EndSaved is left. The writer's thread must call that after all that
+  // was posted there.
   bool saves() const { return saves_; }
-  // Reports how the attempt ended now that its checkpoint is on disk, or is
-  // not.
+  // Reports the end of the attempt, now that its checkpoint is on disk or has
+  // failed.
   void EndSaved();
 
   uint64_t job_id() const { return request_.job_id(); }
   uint32_t attempt() const { return request_.attempt(); }
   uint64_t step() const;
-  // Time spent in the last Step; zero when the last Advance made none.
+  // Returns the time of the last step; zero when the last Advance made none.
   std::chrono::nanoseconds last_step_time() const { return last_step_time_; }
 
  private:
@@ -83,12 +87,12 @@ class JobRunner {
   bool ProgressIsDue(Clock::time_point now) const;
   bool EvaluationIsDue() const;
   bool CheckpointIsDue() const;
-  // When it returns, the checkpoint is on disk.
+  // Saves a checkpoint, which is on disk when it returns.
   absl::Status SaveCheckpoint();
-  // Copies it when the writer has at most `left` tasks, and has the copy
-  // written. Where there is no room for a copy, as SaveCheckpoint.
+  // Copies the checkpoint when the writer has at most `left` tasks, and posts
+  // its writing. Without room for a copy does the same as SaveCheckpoint.
   absl::Status SaveBehind(size_t left);
-  // What became of this attempt's checkpoints after all are written.
+  // Returns the result of this attempt's checkpoints after all are written.
   absl::Status WaitForWrites();
   absl::Status Evaluate();
   bool EndStopped();
@@ -97,7 +101,7 @@ class JobRunner {
   void ReportEarlyStop();
   bool EndFailed(const absl::Status& status);
   bool End(worker::v1::JobEnded ended);
-  // Of a rank that leads.
+  // Sends the report if this rank leads.
   void Say(worker::v1::Report report) const;
   worker::v1::Report NewReport() const;
 
@@ -106,7 +110,7 @@ class JobRunner {
   const ReportSink sink_;
   SideThread* const writer_;
   const std::shared_ptr<GroupAbort> abort_;
-  // What the runner knows of its writes, which may outlive it.
+  // State of the runner's writes, which may outlive it.
   struct Written {
     absl::Mutex mutex;
     absl::Status newest ABSL_GUARDED_BY(mutex);
@@ -117,12 +121,12 @@ class JobRunner {
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   bool saves_ = false;
-  uint64_t first_step_ = 0;       // where this attempt began
-  uint64_t checkpoint_step_ = 0;  // of the newest one, saved or copied
+  uint64_t first_step_ = 0;       // first step of this attempt
+  uint64_t checkpoint_step_ = 0;  // newest one, saved or copied
   uint64_t reported_step_ = 0;
   Clock::time_point reported_at_;
   const Clock::time_point requested_at_ = Clock::now();
-  double seconds_per_step_ = 0;  // lately; 0: not known yet
+  double seconds_per_step_ = 0;  // recent mean; 0: not known yet
   std::chrono::nanoseconds last_step_time_{0};
 };
 

@@ -1,7 +1,7 @@
 // The right to be the one worker of a device: a lock on a file, which the
-// system gives back when the process ends, however it ends.
+// system releases when the process ends in any way.
 //
-// Owns the lock; dropping the object gives it back.
+// Owns the lock; destroying the object releases it.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace gpupool::server {
 
 class Lease {
  public:
-  // FailedPrecondition, naming the holder's process id, while another process
-  // holds the lease; Unavailable when the file cannot be opened.
+  // Takes the lease. FailedPrecondition, with the holder's process id, while
+  // another process holds it; Unavailable when the file cannot be opened.
   static absl::StatusOr<Lease> Take(const std::string& path,
                                     const std::string& device);
 

@@ -1,6 +1,6 @@
-// What the compute thread hands to the control thread: reports and replies, in
-// order. Bounded: Push waits while kMaxItems are in it, so a slow disk slows
-// training down instead of filling memory.
+// Reports and replies on their way from the compute thread to the control
+// thread, in order. Bounded: Push blocks while kMaxItems wait, so that a slow
+// disk slows training down instead of filling memory.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace gpupool::server {
 
-// A reply belongs to the connection that asked; on a newer one it is dropped.
+// A reply for the connection that asked. Dropped on a newer connection.
 struct Reply {
   uint64_t connection = 0;
   worker::v1::FromWorker message;
@@ -31,15 +31,16 @@ class Outbox {
   Outbox();
 
   void Push(Item item);
-  // No further item will come; Push must not be called again.
+  // Closes the box. Push must not be called again.
   void Close();
 
-  // Everything that waits; drains fd().
+  // Returns everything that waits and drains fd().
   std::vector<Item> TakeAll();
-  // Closed, and everything has been taken.
+  // Returns true when the box is closed and everything has been taken.
   bool finished() const;
 
-  // Readable when there is something to take or the box has been closed.
+  // Returns a descriptor that is readable when there is something to take or
+  // the box has been closed.
   int fd() const { return wake_.get(); }
 
  private:

@@ -67,7 +67,7 @@ absl::StatusOr<std::string> ReadAll(int fd) {
   }
 }
 
-// A file's name is durable when its folder is.
+// Syncs the folder: a file's name is durable only when its folder is.
 bool SyncFolderOf(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   const UniqueFd file(::open(folder.empty() ? "." : folder.c_str(),
@@ -75,8 +75,8 @@ bool SyncFolderOf(const std::string& path) {
   return file.valid() && ::fsync(file.get()) == 0;
 }
 
-// The record at `offset`; its end is put into `end`. False when there is no
-// whole, undamaged one.
+// Parses the record at `offset` and sets `end` to its end. Returns false unless
+// the record is complete and undamaged.
 bool ParseRecord(const std::string& bytes, size_t offset, Report* report,
                  size_t* end) {
   if (bytes.size() - offset < kPrefixBytes) return false;
@@ -113,6 +113,8 @@ absl::StatusOr<ReportSpool> ReportSpool::Open(const std::string& path,
   return spool;
 }
 
+// Reads the records up to the first damaged one and cuts the file there, so
+// that new records follow a whole one.
 absl::Status ReportSpool::Load() {
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(file_.get()));
   size_t end = 0;
@@ -144,11 +146,13 @@ absl::Status ReportSpool::Add(Report* report) {
   return written;
 }
 
+// Appends the record. Only reports that are more than progress wait for the
+// disk.
 absl::Status ReportSpool::Append(const Report& report, bool durable) {
   const std::string record = Record(report);
   absl::Status status = WriteAll(file_.get(), record);
   if (!status.ok()) {
-    // Half a record would hide all that follow it.
+    // Half a record would hide all records behind it.
     if (::ftruncate(file_.get(), static_cast<off_t>(file_bytes_)) != 0) {
       spdlog::error("cannot truncate the report spool errno={}", errno);
     }
@@ -173,6 +177,7 @@ void ReportSpool::Acknowledge(uint64_t through_sequence) {
   }
 }
 
+// Drops every second progress report, oldest first.
 void ReportSpool::ThinProgress() {
   std::deque<Report> kept;
   bool drop = false;
@@ -189,7 +194,7 @@ void ReportSpool::ThinProgress() {
   Compact();
 }
 
-// Writes what is kept to a new file and puts it in the old one's place. When
+// Writes the kept reports to a new file and renames it over the old one. If
 // that fails the old file stays: it holds more than needed, never less.
 void ReportSpool::Compact() {
   const std::string temporary = path_ + ".new";
@@ -207,7 +212,8 @@ void ReportSpool::Compact() {
   }
   file_ = std::move(file);
   file_bytes_ = bytes.size();
-  // Until then a power cut brings the old file back, which holds all of this.
+  // Not fatal: until the folder is synced a power cut brings back the old file,
+  // which holds all of this.
   if (!SyncFolderOf(path_)) {
     spdlog::error("cannot sync the folder of {} errno={}", path_, errno);
   }

@@ -1,12 +1,12 @@
-// The reports that the daemon does not yet hold on disk. They are kept in a
+// The reports that the daemon does not have on disk yet. They are kept in a
 // file, so that neither the worker's nor the daemon's end loses them, and are
 // sent again until acknowledged.
 //
 //   spool  = record*
 //   record = length:32 crc:32 report:length    ; little endian, crc32 of report
 //
-// A record that is cut short or damaged ends the file: what follows is thrown
-// away at the next start, as after a crash in the midst of writing.
+// A truncated or damaged record ends the file. Everything behind it is dropped
+// at the next start, as after a crash in the middle of a write.
 //
 // Invariants
 //  1. Sequences rise, also across starts of the worker.
@@ -34,20 +34,20 @@ class ReportSpool {
   static constexpr size_t kMaxProgress = 2048;
   static constexpr uint64_t kCompactBytes = uint64_t{4} << 20;
 
-  // Reads what an earlier worker left at `path`. `now_micros` (since 1970)
-  // starts the sequence above everything that an earlier spool has used, even
-  // when that file was lost. Unavailable when the file cannot be opened.
+  // Reads the spool of an earlier worker at `path`. `now_micros` (since 1970)
+  // starts the sequence above every sequence of an earlier spool, even when
+  // that file was lost. Unavailable when the file cannot be opened.
   static absl::StatusOr<ReportSpool> Open(const std::string& path,
                                           uint64_t now_micros);
 
   // Gives `report` its sequence and keeps a copy. Unavailable when the disk
-  // refuses; the report is then kept in memory alone.
+  // refuses; the report is then kept in memory only.
   absl::Status Add(worker::v1::Report* report);
 
   // Forgets the reports up to `through_sequence`.
   void Acknowledge(uint64_t through_sequence);
 
-  // What is not acknowledged, oldest first.
+  // Returns the reports that are not acknowledged, oldest first.
   const std::deque<worker::v1::Report>& reports() const { return reports_; }
   uint64_t file_bytes() const { return file_bytes_; }
 

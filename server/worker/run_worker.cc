@@ -37,6 +37,7 @@ namespace {
 
 constexpr size_t kMaxLogBytes = 8u << 20;
 constexpr size_t kLogFiles = 2;
+// In -1000 .. 1000; 0 is the usual score.
 constexpr int kOutOfMemoryScore = 300;
 
 int Refuse(const absl::Status& status, int code) {
@@ -45,25 +46,25 @@ int Refuse(const absl::Status& status, int code) {
   return code;
 }
 
-// When memory runs out, a worker goes before the daemon: its jobs resume from
-// their checkpoints. Allowed to fail.
+// Makes the kernel prefer this worker to the daemon when memory runs out, since
+// its jobs resume from checkpoints. Allowed to fail.
 void OfferToOutOfMemoryKiller() {
   std::ofstream("/proc/self/oom_score_adj") << kOutOfMemoryScore;
 }
 
-// Core dumps of a worker would hold users' models and data.
+// Sets process limits. No core dumps: they would hold users' models and data.
 void LimitProcess(const std::string& device) {
   const rlimit none = {0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   ::umask(077);
-  ::setsid();  // fails when the server has done so already
+  ::setsid();  // fails if the server has done so
   ::signal(SIGPIPE, SIG_IGN);
   OfferToOutOfMemoryKiller();
   ::prctl(PR_SET_NAME, absl::StrCat("worker ", device).c_str());
 }
 
-// SIGTERM and SIGINT become readable on the descriptor returned. To be called
-// before any thread is started: threads inherit the mask.
+// Returns a descriptor on which SIGTERM and SIGINT become readable. Call before
+// any thread starts, since threads inherit the mask.
 UniqueFd CatchStopSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -81,6 +82,7 @@ void StartLog(const std::string& path) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+// Returns a name that no other start of a worker has.
 std::string NewBootId() {
   std::array<char, 16> bytes = {};
   if (::getrandom(bytes.data(), bytes.size(), 0) < 0) {
@@ -101,7 +103,7 @@ absl::Status MakeFolders(const WorkerPaths& paths) {
   return absl::OkStatus();
 }
 
-// A planner reads what the worker of the device that it plans for has noted.
+// Returns the folder; a planner uses that of the device that it plans for.
 std::string PlanCacheDir(const WorkerOptions& worker,
                          const WorkerPaths& paths) {
   const auto planned = WorkerPathsFor(worker.state_dir, worker.engine.plan_for);
@@ -135,7 +137,7 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
   spdlog::info("worker ends");
   if (const int code = engine->exit_code(); code != 0) {
     spdlog::shutdown();
-    std::_Exit(code);  // the device may hang whoever frees its memory
+    std::_Exit(code);  // freeing memory of a faulty device may hang
   }
   return absl::OkStatus();
 }
@@ -157,6 +159,8 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   if (absl::Status made = MakeFolders(*paths); !made.ok()) {
     return Refuse(made, kWorkerFailed);
   }
+  // The order matters: only the holder of the lease may write the log, the
+  // spool and the socket.
   const absl::StatusOr<Lease> lease =
       Lease::Take(paths->lease, worker.engine.device);
   if (!lease.ok()) return Refuse(lease.status(), kWorkerLeaseHeld);

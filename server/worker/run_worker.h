@@ -15,10 +15,11 @@ enum WorkerExit : int {
   kWorkerUsage = 2,      // bad flags
   kWorkerLeaseHeld = 3,  // another worker owns the device
   kWorkerNoDevice = 4,   // no module, no driver or no such GPU
-  // 10, 11: a fault of the device; see server/ipc/work_page.h
+  // Codes 10 and 11 are faults of the device; see server/ipc/work_page.h.
 };
 
-// What trying again cannot change has a code of its own.
+// Returns the exit code for an engine that cannot be made. Errors that another
+// try cannot change have a code of their own.
 int ExitWithoutEngine(const absl::Status& status);
 
 struct WorkerOptions {
@@ -28,8 +29,8 @@ struct WorkerOptions {
 };
 
 // Detaches from the terminal and serves until told to stop. Returns the exit
-// code; what went wrong before there was a log is on standard error. To be
-// called on the main thread, before any other exists.
+// code. Errors from before the log exists go to standard error. Must be called
+// on the main thread, before any other exists.
 int RunWorker(WorkerOptions worker, const EngineFactory& make_engine);
 
 }  // namespace gpupool::server

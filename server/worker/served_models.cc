@@ -16,16 +16,15 @@ using Clock = std::chrono::steady_clock;
 using Inputs = std::vector<absl::Span<const std::byte>>;
 using Outputs = std::vector<absl::Span<std::byte>>;
 
-// The tensor must be of the model's type and hold `rows` examples of the
-// model's shape; how their dimensions are split does not matter, but for those
-// that vary.
+// Checks that the tensor has the model's type and `rows` examples of its shape.
+// The split into dimensions does not matter, except for varying ones.
 absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
                          uint32_t rows) {
   uint64_t elements = rows;
   for (int64_t dimension : spec.shape()) {
     if (dimension >= 0) elements *= static_cast<uint64_t>(dimension);
   }
-  // The ring has checked that all dimensions make the tensor's bytes.
+  // The ring has checked that the dimensions agree with the bytes.
   for (const v1::VariableDimension& variable : spec.variable()) {
     elements *= static_cast<uint64_t>(tensor.dims[variable.axis()]);
   }
@@ -40,7 +39,7 @@ absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
       " of data type ", data_type));
 }
 
-// The sizes of the model's dimensions in one tensor; those that are known must
+// Reads the sizes of the model's dimensions from one tensor. Known sizes must
 // agree.
 absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
                        const std::vector<std::string>& names,
@@ -68,7 +67,7 @@ absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
   return absl::OkStatus();
 }
 
-// Says so where an output is not as large as the slot has room for.
+// Reports the dimensions of outputs that are smaller than the slot's room.
 void SetOutputDims(const ServedAnswer& answer, SlotHeader& header) {
   const size_t count =
       std::min<size_t>(answer.shapes.size(), header.output_count);
@@ -145,6 +144,8 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
   return Compute(model, request);
 }
 
+// Checks all tensors before any is computed on. The daemon is trusted no more
+// than a client: the slot is shared memory.
 absl::Status ServedModels::Compute(ServedModel& model, SlotRequest* request) {
   SlotHeader& header = request->header;
   std::vector<int64_t> sizes(model.dimensions().size(), 0);

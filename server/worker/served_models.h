@@ -1,4 +1,4 @@
-// The versions that this worker serves, and the answers to their slots.
+// The versions that this worker serves. Answers their slots.
 //
 // Thread-safety: the compute thread. Owns the models.
 #pragma once
@@ -21,16 +21,16 @@ class ServedModels {
   // `engine` must outlive this.
   explicit ServedModels(Engine* engine) : engine_(engine) {}
 
-  // Loading a version that is loaded already answers as the first time did.
+  // Loads a version. A loaded version is answered as the first time.
   absl::StatusOr<worker::v1::VersionReply> Load(
       const worker::v1::LoadVersion& request);
-  // NotFound when it is not loaded.
+  // Returns NotFound when it is not loaded.
   absl::Status Unload(uint64_t version_id);
   std::vector<uint64_t> ids() const;
 
   // Computes one request in place and sets the times in its header. NotFound
-  // for an unknown version, InvalidArgument when the tensors are not the
-  // model's.
+  // for an unknown version, InvalidArgument when the tensors do not match the
+  // model.
   absl::Status Answer(SlotRequest* request);
 
  private:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "engine/base/elastic_devices.h"
 #include "engine/base/status_macros.h"
 #include "engine/collective/abort_switch.h"
@@ -42,7 +42,7 @@ engine::RankGroup ToRankGroup(const worker::v1::RankGroup& group,
   ranks.name = group.name();
   ranks.folder = group.folder();
   if (abort != nullptr) {
-    // Made by NewAbort below.
+    // Safe cast, since every GroupAbort comes from NewAbort.
     ranks.abort = static_cast<const SessionAbort&>(*abort).thrown();
   }
   return ranks;
@@ -144,10 +144,10 @@ class SessionModel : public ServedModel {
   std::unique_ptr<engine::LoadedModel> model_;
 };
 
-// A limit is the peak that was planned at admission. A restart with another
-// build or thread count may have changed what kernels need since: then this
-// worker's own plan holds, within the device's limit, rather than that the job
-// fails for a few bytes.
+// Logs that a plan is outdated. The limit is the peak that was planned at
+// admission; another build or number of threads since then may have changed the
+// needs of kernels. Then this worker's own plan is the limit, within the
+// device's, so that the job does not fail for a few bytes.
 void SayPlanIsOld(const std::string& what, uint64_t planned_bytes) {
   spdlog::warn(
       "the plan is of another build or thread count, planned anew owner=\"{}\" "
@@ -166,7 +166,7 @@ class SessionEngine : public Engine {
     const std::vector<uint32_t> counts = engine::ElasticDevices(
         spec.min_devices(), spec.max_devices(), spec.training().batch_size());
     if (counts.empty()) return PlanOn(spec, request.dataset());
-    // Each number of devices needs other bytes: enough for all.
+    // Each number of devices needs other bytes: plan for the largest need.
     v1::JobSpec fixed = spec;
     fixed.clear_min_devices();
     fixed.clear_max_devices();
@@ -248,7 +248,8 @@ class SessionEngine : public Engine {
     training.resume_manifest_sha256 = request.resume_manifest_sha256();
     training.limit_bytes = request.limit_bytes();
     if (request.has_group()) {
-      // There is no second try: the place in the group is taken then.
+      // Check first: a group cannot be tried twice, since the place in it is
+      // taken.
       training.group = ToRankGroup(request.group(), abort);
       RETURN_IF_ERROR(TakeOwnPlan(&training));
     }
@@ -278,7 +279,7 @@ class SessionEngine : public Engine {
     auto model = session_->LoadModel(load);
     if (absl::IsResourceExhausted(model.status()) && load.limit_bytes > 0) {
       SayPlanIsOld(absl::StrCat("model ", load.name), load.limit_bytes);
-      load.limit_bytes = 0;  // then what is planned here is the limit
+      load.limit_bytes = 0;  // the plan made here is then the limit
       model = session_->LoadModel(load);
     }
     RETURN_IF_ERROR(model.status());
@@ -336,13 +337,13 @@ class SessionEngine : public Engine {
     return reply;
   }
 
-  // Raises the limit to what this worker's own plan needs.
+  // Raises the limit to the need of this worker's own plan.
   absl::Status TakeOwnPlan(engine::TrainingRequest* training) {
     ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
                      session_->PlanTraining(training->spec, training->dataset));
     const v1::PlannedBytes& planned = plan.plan.training();
     const uint64_t peak = planned.peak();
-    // Without room for the next batch a job trains too.
+    // A job also trains without room for the next batch.
     if (peak - planned.next_batch() <= training->limit_bytes) {
       return absl::OkStatus();
     }
@@ -371,7 +372,8 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   if (!options.plan_facts.empty()) {
     ASSIGN_OR_RETURN(session_options.planned_device,
                      ParseGpuFacts(options.plan_facts));
-    // Before anything asks the driver: no library can make a context then.
+    // Set before anything asks the driver, so that no library can make a
+    // context.
     ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   }
   session_options.cuda.vendor_library_dirs = options.cuda_lib_dir;

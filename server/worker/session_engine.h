@@ -8,7 +8,7 @@
 
 namespace gpupool::server {
 
-// Unimplemented for devices that this build cannot drive.
+// Makes the engine. Unimplemented for devices that this build cannot drive.
 absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
     const EngineOptions& options);
 

@@ -1,9 +1,8 @@
-// Runs tasks one after the other on a thread of its own, beside the compute
-// thread: for what takes long and needs no device, so that nothing that does
-// waits behind it.
+// Runs tasks one after the other on a thread of its own: for long work that
+// needs no device, so that no work of the device waits behind it.
 //
 // Thread-safety: Post and WaitUntilLeft from any thread; Stop or Finish once,
-// from any other than its own.
+// from any thread except its own.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +17,22 @@ namespace gpupool::server {
 
 class SideThread {
  public:
-  // `name` is for tools that show threads: at most 15 bytes, a constant.
+  // `name` is for tools that show threads: a constant of at most 15 bytes.
   explicit SideThread(const char* name);
   // Stops.
   ~SideThread();
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // After Stop or Finish nothing is taken any more.
+  // Queues the task. No-op after Stop or Finish.
   void Post(std::function<void()> task);
-  // Returns when at most so many tasks have not ended, the one that runs among
-  // them; what an ended one held is gone. Bounds the queue of those who wait
-  // before they post.
+  // Blocks until at most `most` tasks have not ended, including the running
+  // one. The objects that an ended task held are gone then. Bounds the queue of
+  // callers that wait before they post.
   void WaitUntilLeft(size_t most) const;
-  // Returns when the task that runs has ended; those that wait never run.
+  // Waits for the running task. Waiting tasks never run.
   void Stop();
-  // Returns when all that was posted has been run.
+  // Runs all posted tasks, then returns.
   void Finish();
 
  private:
@@ -41,7 +40,7 @@ class SideThread {
 
   mutable absl::Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
-  bool runs_ ABSL_GUARDED_BY(mutex_) = false;  // a task, not in tasks_ any more
+  bool runs_ ABSL_GUARDED_BY(mutex_) = false;  // a task outside tasks_ runs
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

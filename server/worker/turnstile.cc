@@ -58,6 +58,8 @@ void Turnstile::Run() {
     UpdateView();
     if (engine_->exit_code() != 0) break;
   }
+  // The engine may be gone by a fault; checkpoints in host memory are still
+  // written.
   writer_.Finish();
 }
 
@@ -76,7 +78,7 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
   std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
   absl::MutexLock lock(&mutex_);
   announced_.push_back(std::move(announced));
-  // The same attempt again keeps what was aborted before.
+  // emplace: a repeated attempt keeps its abort, which may be used already.
   aborts_.emplace(std::make_pair(job_id, attempt), std::move(abort));
 }
 
@@ -111,6 +113,7 @@ void Turnstile::Wake() {
   }
 }
 
+// Runs one task at most, so that slots are served between tasks.
 bool Turnstile::RunOneTask() {
   std::function<void()> task;
   {
@@ -143,9 +146,10 @@ void Turnstile::AdvanceOneJob() {
   jobs_.pop_front();
   int slots_left = kMaxSlotsPerTurn;
   const bool goes_on = job->Advance([&] {
-    // A fault of the device ends the step too.
+    // A fault of the device ends the step, too.
     const int served = engine_->exit_code() == 0 ? ServeSlots(slots_left) : 0;
     slots_left -= served;
+    // The step runs on the device, and this loop only asks whether it is done.
     if (served == 0) std::this_thread::yield();
   });
   if (const auto time = job->last_step_time(); time.count() > 0) {
@@ -154,6 +158,7 @@ void Turnstile::AdvanceOneJob() {
     view_.step_seconds_total += std::chrono::duration<double>(time).count();
   }
   if (goes_on) {
+    // Goes to the end of the queue, so that jobs take turns.
     jobs_.push_back(std::move(job));
     return;
   }
@@ -161,6 +166,8 @@ void Turnstile::AdvanceOneJob() {
   if (job->saves()) LetSave(std::move(job));
 }
 
+// Moves the attempt from running to saving, and posts its end behind its writes
+// on the same thread.
 void Turnstile::LetSave(std::shared_ptr<JobRunner> job) {
   const auto is_it = [id = job->job_id()](const auto& attempt) {
     return attempt.job_id() == id;
@@ -184,6 +191,8 @@ void Turnstile::LetSave(std::shared_ptr<JobRunner> job) {
   });
 }
 
+// Sleeps until a slot or a task comes. Tasks are checked under the lock; one
+// that is posted later wakes the sleep.
 void Turnstile::WaitForWork() {
   {
     absl::MutexLock lock(&mutex_);
@@ -226,7 +235,7 @@ TurnstileView Turnstile::view() const {
 }
 
 void Turnstile::SetRing(std::unique_ptr<SlotRingServer> ring) {
-  ring_memory_.reset();  // before the memory goes
+  ring_memory_.reset();  // before its memory goes
   ring_ = std::move(ring);
   if (ring_ == nullptr) return;
   auto known = engine_->RegisterMemory(ring_->memory());
@@ -246,7 +255,7 @@ absl::Status Turnstile::StartJob(worker::v1::StartJob request) {
   const uint32_t attempt = request.attempt();
   const absl::Status taken = TakeJob(std::move(request));
   if (!taken.ok()) ForgetAbort(id, attempt);
-  UpdateView();  // first: there is no moment at which it is not seen
+  UpdateView();  // first, so that it is in the view throughout
   absl::MutexLock lock(&mutex_);
   const auto announced = std::find_if(
       announced_.begin(), announced_.end(), [&](const auto& candidate) {
@@ -262,6 +271,7 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
   }
   for (const auto& job : jobs_) {
     if (job->job_id() != request.job_id()) continue;
+    // The same attempt is asked for again when its first answer was lost.
     if (job->attempt() == request.attempt()) return absl::OkStatus();
     const std::string text = absl::StrCat(
         "attempt ", job->attempt(), " of job ", job->job_id(),

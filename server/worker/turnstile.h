@@ -1,12 +1,13 @@
-// The compute thread: everything that the engine does, one thing at a time.
-// Inference passes first: before each training step all slots that wait are
-// answered, and where a device works by itself also while it is at the step.
-// Everything else waits for the step's end. Jobs of the same device take turns,
-// one step each. With nothing to do the thread sleeps on the ring's doorbell
-// and its own.
+// The compute thread: everything that the engine does, one piece at a time.
+//   * Inference goes first: all waiting slots are answered before each training
+//     step and, on devices that work by themselves, also during it. Everything
+//     else waits for the step's end.
+//   * Jobs of the same device take turns, one step each.
+//   * With nothing to do the thread sleeps on the ring's doorbell and its own.
 //
-// Thread-safety: Run is the compute thread. The methods under "any thread" may
-// be called from any; those under "compute thread" from tasks given to Post.
+// Thread-safety: Run is the compute thread. Any thread may call the methods
+// under "any thread". Only tasks given to Post may call those under "compute
+// thread".
 //
 // Invariants
 //  1. No slot waits for longer than one piece of work: a step, a checkpoint,
@@ -39,64 +40,65 @@ namespace gpupool::server {
 
 inline constexpr int kMaxSlotsPerTurn = 256;
 
-// What the compute thread is at, as of its last turn.
+// Work of the compute thread, as of its last turn.
 struct TurnstileView {
   std::vector<worker::v1::RunningAttempt> running;
-  // Have left the device; their checkpoints are being written.
+  // Attempts that have left the device and whose checkpoints are being written.
   std::vector<worker::v1::RunningAttempt> saving;
   std::vector<uint64_t> loaded_version_ids;
   uint64_t step_count = 0;
   double step_seconds_total = 0;
-  std::chrono::nanoseconds busy_time{0};  // since Run began, till now
+  std::chrono::nanoseconds busy_time{0};  // since Run began
 };
 
 class Turnstile {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `engine` must outlive the turnstile. `sink` is called on the compute
-  // thread and, for checkpoints, on another.
+  // `engine` must outlive the turnstile. `sink` is called on the compute thread
+  // and, for checkpoints, on another one.
   Turnstile(Engine* engine, JobRunner::ReportSink sink);
 
-  // Returns after Drain, when the last job has ended, or at once when a fault
-  // of the device has ended the engine; in any case after the checkpoints that
-  // are being written, and the sink is not called any more.
+  // Runs until Drain has ended the last job, or until a fault of the device has
+  // ended the engine. Returns only after pending checkpoints are written; then
+  // `sink` is not called any more.
   void Run();
 
   // ---- any thread
   // Runs `task` on the compute thread before its next step.
   void Post(std::function<void()> task);
-  // The attempt is in view() from now on, until StartJob has taken or refused
-  // it. It may have to wait for long behind other work, and who asks meanwhile
-  // must not take it for lost.
+  // Shows the attempt in view() until StartJob has taken or refused it. It may
+  // wait for long behind other work, and the daemon must not take it for lost
+  // meanwhile.
   void Announce(uint64_t job_id, uint32_t attempt);
-  // Lets an attempt that was announced and has not ended wait for the other
-  // ranks of its group no longer. StopJob follows.
+  // Ends the wait of an announced, unended attempt for the other ranks of its
+  // group. StopJob follows.
   void AbortGroup(uint64_t job_id, uint32_t attempt);
-  // Ends all jobs with a checkpoint, then Run.
+  // Ends all jobs with a checkpoint, then ends Run.
   void Drain();
   TurnstileView view() const;
 
   // ---- compute thread
-  // Takes the place of the ring before it, whose requests are forgotten. The
-  // engine is told of the ring's memory; where it cannot have that, requests
-  // are copied once more on their way.
+  // Replaces the ring; requests of the former one are dropped. Registers the
+  // ring's memory with the engine. Where that fails, requests are copied once
+  // more on their way.
   void SetRing(std::unique_ptr<SlotRingServer> ring);
-  // Idempotent for the attempt that runs. FailedPrecondition while another
-  // attempt of the job runs, Aborted when that one is newer, Unavailable
-  // while draining.
+  // Starts the job. Idempotent for the running attempt. FailedPrecondition
+  // while another attempt of the job runs, Aborted when that one is newer,
+  // Unavailable while draining.
   absl::Status StartJob(worker::v1::StartJob request);
-  // NotFound when the job does not run here, Aborted when another attempt
-  // does.
+  // Stops the job. NotFound when it does not run here, Aborted when another
+  // attempt does.
   absl::Status StopJob(const worker::v1::StopJob& request);
   ServedModels& models() { return models_; }
 
  private:
   bool RunOneTask();
-  // At most so many; how many there were.
+  // Answers at most `most` slots. Returns how many it answered.
   int ServeSlots(int most);
   void AdvanceOneJob();
-  // It is in the view until what became of its checkpoint has been reported.
+  // Lets the attempt write its checkpoint. It stays in the view until the
+  // result has been reported.
   void LetSave(std::shared_ptr<JobRunner> job);
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
@@ -111,15 +113,16 @@ class Turnstile {
   const UniqueFd wake_;
   ServedModels models_;
   std::unique_ptr<SlotRingServer> ring_;
-  std::shared_ptr<void> ring_memory_;  // as the engine knows it; may be null
-  std::deque<std::unique_ptr<JobRunner>> jobs_;  // the front is next
+  // Registered with the engine; may be null.
+  std::shared_ptr<void> ring_memory_;
+  std::deque<std::unique_ptr<JobRunner>> jobs_;  // the front is the next to run
   bool draining_ = false;
 
   mutable absl::Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   TurnstileView view_ ABSL_GUARDED_BY(mutex_);
   std::vector<worker::v1::RunningAttempt> announced_ ABSL_GUARDED_BY(mutex_);
-  // Of attempts that were announced or run here, by job and number.
+  // Aborts of attempts that were announced or run here, by job and number.
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<GroupAbort>> aborts_
       ABSL_GUARDED_BY(mutex_);
   Clock::time_point started_ ABSL_GUARDED_BY(mutex_);

@@ -28,20 +28,23 @@ class Watch {
     End(StatusOf(result));
     return result;
   }
-  // A piece of work from one call to another. Other work may be done between
-  // the two, and does not count for it.
+  // Marks a piece of work from Begin to End. Other work in between does not
+  // count for it.
   void Begin(WorkPhase phase) { page_->Begin(phase); }
   void End(const absl::Status& status) {
     page_->End();
     Note(status);
   }
-  // From any thread.
+  // May be called on any thread.
   void Note(const absl::Status& status) {
     if (status.ok()) return;
     const int code = engine_->ExitCodeFor(status);
+    // Only the first fault counts, since later ones are its consequences.
     if (code == 0 || noted_.exchange(true)) return;
     spdlog::error("a fault of the device ends the worker exit_code={}: {}",
                   code, status.ToString());
+    // The order matters: exit_code() ends the process, and the page must name
+    // the fault before that.
     page_->SetFault(code, status.message());
     exit_code_.store(code);
   }
@@ -54,6 +57,8 @@ class Watch {
   std::atomic<int> exit_code_{0};
 };
 
+// A training whose work is marked on the page. A step lasts from StartStep to
+// FinishStep.
 class WatchedTraining : public Training {
  public:
   WatchedTraining(std::unique_ptr<Training> training, WorkPhase step_phase,
@@ -113,6 +118,7 @@ class WatchedTraining : public Training {
   Watch* const watch_;
 };
 
+// A served model whose batches are marked on the page.
 class WatchedModel : public ServedModel {
  public:
   WatchedModel(std::unique_ptr<ServedModel> model, Watch* watch)
@@ -138,6 +144,7 @@ class WatchedModel : public ServedModel {
   Watch* const watch_;
 };
 
+// An engine whose calls on the compute thread are marked on the page.
 class WatchedEngine : public Engine {
  public:
   WatchedEngine(std::unique_ptr<Engine> engine, WorkPage* page)
@@ -193,7 +200,7 @@ class WatchedEngine : public Engine {
   }
   int exit_code() const override { return watch_.exit_code(); }
 
-  // Any thread: not the device's work.
+  // Any thread, so it is not marked as work of the device.
   std::shared_ptr<GroupAbort> NewAbort() override {
     return engine_->NewAbort();
   }

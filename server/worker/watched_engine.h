@@ -1,9 +1,8 @@
-// An engine whose work can be seen from outside: each call is marked on a work
-// page while it runs, and an error that only a new process can get over, or
-// readings that make the device suspect, are noted there, whereupon the worker
-// ends.
+// An engine whose work is visible from outside: each call is marked on a work
+// page while it runs. Errors that only a new process can recover from, and
+// readings that make the device suspect, are noted there; the worker then ends.
 //
-// Threads: as Engine.
+// Thread-safety: as Engine.
 #pragma once
 
 #include <memory>
@@ -13,7 +12,7 @@
 
 namespace gpupool::server {
 
-// `page` must outlive the result.
+// Wraps the engine. `page` must outlive the result.
 std::unique_ptr<Engine> WatchEngine(std::unique_ptr<Engine> engine,
                                     WorkPage* page);
 

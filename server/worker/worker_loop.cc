@@ -91,7 +91,8 @@ void WorkerLoop::PollOnce() {
   const Clock::time_point now = Clock::now();
   if (now >= next_heartbeat_) {
     SendHeartbeat(now);
-    // What the monitor has read does not wake the compute thread by itself.
+    // Wake the compute thread, since a fault in the monitor's readings does
+    // not.
     if (engine_->exit_code() != 0) turnstile_.Post([] {});
   }
   CheckOrphan(now);
@@ -99,6 +100,8 @@ void WorkerLoop::PollOnce() {
 
 // ------------------------------------------------------------- connections
 
+// Takes new connections. Each waits as the candidate until its Hello, so that a
+// mere connection does not replace the daemon.
 void WorkerLoop::Accept() {
   while (true) {
     absl::StatusOr<ControlChannel> channel = listener_.Accept();
@@ -128,7 +131,7 @@ void WorkerLoop::ReceiveFrom(std::optional<ControlChannel>* channel) {
     if (channel == &channel_) {
       Handle(std::move(request));
     } else if (request.has_hello()) {
-      HandleHello(request);  // moves the candidate to channel_
+      HandleHello(request);  // moves candidate_ to channel_
     } else {
       spdlog::warn("connection refused: its first message is no Hello");
       channel->reset();
@@ -169,6 +172,7 @@ void WorkerLoop::HandleHello(const ToWorker& request) {
     candidate_.reset();
     return;
   }
+  // Before the reply, which lists attempts by the reports that are left.
   spool_.Acknowledge(hello.last_report_sequence());
   const FromWorker reply = HelloReply();
   channel_ = std::move(candidate_);
@@ -186,8 +190,8 @@ void WorkerLoop::HandleHello(const ToWorker& request) {
   next_heartbeat_ = Clock::now();
 }
 
-// To a daemon that has not heard of its end an attempt is still running: the
-// report of the end follows at once.
+// Lists attempts whose ends the daemon has not heard of: for the daemon they
+// still run. Their reports follow at once.
 void WorkerLoop::AddEndedAttempts(worker::v1::HelloReply* reply) const {
   for (const Report& report : spool_.reports()) {
     if (!report.has_ended()) continue;
@@ -220,8 +224,8 @@ FromWorker WorkerLoop::HelloReply() {
     saving.set_left(true);
     *reply->add_running() = std::move(saving);
   }
-  // In this order: an attempt that is not in the view any more has put its end
-  // into the outbox before it left the view.
+  // After the view was taken: an attempt puts its end into the outbox before it
+  // leaves the view, so that one of the two has it.
   HandleOutbox();
   AddEndedAttempts(reply);
   reply->mutable_loaded_version_ids()->Add(view.loaded_version_ids.begin(),
@@ -232,7 +236,7 @@ FromWorker WorkerLoop::HelloReply() {
 // ----------------------------------------------------------------- requests
 
 void WorkerLoop::Handle(ToWorker request) {
-  // These may take long, and do not need the compute thread.
+  // Long work that does not need the compute thread.
   if (request.has_inspect_dataset() || request.has_dump_memory()) {
     return HandleOnSideThread(std::move(request));
   }
@@ -266,7 +270,7 @@ void WorkerLoop::HandleOnComputeThread(ToWorker request) {
     turnstile_.Announce(request.start_job().job_id(),
                         request.start_job().attempt());
   }
-  // The compute thread may be waiting for a rank that is gone.
+  // The compute thread may wait for a rank that is gone.
   if (request.has_stop_job() &&
       request.stop_job().reason() != worker::v1::StopJob::DRAIN) {
     turnstile_.AbortGroup(request.stop_job().job_id(),
@@ -298,6 +302,7 @@ absl::StatusOr<FromWorker> WorkerLoop::WorkAside(const ToWorker& request) {
   return reply;
 }
 
+// Answers a request on the compute thread.
 absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
   FromWorker reply;
   switch (request->message_case()) {
@@ -345,8 +350,10 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
   }
 }
 
-// -------------------------------------------------------- what is sent out
+// ---------------------------------------------------------------- outgoing
 
+// Spools each report before it is sent. Replies to an older connection are
+// dropped.
 void WorkerLoop::HandleOutbox() {
   for (Outbox::Item& item : outbox_.TakeAll()) {
     if (Reply* reply = std::get_if<Reply>(&item)) {
@@ -372,8 +379,8 @@ void WorkerLoop::ResendReports() {
   }
 }
 
-// A daemon that does not read loses its connection; what it missed is in the
-// spool and comes again with its next Hello.
+// Sends the message. A daemon that does not read loses its connection; the
+// spool keeps the reports for its next Hello.
 void WorkerLoop::Send(const FromWorker& message,
                       absl::Span<const int> descriptors) {
   if (!channel_.has_value()) return;
@@ -408,6 +415,7 @@ void WorkerLoop::SendHeartbeat(Clock::time_point now) {
   Send(message);
 }
 
+// Returns the busy share of about the last second.
 double WorkerLoop::Utilization(Clock::time_point now,
                                std::chrono::nanoseconds busy_time) {
   while (busy_.size() > 1 && now - busy_[1].first >= kUtilizationWindow) {
@@ -439,6 +447,8 @@ void WorkerLoop::BeginDrain(const char* reason) {
   turnstile_.Drain();
 }
 
+// Sends what is left for at most kFlushLimit. Reports are in the spool in any
+// case.
 void WorkerLoop::FlushBeforeExit() {
   const Clock::time_point limit = Clock::now() + kFlushLimit;
   while (channel_.has_value() && channel_->wants_write() &&

@@ -1,11 +1,11 @@
 // The worker's control thread: takes daemons' connections, dispatches their
-// requests, sends replies, reports and heartbeats. What may take long is given
-// to the compute thread (Turnstile), so a heartbeat is never late because the
-// engine is busy. Datasets are read and dumps of memory written on a side
-// thread: a huge one delays no plan and no training step.
+// requests, and sends replies, reports and heartbeats. Long work is given to
+// the compute thread (Turnstile), so that a heartbeat is never late because the
+// engine is busy. A side thread reads datasets and writes dumps of memory, so
+// that a huge one delays no plan and no training step.
 //
 // Thread-safety: one thread, which Run occupies. Owns the other threads, the
-// spool and the connections; the engine must outlive it.
+// spool and the connections. The engine must outlive it.
 #pragma once
 
 #include <chrono>
@@ -33,15 +33,16 @@ namespace gpupool::server {
 struct WorkerLoopOptions {
   std::string device;
   std::string boot_id;
-  // Ends the worker when no daemon has been connected and no job has run for
-  // so long.
+  // Time without a connected daemon and without a job after which the worker
+  // ends.
   absl::Duration orphan_timeout = absl::Seconds(60);
   absl::Duration heartbeat_interval = absl::Milliseconds(200);
-  // How often the device is asked what it tells.
+  // Interval between questions for the device's readings.
   absl::Duration readings_interval = absl::Seconds(1);
-  // Readable when the process is asked to end (a signalfd); -1: none.
+  // Descriptor that is readable when the process must end (a signalfd); -1:
+  // none.
   int stop_fd = -1;
-  // The work page, which goes to each daemon that says Hello; -1: none.
+  // Work page, sent to each daemon that says Hello; -1: none.
   int work_fd = -1;
 };
 
@@ -51,10 +52,10 @@ class WorkerLoop {
              ControlListener listener, ReportSpool spool);
   ~WorkerLoop();
 
-  // Returns after Shutdown, a stop signal or the orphan timeout, when all
-  // jobs have been checkpointed and all reports are in the spool; or when a
-  // fault of the device has ended the engine: then this object must not be
-  // destroyed, since models and jobs would ask the device once more.
+  // Runs until Shutdown, a stop signal or the orphan timeout. Then all jobs
+  // have been checkpointed and all reports are in the spool. Also returns when
+  // a fault of the device has ended the engine; then this object must not be
+  // destroyed, since models and jobs would use the device once more.
   void Run();
 
  private:
@@ -65,8 +66,8 @@ class WorkerLoop {
   void ReceiveFrom(std::optional<ControlChannel>* channel);
   void Handle(worker::v1::ToWorker request);
   void HandleHello(const worker::v1::ToWorker& request);
-  // Answers at once, on this thread; false when that is not the request's
-  // way.
+  // Answers the request at once on this thread. Returns false when it must be
+  // handled elsewhere.
   bool HandleNow(const worker::v1::ToWorker& request);
   void HandleOnComputeThread(worker::v1::ToWorker request);
   void HandleOnSideThread(worker::v1::ToWorker request);
@@ -103,7 +104,7 @@ class WorkerLoop {
   uint64_t connection_ = 0;
   bool draining_ = false;
   Clock::time_point next_heartbeat_;
-  Clock::time_point wanted_at_;  // last seen with a daemon or a job
+  Clock::time_point wanted_at_;  // last time with a daemon or a job
   std::deque<std::pair<Clock::time_point, std::chrono::nanoseconds>> busy_;
 };
 

@@ -21,10 +21,10 @@ int main(int argc, char** argv) {
   }
   gpupool::server::WorkerOptions worker;
   CLI::App app(
-      "Owns one device of a gpupool server: trains and answers for it. "
-      "Started by gpupoold. 'gpupool-worker explain --help' tells how to see "
-      "what the graph compiler makes of a model, 'gpupool-worker devices' "
-      "which GPUs there are, 'gpupool-worker doctor' what is wrong with them.",
+      "Owns one device of a gpupool server: trains and answers for it. Started "
+      "by gpupoold. Other commands: 'gpupool-worker explain' shows how the "
+      "graph compiler compiles a model, 'gpupool-worker devices' lists the "
+      "GPUs, 'gpupool-worker doctor' finds out what is wrong with them.",
       "gpupool-worker");
   app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
   app.add_option("--device", worker.engine.device, "meta, cpu:N or cuda:N")
@@ -35,17 +35,17 @@ int main(int argc, char** argv) {
                  "bytes that the device may hold; 0: no limit");
   app.add_option("--threads", worker.engine.threads, "threads for computing")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--plan-for", worker.engine.plan_for,
-                 "meta: a device of the kind that plans are made for, cpu or "
-                 "cuda:N; default cpu");
+  app.add_option(
+      "--plan-for", worker.engine.plan_for,
+      "meta: the device that plans are made for, cpu or cuda:N; default cpu");
   app.add_option("--plan-facts", worker.engine.plan_facts,
                  "meta: that GPU as 'gpupool-worker devices' prints it; with "
                  "them the worker sees no GPU itself");
   app.add_option("--cuda-lib-dir", worker.engine.cuda_lib_dir,
-                 "folder of NVIDIA's libraries, or several with colons between "
-                 "them; default where the system keeps them");
+                 "folder of NVIDIA's libraries, or several separated by "
+                 "colons; default the system's folders");
   app.add_option("--orphan-seconds", worker.orphan_seconds,
-                 "end after so long without a server and without a job")
+                 "end after this time without a server and without a job")
       ->check(CLI::Range(0.0, 1e9));
   try {
     app.parse(argc, argv);

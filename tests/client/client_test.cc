@@ -69,7 +69,7 @@ TEST(ClientTest, DoesNotRepeatWhatIsNotIdempotent) {
 }
 
 TEST(ClientTest, GivesUpWhenTheRetryWindowIsOver) {
-  // A machine that is too busy for a second call gets a longer window.
+  // If the machine is too busy for a second call in time, the window grows.
   for (absl::Duration window = absl::Milliseconds(400);; window *= 2) {
     FakeServer server;
     FailNext(server, "GetJob",

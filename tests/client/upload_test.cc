@@ -22,7 +22,7 @@ class UploadTest : public ::testing::Test {
   }
 
   std::string WriteFile(const std::string& name, const std::string& bytes) {
-    // Tests run side by side: each its own file.
+    // Tests run in parallel, so each has its own file.
     const std::string folder =
         ::testing::TempDir() + "/client_" + std::to_string(::getpid());
     ::mkdir(folder.c_str(), 0700);

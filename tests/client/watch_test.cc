@@ -77,7 +77,7 @@ TEST_F(WatchTest, GoesOnBehindTheLastEventAfterABreak) {
 
 TEST_F(WatchTest, SurvivesARestartOfTheServer) {
   std::thread restart([this] {
-    // A watch that has seen nothing does not survive.
+    // A watch that has seen no event ends when the connection breaks.
     EXPECT_TRUE(WaitUntil([this] { return has_seen_.load(); }));
     server_.Stop();
     EndJob();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpupoold --check and --backup, beside a server that works."""
+"""gpupoold --check and --backup while a server is running."""
 import pathlib
 import shutil
 import sqlite3
@@ -18,7 +18,7 @@ def daemon(server, *arguments):
 
 class Backup(harness.TestCase):
     def assert_brings_back(self, server, copy, job):
-        """The job of the copy goes on although it was cancelled afterwards."""
+        """The job in the copy continues, although it was cancelled after the copy."""
         server.cli("cancel", job)
         server.wait_job(job)
         server.stop()

@@ -48,12 +48,12 @@ class Deploy(unittest.TestCase):
             self.assertRegex(text, r"(?m)^HEALTHCHECK ")
 
     def test_cuda_image_has_every_library_that_the_module_opens(self):
-        opened = {name for path in (harness.ROOT / "engine/backends/cuda").glob("*.cc")
+        opened = {name for path in (harness.ROOT / "engine/backends/cuda").rglob("*.cc")
                   for name in re.findall(r'Open\("(lib\S+?\.so\.\d+)"', path.read_text())}
         self.assertIn("libcublasLt.so.13", opened)
         text = (harness.ROOT / "docker/cuda.Dockerfile").read_text()
         missing = {name for name in opened if name not in text}
-        # The driver's own come from the host, with --gpus.
+        # The driver's own libraries come from the host, with --gpus.
         self.assertEqual(set(), missing - {"libcuda.so.1", "libnvidia-ml.so.1"})
 
     def test_gpus_are_reserved_for_the_service_that_the_other_file_names(self):

@@ -13,7 +13,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ("bash", "cat", "dirname", "env", "grep", "head", "mkdir", "rm", "tail", "touch")
 
-# Configures as the real one would: what cmake/cuda.cmake found is in a file.
+# Configures like the real one: a file has the results of cmake/cuda.cmake.
 CMAKE = """#!/usr/bin/env bash
 echo "cmake $*" >>"$CALLS"
 mkdir -p build/release && touch build/release/build.ninja
@@ -46,7 +46,7 @@ class DevCuda(unittest.TestCase):
         shutil.copy(ROOT / "dev", self.tree)
         (self.tree / "packages.txt").write_text("# none\n")
         write(self.tree / "tools/demo.sh", '#!/usr/bin/env bash\necho "demo $*"\n')
-        # Nothing else is in PATH: the machine may have nvcc or a driver itself.
+        # PATH has nothing else, because the machine itself may have nvcc or a driver.
         self.path = self.root / "path"
         self.path.mkdir()
         for tool in TOOLS:

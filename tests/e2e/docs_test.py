@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every command in the docs runs, and what they refer to is there.
+"""Every command in the docs runs, and all files and headings that they name exist.
 
 Blocks marked ```sh in README.md and docs/**/*.md are executed, file by file, in
 order, by one bash from the root of the project, beside a running server (its
@@ -30,12 +30,12 @@ def commands(path):
 
 
 def prose(path):
-    """The page without its blocks of code."""
+    """Returns the page without its blocks of code."""
     return re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
 
 
 def anchors(path):
-    """As GitHub makes them from headings."""
+    """Returns the anchors that GitHub makes from the headings."""
     heads = re.findall(r"^#+ (.*)$", prose(path), re.M)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -69,7 +69,7 @@ class Commands(harness.TestCase):
                 self.assertEqual([], self.left_behind(server))
 
     def left_behind(self, server):
-        """What would make the commands of another page wait or fail."""
+        """Returns what would make the commands of another page wait or fail."""
         jobs = server.json("jobs", "--state", "queued,starting,running,backing_off")
         pending = server.json("reserve", "list").get("reservations", [])
         closed = [device["name"] for device in server.devices() if device.get("drain")]

@@ -21,7 +21,7 @@ LIBRARIES = ("libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13", "libnccl.so
              "libcupti.so.13")
 CUDNN_PARTS = ("graph", "ops", "cnn", "adv", "heuristic", "engines_precompiled",
                "engines_runtime_compiled")
-# Finding: what the stand-ins answer.
+# Finding: the answers of the stand-ins.
 BY_VARIABLES = [
     ("driver.ok", {}),
     ("driver.too_old", {"FAKE_CUDA_VERSION": "12040"}),
@@ -90,7 +90,7 @@ class Doctor(harness.TestCase):
         path.write_text(text)
 
     def machine(self):
-        """A machine with the driver's kernel module, in place of this one."""
+        """Pretends that this machine has the driver's kernel module."""
         self.root = self.folder / "root"
         shutil.rmtree(self.root, ignore_errors=True)
         self.write("proc/driver/nvidia/version", "NVRM version: NVIDIA Module  580.65.06  x\n")
@@ -110,7 +110,7 @@ class Doctor(harness.TestCase):
 
     def run_worker(self, *arguments, variables=(), driver=True, worker=None,
                    libraries=None, **options):
-        """(exit code, findings by id) of `gpupool-worker doctor`."""
+        """Returns (exit code, findings by id) of `gpupool-worker doctor`."""
         done = subprocess.run(
             [worker or self.worker, "doctor", "--root", self.root,
              "--cuda-lib-dir", libraries or self.libraries, *arguments],
@@ -190,7 +190,7 @@ class Doctor(harness.TestCase):
     def test_libraries_that_do_not_fit_are_told(self):
         (self.libraries / f"libcudnn_{CUDNN_PARTS[0]}.so.9").unlink()
         found = self.run_worker()
-        # Unless the machine has them elsewhere.
+        # Missing, unless the machine has them elsewhere.
         if "library.part_missing" in found:
             self.assertIn("libcudnn_graph.so.9", found["library.part_missing"]["text"])
         (self.libraries / "libnvidia-ml.so.1").write_text("text")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A device is taken out and put back, with the real processes."""
+"""A device is drained and resumed, with the real processes."""
 import pathlib
 import sys
 
@@ -12,7 +12,7 @@ class Drain(harness.TestCase):
         return next(d for d in server.devices() if d["name"] == name)
 
     def where(self, server, job_id):
-        """The device that the job is on, nothing while it is on none."""
+        """Returns the job's device, or nothing while it has none."""
         return next((d["name"] for d in server.devices()
                      if str(job_id) in map(str, d.get("job_ids", []))), None)
 

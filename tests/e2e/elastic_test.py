@@ -38,7 +38,7 @@ ELASTIC = "min_devices: 1\nmax_devices: 2"
 
 class Elastic(harness.TestCase):
     def start_server(self):
-        """Two devices with room for one job each."""
+        """Starts a server with two devices that have room for one job each."""
         server = self.start("--devices", "cpu:2", "--min-run", "0",
                             "--grow-after", "0", "--restart-cost", "0")
         server.upload_digits()
@@ -63,7 +63,7 @@ class Elastic(harness.TestCase):
                 if event.WhichOneof("event") == "progress"}
 
     def wait_devices(self, server, job_id, count):
-        """Until the job runs on so many devices; the step that it is at."""
+        """Waits until the job runs on `count` devices. Returns its present step."""
         def reached():
             job = server.job(job_id)
             self.assertNotIn(job["state"], harness.TERMINAL, job)
@@ -91,7 +91,7 @@ class Elastic(harness.TestCase):
 
     def test_shrinks_for_another_job_and_grows_again(self):
         server = self.start_server()
-        # Ended by the test: how fast one and two devices are differs by much.
+        # The test ends it, because the speed of one and two devices differs much.
         job = server.submit(job_text("elastic", ELASTIC, steps=10 ** 7))
         self.wait_devices(server, job, 2)
         other = server.submit(job_text("other", steps=10 ** 7))
@@ -106,9 +106,9 @@ class Elastic(harness.TestCase):
         server.cli("cancel", job)
         done = server.wait_job(job, ("CANCELLED",))
         self.assertEqual(3, int(done["attempt"]))
-        # What it had learned came along: a fresh start is at about 2.3.
+        # It kept what it had learned: a fresh start has a loss of about 2.3.
         self.assertLess(float(done["progress"]["loss"]), 1)
-        # Log lines of long jobs are thinned, changes of state are not.
+        # Log lines of long jobs are thinned out, but changes of state are not.
         reasons = [event.state_change.reason for event in self.events(server, job)
                    if event.WhichOneof("event") == "state_change"]
         for word in (f"gives devices to job {other}", "is to have more devices"):

@@ -7,7 +7,7 @@ LONG = 1000000
 
 class Forecast(harness.TestCase):
     def start_server(self):
-        # All of a small device is one job's.
+        # One job takes all of a small device.
         server = self.start("--devices", "cpu:1")
         server.upload_digits()
         need = int(server.json("plan", self.write(server, harness.digits_job()))
@@ -38,7 +38,7 @@ class Forecast(harness.TestCase):
             lambda: server.job(waits).get("predicted_start_time"),
             what="a predicted start")
         self.assertIn("expected to start", server.cli("get", waits))
-        # It starts much earlier, which the metric tells.
+        # It starts much earlier, and the metric shows that.
         server.cli("cancel", first)
         ended = server.wait_job(waits)
         self.assertEqual("SUCCEEDED", ended["state"], ended)

@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Speaks as a binary of GoogleTest.
+# Prints the output of a GoogleTest binary.
 SUITE = """#!/usr/bin/python3
 import os, sys, time
 TESTS = ["Gpu/A.Fine/x", "Gpu/A.Dies/x", "Gpu/A.Fails/x", "Gpu/A.Last/x",

@@ -42,7 +42,7 @@ class Gpu(harness.TestCase):
             self.assertIn(cell, table)
         series = 'DCGM_FI_DEV_GPU_TEMP{UUID="GPU-fake",device="cuda:0",gpu="0"'
         harness.wait_until(lambda: series in server.metrics(), what="its series")
-        # They go with the worker that told them.
+        # They disappear with the worker that reported them.
         pid = server.worker_pids()["cuda:0"]
         os.kill(pid, 9)
         harness.wait_until(lambda: server.worker_pids().get("cuda:0", pid) != pid,
@@ -109,7 +109,7 @@ class Gpu(harness.TestCase):
                  "auto", "--worker-binary", worker], stdout=log, stderr=log)
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
-            # Opens when the question's process has opened its end.
+            # Opens when the other process has opened its end.
             held = open(folder / "pipe", "w")
             self.addCleanup(held.close)
             return process
@@ -212,11 +212,11 @@ class Gpu(harness.TestCase):
         self.assertTrue(job["device"].startswith("cuda:"), job["device"])
         self.assertEqual(plan["plan"]["training"]["peak"],
                          job["memory"]["measured_peak_bytes"])
-        # The planner made those bytes out and opened no GPU.
+        # The planner computed these bytes and opened no GPU.
         self.assertEqual([f"{server.worker_pids()['cuda:0']} cuda:0"],
                          opened.read_text().splitlines())
         self.infer(server)
-        # Requests went straight from the ring's slots to the device and back.
+        # Requests went directly from the ring's slots to the device and back.
         log = self.worker_log(server)
         self.assertEqual(1, log.count("slot ring pinned"), log)
         counts = self.ended_with(server)
@@ -251,7 +251,7 @@ class Gpu(harness.TestCase):
                        server.state.glob("workers/cuda*/log"))
 
     def ended_with(self, server):
-        """What the stand-in's device says when its worker ends."""
+        """Returns the log of the stand-in's device when its worker ends."""
         os.kill(server.worker_pids()["cuda:0"], signal.SIGTERM)
         return harness.wait_until(
             lambda: next((line for line in self.worker_log(server).splitlines()

@@ -34,13 +34,13 @@ class CommandFailed(AssertionError):
         self.code, self.stderr, self.stdout = done.returncode, done.stderr, done.stdout
 
 
-# The least that a test waits for anything, in seconds: far more than a busy
+# The minimum limit of a test's waits, in seconds. It is far more than a busy
 # machine needs. Only a failing test takes so long.
 PATIENCE = 90
 
 
 def wait_until(condition, seconds=PATIENCE, what="a condition"):
-    """Returns the first value of `condition` that is true."""
+    """Waits for a value of `condition` that is true, and returns it."""
     seconds = max(seconds, PATIENCE)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -60,7 +60,7 @@ def let_others_run(seconds):
 
 
 def stubs():
-    """The Python modules generated from proto/, made once for what it says."""
+    """Returns the Python modules generated from proto/. Generates them once per content."""
     protos = sorted((ROOT / "proto").rglob("*.proto"))
     text = b"".join(p.read_bytes() for p in protos)
     out = BIN.parent / "python_stubs" / hashlib.sha256(text).hexdigest()[:16]
@@ -95,7 +95,7 @@ class Server:
         self.ports = {}
 
     def start(self):
-        # Not on the disk of the state folder, which a test may have filled.
+        # Not on the disk of the state folder, because a test may have filled it.
         port_file = pathlib.Path(tempfile.gettempdir(),
                                  f"gpupool-ports-{os.getpid()}-{id(self)}.json")
         port_file.unlink(missing_ok=True)
@@ -123,17 +123,17 @@ class Server:
         return f"127.0.0.1:{self.ports['grpc_port']}"
 
     def kill(self):
-        """kill -9 of the daemon only; its workers stay."""
+        """Kills only the daemon with kill -9. Its workers stay."""
         self.process.kill()
         self.process.wait()
 
     def terminate(self):
-        """SIGTERM; returns the exit code."""
+        """Sends SIGTERM and returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
 
     def cli(self, *arguments, code=0, timeout=120):
-        """Runs gpupool; returns its stdout; any other exit code fails."""
+        """Runs gpupool and returns its stdout. Any other exit code fails the test."""
         command = [str(BIN / "gpupool"), "--address", self.address,
                    *map(str, arguments)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True,
@@ -167,7 +167,7 @@ class Server:
         self.cli("datasets", "upload", name, DIGITS)
 
     def submit(self, spec, *arguments):
-        """Submits a job given as YAML text; returns its id."""
+        """Submits a job given as YAML text and returns its id."""
         path = self.state / "job.yaml"
         path.write_text(spec)
         return int(self.json("submit", path, *arguments)["id"])
@@ -176,7 +176,7 @@ class Server:
         return self.json("devices")["devices"]
 
     def worker_pids(self):
-        """Every live worker of this state folder, the meta worker included."""
+        """Returns every live worker of this state folder, including the meta worker."""
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -186,7 +186,7 @@ class Server:
                 state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
             except OSError:
                 continue
-            # Not the one that looks at the machine for the daemon.
+            # Not the process that examines the machine for the daemon.
             if state != "Z" and str(self.state).encode() in words \
                     and words[0].endswith(b"gpupool-worker") and b"--device" in words:
                 device = words[words.index(b"--device") + 1].decode()
@@ -215,7 +215,7 @@ class Server:
         return json.loads((self.state / "blobs" / digest).read_text())
 
     def weights_sha256(self, job):
-        """Digest of the weights of a job's last checkpoint."""
+        """Returns the digest of the weights of a job's last checkpoint."""
         files = self.manifest(job["last_checkpoint"]["manifest_sha256"])["files"]
         return next(f["sha256"] for f in files if f["role"] == "weights")
 
@@ -239,7 +239,7 @@ class Hold:
         self.held = pathlib.Path(folder) / "fault.done"
 
     def at(self, step):
-        """The next job that comes to `step` waits there, once."""
+        """Makes the next job that reaches `step` wait there, once."""
         written = self.file.with_suffix(".new")
         written.write_text(f"hold-step {step}")
         written.rename(self.file)
@@ -253,7 +253,7 @@ class Hold:
 
 class TestCase(unittest.TestCase):
     def hold(self):
-        """A Hold for servers that are started after this call."""
+        """Returns a Hold for servers that are started after this call."""
         folder = tempfile.TemporaryDirectory(prefix="gpupool-hold-")
         self.addCleanup(folder.cleanup)
         hold = Hold(folder.name)
@@ -270,7 +270,7 @@ class TestCase(unittest.TestCase):
 
 
 def digits_job(name="digits", steps=400, **changes):
-    """A small conv net on the digits, as YAML text."""
+    """Returns a job with a small convolutional net on the digits, as YAML text."""
     options = {"batch_size": 32, "seed": 1, "checkpoint_every_steps": 100,
                "report_every_steps": 20, "device": "", "max_attempts": 3,
                "learning_rate": 0.001, "priority": 0, "dataset": "digits",
@@ -308,12 +308,12 @@ retry: {{max_attempts: {options["max_attempts"]}, backoff_seconds: 0.2}}
 
 
 def main():
-    """unittest.main with --bin DIR before its own arguments."""
+    """Calls unittest.main, after taking --bin DIR from the arguments."""
     global BIN
     if "--bin" in sys.argv:
         at = sys.argv.index("--bin")
         BIN = pathlib.Path(sys.argv[at + 1]).resolve()
         del sys.argv[at:at + 2]
-    # Subclasses read the value from this module even when it is __main__'s.
+    # Subclasses read the value from this module, even if __main__ sets it.
     sys.modules["harness"].BIN = BIN
     unittest.main(verbosity=2)

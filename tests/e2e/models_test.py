@@ -34,7 +34,7 @@ def make_model(nodes, inputs, outputs, weights, opset=17):
 
 
 def bag_model():
-    """ids and mask -> the masked sum of embeddings, and how many counted."""
+    """Writes a model: ids and mask -> the masked sum of embeddings, and the count."""
     rng = np.random.default_rng(3)
     weights = {"table": rng.standard_normal((9, 5)).astype(np.float32),
                "axes": np.array([2], np.int64), "one": np.array([1], np.int64)}
@@ -55,7 +55,7 @@ def bag_model():
 
 
 def digits_mlp(hidden=32, seed=5):
-    """An untrained classifier of 64 numbers."""
+    """Writes an untrained classifier of 64 numbers."""
     rng = np.random.default_rng(seed)
 
     def weight(*shape):

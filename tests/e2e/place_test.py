@@ -148,7 +148,7 @@ class Places(harness.TestCase):
         server.cli("models", "unload", "digits", "--wait")
         loaded = server.json("models", "load", "digits", "--device", other, "--wait")
         self.assertEqual((other, "READY"), (loaded["device"], loaded["state"]))
-        # A worker that is lost comes back, and the model with it.
+        # A lost worker is restarted, and the model is loaded there again.
         pid = server.worker_pids()[other]
         harness.os.kill(pid, harness.signal.SIGKILL)
         harness.wait_until(lambda: server.worker_pids().get(other, pid) != pid, 60,

@@ -35,7 +35,7 @@ class Preemption(harness.TestCase):
                 if event.WhichOneof("event") == "state_change"]
 
     def start_server(self, *flags, devices="cpu:1"):
-        # All of a small device is one job's.
+        # One job takes all of a small device.
         server = self.start("--devices", devices, "--min-run", "0", *flags)
         server.upload_digits()
         need = int(server.json("plan", self.job_file(server))["plan"]["training"]["peak"])
@@ -65,7 +65,7 @@ class Preemption(harness.TestCase):
         done = server.wait_job(low)
         self.assertEqual("SUCCEEDED", done["state"], done)
         self.assertEqual(2, int(done["attempt"]))
-        # Weights, optimizer state and every loss on the way.
+        # Compares weights, optimizer state and every loss.
         self.assertEqual(self.manifest_files(server, calm),
                          self.manifest_files(server, done))
         alone = self.losses(server, int(calm["id"]))
@@ -115,7 +115,7 @@ class Preemption(harness.TestCase):
         server.cli("hold", held)
         job = server.wait_job(held, ("QUEUED",))
         self.assertIn("gpupool release", job["waiting_reason"])
-        # Another one has the device meanwhile.
+        # Another job has the device meanwhile.
         self.assertEqual("SUCCEEDED", server.wait_job(
             server.submit(harness.digits_job("other", steps=100)))["state"])
         self.assertEqual(0, server.terminate())

@@ -14,7 +14,7 @@ QUEUES = ("urgent:order=srs,rank=10,preempts=yes,tenants=shop+lab;"
 
 class Queues(harness.TestCase):
     def start_server(self, *flags):
-        """Two devices, each with room for one job."""
+        """Starts a server with two devices, each with room for one job."""
         server = self.start("--devices", "cpu:2", "--min-run", "0", *flags)
         server.upload_digits()
         path = server.state / "probe.yaml"
@@ -82,11 +82,11 @@ class Queues(harness.TestCase):
         self.assertEqual("cpu:1", server.job(first)["device"])
         self.assertEqual("QUEUED", server.job(waits)["state"])
 
-        # A queue that is gone: nothing is lost, and everybody is told.
+        # A queue was removed: no job is lost, and all texts say so.
         server.kill()
         server.arguments = [a for a in server.arguments if a not in ("--queues", QUEUES)]
         server.start()
-        words = "where it is since 'second' is not configured any more"
+        words = "where it is since 'second' is no longer configured"
         harness.wait_until(lambda: words in server.job(waits).get("waiting_reason", ""),
                            30, "the reason")
         server.cli("cancel", first)

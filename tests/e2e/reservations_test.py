@@ -12,7 +12,7 @@ LONG = 2000000
 
 class Reservations(harness.TestCase):
     def start_server(self, *flags):
-        """Two devices, each with room for one job."""
+        """Starts a server with two devices, each with room for one job."""
         server = self.start("--devices", "cpu:2", *flags)
         server.upload_digits()
         path = server.state / "probe.yaml"
@@ -53,12 +53,12 @@ class Reservations(harness.TestCase):
         metrics = server.metrics()
         self.assertIn('gpupool_preemptions_total{reason="reservation"} 1', metrics)
         self.assertIn("gpupool_reserved_devices 2", metrics)
-        # The tenant's jobs run there, those below it too.
+        # The jobs of the tenant and of its parts run there.
         for tenant in ("lab", "lab.interns"):
             own = server.wait_job(self.submit(server, "own", tenant, steps=50))
             self.assertEqual("SUCCEEDED", own["state"], own)
 
-        # A daemon that is killed in the window comes back with it.
+        # A daemon that is killed in the window knows it after its restart.
         server.kill()
         server.start()
         own = server.wait_job(self.submit(server, "own", "lab", steps=50))
@@ -95,7 +95,7 @@ class Reservations(harness.TestCase):
         server.cli("reserve", "cancel", made["id"])
         resumed = server.wait_job(jobs[0], ("RUNNING",))
         self.assertEqual((device, 2), (resumed["device"], int(resumed["attempt"])))
-        # The end gives the device back, too.
+        # The end of the window frees the device, too.
         server.cli("reserve", "create", "--tenant", "lab", "--device", device,
                    "--for", "2s")
         harness.wait_until(lambda: int(server.job(jobs[0])["attempt"]) == 3, 60,
@@ -114,7 +114,7 @@ class Reservations(harness.TestCase):
                 ("devices is 3; of one kind there are 2 cpu", 2, (*create, "--devices", 3)),
                 ("which has passed", 2,
                  (*create, "--devices", 1, "--from", "2020-01-01T00:00:00Z")),
-                ("no time to come", 2, (*create, "--devices", 1, "--from", "soon")),
+                ("not a future time", 2, (*create, "--devices", 1, "--from", "soon")),
                 ("at most 366 days", 2,
                  (*create[:-1], "400d", "--devices", 1)),
                 ("no device \"cpu:9\"", 3, (*create, "--device", "cpu:9")),

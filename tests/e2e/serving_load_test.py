@@ -66,7 +66,7 @@ class ServingLoad(harness.TestCase):
         server.wait_job(server.submit(harness.digits_job("served", steps=20,
                                                          publish="true")))
         server.cli("models", "load", "served", "--wait")
-        # As many steps as take about 20 seconds on this machine.
+        # The number of steps that take about 20 seconds on this machine.
         probe = server.wait_job(server.submit(
             harness.digits_job("probe", steps=20, **STEP)))
         seconds = max(float(probe["run_seconds"]), 0.05)
@@ -130,7 +130,7 @@ class ServingLoad(harness.TestCase):
         states = sorted(server.job(job)["state"] for job in jobs)
         self.assertEqual(["QUEUED", "RUNNING"], states)
         waits = next(job for job in jobs if server.job(job)["state"] == "QUEUED")
-        self.assertIn("which needs its bytes", server.cli("logs", waits))
+        self.assertIn("which needs its memory", server.cli("logs", waits))
         other = next(job for job in jobs if job != waits)
         server.cli("cancel", other)
         server.wait_job(waits, ("RUNNING",))

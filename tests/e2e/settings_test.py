@@ -60,7 +60,7 @@ class Settings(harness.TestCase):
             self.assertIn(fragment, done.stderr)
 
     def assert_tenants(self, server):
-        """One of two devices is all that research.vision may use."""
+        """research.vision may use at most one of two devices."""
         spec = harness.digits_job("part", steps=2000000, checkpoint_every_steps=0)
         first, second = (server.submit(spec + "tenant: research.vision\n")
                          for _ in range(2))

@@ -85,7 +85,7 @@ class Sim(unittest.TestCase):
     def test_errors_name_the_file_and_what_is_wrong(self):
         cut = self.folder / "cut.csv.gz"
         cut.write_bytes(gzip.compress(TRACE.read_bytes())[:-9])
-        self.assertIn("cut.csv.gz is not a whole gzip file",
+        self.assertIn("cut.csv.gz is not a complete gzip file",
                       sim("--trace", cut, code=2))
         self.assertIn("line 2 of the trace: duration_s is '-1'",
                       sim("--trace", "-", code=2,

@@ -48,7 +48,7 @@ class TrainingOptions(harness.TestCase):
         self.assertEqual(*steps)
 
     def test_other_threads_after_a_restart_make_plans_again(self):
-        # One device has all cores, of many each has its share.
+        # One device has all cores. Several devices share them.
         server = self.start("--devices", "cpu:1")
         server.upload_digits()
         text = (harness.ROOT / "examples/best_of_many.yaml").read_text()

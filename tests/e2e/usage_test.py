@@ -24,14 +24,14 @@ class Usage(harness.TestCase):
         self.assertEqual(("team-a", "digits", "cpu", "training"),
                          (row["tenant"], row["model"], row["device_kind"],
                           row["activity"]))
-        # It was on the device for as long as it ran, and a moment more.
+        # It was on the device while it ran, and for a moment more.
         self.assertGreaterEqual(float(row["device_seconds"]) + 0.05,
                                 float(ended["run_seconds"]))
         peak = int(ended["memory"]["planned_peak_bytes"])
         self.assertAlmostEqual(float(row["byte_seconds"]) / peak,
                                float(row["device_seconds"]), delta=0.01)
         self.assertEqual("", row["energy_joules"], "a CPU device tells no power")
-        # The model is charged once the ten seconds are over, or it leaves.
+        # The model is charged when the ten seconds are over, or when it is unloaded.
         server.cli("models", "unload", "digits")
         serving = harness.wait_until(
             lambda: [r for r in self.rows(server, "--by", "model")

@@ -28,7 +28,7 @@ TEST(CudaDevicesTest, NoModuleNamesTheFolders) {
   const auto devices = ListCudaDevices({.module_dirs = {"/nowhere", "/else"}});
   EXPECT_TRUE(absl::IsNotFound(devices.status()));
   EXPECT_THAT(Message(devices.status()), HasSubstr("/nowhere or /else"));
-  // By default those of this program.
+  // By default the module is looked for beside this program.
   const auto own = OpenCudaDevice(0, {});
   if (absl::IsNotFound(own.status())) {
     EXPECT_THAT(Message(own.status()), HasSubstr("/tests"));
@@ -78,7 +78,7 @@ TEST(CudaDevicesTest, OneContextKeepsItsShareOfTheMemory) {
   // 3/64 for the context and 1/256 for captured runs.
   EXPECT_EQ(UsableBytes({.total_bytes = 16384 * kMiB}),
             (16384 - 768 - 64) * kMiB);
-  // Neither share grows for ever.
+  // Both shares have an upper limit.
   EXPECT_EQ(UsableBytes({.total_bytes = 140 * 1024 * kMiB}),
             (140 * 1024 - 1536 - 256) * kMiB);
   EXPECT_EQ(UsableBytes({.total_bytes = 0}), 0u);

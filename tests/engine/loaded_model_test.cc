@@ -31,7 +31,8 @@ class LoadedModelTest : public SessionFixture {
   }
 };
 
-// The rows that `held_out { every: 5 }` keeps, 64 features and the label.
+// Returns the rows that `held_out { every: 5 }` keeps, with 64 features and the
+// label.
 std::vector<std::vector<float>> HeldOutDigits() {
   const std::string path = SourcePath("examples/data/digits.csv.gz");
   std::vector<std::vector<float>> rows;
@@ -74,7 +75,7 @@ TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {
   EXPECT_EQ((*model)->measured_bytes(),
             session_->memory_stats().peak_allocated_bytes());
 
-  // The held-out rows in batches of every size.
+  // Sends the held-out rows in batches of every size.
   const std::vector<std::vector<float>> rows = HeldOutDigits();
   ASSERT_EQ(rows.size(), 359u);
   size_t correct = 0;

@@ -1,4 +1,4 @@
-// One version, served in float32 and in 16 bits.
+// Serves one version in float32 and in 16 bits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class LoadedPrecisionTest : public SessionFixture {
     return model.ok() ? *std::move(model) : nullptr;
   }
 
-  // Scores of the same rows of random pixels.
+  // Returns scores of the same rows of random pixels.
   static std::vector<float> Scores(LoadedModel& model) {
     Philox random(3);
     std::vector<float> input(kRows * 64);
@@ -100,7 +100,7 @@ TEST_F(LoadedPrecisionTest, LargeLayersIn16BitsTakeHalfTheBytes) {
   for (const v1::Precision precision : {v1::BF16, v1::FP16}) {
     SCOPED_TRACE(v1::Precision_Name(precision));
     const auto model = Load(manifest, precision);
-    // Processors without float16 products widen operands in the arena.
+    // Processors without float16 products widen the operands in the arena.
     EXPECT_LE(
         static_cast<double>(model->measured_bytes()),
         (precision == v1::BF16 ? 0.55 : 0.8) * static_cast<double>(whole));
@@ -109,7 +109,8 @@ TEST_F(LoadedPrecisionTest, LargeLayersIn16BitsTakeHalfTheBytes) {
     const auto plan = session_->PlanInference(
         job.model(), {.max_batch_size = kRows, .precision = precision});
     ASSERT_TRUE(plan.ok()) << plan.status();
-    // Input scaling, which the job has and its model has not, takes the rest.
+    // The rest is for the input scaling, which the job has but its model has
+    // not.
     EXPECT_LE(model->measured_bytes() - plan->inference().peak(), 4096u);
   }
 }

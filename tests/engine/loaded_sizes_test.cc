@@ -1,5 +1,5 @@
-// Models whose dimensions have several sizes, or whose shapes depend on numbers
-// of their inputs, loaded and asked.
+// Loads models whose dimensions have several sizes, or whose shapes depend on
+// numbers of their inputs, and sends them requests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ class LoadedSizesTest : public SessionFixture {
     return spec;
   }
 
-  // Null when importing or loading fails.
+  // Returns null if importing or loading fails.
   std::unique_ptr<LoadedModel> Load(const v1::ModelSpec& spec,
                                     uint32_t max_programs = 16) {
     const ServingLimits limits{.max_batch_size = 4,
@@ -244,7 +244,8 @@ TEST_F(LoadedSizesTest, TrainingTakesOneSize) {
 
 class LoadedBoundTest : public LoadedSizesTest {
  protected:
-  // The numbers of `x` in the shape that `shape` says, twice.
+  // Returns a model that gives the numbers of `x`, doubled, in the shape
+  // `shape`.
   v1::ModelSpec Reshape() {
     return Model(R"((float[6] x, int64[2] shape) => (float[A, B] y)
         <float[1] two = {2}> {

@@ -1,4 +1,4 @@
-// An empty folder for one test, gone when the test is over.
+// An empty folder for one test, which is removed when the test is over.
 #pragma once
 
 #include <gtest/gtest.h>

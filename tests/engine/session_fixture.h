@@ -17,7 +17,7 @@
 
 namespace gpupool::engine {
 
-// A small conv net for the digits that ship with the project.
+// A small convolutional net for the digits that ship with the project.
 inline constexpr char kDigitsJob[] = R"pb(
   name: "digits"
   model {
@@ -112,7 +112,7 @@ class SessionFixture : public ::testing::Test {
                                     .resume_manifest_sha256 = resume});
   }
 
-  // Steps until `step`; fails the test on an error.
+  // Steps until `step`. Fails the test on an error.
   static void StepTo(TrainingRun& run, uint64_t step) {
     while (run.step() < step) {
       const absl::Status status = run.Step();
@@ -120,7 +120,8 @@ class SessionFixture : public ::testing::Test {
     }
   }
 
-  // The answers of a model with one float32 input and one such output.
+  // Returns the answers of a model with one float32 input and one float32
+  // output.
   static std::vector<float> Answers(LoadedModel& model,
                                     const std::vector<float>& input) {
     const size_t rows = input.size() * sizeof(float) /
@@ -141,7 +142,8 @@ class SessionFixture : public ::testing::Test {
     return output;
   }
 
-  // The digests of weights and optimizer state in a checkpoint's manifest.
+  // Returns the digests of weights and optimizer state in a checkpoint's
+  // manifest.
   std::string FilesOf(const v1::Checkpoint& checkpoint) {
     const std::string manifest =
         ReadFile(blob_dir_ + "/" + checkpoint.manifest_sha256());

@@ -1,5 +1,5 @@
 // Sessions on a device whose memory the host cannot touch and whose work is
-// done later: the same numbers, to the bit, as where both are the host's.
+// done late give the same numbers, to the bit, as sessions on the host.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Everything that has state: dropout, batch norm, an average of the weights,
+// Has every kind of state: dropout, batch norm, an average of the weights,
 // several batches a step, a schedule, clipping and momenta.
 constexpr char kJob[] = R"pb(
   name: "digits"
@@ -55,13 +55,13 @@ constexpr char kJob[] = R"pb(
   }
 )pb";
 
-// What a session made of the job.
+// The results of a session with the job.
 struct Outcome {
-  std::string files;  // of the last checkpoint: digests of all tensors
+  std::string files;  // digests of all tensors of the last checkpoint
   double held_out_loss = 0;
-  std::vector<std::vector<float>> answers;  // to 1 and to 3 rows
+  std::vector<std::vector<float>> answers;  // for 1 row and for 3 rows
   uint64_t planned_peak = 0;
-  uint64_t next_batch = 0;  // of the planned peak
+  uint64_t next_batch = 0;  // part of the planned peak
   uint64_t measured_peak = 0;
 };
 
@@ -135,7 +135,7 @@ class SessionGpuTest : public SessionFixture {
     std::vector<float> memory(rows * 74);
     return AskIn(model, rows, memory);
   }
-  // Input and output lie at the beginning of `memory`.
+  // Asks the model with the input and output at the beginning of `memory`.
   static std::vector<float> AskIn(LoadedModel& model, uint32_t rows,
                                   std::vector<float>& memory) {
     const auto input = absl::MakeSpan(memory).first(rows * 64);
@@ -164,8 +164,8 @@ class SessionGpuTest : public SessionFixture {
     }
   }
 
-  // Trains for 10 steps; with a model, asks it again and again while the device
-  // is at a step.
+  // Trains for 10 steps. With a model, asks it repeatedly while the device runs
+  // a step.
   void Train(LoadedModel* model, Outcome& outcome) {
     auto run = Start(Job());
     ASSERT_TRUE(run.ok()) << run.status();
@@ -238,8 +238,8 @@ TEST_F(SessionGpuTest, ServesBesideAStepWithTheBitsOfBothAlone) {
   }
 }
 
-// What training does to the digits in batches of 200, two a step and four steps
-// an epoch, with an evaluation and a checkpoint in the middle.
+// Trains on the digits in batches of 200, two a step and four steps an epoch,
+// with an evaluation and a checkpoint in the middle.
 class NextBatchTest : public SessionGpuTest {
  protected:
   static constexpr uint64_t kBatchBytes = 200 * (64 * 4 + 8);
@@ -255,7 +255,7 @@ class NextBatchTest : public SessionGpuTest {
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? plan->plan : v1::Plan();
   }
-  // The losses of all steps, and the digests at the end.
+  // Returns the losses of all steps, and the digests at the end.
   std::pair<std::vector<double>, std::string> Curve(const v1::JobSpec& spec,
                                                     uint64_t limit_bytes = 0) {
     auto run = session_->StartTraining({.job_id = 7,
@@ -288,7 +288,8 @@ TEST_F(NextBatchTest, IsSentAheadAndChangesNoBit) {
     UseGpu(gpu);
     const v1::PlannedBytes planned = PlanOf(spec).training();
     EXPECT_EQ(planned.next_batch(), kBatchBytes);
-    // Straight behind the step before: so do jobs with nothing to serve.
+    // Each step follows directly after the previous one, as in jobs without
+    // served models.
     const auto ahead = Curve(spec);
     EXPECT_EQ(measured_peak_, planned.peak());
     EXPECT_EQ(planned_peak_, planned.peak());
@@ -461,7 +462,8 @@ class PlannerTest : public SessionGpuTest {
     EXPECT_TRUE(meta.ok()) << meta.status();
     return *std::move(meta);
   }
-  // Of a GPU that another process described, which this one cannot see.
+  // Returns a planner for a GPU that another process has described and that
+  // this process cannot see.
   std::unique_ptr<Session> PlannerFor(const DeviceFacts& facts) {
     auto meta = Session::Create({.device = *ParseDevice("meta"),
                                  .blob_dir = blob_dir_,
@@ -487,7 +489,7 @@ TEST_F(PlannerTest, MetaPlansWithTheKernelsOfTheGpu) {
   EXPECT_EQ(meta->memory_stats().allocations(), 0u);
 }
 
-// Lines of the file that the stand-in notes contexts in.
+// Returns the lines of the file in which the stand-in records opened contexts.
 class ContextsTest : public PlannerTest {
  protected:
   ContextsTest() { ::setenv("GPUPOOL_STANDIN_OPENED", opened_.c_str(), 1); }
@@ -526,7 +528,8 @@ TEST_F(ContextsTest, PlansAreThoseOfTheOpenGpuAndOpenNone) {
               own.inference().SerializeAsString());
     EXPECT_EQ(Contexts(), static_cast<int64_t>(i) + 1);
   }
-  // Their kernels differ, so the planner told them apart.
+  // The two devices have different kernels, so the planner must distinguish
+  // them.
   EXPECT_NE(planned[0].training().peak(), planned[1].training().peak());
 }
 
@@ -552,7 +555,7 @@ TEST_F(SessionGpuTest, WhatIsRecordedIsCounted) {
   const v1::MemoryStats stats = session_->AllMemoryStats();
   const auto& named = stats.by_pytorch_name();
   EXPECT_EQ(named.at("recordings.limit_bytes"), uint64_t{16} << 20);
-  EXPECT_EQ(named.at("recordings.count"), 0u);  // the model went
+  EXPECT_EQ(named.at("recordings.count"), 0u);  // the model was unloaded
   EXPECT_EQ(named.at("recordings.bytes"), 0u);
   EXPECT_EQ(named.at("recordings.refused"), 0u);
   auto run = Start(Job());

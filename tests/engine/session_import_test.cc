@@ -1,4 +1,4 @@
-// Models that come to a session as files and leave it as such.
+// Imports models from files into a session and exports them as files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class SessionImportTest : public SessionFixture {
     trained_ = checkpoint->manifest_sha256();
   }
 
-  // The scores of a model for three images.
+  // Returns the scores of a model for three images.
   std::vector<float> Answer(const std::string& manifest) {
     auto model = session_->LoadModel({.version_id = ++version_,
                                       .name = "digits/1",
@@ -130,7 +130,7 @@ TEST_F(SessionImportTest, TrainingBeginsWithTheFilesWeights) {
   ASSERT_TRUE(after.ok());
   EXPECT_THAT(FilesOf(*after), HasSubstr("\"onnx\""));
   const std::vector<float> tuned = Answer(after->manifest_sha256());
-  // What was trained leaves as the file with other weights.
+  // The trained model is exported as the same file with other weights.
   auto again =
       session_->ExportModel(after->manifest_sha256(), ExportFormat::kOnnx);
   ASSERT_TRUE(again.ok()) << again.status();

@@ -54,7 +54,7 @@ TEST_F(SessionTest, TrainsTheDigitsToHighAccuracy) {
 
 TEST_F(SessionTest, ResumingGivesTheWeightsOfAnUndisturbedRun) {
   v1::JobSpec spec = DigitsJob();
-  // Dropout, batch norm, momentum and a schedule: all state there is.
+  // Dropout, batch norm, momentum and a schedule: every kind of state.
   v1::ModelSpec model;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(input_shape: [ 1, 8, 8 ]
@@ -114,7 +114,7 @@ TEST_F(SessionTest, EvaluatingAndSavingDoNotDisturbTraining) {
     ASSERT_TRUE((*watched)->Evaluate().ok());
     ASSERT_TRUE((*watched)->SaveCheckpoint().ok());
   }
-  // The manifests differ: one remembers its evaluations.
+  // The manifests differ, because only one contains its evaluations.
   EXPECT_EQ(FilesOf(*(*plain)->SaveCheckpoint()),
             FilesOf(*(*watched)->SaveCheckpoint()));
 }

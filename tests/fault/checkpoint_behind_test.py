@@ -44,7 +44,7 @@ class CheckpointBehind(harness.TestCase):
         server.upload_digits()
         calm = server.wait_job(server.submit(harness.digits_job("calm", **spec)))
         self.assertEqual("SUCCEEDED", calm["state"], calm)
-        # All of the device is one job's.
+        # One job takes all of the device.
         need = int(calm["plan"]["training"]["peak"])
         limit = int(server.devices()[0]["limit_bytes"])
         server.cli("devices", "fraction", "cpu:0", f"{1.5 * need / limit:.9f}")
@@ -76,7 +76,7 @@ class CheckpointBehind(harness.TestCase):
         server, calm, low, high = self.preempt_held("hold-write 0")
         self.assert_saving(server, low)
         on_disk = self.checkpoint_step(server, low)
-        # A daemon that dies meanwhile takes both back.
+        # A daemon that is restarted meanwhile adopts both.
         server.kill()
         server.start()
         self.assert_saving(server, low)

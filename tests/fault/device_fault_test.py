@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Faults of a device: its worker goes, its job goes on or elsewhere."""
+"""Faults of a device: its worker ends, and its job resumes there or elsewhere."""
 import os
 import pathlib
 import sys

@@ -34,7 +34,7 @@ class FullDisk(harness.TestCase):
         return server.start()
 
     def fill(self, server):
-        """Takes every byte that is free."""
+        """Fills the disk completely."""
         path = server.state / "filler"
         with open(path, "ab", buffering=0) as filler:
             block = b"x" * 4096

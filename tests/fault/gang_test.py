@@ -53,7 +53,7 @@ class Gang(harness.TestCase):
         self.assertEqual(["cpu:0"], one["devices"])
         expected, found = (self.losses(server, int(j["id"])) for j in (one, two))
         common = sorted(set(expected) & set(found))
-        # Fast steps are not all reported; the first and the last one are.
+        # Fast steps are not all reported, but the first and the last one are.
         self.assertLessEqual({1, 400}, set(common))
         for step in common:
             self.assertTrue(math.isclose(expected[step], found[step], rel_tol=1e-5),

@@ -30,7 +30,7 @@ class KillDaemon(harness.TestCase):
         job = server.submit(harness.digits_job(steps=1500))
         server.wait_step(job, 100)
         server.kill()
-        # Nobody listens: the worker ends the job alone.
+        # No daemon listens, so the worker ends the job alone.
         harness.wait_until(
             lambda: any(report.job_id == job and report.HasField("ended")
                         for report in server.spooled_reports("cpu:0")),

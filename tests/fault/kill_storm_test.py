@@ -35,7 +35,7 @@ def free_port():
 
 
 class Daemon:
-    """gpupoold at a port that stays, started and killed without ceremony."""
+    """Starts and kills gpupoold at a fixed port."""
 
     def __init__(self, server):
         self.port_file = server.state / "ports.json"
@@ -82,7 +82,7 @@ class Client(threading.Thread):
             self.error = error
 
     def connect(self):
-        """A new channel tries at once, where an old one would wait."""
+        """Returns a new channel, which tries at once. An old one would wait."""
         import grpc
         channel = grpc.insecure_channel(f"127.0.0.1:{self.storm.port}",
                                         [("grpc.use_local_subchannel_pool", 1)])
@@ -137,13 +137,13 @@ class KillStorm(harness.TestCase):
             self.top = max(self.top, key)
 
     def acknowledged(self):
-        """How many jobs were acknowledged until now."""
+        """Returns how many jobs were acknowledged so far."""
         with self.lock:
             return len({call.job for calls in self.calls.values() for call in calls
                         if call.kind == "submit" and call.end != math.inf})
 
     def state(self, job):
-        """QUEUED or CANCELLED, whether or not a worker has begun to act on it."""
+        """Returns QUEUED or CANCELLED, whether or not a worker has acted on it yet."""
         name = self.pb.JobState.Name(job.state)
         if name in ("STARTING", "RUNNING", "BACKING_OFF"):
             return "QUEUED"
@@ -238,7 +238,7 @@ class KillStorm(harness.TestCase):
                 return jobs
 
     def judge_final(self, stored):
-        """What is stored in the end is one more answer for each history."""
+        """Adds the final stored state to each history as one more answer."""
         now = time.monotonic()
         for job in stored:
             if job.request_id.startswith("key-"):

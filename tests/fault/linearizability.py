@@ -29,7 +29,7 @@ def step(model, call):
     answered = call.end != math.inf
     if call.kind == "submit":
         if name == "absent":
-            # Never answered: nobody knows its id yet.
+            # It was never answered, so no client knows its id yet.
             return ("QUEUED", call.job) if not answered or call.state == "QUEUED" else None
         if job == 0:
             job, model = call.job, (name, call.job)
@@ -46,7 +46,7 @@ def step(model, call):
 
 
 def linearizable(calls, model=ABSENT):
-    """Whether there is such an order."""
+    """Returns whether there is such an order."""
     calls = sorted(calls, key=lambda call: call.begin)
     seen = set()
 

@@ -1,6 +1,7 @@
-// A hostile file ends in a clear answer within bounded memory: each is opened
-// and imported in a child process of its own, whose address space is limited.
-// What it took is printed; time is not asserted, since machines are busy.
+// A hostile file must end in a clear answer within bounded memory. Each file is
+// opened and imported in its own child process with a limited address space.
+// The time and memory are printed, but time is not asserted, because machines
+// are busy.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,17 +13,17 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "engine/import/onnx/onnx_import.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 #include "tests/engine/scratch_folder.h"
 #include "tests/fuzz/hostile_models.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// What an import may take beside a few times its file's size.
+// Memory that an import may take in addition to a few times its file's size.
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr unsigned kHungAfterSeconds = 50;
-// Longer texts do not fit where errors travel.
+// Longer texts do not fit into the messages that carry errors.
 constexpr size_t kMostText = 8192;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -43,13 +44,13 @@ double Seconds(const timeval& time) {
 }
 
 struct Outcome {
-  int exit = -1;  // of the process; the status code of the import
+  int exit = -1;  // exit code of the process: the status code of the import
   std::string text;
   double seconds = 0;
   uint64_t bytes = 0;  // largest resident size
 };
 
-// Runs in the child; never returns.
+// Runs the import in the child. Never returns.
 void ImportAndExit(const std::string& path, int report) {
   alarm(kHungAfterSeconds);
   if (!kSanitized) {

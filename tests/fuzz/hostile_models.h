@@ -1,6 +1,6 @@
-// Well-formed ONNX files that ask for far more than they are: small on disk,
-// without end in time or memory for an importer that believes them. Made of
-// libonnx's messages; nothing random.
+// Well-formed ONNX files that are small on disk but ask for unlimited time or
+// memory if the importer trusts them. They are made with libonnx's messages and
+// are not random.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace gpupool::engine::onnx_import {
 
 struct HostileModel {
-  std::string name;  // a test's name
-  // What every refusal has to say; empty where the model may be imported.
+  std::string name;  // name of a test
+  // Text that every refusal must contain; empty if the model may be imported.
   std::string refusal;
   std::string (*make)();  // the file's bytes
 };
 
-// Constants, shapes and geometry.
+// Returns files with hostile constants, shapes and geometry.
 std::vector<HostileModel> HostileNumbers();
-// Loops, functions, subgraphs, names, lists.
+// Returns files with hostile loops, functions, subgraphs, names and lists.
 std::vector<HostileModel> HostileStructures();
 
 }  // namespace gpupool::engine::onnx_import

@@ -1,5 +1,5 @@
-// Files that ask for numbers without end: constants that are computed at
-// import, shapes that overflow, geometry beyond any tensor.
+// Files that ask for too many numbers: constants that are computed at import,
+// shapes that overflow, geometry beyond any tensor.
 #include "tests/fuzz/hostile_models.h"
 #include "tests/fuzz/hostile_text.h"
 

@@ -1,4 +1,4 @@
-// Files whose structure is the weapon: loops, calls, nesting, lists, names.
+// Files with hostile structures: loops, calls, nesting, lists, names.
 #include <onnx/onnx_pb.h>
 
 #include "tests/fuzz/hostile_models.h"
@@ -7,7 +7,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// x float32 [2] -> y, opset 17; nodes are to be added.
+// Returns a model with x float32 [2] -> y, opset 17, to which nodes are added.
 onnx::ModelProto Frame() {
   return ModelOfGraph("(float[2] x) => (float[N] y) {}");
 }
@@ -44,7 +44,8 @@ void AddConstant(onnx::GraphProto* graph, const std::string& name,
   value->set_i(number);
 }
 
-// A loop of `trips` (a value's name) whose body hands on its condition.
+// Adds a loop of `trips` (a value's name) trips whose body returns its
+// condition.
 onnx::GraphProto* AddLoop(onnx::GraphProto* graph, const std::string& trips) {
   onnx::GraphProto* body =
       AddGraph(AddNode(graph, "Loop", {trips, ""}, ""), "body");
@@ -66,7 +67,7 @@ std::string EndlessLoop() {
   return model.SerializeAsString();
 }
 
-// Ten thousand times ten thousand ... empty bodies.
+// Returns ten thousand times ten thousand times ... empty bodies.
 std::string NestedEmptyLoops() {
   onnx::ModelProto model = Frame();
   AddConstant(model.mutable_graph(), "n", 10000);
@@ -168,7 +169,7 @@ std::string LoopOfLongAttributes() {
   return model.SerializeAsString();
 }
 
-// One long name for every node of an unrolled loop.
+// Gives every node of an unrolled loop the same long name.
 std::string LoopWithLongName() {
   onnx::ModelProto model = Frame();
   AddConstant(model.mutable_graph(), "n", 10000);
@@ -194,7 +195,7 @@ std::string LoopOfRandomNumbers() {
   return model.SerializeAsString();
 }
 
-// f0 is a node; f1 calls f0 twice; ...
+// f0 is a node. f1 calls f0 twice, f2 calls f1 twice, and so on.
 std::string DoublingFunctions() {
   onnx::ModelProto model = Frame();
   auto* import = model.add_opset_import();
@@ -220,7 +221,7 @@ std::string DoublingFunctions() {
   return model.SerializeAsString();
 }
 
-// Each call copies its operator sets, and the attributes of its body.
+// Each call copies its operator sets and the attributes of its body.
 std::string CostlyCalls() {
   onnx::ModelProto model = Frame();
   onnx::FunctionProto* function = model.add_functions();
@@ -276,7 +277,7 @@ std::string ReferredAttributes() {
   return model.SerializeAsString();
 }
 
-// A long list that every call of a function is given a copy of.
+// Every call of a function gets a copy of a long list.
 std::string CopiedAttributes() {
   onnx::ModelProto model = Frame();
   onnx::FunctionProto* function = model.add_functions();
@@ -383,7 +384,7 @@ std::string DeepSubgraphs() {
   return model.SerializeAsString();
 }
 
-// Messages within messages, far beyond what a stack holds.
+// Nests messages far deeper than a stack allows.
 std::string DeepMessages() {
   std::string bytes;
   for (int i = 0; i < 100000 && bytes.size() < (1 << 20); ++i) {
@@ -391,7 +392,7 @@ std::string DeepMessages() {
     for (size_t n = bytes.size(); length.empty() || n > 0; n >>= 7) {
       length += static_cast<char>((n & 0x7f) | (n >> 7 ? 0x80 : 0));
     }
-    // GraphProto.node, NodeProto.attribute, AttributeProto.g in turn.
+    // GraphProto.node, NodeProto.attribute, AttributeProto.g, repeated.
     const char* tags = "\x0a\x2a\x32";
     bytes.insert(0, tags[2 - i % 3] + length);
     if (i > 3000) break;

@@ -1,4 +1,4 @@
-// Shorthands for writing ONNX models in libonnx's text format.
+// Helper functions for models in libonnx's text format.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace gpupool::engine::onnx_import {
 
-// A model whose input x float32 [2] and output y float32 [] frame `nodes`,
-// which have to write y.
+// Returns a model with input x float32 [2], output y float32 [] and `nodes`,
+// which must write y.
 inline std::string ModelOfNodes(const std::string& nodes) {
   return ModelOfGraph(
              absl::StrCat("(float[2] x) => (float[N] y) {", nodes, "}"))
       .SerializeAsString();
 }
 
-// `count` times `line` with every $ replaced by 0, 1, 2, ... and every % by
-// the number before that.
+// Repeats `line` `count` times. Replaces every $ by 0, 1, 2, ... and every % by
+// the previous number.
 inline std::string Repeat(int count, const std::string& line) {
   std::string text;
   for (int i = 1; i <= count; ++i) {

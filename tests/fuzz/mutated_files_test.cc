@@ -1,10 +1,10 @@
-// Damaged files never crash the importer, whatever it answers, nor keep it
-// busy or fill the memory: mutations of small official models, of their bytes
-// and of their fields, made from a printed seed.
+// Damaged files never crash the importer, keep it busy or fill the memory,
+// whatever it answers. The bytes and the fields of small official models are
+// mutated from a printed seed.
 //
-// GPUPOOL_FUZZ_ROUNDS: mutations of each model (2), GPUPOOL_FUZZ_SEED: another
-// seed. A failure names model, seed and round; the same seed makes the same
-// mutation whatever the rounds before it were.
+// GPUPOOL_FUZZ_ROUNDS sets the mutations per model (2), GPUPOOL_FUZZ_SEED the
+// seed. A failure names model, seed and round. The same seed gives the same
+// mutation, whatever the earlier rounds were.
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
-#include "engine/import/onnx/onnx_import.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -66,7 +66,8 @@ std::vector<std::string> SmallModels() {
   return paths;
 }
 
-// One to four of: another byte, a byte less, some bytes twice, a cut.
+// Makes one to four mutations: changes a byte, removes a byte, repeats some
+// bytes, or cuts the rest off.
 std::string MutateBytes(std::string bytes, Philox& random) {
   const uint64_t changes = 1 + random.NextBelow(4);
   for (uint64_t i = 0; i < changes && !bytes.empty(); ++i) {
@@ -122,7 +123,7 @@ float OddNumber(Philox& random) {
   return kOdd[random.NextBelow(std::size(kOdd))];
 }
 
-// Every message of the tree that has a field set.
+// Collects every message of the tree that has a field set.
 void Collect(Message& message, std::vector<Message*>& all) {
   const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -206,7 +207,7 @@ void ChangeSingle(Message& message, const FieldDescriptor* field,
       return reflection.SetFloat(&message, field, OddNumber(random));
     case FieldDescriptor::CPPTYPE_STRING: {
       std::string text = reflection.GetString(message, field);
-      // Raw data keeps its size more often than not: its numbers matter.
+      // Raw data usually keeps its size, since a wrong size is refused early.
       if (field->name() == "raw_data" && random.NextBelow(4) != 0) {
         for (char& byte : text) byte = static_cast<char>(random.NextBelow(256));
         return reflection.SetString(&message, field, text);
@@ -218,7 +219,7 @@ void ChangeSingle(Message& message, const FieldDescriptor* field,
   }
 }
 
-// One to three fields get values that files made by exporters never have.
+// Gives one to three fields values that exporters never write.
 std::string MutateFields(const std::string& bytes, Philox& random) {
   onnx::ModelProto model;
   if (!model.ParseFromString(bytes)) return bytes;
@@ -239,7 +240,7 @@ std::string MutateFields(const std::string& bytes, Philox& random) {
   return model.SerializeAsString();
 }
 
-// What is being imported, for the handler of a hang.
+// The present import, for the handler of a hang.
 char current[512];
 
 void ReportHang(int /*signal*/) {
@@ -306,7 +307,7 @@ TEST(MutatedFilesTest, DamagedModelsAreAnsweredNotCrashed) {
   }
   alarm(0);
   std::printf("%d parsed, %d imported\n", counts.parsed, counts.imported);
-  // Otherwise the mutations are too coarse to reach the importer.
+  // If nothing is imported, the mutations are too coarse to reach the importer.
   EXPECT_GT(counts.imported, 0);
 }
 

@@ -1,5 +1,5 @@
-// Programs on the GPU from run to run: recordings, training beside the CPU,
-// options of kernels, profiles.
+// Programs on the GPU over several runs: recordings, training compared with the
+// CPU, options of kernels, profiles.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -75,7 +75,8 @@ TEST_F(ExecutionOnGpu, ReplaysSeeNewInputs) {
   }
 }
 
-// Recorded or not, a step is launches and copies: its memory was taken before.
+// Recorded or not, a step consists of launches and copies. Its memory was
+// allocated before.
 TEST_F(ExecutionOnGpu, AStepMakesNoAllocatorCalls) {
   const auto program = Training(Device());
   const MemoryStatistics before = gpu().allocator().Statistics();
@@ -89,7 +90,7 @@ TEST_F(ExecutionOnGpu, AStepMakesNoAllocatorCalls) {
   EXPECT_EQ(after.reserved_bytes, before.reserved_bytes);
 }
 
-// Losses of a run on each device, step by step.
+// Returns the losses of a run on each device, step by step.
 std::vector<float> Curve(ModelProgram& program, int steps) {
   std::vector<float> losses;
   for (int step = 1; step <= steps; ++step) {
@@ -148,7 +149,7 @@ TEST_F(ExecutionOnGpu, AProfileHasATimeForEveryNode) {
   }
   EXPECT_EQ(profile.runs(), 3);
   const auto totals = profile.Totals();
-  // Every launch of a step but those that queue nothing.
+  // Every launch of a step except those that queue nothing.
   EXPECT_GT(totals.size() * 2, program->program().graph().nodes().size());
   for (const NodeTotal& total : totals) EXPECT_GT(total.nanos, 0);
   std::cout << profile.Table(program->program().graph());

@@ -1,10 +1,10 @@
-// Kernels that do what no kernel should.
+// Kernels with faults on purpose.
 #pragma once
 
 namespace gpupool::engine::testing {
 
-// Each queues its kernel on the current device and returns the runtime's code
-// of the launch.
+// These queue a kernel on the current device and return the runtime's code of
+// the launch.
 int LaunchIllegalAddress();
 int LaunchAssert();
 // Never ends.

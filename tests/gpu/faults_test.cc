@@ -1,5 +1,5 @@
-// Real faults of a GPU, each in a process of its own: which status they bring,
-// and that the next process finds a healthy device.
+// Real faults of a GPU, each in its own process: the status that they give, and
+// that the next process finds a healthy device.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "tests/gpu/fault_kernels.h"
 #include "tests/gpu/gpu.h"
 #include "tests/wait_until.h"
@@ -21,13 +21,13 @@ using cuda::FaultClass;
 constexpr int kNoGpu = 77;
 constexpr int kWrong = 78;
 
-// In the child: the class of what a fault brings, as an exit code.
+// In the child: makes the fault and ends with its class as the exit code.
 [[noreturn]] void Fail(int (*launch)()) {
   const auto gpu = Gpu::Get();
   if (!gpu.ok()) std::_Exit(kNoGpu);
   if (!(*gpu)->device().MakeCurrent().ok()) std::_Exit(kWrong);
   if (launch() != 0) std::_Exit(kWrong);
-  // Faults are found by whoever waits next, on whatever stream.
+  // A fault is reported to the next caller that waits, on any stream.
   absl::Status status;
   WaitUntil([&] {
     auto block = (*gpu)->allocator().Allocate(4096, {"test", "fault"});
@@ -41,7 +41,7 @@ constexpr int kWrong = 78;
   std::_Exit(static_cast<int>(cuda::FaultOf(status)));
 }
 
-// Asks in a child, so that this process has no context to lose.
+// Asks in a child, so that this process has no context that could be lost.
 bool GpuIsThere() {
   const pid_t child = ::fork();
   if (child == 0) std::_Exit(Gpu::Get().ok() ? 0 : kNoGpu);

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <utility>
 
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::testing {
@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open() {
 }
 
 absl::StatusOr<Gpu*> Gpu::Get() {
-  // Left alone at the end of the process: the driver may be gone by then.
+  // Not destroyed at the end of the process, because the driver may be gone by
+  // then.
   static auto* const opened = new absl::StatusOr<std::unique_ptr<Gpu>>(Open());
   if (!opened->ok()) return opened->status();
   return (*opened)->get();

@@ -1,6 +1,7 @@
-// The GPU that the suite runs on: the module beside the test binary (or where
-// GPUPOOL_CUDA_MODULE says), opened once, with an allocator over its memory.
-// NVIDIA's libraries are looked for in GPUPOOL_CUDA_LIB_DIR first.
+// The GPU that the suite runs on. The module beside the test binary (or the one
+// that GPUPOOL_CUDA_MODULE names) is opened once, with an allocator over the
+// GPU's memory. NVIDIA's libraries are looked for in GPUPOOL_CUDA_LIB_DIR
+// first.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace gpupool::engine::testing {
 
 class Gpu {
  public:
-  // Opens it at the first call. FAILED_PRECONDITION or NOT_FOUND where there
+  // Opens the GPU at the first call. FAILED_PRECONDITION or NOT_FOUND if there
   // is none.
   static absl::StatusOr<Gpu*> Get();
 
@@ -32,17 +33,17 @@ class Gpu {
   std::unique_ptr<CachingAllocator> allocator_;
 };
 
-// gpupool_cuda's file; empty when it is not there.
+// Returns the file of gpupool_cuda, or "" if it does not exist.
 std::string CudaModulePath();
-// Folders of NVIDIA's libraries; may be empty.
+// Returns the folders of NVIDIA's libraries; may be empty.
 std::string VendorLibraryDirs();
 
-// Ends the process when the test at hand failed because a fault took the
-// context: none after it could pass. tools/gpu_test.sh goes on with the next
-// test in a new process.
+// Ends the process if the current test failed because a fault destroyed the
+// context, since no later test could pass. tools/gpu_test.sh continues with the
+// next test in a new process.
 void EndIfDeviceIsLost();
 
-// Skips its tests, with the reason, where there is no GPU.
+// Skips its tests, with the reason, if there is no GPU.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override;

@@ -1,4 +1,5 @@
-// A program with its memory on any device, for tests that run the same on two.
+// A program with its memory on any device, for tests that run the same program
+// on two devices.
 #pragma once
 
 #include <cstring>
@@ -13,7 +14,8 @@
 
 namespace gpupool::engine::testing {
 
-// Members in order of life. Aborts where the device refuses memory.
+// Members are in the order of their lifetimes. Aborts if the device has too
+// little memory.
 class LoadedOn {
  public:
   LoadedOn(DeviceBackend* backend, CachingAllocator* allocator,
@@ -33,7 +35,7 @@ class LoadedOn {
     GPUPOOL_CHECK(executor_->Load().ok());
   }
 
-  // Writes all inputs; labels are row modulo 3, features depend on `step`.
+  // Writes all inputs. Labels are the row modulo 3, features depend on `step`.
   void SetInputs(int64_t step) {
     for (const Value& value : executor_->program().graph().values()) {
       if (value.kind != ValueKind::kInput) continue;
@@ -51,7 +53,7 @@ class LoadedOn {
       }
     }
   }
-  // The bytes of all outputs after a run.
+  // Returns the bytes of all outputs after a run.
   std::string Outputs() const {
     std::string bytes;
     const Graph& graph = executor_->program().graph();

@@ -11,7 +11,7 @@ namespace {
 
 class MemoryOnGpu : public GpuTest {
  protected:
-  // Bytes of a block that tell it from others.
+  // Returns bytes that distinguish a block from others.
   static std::vector<std::byte> PatternOf(uint32_t seed, uint64_t bytes) {
     std::mt19937 random(seed);
     std::vector<std::byte> pattern(bytes);

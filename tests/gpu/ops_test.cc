@@ -1,12 +1,13 @@
-// Every op of the table on the GPU against the reference back end, with random
-// shapes, attributes and layouts, in all floating types; and whole programs.
+// Compares every op of the table on the GPU with the reference back end, with
+// random shapes, attributes and layouts, in all floating types; and whole
+// programs.
 #include <gtest/gtest.h>
 
 #include <ostream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/engine/backends/cpu/optimizer_skip.h"
+#include "tests/engine/backends/cpu/training/optimizer_skip.h"
 #include "tests/engine/backends/portable/attention_cases.h"
 #include "tests/engine/backends/portable/compare.h"
 #include "tests/engine/backends/portable/compare_program.h"
@@ -17,7 +18,7 @@
 namespace gpupool::engine::testing {
 namespace {
 
-// Sums of float32 products in another order, and transforms of Winograd's.
+// Allows for float32 sums in a different order, and for Winograd's transforms.
 constexpr double kProductTolerance = 2e-5;
 
 class OnGpu : public GpuTest {
@@ -46,8 +47,8 @@ TEST_P(OpOnGpu, NormalisesSixteenBitNumbersBesideFloat32) {
 INSTANTIATE_TEST_SUITE_P(Gpu, OpOnGpu, ::testing::ValuesIn(AllOpCases()),
                          [](const auto& info) { return info.param.name; });
 
-// Larger products than the random cases have: those that the libraries are
-// made for.
+// Products that are larger than those of the random cases, for which the
+// libraries are made.
 struct LargeCase {
   std::string name;
   void (*build)(OpCase& at);
@@ -132,8 +133,8 @@ TEST_P(LargeOpOnGpu, AgreesInAllComputeTypesAndLayouts) {
 INSTANTIATE_TEST_SUITE_P(Gpu, LargeOpOnGpu, ::testing::ValuesIn(kLargeCases),
                          [](const auto& info) { return info.param.name; });
 
-// Sizes that the libraries take, and that are worth composing in float32. Lse
-// and y of the gradient are those of its forward pass.
+// Sizes that the libraries support, and that are composed in float32. Lse and y
+// of the gradient are those of its forward pass.
 TEST_F(GpuTest, AttentionAndItsGradientAgree) {
   AttentionCase at;
   at.sizes = {2, 2, 128, 128, 64, 64};
@@ -154,7 +155,8 @@ TEST_F(GpuTest, AttentionAndItsGradientAgree) {
   }
 }
 
-// What no library takes: odd heads, causal with other than as many keys.
+// Cases that no library supports: odd heads, causal with different numbers of
+// keys and queries.
 TEST_F(GpuTest, SoDoesAttentionInOtherSizes) {
   for (const DType type :
        {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {

@@ -1,5 +1,5 @@
-// Training on a GPU in TF32 and in 16 bits: beside float32 on the same GPU,
-// overflows, checkpoints.
+// Training on a GPU in TF32 and in 16 bits, compared with float32 on the same
+// GPU: curves, overflows, checkpoints.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,8 @@ namespace gpupool::engine::testing {
 namespace {
 
 constexpr int kSteps = 60;
-// Float16 gradients overflow with it until it has been halved some times.
+// Float16 gradients overflow with this scale until it has been halved several
+// times.
 constexpr double kLargeScale = 0x1p40;
 constexpr char kOverflows[] =
     "precision: FP16 loss_scaling { initial: 1099511627776 growth_interval: 7 "
@@ -78,8 +79,8 @@ TEST_F(PrecisionOnGpu, AnOverflowHalvesTheScaleAndSkipsTheStep) {
   EXPECT_NE(Bits(*run), before) << "no step was made in the end";
 }
 
-// Steps are queued behind each other while the host looks at nothing, so it
-// cannot be the one who skips them.
+// Several steps are queued while the host reads nothing, so the host cannot be
+// what skips them.
 TEST_F(PrecisionOnGpu, TheDeviceSkipsStepsWithoutTheHost) {
   const v1::JobSpec job = BarsJob(kOverflows);
   auto program = ModelProgram::ForTraining(*ModelSource::Open(job.model(), ""),
@@ -88,7 +89,7 @@ TEST_F(PrecisionOnGpu, TheDeviceSkipsStepsWithoutTheHost) {
   ASSERT_TRUE((*program)->Load().ok());
   Executor& executor = (*program)->executor();
   (*program)->FillInputs(1, kBarsClasses);
-  // Queued plainly, then recorded.
+  // Runs plainly, then recorded.
   for (int run = 0; run < 2; ++run) ASSERT_TRUE(executor.Run().ok());
   EXPECT_EQ((*program)->Output("loss_scale")[0], kLargeScale / 4);
   for (int step = 0; step < 4; ++step) ASSERT_TRUE(executor.Start().ok());

@@ -1,5 +1,5 @@
-// Versions served by a GPU: answers in every bucket, versions that come and go,
-// and training beside them.
+// Serves versions on a GPU: answers in every bucket, versions that are loaded
+// and unloaded, and training at the same time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace gpupool::engine::testing {
 namespace {
 
 constexpr uint32_t kRows = 8;
-// float32 sums in another order.
+// Allows for float32 sums in a different order.
 constexpr float kTolerance = 1e-4f;
 
 class ServingOnGpu : public SessionOnGpu {
  protected:
-  // A version of the model: that of so many steps on the host.
+  // Returns a version of the model after `steps` steps on the host.
   std::string Train(int steps) {
     const auto run = Start(host(), BarsJob(""));
     Losses(*run, steps);

@@ -1,5 +1,5 @@
-// Sessions on the GPU and on the host over one folder of blobs, with the bars
-// (tests/engine/train/bars_job.h) stored in it.
+// Sessions on the GPU and on the host over one folder of blobs, which holds the
+// data set of bars (tests/engine/train/bars_job.h).
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 namespace gpupool::engine::testing {
 
-// Skips its tests, with the reason, where there is no GPU.
+// Skips its tests, with the reason, if there is no GPU.
 class SessionOnGpu : public SessionFixture {
  protected:
   void SetUp() override {
@@ -56,7 +56,7 @@ class SessionOnGpu : public SessionFixture {
     EXPECT_TRUE(saved.ok()) << saved.status();
     return saved.ok() ? saved->manifest_sha256() : "";
   }
-  // The digests of weights and optimizer state.
+  // Returns the digests of weights and optimizer state.
   std::string Bits(TrainingRun& run) {
     const auto saved = run.SaveCheckpoint();
     EXPECT_TRUE(saved.ok()) << saved.status();

@@ -1,4 +1,4 @@
-// Serving beside training, and from memory that another process maps too.
+// Serving during training, and from memory that another process also maps.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ Graph Inference() {
   return graph;
 }
 
-// Shared memory without a name, as the daemon's ring is.
+// Shared memory without a name, like the daemon's ring.
 class SharedMemory {
  public:
   SharedMemory() {
@@ -67,13 +67,14 @@ class StreamsOnGpu : public GpuTest {
     model_ =
         std::make_unique<LoadedOn>(*serving, &gpu().allocator(), Inference());
   }
-  // The answer to the inputs of `step`, by way of the executor's own memory.
+  // Returns the answer to the inputs of `step`, through the executor's own
+  // memory.
   std::string Plain(int64_t step) {
     model_->SetInputs(step);
     EXPECT_TRUE(model_->executor().Run().ok());
     return model_->Outputs();
   }
-  // The same from and to `slot`.
+  // Returns the same from and to `slot`.
   std::string In(absl::Span<std::byte> slot, int64_t step) {
     model_->SetInputs(step);
     const auto given = model_->executor().input("input");

@@ -1,10 +1,11 @@
-// Tells ThreadSanitizer what absl::Mutex, CondVar and Notification order.
+// Tells ThreadSanitizer the order that absl::Mutex, CondVar and Notification
+// impose.
 //
-// The system's Abseil is not built for ThreadSanitizer, which therefore sees
+// The system's Abseil is not built for ThreadSanitizer. So ThreadSanitizer sees
 // none of its locks and would report every guarded field as a race. The linker
-// sends our calls here (--wrap, cmake/targets.cmake). Between `pre` and
-// `post` accesses are ignored, so that conditions may be looked at by any
-// thread that unlocks, as Abseil does.
+// redirects our calls to this file (--wrap, cmake/targets.cmake). Between `pre`
+// and `post` accesses are ignored, because any thread that unlocks may evaluate
+// conditions, as Abseil does.
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
@@ -62,7 +63,7 @@ class Waiting {
   Locking locking_;
 };
 
-// Where HasBeenNotified, which is inline, looks.
+// Returns the flag that HasBeenNotified, which is inline, reads.
 void* FlagOf(const Notification* notification) {
   return reinterpret_cast<char*>(const_cast<Notification*>(notification)) +
          sizeof(Mutex);

@@ -1,5 +1,5 @@
-// A scheduler with named devices and short ways to say what happens. Every
-// Send() checks all invariants.
+// A scheduler with named devices and short functions for events. Every Send()
+// checks all invariants.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ class SchedulerTest : public ::testing::Test {
     return id;
   }
 
-  // Ready "cuda" devices of 100 bytes, so many on each machine.
+  // Adds ready "cuda" devices of 100 bytes, `devices` on each of `nodes`
+  // machines.
   void AddNodes(uint32_t nodes, uint32_t devices) {
     for (uint32_t node = 0; node < nodes; ++node) {
       for (uint32_t i = 0; i < devices; ++i) {
@@ -59,7 +60,7 @@ class SchedulerTest : public ::testing::Test {
     return result;
   }
 
-  // Submits with the next id.
+  // Submits a job with the next id.
   JobId Submit(uint64_t bytes, int priority = 0) {
     const JobId id(++last_job);
     Send(JobSubmitted{.job = id, .priority = priority, .bytes = bytes});
@@ -73,7 +74,7 @@ class SchedulerTest : public ::testing::Test {
                       .device_count = devices});
     return id;
   }
-  // The job's live attempt begins.
+  // Reports that the job's live attempt runs.
   void Begin(JobId id) {
     Send(AttemptStarted{DeviceOf(id), {id, job(id).attempt}});
   }
@@ -88,14 +89,14 @@ class SchedulerTest : public ::testing::Test {
                              outcome,
                              std::move(message)});
   }
-  // Of rank 0.
+  // Returns the device of rank 0.
   DeviceId DeviceOf(JobId id) const { return job(id).ranks.at(0).device; }
   VersionId Create(const std::string& model, uint64_t number, uint64_t bytes) {
     const VersionId id(++last_version);
     Send(VersionCreated{id, model, number, bytes});
     return id;
   }
-  // Asks for the version and answers as a worker that succeeds.
+  // Loads the version and answers as a worker that succeeds.
   StepResult Load(VersionId id) {
     Send(VersionLoadRequested{id});
     return Send(VersionLoaded{id, *version(id).device, version(id).load});
@@ -105,7 +106,7 @@ class SchedulerTest : public ::testing::Test {
   const Version& version(VersionId id) const { return state.versions().at(id); }
 
   State state;
-  bool restoring = false;  // restored devices have not been heard of yet
+  bool restoring = false;  // whether restored devices have not reported yet
   absl::Time now = absl::UnixEpoch();
   uint64_t last_job = 0;
   uint64_t last_version = 0;

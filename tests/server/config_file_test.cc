@@ -53,7 +53,7 @@ TEST_F(ConfigFileTest, SetsWhatItNamesAndKeepsTheRest) {
   EXPECT_EQ(config_.http_port, 8000);
 }
 
-// The keys and the one-line forms that files had before there were lists.
+// The keys and the one-line forms that files had before lists were allowed.
 TEST_F(ConfigFileTest, OneLineIsEnoughForEverySetting) {
   Taken(
       "order: srs\npreempt_hysteresis: 1.5\nmin-run: 0\nrestart-cost: 7\n"

@@ -77,7 +77,7 @@ TEST(CommandLineTest, EveryFlagIsASettingOrOneOfTheFewVerbs) {
   const std::string help = *Parse({"--help"})->answer;
   std::set<std::string> seen;
   for (absl::string_view line : absl::StrSplit(help, '\n')) {
-    // Flags open their lines; texts may name them, too.
+    // A flag's own line begins with it. Texts may name flags, too.
     line = absl::StripLeadingAsciiWhitespace(line);
     absl::ConsumePrefix(&line, "-h,");
     if (!absl::ConsumePrefix(&line, "--")) continue;

@@ -58,7 +58,7 @@ TEST(DeviceListTest, GpusAndCpuDevicesMixInAnyOrder) {
 TEST(DeviceListTest, AutoStandsAlone) {
   EXPECT_TRUE(Parsed("auto").automatic);
   ExpectAdvice("auto,cpu:1", "write cuda,cpu:1");
-  ExpectAdvice("cuda,auto", "auto stands alone");
+  ExpectAdvice("cuda,auto", "auto cannot be combined");
 }
 
 TEST(DeviceListTest, OnlyWordsThatMayMeanGpusAskForThem) {
@@ -86,7 +86,7 @@ TEST(DeviceListTest, IndicesThatAreNoneSayWhatToWrite) {
   ExpectAdvice("cuda:0,01", "cuda:01 has leading zeros");
   ExpectAdvice("cuda:999999999999", "the index of a GPU is 0 .. 9999");
   ExpectAdvice("cuda:0-3", "write each index, as in cuda:0,1,2,3");
-  ExpectAdvice("cuda:0,2-3", "cuda:2-3 is no index");
+  ExpectAdvice("cuda:0,2-3", "cuda:2-3 is not the index");
   ExpectAdvice("0", "write cuda:0 for the GPU with that index");
   ExpectAdvice("cuda,1", "write cuda:1");
   ExpectAdvice("cuda:0,cpu:1,1", "write cuda:1");
@@ -109,8 +109,8 @@ TEST(DeviceListTest, NamesOfOtherProgramsAreTranslated) {
 
 TEST(DeviceListTest, OtherWordsGetExamples) {
   ExpectAdvice("", "write auto, cpu:1, cuda, cuda:0,1 or cuda,cpu:1");
-  ExpectAdvice("cuda:0,", "\"\" is no device");
-  ExpectAdvice("meta", "\"meta\" is no device");
+  ExpectAdvice("cuda:0,", "\"\" is not a device");
+  ExpectAdvice("meta", "\"meta\" is not a device");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The daemon's binary as a process, with workers whose engine is a stand-in.
+// Runs the daemon's binary as a process, with workers whose engine is a
+// stand-in.
 #include "server/server.h"
 
 #include <fcntl.h>
@@ -38,7 +39,7 @@ std::string ReadFile(const std::string& path) {
                      std::istreambuf_iterator<char>());
 }
 
-// One gpupoold. Killed, and its workers ended, when the test forgets it.
+// A gpupoold process. The destructor kills it and ends its workers.
 class Daemon {
  public:
   Daemon(const TempDir& directory, std::vector<std::string> more) {
@@ -90,7 +91,7 @@ class Daemon {
   }
 
   void Signal(int number) { kill(pid_, number); }
-  // Kills it when it does not.
+  // Waits for its end. Kills it if it does not end.
   bool Ends() {
     const bool ended = WaitUntil([&] {
       siginfo_t info = {};
@@ -100,7 +101,7 @@ class Daemon {
     if (!ended) Signal(SIGKILL);
     return ended;
   }
-  // The exit code, or minus the signal that ended it.
+  // Returns the exit code, or minus the signal that ended it.
   int Wait() {
     int state = 0;
     waitpid(std::exchange(pid_, 0), &state, 0);

@@ -17,7 +17,7 @@ class SettingKindTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << value << ": " << status;
   }
 
-  // The error says what is allowed.
+  // Expects an error that says what is allowed.
   void Refuses(const SettingKind& kind, absl::string_view value,
                const std::string& allowed) {
     const absl::Status status = kind.set(value, &config_);

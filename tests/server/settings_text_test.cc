@@ -19,7 +19,8 @@ constexpr char kEnd[] = "<!-- end: gpupoold --list-settings -->\n";
 
 TEST(HelpTextTest, SaysTheRangeAndTheDefault) {
   EXPECT_EQ(HelpText(*FindSetting("slots")),
-            "batches in flight on each worker (1 to 1024; default: 64)");
+            "maximum number of batches in flight on each worker (1 to 1024; "
+            "default: 64)");
   EXPECT_THAT(HelpText(*FindSetting("model-limit")),
               HasSubstr("(1 to 64TiB; default: 8GiB)"));
   EXPECT_THAT(HelpText(*FindSetting("worker-binary")),
@@ -40,8 +41,8 @@ TEST(SettingsTablesTest, HaveOneRowForEachSetting) {
   }
 }
 
-// The page of the documentation has the tables, and nothing else, between the
-// two comments.
+// Between the two comments, the page of the documentation has exactly the
+// tables.
 TEST(SettingsTablesTest, TheDocumentationHasThem) {
   std::ifstream file(SourcePath("docs/operations.md"));
   std::stringstream page;

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A script in the worker's place, and the log in memory.
+// Uses a script as the worker, and a log in memory.
 class StartupCheckTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -96,19 +96,19 @@ TEST_F(StartupCheckTest, TheWorkerKnowsWhatTheServerWants) {
 }
 
 TEST_F(StartupCheckTest, OneThatHangsDoesNotKeepTheServer) {
-  // Ends with the check, whose time is not over.
+  // The worker must end with the check, although it has time left.
   { const StartupCheck check(Worker("exec sleep 1000")); }
   EXPECT_EQ(Log(), "");
 }
 
 TEST_F(StartupCheckTest, AWorkerThatCannotBeAskedIsLogged) {
   const StartupCheck check({.worker_binary = "/no/where"});
-  EXPECT_THAT(AwaitLog("not looked at"), HasSubstr("/no/where"));
+  EXPECT_THAT(AwaitLog("not examined"), HasSubstr("/no/where"));
 }
 
 TEST_F(StartupCheckTest, AWorkerThatFailedIsNotTrusted) {
   const StartupCheck check(Worker(std::string(kTwo) + "exit 77"));
-  EXPECT_THAT(AwaitLog("not looked at"), HasSubstr("exit code 77"));
+  EXPECT_THAT(AwaitLog("not examined"), HasSubstr("exit code 77"));
   EXPECT_THAT(Log(), Not(HasSubstr("a.fail")));
 }
 

@@ -1,5 +1,5 @@
-// The scheduler under trouble. A failing run prints its seed; run it again
-// with GPUPOOL_SIM_SEED=<seed> GPUPOOL_SIM_SEEDS=1.
+// Simulates the scheduler with failures. A failing run prints its seed. Run it
+// again with GPUPOOL_SIM_SEED=<seed> GPUPOOL_SIM_SEEDS=1.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -57,7 +57,7 @@ QueuePolicy PolicyOf(Order order) {
 
 class SimTest : public testing::TestWithParam<Order> {};
 
-// Together with the other orders more than a million events.
+// Together with the other orders, these are more than a million events.
 TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
   WorldReport sum;
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + Seeds(); ++seed) {
@@ -104,8 +104,9 @@ INSTANTIATE_TEST_SUITE_P(Orders, SimTest,
                            return std::string(ToString(order.param));
                          });
 
-// Strict ranks that take from each other, two of one rank, lists of devices
-// and a limit, each in another order; and jobs of a queue that is gone.
+// Queues with different ranks that preempt each other, two of the same rank,
+// lists of devices and a limit, each with a different order; and jobs of a
+// queue that was removed.
 TEST(SimWorldTest, QueuesOfSeveralOrdersKeepAllRules) {
   QueuePolicy policy = PolicyOf(Order::kFirstCome);
   policy.queues = {{.name = "urgent",
@@ -142,7 +143,7 @@ TEST(SimWorldTest, QueuesOfSeveralOrdersKeepAllRules) {
   EXPECT_GT(sum.gangs_succeeded, 0);
 }
 
-// Jobs and models that want one device, and jobs that share none.
+// Jobs and models that name a device, and exclusive jobs.
 TEST_P(SimTest, PinnedAndExclusiveJobsKeepAllRules) {
   WorldReport sum;
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + 3; ++seed) {
@@ -218,7 +219,7 @@ TEST(SimWorldTest, ElasticJobsGrowAndShrink) {
 }
 
 // The canaries: if the checks cannot see a broken state, or a server that
-// breaks its word, the runs above prove nothing.
+// breaks its promise, the runs above prove nothing.
 TEST(SimWorldTest, CanaryABrokenStateIsSeenAtOnce) {
   WorldOptions options{.seed = 5, .max_events = 2000};
   options.sabotage = [](State& state, int events) {
@@ -226,7 +227,7 @@ TEST(SimWorldTest, CanaryABrokenStateIsSeenAtOnce) {
     StateEditor edit(state);
     for (const auto& [id, job] : state.jobs()) {
       if (!IsLive(job.state)) continue;
-      // The same job a second time, on another device.
+      // The same job again, on another device.
       const DeviceId other((job.ranks[0].device.value() + 1) % 3);
       edit.PlaceJob(*edit.FindJob(id), {{other}});
       return;
@@ -260,7 +261,7 @@ TEST(SimWorldTest, CanaryAReservationThatIsNotEnforcedIsSeen) {
   std::cout << "the canary says: " << report.failure << "\n";
 }
 
-// How many of ten runs found the bug.
+// Returns how many of ten runs found the bug.
 int RunsThatFind(WorldOptions options) {
   int found = 0;
   options.slow_commit = 0.2;

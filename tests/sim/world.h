@@ -1,13 +1,13 @@
-// A whole installation in virtual time, from a seed: clients, the scheduler,
-// workers that train (alone and in groups) and serve, lost workers, broken
-// connections, restarts of the server, and messages that come late, twice or
-// out of order, a slow disk, and clocks that jump. Invariants are checked after
-// every event.
+// A whole installation in virtual time, determined by a seed. It contains
+// clients, the scheduler, and workers that train (alone and in groups) and
+// serve. It simulates lost workers, broken connections, restarts of the server,
+// messages that come late, twice or out of order, a slow disk, and clocks that
+// jump. Invariants are checked after every event.
 //
-// The server works in turns, as server/control does: it takes what waits,
+// The server works in turns, like server/control: it takes the waiting events,
 // steps, commits, and only then answers, acknowledges and acts. A crash may
-// come at any moment of that; what was committed is copied into a fresh State,
-// as server/control/recovery does, and everything else is lost.
+// happen at any moment of a turn. Then committed data is copied into a fresh
+// State, as in server/control/recovery, and everything else is lost.
 #pragma once
 
 #include <cstdint>
@@ -31,23 +31,24 @@ struct WorldOptions {
   int devices = 3;
   uint64_t device_bytes = 1000;
   int max_events = 20000;  // Step() calls of the troubled phase
-  // After the troubled phase the faults stop and the world runs until quiet.
+  // After the troubled phase the faults stop, and the world runs until it is
+  // quiet.
   double lose_worker = 0.004;  // per disturbance tick
   double break_connection = 0.03;
   double restart_server = 0.01;
   double drain_and_restart = 0.005;
   double drain_device = 0.01;  // per disturbance tick
   double doubled_message = 0.05;
-  absl::Duration between_jobs = absl::Milliseconds(300);  // in the mean
+  absl::Duration between_jobs = absl::Milliseconds(300);  // on average
   double gang = 0.3;     // share of jobs on several devices
   double elastic = 0.2;  // share of jobs that may have more devices
-  double asked = 0.2;    // per tick: somebody holds, releases or requeues a job
+  double asked = 0.2;    // per tick: a client holds, releases or requeues a job
   double waits = 0.2;    // share of jobs that wait for others
   double arrays = 0.1;   // share of submissions that are arrays
   double limits = 0.1;   // share of jobs with each kind of time limit
-  // Per tick: devices are reserved for a tenant, or one such is cancelled.
+  // Per tick: devices are reserved for a tenant, or a reservation is cancelled.
   double reserves = 0.1;
-  // Share of jobs on one device, and of loads, that want a certain device;
+  // Share of jobs on one device, and of loads, that name a device. Also the
   // share of jobs that are exclusive.
   double pinned = 0;
   double exclusive = 0;
@@ -56,9 +57,9 @@ struct WorldOptions {
   double clock_jump = 0.01;  // per disturbance tick
   // A bug to be found: clients and workers are answered before the commit.
   bool answers_too_early = false;
-  // Another one: workers are told to act before the commit.
+  // Another bug: workers are told to act before the commit.
   bool acts_too_early = false;
-  // Called before each invariant check; lets a test break the state.
+  // Called before each invariant check, so that a test can break the state.
   std::function<void(State&, int events)> sabotage;
 };
 
@@ -74,11 +75,11 @@ struct WorldReport {
   int arrays = 0, held_back = 0;  // and events with tasks held back by a limit
   int preemptions = 0, held = 0, requeued = 0, blamed = 0;
   int yielded = 0, grown = 0, shrunk = 0;
-  int drained = 0;    // that left a drained device
-  int outranked = 0;  // that gave way to a queue of higher rank
+  int drained = 0;    // jobs that left a drained device
+  int outranked = 0;  // jobs that gave way to a queue of higher rank
   int saved_behind = 0, full_disks = 0, killed_saving = 0;
   int after_others = 0, at_limits = 0;  // jobs that failed by these
-  int reservations = 0, sent_away = 0;  // and jobs that left for them
+  int reservations = 0, sent_away = 0;  // and jobs that were preempted for them
   int pinned = 0, exclusive = 0;        // jobs that succeeded
 };
 
@@ -95,13 +96,13 @@ class World {
     uint32_t rank = 0;
     uint32_t ranks = 1;
   };
-  // The ranks of one attempt, as far as they have found each other.
+  // The ranks of one attempt that have found each other so far.
   struct Group {
     std::map<uint32_t, DeviceId> ranks;
     bool over = false;  // no rank waits for another any more
   };
-  // One worker process. `boot` names the process, `link` the connection; what
-  // was sent to or from an older one is dropped.
+  // One worker process. `boot` identifies the process, `link` the connection.
+  // Messages to or from an older one are dropped.
   struct Worker {
     DeviceId device;
     bool alive = true;
@@ -111,7 +112,7 @@ class World {
     std::map<AttemptRef, Attempt> running;
     std::set<AttemptRef> saving;  // off the device, not on disk yet
     std::set<VersionId> loaded;
-    // Not acknowledged, by sequence; on the worker's disk.
+    // Reports by sequence that are on the worker's disk and not acknowledged.
     std::map<uint64_t, Event> spool;
     uint64_t last_sequence = 0;
     uint64_t server_link = 0;  // the connection that the server knows of
@@ -125,8 +126,8 @@ class World {
   absl::Duration Latency();
   void Fail(const std::string& text);
 
-  // Server side.
-  // Something to be done within a turn; `answer` runs after its commit.
+  // Server side. Enqueues work for a turn. `answer` runs after the commit of
+  // that turn.
   void Enqueue(std::function<void()> work,
                std::function<void()> answer = nullptr);
   void Deliver(const Event& event);
@@ -148,9 +149,10 @@ class World {
   bool SomeRankIsDrained(const Job& job) const;
   bool KeepsToItsQueue(const Job& job) const;
   bool KeepsFromReserved(const Job& job) const;
-  // One of the policy's that may ever start it; empty where there is but one.
+  // Returns a queue of the policy in which the job can start, or "" if there is
+  // only one queue.
   std::string DrawQueue(uint32_t devices);
-  // The name of a device, or nothing.
+  // Returns the name of a device, or "".
   std::string DrawDevice();
   bool Quiet() const;
   std::string TextOfWaiting() const;
@@ -161,7 +163,7 @@ class World {
   void Kill(Worker& worker);
   void ToWorker(DeviceId device, std::function<void(Worker&)> run);
   void ToServer(Worker& worker, Event event);
-  // Spooled until it is acknowledged.
+  // Spools the event until it is acknowledged.
   void Report(Worker& worker, Event event);
   void SendReport(Worker& worker, uint64_t sequence);
   void StartAttempt(Worker& worker, const StartJob& action, uint64_t from);
@@ -169,26 +171,25 @@ class World {
   void JoinGroup(Worker& worker, AttemptRef attempt);
   // Makes the next step of all ranks.
   void GroupTick(AttemptRef attempt);
-  // All ranks end alike, each in its own time.
+  // All ranks end with the same outcome, each at its own time.
   void EndGroup(AttemptRef attempt, Outcome outcome);
-  // A rank is gone: the others notice, each in its own time.
+  // A rank is lost. The others notice it, each at its own time.
   void BreakGroup(AttemptRef attempt);
   void EndRankLater(DeviceId device, AttemptRef attempt, Outcome outcome);
   void Stop(Worker& worker, AttemptRef attempt, StopReason reason);
   void EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome);
-  // The attempt has left the device; its checkpoint comes to the disk later, or
-  // never.
+  // The attempt has left the device. Its checkpoint is written later, or never.
   void SaveBehind(Worker& worker, AttemptRef attempt, uint64_t step);
   void ReportCheckpoint(Worker& worker, AttemptRef attempt, uint64_t step);
 
-  // Clients and chaos.
+  // Clients and faults.
   void SubmitJobs();
   JobSubmitted WithoutEnded(JobSubmitted job) const;
-  // Again and again until it is answered.
+  // Repeats the submission until it is answered.
   void Submit(const JobSubmitted& job, bool cancel);
   void SubmitArray(const JobSubmitted& job);
   void SendArray(const ArraySubmitted& array, bool cancel);
-  // Perhaps holds and releases, or requeues, all its tasks.
+  // Sometimes holds and releases, or requeues, all its tasks.
   void AskForArray(JobId id);
   void Disturb();
   void DrainADevice();
@@ -212,10 +213,10 @@ class World {
   };
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 
-  // What is lost in a crash.
+  // State that a crash destroys.
   State state_;
-  std::map<JobId, JobState> known_;  // the state last seen of every job
-  // As it was before the turn, of those that the turn has changed.
+  std::map<JobId, JobState> known_;  // the last observed state of every job
+  // The states before the turn, for the jobs that the turn has changed.
   std::map<JobId, std::optional<JobState>> turn_known_;
   std::map<DeviceId, uint64_t> taken_;  // sequence of the last report taken
   std::deque<std::pair<std::function<void()>, std::function<void()>>> inbox_;
@@ -223,7 +224,7 @@ class World {
   std::vector<std::function<void()>> turn_answers_;
   bool in_turn_ = false;
   std::set<absl::Time> timers_;
-  // What is on disk.
+  // State that is on disk.
   struct Disk {
     std::vector<Job> jobs;  // by rising id
     std::vector<Version> versions;

@@ -1,4 +1,4 @@
-// Clients, and the trouble that the world is put to.
+// Clients, and the faults that the world must survive.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -96,7 +96,7 @@ void World::SubmitJobs() {
   Submit(submitted, Chance(0.15));
 }
 
-// The job as several tasks; its own id is the array's.
+// Submits the job as several tasks. Its own id is the array's.
 void World::SubmitArray(const JobSubmitted& job) {
   total_steps_.erase(job.job);
   gangs_.erase(job.job);
@@ -164,7 +164,7 @@ void World::AskForArray(JobId id) {
   });
 }
 
-// As in server/control/job_requests: only what has not ended is waited for.
+// Leaves out jobs that have ended, like server/control/jobs/job_requests.
 JobSubmitted World::WithoutEnded(JobSubmitted job) const {
   const auto ended = [this](JobId id) {
     if (array_ids_.contains(id)) return !state_.arrays().contains(id);
@@ -180,7 +180,7 @@ void World::Submit(const JobSubmitted& job, bool cancel) {
   if (acknowledged_.contains(job.job)) return;
   Enqueue(
       [this, job] {
-        // The same request id: the same job.
+        // The same request id gives the same job.
         if (known_.contains(job.job)) return;
         Know(job.job, JobState::kQueued);
         Apply(WithoutEnded(job));
@@ -210,7 +210,7 @@ void World::Disturb() {
   At(absl::Milliseconds(Below(400)), [this] { Disturb(); });
 }
 
-// And resumes it after a while.
+// Drains a device and resumes it after a while.
 void World::DrainADevice() {
   const DeviceId device(Below(workers_.size()));
   Deliver(DeviceDrainSet{device, DeviceDrain{.lets_finish = Chance(0.3)}});
@@ -240,7 +240,7 @@ void World::AskForJobs() {
   At(absl::Milliseconds(Below(400)), [this] { AskForJobs(); });
 }
 
-// As server/control/reservation_requests does.
+// Like server/control/devices/reservation_requests.
 void World::ReserveDevices() {
   if (!troubled_) return;
   At(absl::Milliseconds(Below(400)), [this] { ReserveDevices(); });
@@ -302,7 +302,7 @@ void World::TouchVersions() {
       });
     }
   }
-  // Versions make room in the end, so that every job can run.
+  // Versions are unloaded in the end, so that every job can run.
   if (!troubled_) {
     std::vector<VersionId> wanted;
     for (const auto& [id, version] : state_.versions()) {

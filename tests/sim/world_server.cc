@@ -16,7 +16,7 @@ void World::Deliver(const Event& event) {
   Enqueue([this, event] { Apply(event); });
 }
 
-// Takes what waits; the disk takes its time.
+// Takes the waiting events. The disk takes some time.
 void World::BeginTurn() {
   in_turn_ = true;
   At(absl::ZeroDuration(), [this, boot = server_boot_] {
@@ -63,7 +63,7 @@ void World::Answer() {
 
 void World::Act() {
   for (const Action& action : std::exchange(turn_actions_, {})) {
-    // The process may end between any two of them.
+    // The process may end between any two actions.
     if (troubled_ && Chance(options_.restart_server / 100)) {
       return RestartServer();
     }
@@ -95,7 +95,7 @@ void World::Apply(const Event& event) {
 
 void World::Forget(JobId id) {
   const Job* job = state_.FindJob(id);
-  // A restart may have lost the end of it.
+  // A restart may have lost the end of the job.
   if (job != nullptr && IsEnded(job->state)) state_.ForgetJob(id);
 }
 
@@ -112,7 +112,8 @@ void World::SetTimerAt(absl::Time time) {
      });
 }
 
-// By up to ten seconds, forth or back; what waits for a time looks again.
+// Moves the clock by up to ten seconds, forwards or backwards. Everything that
+// waits for a time checks it again.
 void World::JumpClock() {
   ++report_.clock_jumps;
   clock_offset_ += absl::Milliseconds(Below(20000)) - absl::Seconds(10);
@@ -128,7 +129,8 @@ void World::Know(JobId job, JobState now) {
 
 void World::Perform(const Action& action) {
   if (const auto* start = std::get_if<StartJob>(&action)) {
-    // A later event of the turn may have undone it (control/action_runner).
+    // A later event of the turn may have undone the action
+    // (control/action_runner).
     if (!state_.RunsOn(start->attempt, start->device)) {
       return Deliver(
           AttemptEnded{start->device, start->attempt, Outcome::kStopped, ""});
@@ -177,7 +179,7 @@ void World::Publish(JobId job) {
   Apply(VersionLoadRequested{id});
 }
 
-// What is on disk survives; connections, timers and messages do not.
+// Data on disk survives. Connections, timers and messages do not.
 void World::RestartServer() {
   ++report_.restarts;
   ++server_boot_;
@@ -224,7 +226,7 @@ void World::RestartServer() {
     copy.attained = job.Attained(ServerNow());
     copy.wake_time = absl::InfiniteFuture();
     if (job.state == JobState::kBackingOff) {
-      copy.wake_time = ServerNow();  // as in server/control/rows
+      copy.wake_time = ServerNow();  // as in server/control/records/rows
     }
     fresh.RestoreJob(std::move(copy));
   }

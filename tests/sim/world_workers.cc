@@ -88,7 +88,7 @@ void World::SendReport(Worker& worker, uint64_t sequence) {
     Apply(event);
   };
   const auto acknowledge = [this, &worker, sequence] {
-    // Sometimes it is lost, and what was taken comes again.
+    // Sometimes the acknowledgement is lost, and the event is sent again.
     if (Chance(0.02)) return;
     worker.spool.erase(worker.spool.begin(),
                        worker.spool.upper_bound(sequence));
@@ -98,7 +98,8 @@ void World::SendReport(Worker& worker, uint64_t sequence) {
        if (!worker.connected || worker.link != link) return;
        Enqueue(take, acknowledge);
        if (!Chance(options_.doubled_message)) return;
-       // Past the check of sequences: the scheduler's own fence must hold, too.
+       // This passes the check of sequences, so the scheduler must refuse it
+       // itself.
        At(absl::Milliseconds(Below(5000)), [this, event] { Deliver(event); });
      });
 }
@@ -198,12 +199,12 @@ void World::Stop(Worker& worker, AttemptRef attempt, StopReason reason) {
 void World::JoinGroup(Worker& worker, AttemptRef attempt) {
   const Attempt& mine = worker.running.at(attempt);
   Group& group = groups_[attempt];
-  if (group.over) {  // a rank came and went before this one was there
+  if (group.over) {  // a rank came and left before this one arrived
     return EndRankLater(worker.device, attempt, Outcome::kInterrupted);
   }
   group.ranks.emplace(mine.rank, worker.device);
   if (group.ranks.size() < mine.ranks) {
-    // Nobody waits for ever for those that do not come.
+    // No rank waits for ever for ranks that do not come.
     At(absl::Seconds(3), [this, attempt, ranks = mine.ranks] {
       if (groups_[attempt].ranks.size() < ranks) BreakGroup(attempt);
     });

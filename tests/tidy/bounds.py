@@ -1,4 +1,4 @@
-"""Counts that may only fall: what an older tree has more of than the rule says.
+"""Counts that may only fall: violations that are left from an older tree.
 
 A count above its bound is a finding. A count below it is a note, "lower the
 bound to N": lower it in the same change. A folder without a row has the bound
@@ -24,17 +24,15 @@ PARAMETERS = {
 
 # Comments whose first sentence is a fragment (comment_rules.py).
 FRAGMENTS = {
-    "benchmarks": 3,
-    "client": 25,
-    "engine": 313,
-    "scheduler": 130,
-    "server": 154,
-    "tests": 110,
+}
+
+# Files directly in a folder, where they are more than folder_rules.FILE_LIMIT.
+FILES = {
 }
 
 
 def by_folder(paths, table):
-    """How many of `paths` fall to each row; the rest under their top folder."""
+    """Returns how many of `paths` belong to each row, the rest under their top folder."""
     counts = collections.Counter({folder: 0 for folder in table})
     for path in paths:
         rows = [f for f in table if path.startswith(f + "/")]
@@ -43,7 +41,7 @@ def by_folder(paths, table):
 
 
 def above(label, places, table):
-    """Findings: `places` are "path:line: text", one of each fault."""
+    """Yields findings. `places` are "path:line: text", one for each fault."""
     counts = by_folder(places, table)
     for folder, count in sorted(counts.items()):
         if count <= table.get(folder, 0):
@@ -53,7 +51,7 @@ def above(label, places, table):
 
 
 def below(name, places, table):
-    """Notes: which bounds can be lowered."""
+    """Yields notes about bounds that can be lowered."""
     for folder, count in sorted(by_folder(places, table).items()):
         if count < table.get(folder, 0):
             yield f'bounds.py: lower the bound to {count}: {name}["{folder}"]'

@@ -16,7 +16,7 @@ CONDITION = {"As", "Where"}
 
 
 def blocks(text):
-    """(line, text) of each run of lines that are comments only."""
+    """Yields (line, text) of each run of lines that are only comments."""
     start, lines = None, []
     for number, line in enumerate(text.splitlines() + [""], 1):
         found = re.match(r"\s*//+<?\s?(.*)", line)

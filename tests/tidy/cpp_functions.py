@@ -25,7 +25,7 @@ class Function:
 
 
 def blanked(text):
-    """The text with comments, strings and directives made blank."""
+    """Returns the text with comments, strings and directives blanked out."""
     def blank(match):
         found = match.group(0)
         if found[0] in "\"'R":
@@ -37,7 +37,7 @@ def blanked(text):
 
 
 def closing(text, start):
-    """Position of the bracket that closes the one at `start`."""
+    """Returns the position of the bracket that closes the one at `start`."""
     pairs = {"(": ")", "{": "}", "[": "]"}
     depth = []
     for position in range(start, len(text)):
@@ -64,7 +64,7 @@ def without_template(head):
 
 
 def parameter_list(head):
-    """(name, text between its parentheses, what follows), or None."""
+    """Returns (name, text between its parentheses, text after them), or None."""
     plain = OPERATOR.sub(lambda m: "operator" + "_" * (len(m.group(0)) - 8), head)
     plain = CALLED_BEFORE_NAMES.sub(
         lambda m: m.group(0)[:-1] + "\0", plain)
@@ -103,7 +103,7 @@ def count_parameters(text):
 
 
 def is_member_initializer(head, after):
-    """Whether the brace after `head` opens `a_{...}`, not the body."""
+    """Returns whether the brace after `head` opens `a_{...}` and not the body."""
     return (re.match(r"[^:]*:(?!:)", after) is not None
             and re.search(r"[:,]\s*[\w:]+(<[^{}]*>)?\s*$", head) is not None)
 

@@ -1,7 +1,11 @@
-"""Which folder stands on which: the engine's floors, the server's side doors,
-and permissions that nobody uses.
+"""Which folder stands on which: the engine's floors, the rooms of large folders,
+the server's side doors, how many files a folder holds, and permissions that
+nobody uses.
 """
+import collections
 import re
+
+import bounds
 
 # The engine as a ladder: a folder uses itself and the floors above its row
 # here, never its neighbour on the same floor.
@@ -20,31 +24,63 @@ ENGINE_FLOORS = [
     ["engine"],
 ]
 
-# (file, folder further down that it includes all the same): why.
+# (file, lower folder that it includes nevertheless): the reason.
 FLOOR_EXCEPTIONS = {
     ("engine/import/model_source.cc", "engine/import/onnx"):
         "opens a model of either kind; the interface that it returns is below",
 }
 
+# Folder -> its rooms, as a ladder of their own: a room uses the rows before its
+# row here, never its neighbour. "." is the files of the folder itself.
+LADDERS = {
+    "engine/passes": [
+        ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],
+    "engine/import/onnx": [["file"], ["graph", "export"], ["operators"], ["."]],
+    "engine/backends/cpu": [
+        ["kernel"],
+        ["elementwise", "movement", "reduction", "image", "product", "training"],
+        ["."]],
+    "engine/backends/portable": [
+        ["arithmetic"], ["launch"], ["elementwise", "movement"],
+        ["reduction", "image"], ["product", "training"], ["."]],
+    "engine/backends/cuda": [
+        ["driver"], ["survey", "streams", "kernels"], ["cublaslt", "cudnn", "nccl"],
+        ["."]],
+    "server/control": [
+        ["records", "calls"], ["devices"], ["upkeep", "jobs"], ["models"], ["."]],
+    "server/api": [
+        ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
+        ["."]],
+    "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
+    "client/cli": [
+        ["output"], ["command"], ["models", "devices", "admin", "simulation"],
+        ["jobs"], ["."]],
+}
+
+# A folder holds at most so many files of these kinds, without its subfolders.
+# bounds.FILES has those that hold more.
+FILE_LIMIT = 40
+COUNTED = (".h", ".cc", ".cu", ".cuh", ".py", ".md")
+
 # Files of the server that include headers of the engine beside
 # engine/session.h and engine/base: which.
 SIDE_DOORS = {
     "server/worker/devices_command.cc": ["engine/cuda_devices.h"],
-    "server/worker/doctor/examine.cc": ["engine/backends/cuda/nvml.h",
+    "server/worker/doctor/examine.cc": ["engine/backends/cuda/driver/nvml.h",
                                         "engine/runtime/device_module.h"],
-    "server/worker/doctor/facts.h": ["engine/backends/cuda/driver_survey.h",
-                                     "engine/backends/cuda/library_survey.h",
-                                     "engine/backends/cuda/nvml_survey.h",
+    "server/worker/doctor/facts.h": ["engine/backends/cuda/survey/driver_survey.h",
+                                     "engine/backends/cuda/survey/library_survey.h",
+                                     "engine/backends/cuda/survey/nvml_survey.h",
                                      "engine/runtime/module_architectures.h"],
     "server/worker/doctor/judge_gpus.cc": ["engine/cuda_devices.h"],
-    "server/worker/doctor/survey_json.h": ["engine/backends/cuda/driver_survey.h",
-                                           "engine/backends/cuda/library_survey.h",
-                                           "engine/backends/cuda/nvml_survey.h",
+    "server/worker/doctor/survey_json.h": ["engine/backends/cuda/survey/driver_survey.h",
+                                           "engine/backends/cuda/survey/library_survey.h",
+                                           "engine/backends/cuda/survey/nvml_survey.h",
                                            "engine/runtime/module_architectures.h"],
     "server/worker/explain_command.cc": ["engine/explain.h"],
     "server/worker/gpu_facts_text.h": ["engine/runtime/device_facts.h"],
-    "server/worker/injected_fault.cc": ["engine/backends/cuda/fault_class.h"],
-    "server/worker/session_engine.cc": ["engine/backends/cuda/fault_class.h",
+    "server/worker/injected_fault.cc": ["engine/backends/cuda/driver/fault_class.h"],
+    "server/worker/session_engine.cc": ["engine/backends/cuda/driver/fault_class.h",
                                         "engine/collective/abort_switch.h",
                                         "engine/train/rank_group.h"],
 }
@@ -52,6 +88,77 @@ SIDE_DOORS = {
 
 def folder_of(path):
     return path.rsplit("/", 1)[0]
+
+
+def home(folder):
+    """The folder that a room belongs to; every other folder itself."""
+    homes = [parent for parent in LADDERS if folder.startswith(parent + "/")]
+    if not homes:
+        return folder
+    parent = max(homes, key=len)
+    return parent if row_of(parent, room_of(parent, folder + "/")) is not None else folder
+
+
+def room_of(parent, path):
+    """The room of `parent` that a path lies in, "." for the folder itself."""
+    inside = path[len(parent) + 1:]
+    return inside.split("/")[0] if "/" in inside else "."
+
+
+def row_of(parent, room):
+    for row, rooms in enumerate(LADDERS[parent]):
+        if room in rooms:
+            return row
+    return None
+
+
+def check_rooms(path, text):
+    """Includes within a folder that go up its ladder, or to a neighbour."""
+    for parent in LADDERS:
+        if not path.startswith(parent + "/"):
+            continue
+        own = room_of(parent, path)
+        if row_of(parent, own) is None:
+            yield f"{path}: {own} is no room of {parent} (LADDERS)"
+            continue
+        for include in re.findall(rf'^\s*#include\s+"({parent}/[^"]+)"', text, re.M):
+            other = room_of(parent, include)
+            if other == own:
+                continue
+            if row_of(parent, other) is None or row_of(parent, other) >= row_of(parent, own):
+                yield (f"{path}: includes {include}; {own} uses only the rooms "
+                       f"of {parent} before its own (LADDERS)")
+
+
+def stale_rooms(texts):
+    """Rooms of the ladders that hold no file."""
+    for parent, rows in LADDERS.items():
+        here = {room_of(parent, path) for path in texts if path.startswith(parent + "/")}
+        for room in sum(rows, []):
+            if room not in here:
+                yield f"{parent}: LADDERS names {room}, where no file is"
+
+
+def files_in_folders(names):
+    """Folder -> how many files that count lie directly in it."""
+    return collections.Counter(folder_of(name) for name in names
+                               if name.endswith(COUNTED) and "/" in name)
+
+
+def check_files(names):
+    for folder, count in sorted(files_in_folders(names).items()):
+        limit = bounds.FILES.get(folder, FILE_LIMIT)
+        if count > limit:
+            yield (f"{folder}: {count} files, at most {limit}; divide it into "
+                   "folders with one idea each")
+
+
+def stale_files(names):
+    """Bounds of folders that hold no more files than any folder may."""
+    counts = files_in_folders(names)
+    for folder in bounds.FILES:
+        if counts[folder] <= FILE_LIMIT:
+            yield f"bounds.py: FILES names {folder}, which holds {counts[folder]} files"
 
 
 def floor_of(folder):
@@ -66,15 +173,15 @@ def engine_includes(text):
 
 
 def check_floors(path, text):
-    """Includes of the engine that go down the ladder, or to a neighbour."""
+    """Yields includes of the engine that go down the ladder, or to a neighbour."""
     if not path.startswith("engine/"):
         return
-    own = folder_of(path)
+    own = home(folder_of(path))
     if floor_of(own) is None:
         yield f"{path}: {own} stands on no floor of the engine (ENGINE_FLOORS)"
         return
     for include in engine_includes(text):
-        other = folder_of(include)
+        other = home(folder_of(include))
         if other == own or (path, other) in FLOOR_EXCEPTIONS:
             continue
         if floor_of(other) is None or floor_of(other) >= floor_of(own):
@@ -94,10 +201,10 @@ def check_side_doors(path, text):
 
 
 def stale_rows(texts):
-    """Rows of the two tables that no include needs any more."""
+    """Yields rows of the two tables that no include needs any more."""
     for (path, folder) in FLOOR_EXCEPTIONS:
         used = engine_includes(texts.get(path, ""))
-        if not any(folder_of(include) == folder for include in used):
+        if not any(home(folder_of(include)) == folder for include in used):
             yield f"{path}: FLOOR_EXCEPTIONS names {folder}, which it does not include"
     for path, includes in SIDE_DOORS.items():
         for include in includes:
@@ -106,7 +213,7 @@ def stale_rows(texts):
 
 
 def unused_arrows(arrows, texts):
-    """Arrows from folders of the server that no include goes along."""
+    """Yields arrows from folders of the server that no include uses."""
     for folder, targets in arrows.items():
         if not folder.startswith("server/"):
             continue
@@ -127,7 +234,7 @@ def goes_to(include, target):
 
 
 def libraries(lists):
-    """Name -> (folder, sources, libraries of ours that it links)."""
+    """Returns name -> (folder, sources, our libraries that it links)."""
     found = {}
     for path, text in lists.items():
         text = re.sub(r"#[^\n]*", "", text)
@@ -167,7 +274,7 @@ def unused_links(lists, texts):
         stems = {source.rsplit(".", 1)[0] for source in sources}
         included = set()
         for path, text in texts.items():
-            if folder_of(path) == folder and (
+            if library_folder(path, known) == folder and (
                     path[len(folder) + 1:].rsplit(".", 1)[0] in stems
                     or path.endswith(".h")):
                 included |= set(re.findall(r'^\s*#include\s+"([^"]+)"', text, re.M))

@@ -27,6 +27,7 @@ ARROWS = {
     "engine": ["engine", "proto:messages"],
     "scheduler": [],
     "scheduler/state": [],
+    "scheduler/text": ["scheduler/state"],
     "scheduler/place": ["scheduler/state"],
     "scheduler/order": ["scheduler/state", "scheduler/place"],
     "scheduler/yield": ["scheduler/state", "scheduler/place", "scheduler/order"],
@@ -69,7 +70,7 @@ ONLY_IN = [
       "server/worker/doctor_command.cc"]),
 ]
 
-# The pure library: nothing that touches the world.
+# The scheduler is pure: no files, threads, clocks or random devices.
 SCHEDULER_BANNED = re.compile(
     r"#include\s+<(fstream|thread|mutex|random|chrono|filesystem|sys/|unistd|spdlog)"
     r"|absl::Now\(|std::cout|printf\(")
@@ -82,9 +83,9 @@ BANNED_CALLS = [
     (re.compile(r"std::random_device"), "random_device: seeds are given"),
     (re.compile(r"using namespace std\b"), "using namespace std"),
 ]
-# Left open, in code or in a comment.
+# Open tasks in code or in a comment.
 NOTE_TO_ONESELF = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# Files that may do what is banned elsewhere, with the reason.
+# Files that may use what is banned elsewhere, with the reason.
 CALL_EXCEPTIONS = {
     "random_device": ["client/", "server/"],  # ids and boot ids, not behaviour
 }
@@ -178,7 +179,7 @@ def check_header(path, text):
 
 
 def check_registered(root, files):
-    """Every source is named by the CMakeLists.txt of its folder or above."""
+    """Checks that a CMakeLists.txt of its folder or above names every source."""
     for path in files:
         if not path.endswith((".cc", ".cu")):
             continue
@@ -195,13 +196,18 @@ def check_registered(root, files):
             yield f"{path}: no CMakeLists.txt names it"
 
 
-def tree(root, *patterns):
-    """Path -> text of the files that git knows and of new ones."""
+def names(root, *patterns):
+    """Returns the paths of the files that git knows and of new ones."""
     out = subprocess.run(["git", "ls-files", "--cached", "--others",
                           "--exclude-standard", *patterns],
                          cwd=root, capture_output=True, text=True, check=True).stdout
+    return [name for name in out.splitlines() if (root / name).exists()]
+
+
+def tree(root, *patterns):
+    """Path -> text of the files that git knows and of new ones."""
     return {name: (root / name).read_text(errors="replace")
-            for name in out.split() if (root / name).exists()}
+            for name in names(root, *patterns)}
 
 
 def sources(root):
@@ -209,12 +215,13 @@ def sources(root):
 
 
 def findings(root):
-    """What is wrong in single files, and which counts are too high."""
+    """Yields what is wrong in single files, and the counts that are too high."""
     texts = sources(root)
     for path, text in texts.items():
         if owner(path):
             yield from check_includes(path, text)
             yield from folder_rules.check_floors(path, text)
+            yield from folder_rules.check_rooms(path, text)
             yield from folder_rules.check_side_doors(path, text)
         if path.startswith(TOP + ("tests", "benchmarks")):
             yield from check_size(path, text)
@@ -223,6 +230,7 @@ def findings(root):
         if path.endswith((".h", ".cuh")):
             yield from check_header(path, text)
     yield from check_registered(root, texts)
+    yield from folder_rules.check_files(names(root))
     for label, table, places in counted(root):
         yield from bounds.above(label, places, table)
     waiting = tree(root, "tests/*.h", "tests/*.cc", "tests/*.py")
@@ -231,16 +239,18 @@ def findings(root):
 
 
 def stale(root):
-    """Rows of the tables, and links, that nothing in the tree needs."""
+    """Yields rows of the tables, and links, that nothing in the tree needs."""
     texts = sources(root)
     yield from folder_rules.stale_rows(texts)
+    yield from folder_rules.stale_rooms(texts)
+    yield from folder_rules.stale_files(names(root))
     yield from folder_rules.unused_arrows(ARROWS, texts)
     yield from folder_rules.unused_links(tree(root, "*CMakeLists.txt"), texts)
     yield from wait_rules.stale_rows(tree(root, "tests/*"))
 
 
 def counted(root):
-    """(label, table of bounds, places) of what has a shrinking bound."""
+    """Returns (label, table of bounds, places) of everything with a bound."""
     texts = sources(root)
     for label, table, rule in (
             ("functions with more than four parameters", bounds.PARAMETERS,

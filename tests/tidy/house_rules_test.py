@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The rules hold for this tree, and each rule catches what it is for."""
+"""The rules hold for this tree, and each rule finds a violation."""
 import pathlib
 import subprocess
 import sys
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Tree:
-    """A small git tree with the given files."""
+    """Makes a small git tree with the given files."""
 
     def __init__(self, files):
         self.folder = tempfile.TemporaryDirectory()
@@ -144,7 +144,7 @@ class Floors(unittest.TestCase):
         self.assertIn("engine/attic stands on no floor", tree.findings())
 
     def test_an_exception_is_for_one_file(self):
-        include = '#include "engine/import/onnx/onnx_import.h"'
+        include = '#include "engine/import/onnx/graph/onnx_import.h"'
         row = {("engine/import/a.h", "engine/import/onnx"): "why"}
         with mock.patch.object(folder_rules, "FLOOR_EXCEPTIONS", row):
             self.assertEqual("", Tree({"engine/import/a.h": header(include)}).findings())
@@ -152,6 +152,57 @@ class Floors(unittest.TestCase):
                 {"engine/import/b.h": header(include)}).findings())
             self.assertIn("FLOOR_EXCEPTIONS names", "\n".join(
                 folder_rules.stale_rows({"engine/import/a.h": ""})))
+
+
+class Rooms(unittest.TestCase):
+    ROOMS = {"server/pool": [["wire"], ["process"], ["."]],
+             "engine/graph": [["ops"], ["."]]}
+
+    def findings(self, path, include):
+        with mock.patch.object(folder_rules, "LADDERS", self.ROOMS):
+            return Tree({path: header(f'#include "{include}"')}).findings()
+
+    def test_a_room_may_use_those_before_it(self):
+        for path, include in (
+                ("server/pool/process/a.h", "server/pool/wire/b.h"),
+                ("server/pool/process/a.h", "server/pool/process/b.h"),
+                ("server/pool/a.h", "server/pool/process/b.h")):
+            self.assertEqual("", self.findings(path, include))
+
+    def test_a_room_may_not_use_those_after_it(self):
+        for path, include in (
+                ("server/pool/wire/a.h", "server/pool/process/b.h"),
+                ("server/pool/process/a.h", "server/pool/b.h"),
+                ("server/pool/process/a.h", "server/pool/attic/b.h")):
+            self.assertIn("uses only the rooms of server/pool before its own",
+                          self.findings(path, include))
+
+    def test_a_new_room_needs_a_row_and_a_row_a_file(self):
+        self.assertIn("attic is no room of server/pool",
+                      self.findings("server/pool/attic/a.h", "server/ipc/b.h"))
+        with mock.patch.object(folder_rules, "LADDERS", self.ROOMS):
+            self.assertIn("server/pool: LADDERS names wire, where no file is",
+                          list(folder_rules.stale_rooms({"server/pool/a.h": ""})))
+
+    def test_a_room_stands_on_the_floor_of_its_folder(self):
+        self.assertEqual("", self.findings(
+            "engine/graph/ops/a.h", "engine/tensor/shape.h"))
+        self.assertIn("engine/graph uses only the floors before", self.findings(
+            "engine/graph/ops/a.h", "engine/runtime/program.h"))
+        self.assertIn("stands on no floor", self.findings(
+            "engine/graph/attic/a.h", "engine/tensor/shape.h"))
+
+    def test_a_folder_holds_a_bounded_number_of_files(self):
+        files = [f"tests/a/f{i}.py" for i in range(40)]
+        few = files + ["tests/a/b/more.py", "tests/a/data.bin"]
+        with mock.patch.object(bounds, "FILES", {}):
+            self.assertEqual([], list(folder_rules.check_files(few)))
+            self.assertIn("tests/a: 41 files, at most 40", "".join(
+                folder_rules.check_files(files + ["tests/a/README.md"])))
+        with mock.patch.object(bounds, "FILES", {"tests/a": 41}):
+            self.assertEqual([], list(folder_rules.check_files(files + ["tests/a/x.h"])))
+            self.assertIn("FILES names tests/a, which holds 40 files", "".join(
+                folder_rules.stale_files(files)))
 
 
 class Doors(unittest.TestCase):

@@ -7,7 +7,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TABLE = ROOT / "server/settings.cc"
-# Parts of Config that are handed on as a whole.
+# Parts of Config that are passed on as a whole.
 PARTS = ("ApiLimits", "SlotRingOptions", "QueuePolicy")
 # Settings that two files read, with the second.
 TWO_READERS = {"listen": "main.cc",               # warns
@@ -16,7 +16,7 @@ TWO_READERS = {"listen": "main.cc",               # warns
 
 
 def rows():
-    """(name, owner of the member, member) of every row."""
+    """Returns (name, owner of the member, member) of every row."""
     return re.findall(r'\{kGroup,\s*"([a-z-]+)",.*?In<&(\w+)::(\w+)>',
                       TABLE.read_text(), re.S)
 

@@ -12,7 +12,7 @@ import re
 
 HELPERS = ("tests/wait_until.h", "tests/e2e/harness.py", "tests/tidy/")
 
-# (file, part of the line): why this wait guesses nothing.
+# (file, part of the line): the reason why this wait is not a guess.
 WAITS = {
     ("tests/client/testing/fake_server.cc", "milliseconds(5)"):
         "the stream of a fake server, which ends with its client",

@@ -37,7 +37,7 @@ class DevBuild(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def configured(self, function, environment=()):
-        """What cmake was asked for; "" when the folder was good as it was."""
+        """Returns cmake's arguments, or "" when the folder needed no change."""
         done = subprocess.run(
             ["bash", "-c", SHELL.format(root=ROOT, function=function)],
             cwd=self.folder, capture_output=True, text=True,

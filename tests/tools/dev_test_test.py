@@ -31,7 +31,7 @@ class DevTest(unittest.TestCase):
         self.tests = ""
 
     def add(self, name, label, script, *properties):
-        """A test that is a shell script; {folder} is one of its own."""
+        """Adds a test that is a shell script. {folder} is its own folder."""
         own = self.folder / name
         own.mkdir()
         self.tests += (f'add_test({name} /bin/sh -c [[cd {own}; {script}]])\n'

@@ -25,7 +25,7 @@ def fatbin(*entries):
 
 
 def library(sections):
-    """An ELF file that has these sections and the table of their names."""
+    """Returns an ELF file with these sections and the table of their names."""
     sections = dict(sections, **{".names": b""})
     names, starts = b"\0", {}
     for name in sections:

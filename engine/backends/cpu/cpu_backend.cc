@@ -10,12 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/all_reduce.h"
-#include "engine/backends/cpu/context.h"
+#include "engine/backends/cpu/elementwise/tile_program.h"
 #include "engine/backends/cpu/fallback.h"
 #include "engine/backends/cpu/flush_denormals.h"
-#include "engine/backends/cpu/half_rows.h"
-#include "engine/backends/cpu/kernels.h"
-#include "engine/backends/cpu/tile_program.h"
+#include "engine/backends/cpu/kernel/context.h"
+#include "engine/backends/cpu/kernel/half_rows.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/cpu/widened.h"
 #include "engine/backends/function_kernel.h"
 #include "engine/base/check.h"
@@ -50,8 +50,8 @@ constexpr std::array<Row, kOpCount> kRows = {{
 
 const Row& RowOf(Op op) { return kRows[static_cast<size_t>(op)]; }
 
-// float64 stands for learning rates, which are scalars; integers for labels,
-// indices and counts.
+// Returns whether kernels for float32 take the value as it is. Learning rates
+// are scalars of float64. Labels, indices and counts are integers.
 bool IsSideType(const Value& value) {
   return !IsFloating(value.dtype) || value.dtype == DType::kFloat32 ||
          (value.dtype == DType::kFloat64 && value.shape.rank() == 0);
@@ -59,7 +59,7 @@ bool IsSideType(const Value& value) {
 
 enum class Route : uint8_t {
   kDirect,    // the kernel takes the types as they are
-  kWidened,   // the kernel takes float32 in the place of 16-bit numbers
+  kWidened,   // the kernel takes float32 in place of 16-bit numbers
   kFallback,  // the reference kernel
 };
 
@@ -80,6 +80,7 @@ Route RouteOf(const Graph& graph, const Node& node) {
       std::all_of(node.inputs.begin(), node.inputs.end(), fast) &&
       std::all_of(node.outputs.begin(), node.outputs.end(), fast);
   if (!all_fast) return Route::kFallback;
+  // Tile programs convert 16-bit numbers themselves.
   return half && !tile ? Route::kWidened : Route::kDirect;
 }
 
@@ -90,7 +91,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
   });
 }
 
-// A null kernel: there is no fast one for these types or shapes.
+// Returns a null kernel when there is no fast one for these types or shapes.
 KernelOr MakeDirect(const CompileRequest& request, const CpuContext& context) {
   try {
     return RowOf(request.node.op).maker(request, context);
@@ -98,6 +99,7 @@ KernelOr MakeDirect(const CompileRequest& request, const CpuContext& context) {
     if (error.status == dnnl_out_of_memory) {
       return absl::ResourceExhaustedError("oneDNN ran out of host memory");
     }
+    // Not an error: another kernel takes the node.
     if (error.status == dnnl_unimplemented) return nullptr;
     return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
   }
@@ -134,9 +136,10 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
 CpuBackend::CpuBackend(int threads)
     : context_(std::make_unique<CpuContext>(threads)) {
   GPUPOOL_CHECK(threads >= 1);
-  // Kernels keep the addresses of their functions, so Highway must have chosen
-  // its target before: until then an address is that of the slow chooser.
+  // Kernels keep the addresses of their functions. So Highway must choose its
+  // target first: until then, the addresses are those of its slow chooser.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+// The flag belongs to a thread, so each thread of the team sets it.
 #pragma omp parallel num_threads(threads)
   FlushDenormals();
 }
@@ -145,6 +148,7 @@ CpuBackend::~CpuBackend() = default;
 
 absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
     const CompileRequest& request) {
+  // No other kernel then has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }

@@ -15,15 +15,17 @@ namespace {
 // An operand's bytes and its numbers in row-major order.
 struct Conversion {
   DType dtype = DType::kFloat32;
-  // Channels-last values are channels > 1 wide; others are one long image.
+  // A channels-last value has several channels. Any other counts as one long
+  // image.
   int64_t images = 1, channels = 1, cells = 1;
-  uint64_t at = 0;  // of the numbers, in the workspace
+  uint64_t at = 0;  // of `numbers` in the workspace
   std::byte* bytes = nullptr;
   absl::Span<double> numbers;
 
   int64_t count() const { return images * channels * cells; }
 
-  // Calls visit(bytes of the channel's first cell, its numbers).
+  // Calls visit(bytes of the channel's first cell, its numbers) for each
+  // channel.
   template <typename Visitor>
   void ForEachChannel(const Visitor& visit) const {
     for (int64_t i = 0; i < images * channels; ++i) {
@@ -91,6 +93,7 @@ class FallbackKernel : public Kernel {
             ReadAsDoubles(input.dtype, bytes, input.channels, numbers);
           });
     }
+    // Reference kernels expect zeros in their outputs.
     for (const Conversion& output : outputs_) {
       std::fill(output.numbers.begin(), output.numbers.end(), 0.0);
     }
@@ -112,6 +115,7 @@ class FallbackKernel : public Kernel {
                           static_cast<size_t>(conversion.count())};
   }
 
+  // A copy, since operands_ refers to it and the request does not last.
   const Node node_;
   reference::Operands operands_;
   uint64_t workspace_bytes_ = 0;

@@ -1,9 +1,9 @@
-// Runs the reference kernel of any op on any element type: converts inputs to
-// double, computes, rounds back. Slow, but there is nothing it cannot do. The
-// conversions live in planned workspace; nothing is allocated by a run.
+// Runs the reference kernel of any op on any element type. The kernel converts
+// inputs to double, computes, and rounds the results. It is slow but takes
+// every node. Conversions use planned workspace, so a run allocates nothing.
 #pragma once
 
-#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 
 namespace gpupool::engine {
 

@@ -1,6 +1,6 @@
-// Makes arithmetic treat denormal numbers as zero on the calling thread and
-// on threads that it starts from then on. Decaying moments and saturated
-// softmaxes are full of them, and each costs a hundred cycles.
+// Makes arithmetic treat denormal numbers as zero, on the calling thread and on
+// threads that it starts afterwards. Decaying moments and saturated softmaxes
+// are full of denormals, and each costs about a hundred cycles.
 #pragma once
 
 #if defined(__SSE2__)

@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "engine/backends/cpu/half_rows.h"
-#include "engine/backends/cpu/parallel.h"
+#include "engine/backends/cpu/kernel/half_rows.h"
+#include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
 namespace {
 
-// The node of a request in a graph of its own, in float32.
+// A graph of its own with the request's node in float32.
 struct Twin {
   Graph graph;
   std::vector<bool> stable_inputs;
@@ -33,7 +33,7 @@ Twin MakeTwin(const CompileRequest& request) {
   for (ValueId& id : node.inputs) id = copy(id);
   for (ValueId& id : node.outputs) id = copy(id);
   twin.graph.AddNode(std::move(node));
-  // What is converted with every run is not stable.
+  // An operand that is converted in each run is not stable.
   twin.stable_inputs = request.stable_inputs;
   for (size_t i = 0; i < twin.stable_inputs.size(); ++i) {
     if (IsHalf(InputOf(request, i).dtype)) twin.stable_inputs[i] = false;
@@ -41,7 +41,7 @@ Twin MakeTwin(const CompileRequest& request) {
   return twin;
 }
 
-// A 16-bit operand and its numbers as float32, in the workspace.
+// A 16-bit operand and its numbers as float32 in the workspace.
 struct Conversion {
   size_t operand = 0;
   DType dtype = DType::kFloat32;
@@ -59,6 +59,7 @@ class WidenedKernel : public Kernel {
   WidenedKernel(const CompileRequest& request, const CpuContext& context,
                 std::unique_ptr<Twin> twin, std::unique_ptr<Kernel> inner)
       : twin_(std::move(twin)), inner_(std::move(inner)) {
+    // The inner kernel's workspace comes first, then the float32 numbers.
     own_bytes_ = AlignUp(inner_->workspace_bytes());
     const auto add = [&](const ValueIds& ids, std::vector<Conversion>& list) {
       for (size_t i = 0; i < ids.size(); ++i) {
@@ -105,7 +106,7 @@ class WidenedKernel : public Kernel {
   }
 
  private:
-  // Puts the workspace's numbers in the place of the operands.
+  // Replaces the operands by the workspace's numbers.
   static void Attach(std::vector<Conversion>& conversions, std::byte* workspace,
                      std::vector<std::byte*>& operands) {
     for (Conversion& c : conversions) {

@@ -1,7 +1,6 @@
-// What the module's kernels were compiled for: a list that CMake writes beside
-// the flags of nvcc. tools/fatbin_list.py reads the same from the file itself.
-//
-// Thread-safety: a pure function.
+// The architectures for which the module's kernels were compiled. CMake writes
+// the list next to nvcc's flags. tools/fatbin_list.py reads the same from the
+// built file.
 #pragma once
 
 #include "engine/runtime/module_architectures.h"

@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
-#include "engine/backends/cuda/cuda_status.h"
-#include "engine/backends/portable/device_status.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
+#include "engine/backends/portable/launch/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -33,8 +33,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
   return choice_.Choose(request, context);
 }
 
-// A launch that was refused leaves no trace but the thread's last error, which
-// is asked for before the other back end could take it for its own.
+// A failed launch is only visible as the thread's last error. It is read here,
+// before the other back end takes it for its own.
 std::unique_ptr<Recording> CudaBackend::Record(
     std::function<absl::Status()> queue) {
   return graphs_.Record([queue = std::move(queue)]() -> absl::Status {
@@ -44,14 +44,16 @@ std::unique_ptr<Recording> CudaBackend::Record(
 }
 
 absl::Status CudaBackend::FinishRun(const Graph& graph) {
+  // Read first: the calls below would overwrite the error.
   const absl::Status launched =
       StatusOf(cudaGetLastError(), "launching a kernel");
-  // A rank that is lost would never be synchronised with.
+  // If a rank is lost, synchronising with the stream would block forever.
   if (ranks() != nullptr) RETURN_IF_ERROR(ranks()->AwaitCompute());
   RETURN_IF_ERROR(transfer_.Synchronize());
   RETURN_IF_ERROR(launched);
   if (error_->code == portable::kNoDeviceError) return absl::OkStatus();
   const portable::DeviceError found = *error_;
+  // Cleared, so that the next run starts without an error.
   *error_ = {};
   const auto position = static_cast<size_t>(found.node);
   if (found.node < 0 || position >= graph.nodes().size()) {

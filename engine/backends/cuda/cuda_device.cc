@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cuda_status.h"
-#include "engine/backends/cuda/cupti_timer.h"
-#include "engine/backends/cuda/device_limits.h"
-#include "engine/backends/cuda/device_query.h"
-#include "engine/backends/cuda/event_timer.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
+#include "engine/backends/cuda/driver/device_limits.h"
+#include "engine/backends/cuda/driver/device_query.h"
+#include "engine/backends/cuda/streams/cupti_timer.h"
+#include "engine/backends/cuda/streams/event_timer.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -38,7 +38,7 @@ std::unique_ptr<CudaLibraries> CudaDevice::OpenLibraries(
 
 absl::Status CudaDevice::Start() {
   RETURN_IF_ERROR(MakeCurrent());
-  // Makes the context now, where an error has a name.
+  // Creates the context now, so that its errors name the GPU.
   RETURN_IF_ERROR(StatusOf(cudaFree(nullptr),
                            absl::StrCat("opening GPU ", options_.index)));
   ASSIGN_OR_RETURN(const DriverFunctions driver, FindDriverFunctions());
@@ -81,6 +81,7 @@ LaunchTimer* CudaDevice::timer() {
   if (made.ok()) {
     timer_ = *std::move(made);
   } else {
+    // Events are less precise, but need no further library.
     timer_ = std::make_unique<EventTimer>(&streams_.compute);
   }
   return timer_.get();
@@ -88,6 +89,7 @@ LaunchTimer* CudaDevice::timer() {
 
 void CudaDevice::StartReadings() {
   absl::MutexLock lock(&nvml_mutex_);
+  // A GPU without readings can still work, so errors here are only kept.
   auto nvml = Nvml::OpenFrom(options_.vendor_library_dirs);
   no_readings_ = nvml.status();
   if (!nvml.ok()) return;

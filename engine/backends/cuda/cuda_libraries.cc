@@ -21,6 +21,7 @@ CudaLibraries::CudaLibraries(const CudaLibraryOptions& options)
 absl::Status CudaLibraries::OpenCublasLt(const CudaLibraryOptions& options) {
   ASSIGN_OR_RETURN(const CublasLtFunctions functions,
                    FindCublasLt(options.folders));
+  // A planner has no open device.
   if (!options.planned_device.empty()) {
     cublaslt_ = CublasLt::ForPlanning(functions, options.device, &cache_);
     return absl::OkStatus();
@@ -54,6 +55,7 @@ absl::Status CudaLibraries::OpenCudnn(const CudaLibraryOptions& options) {
 }
 
 absl::Status CudaLibraries::OpenNccl(const CudaLibraryOptions& options) {
+  // A planner has no streams but plans sums over ranks.
   if (options.communication == nullptr && options.planned_device.empty()) {
     return absl::UnimplementedError("programs that serve sum over no ranks");
   }
@@ -107,6 +109,7 @@ portable::KernelOr CudaLibraries::MakeKernel(
 
 portable::KernelOr CudaLibraries::MakeAttention(
     const CompileRequest& request, const portable::PortableContext& context) {
+  // cuDNN's attention takes only 16-bit types.
   if (portable::InputOf(request, 0).dtype != DType::kFloat32) {
     if (cudnn_ == nullptr) return nullptr;
     return MakeCudnnAttention(cudnn_.get(), request, context);

@@ -1,8 +1,8 @@
-// NVIDIA's libraries as this machine has them, started for one stream, or only
-// asked what scratch memory their kernels take on a device that is described.
-// What is missing is no error: its kernels are not offered.
+// NVIDIA's libraries on this machine, opened for one stream. Or opened for
+// planning only: then they tell the scratch memory of their kernels for a
+// described device. A missing library is no error: its kernels are not offered.
 //
-// Thread-safety: the compute thread's. Kernels refer to the libraries, which
+// Thread-safety: compute thread only. Kernels refer to the libraries, which
 // must outlive them.
 #pragma once
 
@@ -11,25 +11,25 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/backends/cuda/cublaslt_matmul.h"
-#include "engine/backends/cuda/cudnn_plan.h"
-#include "engine/backends/cuda/nccl_all_reduce.h"
-#include "engine/backends/cuda/plan_cache.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/cuda/cublaslt/cublaslt_matmul.h"
+#include "engine/backends/cuda/cudnn/cudnn_plan.h"
+#include "engine/backends/cuda/kernels/plan_cache.h"
+#include "engine/backends/cuda/nccl/nccl_all_reduce.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 
 struct CudaLibraryOptions {
   std::string folders;       // as SharedLibrary::Open
-  std::string cache_folder;  // of plans; empty: they are not kept
-  std::string device;        // PlanDevice of the device
-  // Outlive the libraries. Without `communication` there are no sums over
-  // ranks.
+  std::string cache_folder;  // for plans; empty: plans are not kept
+  std::string device;        // as PlanDevice names it
+  // Must outlive the libraries. Without `communication` there are no kernels
+  // that sum over ranks.
   const Stream* compute = nullptr;
   const Stream* communication = nullptr;
-  // cuDNN's description of a device, as CudnnDescription writes it. When it is
-  // not empty the libraries only plan, streams are not used, and no call of
-  // theirs makes a context.
+  // A device in cuDNN's terms, as CudnnDescription writes it. If not empty, the
+  // libraries only plan, streams are not used, and no library creates a
+  // context.
   std::string planned_device;
 };
 
@@ -39,18 +39,20 @@ class CudaLibraries {
   CudaLibraries(const CudaLibraries&) = delete;
   CudaLibraries& operator=(const CudaLibraries&) = delete;
 
-  // "cuBLASLt 13.1.0; cuDNN is missing: ..."
+  // Returns versions and errors, as "cuBLASLt 13.1.0; no cuDNN (...); NCCL
+  // 2.28.3".
   std::string Describe() const;
-  // FAILED_PRECONDITION when cuDNN is there but cannot plan for a device that
-  // is described; OK where nothing is planned.
+  // Returns FAILED_PRECONDITION when cuDNN is there but cannot plan for a
+  // described device. Returns OK when the libraries are not for planning.
   const absl::Status& cannot_plan() const { return cannot_plan_; }
 
-  // A kernel of a library; null where none takes the node.
-  //   UNIMPLEMENTED  the library that would have refused
+  // Makes a library's kernel. Null where no library should take the node.
+  //   UNIMPLEMENTED  a library should take the node but refused; names it
   portable::KernelOr MakeKernel(const CompileRequest& request,
                                 const portable::PortableContext& context);
 
-  // Of the ranks of the job whose programs there are; null without such.
+  // Returns the ranks of the job that has programs here. Null without such a
+  // job.
   NcclGroup* ranks() const {
     return nccl_ == nullptr ? nullptr : nccl_->group();
   }
@@ -63,7 +65,7 @@ class CudaLibraries {
                                    const portable::PortableContext& context);
 
   PlanCache cache_;
-  std::unique_ptr<CublasLt> cublaslt_;  // null: missing, and why
+  std::unique_ptr<CublasLt> cublaslt_;  // null when missing
   std::unique_ptr<CudnnLibrary> cudnn_;
   std::unique_ptr<NcclAllReduce> nccl_;
   std::string nccl_version_;

@@ -1,14 +1,14 @@
 #include "engine/backends/cuda/cuda_pages.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
 namespace {
 
-// The size of a large chunk, where the granularity divides it: a map costs
-// about the same for every size.
+// Bytes of a large chunk, if the granularity divides it. A map costs about the
+// same for every size, so large chunks save time.
 constexpr uint64_t kLargeChunkBytes = 32 << 20;
 
 }  // namespace
@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<CudaPageSource>> CudaPageSource::Create(
       StatusOf(driver.granularity(&granularity, &properties,
                                   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                "asking for the granularity of memory"));
+  // Ranges are aligned with masks, so the granularity must be a power of two.
   if (granularity == 0 || (granularity & (granularity - 1)) != 0) {
     return absl::InternalError(absl::StrCat(
         "the driver gives memory in steps of ", granularity, " bytes"));
@@ -79,7 +80,7 @@ absl::Status CudaPageSource::Map(const PageRange& at, ChunkHandle chunk) {
       StatusOf(driver_.set_access(at.address, at.bytes, &access, 1),
                absl::StrCat("opening ", at.bytes, " bytes"));
   if (open.ok()) return open;
-  // A call that fails changes nothing.
+  // A failed call must change nothing.
   driver_.unmap(at.address, at.bytes);
   return open;
 }

@@ -1,20 +1,20 @@
-// A GPU's memory page by page: CUDA's virtual memory management.
+// Pages of a GPU's memory, by CUDA's virtual memory management.
 //
-// Thread-safety: as PageSource. The device must be current on every thread
-// that calls.
+// Thread-safety: as PageSource. The device must be current on every thread that
+// calls.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "engine/backends/cuda/driver_functions.h"
+#include "engine/backends/cuda/driver/driver_functions.h"
 #include "engine/memory/page_source.h"
 
 namespace gpupool::engine::cuda {
 
 class CudaPageSource : public PageSource {
  public:
-  // `index` as the runtime counts devices; its context exists.
+  // `index` is the runtime's number of the device, whose context must exist.
   static absl::StatusOr<std::unique_ptr<CudaPageSource>> Create(
       const DriverFunctions& driver, int index);
 

@@ -1,8 +1,8 @@
-// Which kernel a node gets on a GPU: one of NVIDIA's libraries where one takes
-// it, else a portable one. The same for a device that runs the kernels and for
-// a planner that only asks for their sizes.
+// Chooses a node's kernel on a GPU: a library's kernel where one takes the
+// node, else a portable one. A planner, which only needs sizes, makes the same
+// choice as a device.
 //
-// Thread-safety: the compute thread's.
+// Thread-safety: compute thread only.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,17 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cuda_libraries.h"
-#include "engine/backends/cuda/device_limits.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/cuda/driver/device_limits.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 
 class KernelChoice {
  public:
-  // `facts` of the GPU and `libraries`, which may be null, outlive the kernels.
-  // `log` receives a line when a library refuses what it should take, or when
-  // the GPU has no tensor cores for a precision; no line twice. May be empty.
+  // `facts` of the GPU and `libraries` must outlive the kernels. `libraries`
+  // may be null. `log` may be empty. It receives a line when a library refuses
+  // a node that it should take and when the GPU has no tensor cores for a
+  // precision. It receives no line twice.
   KernelChoice(const DeviceFacts* facts, CudaLibraries* libraries,
                std::function<void(absl::string_view)> log)
       : facts_(*facts),
@@ -41,7 +42,7 @@ class KernelChoice {
   const TensorCores cores_;
   CudaLibraries* const libraries_;
   const std::function<void(absl::string_view)> log_;
-  absl::flat_hash_set<std::string> reported_;  // a bounded number
+  absl::flat_hash_set<std::string> reported_;  // bounded
 };
 
 }  // namespace gpupool::engine::cuda

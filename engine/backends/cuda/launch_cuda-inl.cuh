@@ -1,5 +1,5 @@
-// The launches of portable/launch.h as CUDA kernels. Included by the .cu files
-// that instantiate them, one a family, and by nobody else.
+// Defines the launches of portable/launch/launch.h as CUDA kernels. Only the .cu files
+// that instantiate them include this, one for each family.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,20 +8,20 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "engine/backends/portable/group.h"
-#include "engine/backends/portable/launch.h"
+#include "engine/backends/portable/launch/group.h"
+#include "engine/backends/portable/launch/launch.h"
 
 namespace gpupool::engine::portable {
 
 inline constexpr int kForThreads = 256;
-// Several waves of blocks on the largest chips; the rest of the indices is
-// walked in steps of the grid.
+// Several waves of blocks on the largest chips. Each thread covers the
+// remaining indices in steps of the grid.
 inline constexpr int64_t kMaxForBlocks = 4096;
 inline constexpr int kRowThreads = kGroupLanes;
 inline constexpr int64_t kMaxRowBlocks = 1 << 20;
 inline constexpr int kWarp = 32;
 
-// The threads of a block on one row; the members of SingleLane.
+// The group of a row: the threads of a block. Has the members of SingleLane.
 class BlockGroup {
  public:
   __device__ int lane() const { return static_cast<int>(threadIdx.x); }
@@ -50,19 +50,20 @@ class BlockGroup {
   struct Add {
     __device__ T operator()(T a, T b) const { return a + b; }
   };
-  // Not a number wins, as it does in a sum.
+  // NaN wins, as it does in a sum.
   template <typename T>
   struct Larger {
     __device__ T operator()(T a, T b) const { return a != a || a > b ? a : b; }
   };
 
-  // In a tree of fixed form, so that the result is the same in every run.
+  // Combines in a tree of fixed form, so that the result is the same in every
+  // run.
   template <typename T, typename Operation>
   __device__ T CombineColumn(T value, int columns,
                              const Operation& operation) const {
     if (columns == 1) return Combine(value, operation);
     __shared__ T cells[kRowThreads];
-    __syncthreads();  // the results of the combination before were read
+    __syncthreads();  // until all lanes have read the previous results
     cells[threadIdx.x] = value;
     __syncthreads();
     for (int step = kRowThreads / 2; step >= columns; step /= 2) {
@@ -75,14 +76,14 @@ class BlockGroup {
     return cells[threadIdx.x % columns];
   }
 
-  // The same over all lanes.
+  // Does the same over all lanes.
   template <typename T, typename Operation>
   __device__ T Combine(T value, const Operation& operation) const {
     __shared__ T parts[kRowThreads / kWarp];
     for (int step = kWarp / 2; step > 0; step /= 2) {
       value = operation(value, __shfl_xor_sync(0xffffffffu, value, step));
     }
-    __syncthreads();  // the parts of the combination before were read
+    __syncthreads();  // until all lanes have read the previous parts
     if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
     __syncthreads();
     T result = parts[0];
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// A refused launch is found by whoever finishes the run.
+// A launch that fails is noticed when the run is finished.
 template <typename Functor>
 void LaunchFor(LaunchStream stream, int64_t count, const Functor& functor) {
   static_assert(std::is_trivially_copyable_v<Functor> &&
@@ -120,9 +121,9 @@ void LaunchFor(LaunchStream stream, int64_t count, const Functor& functor) {
   if (count <= 0) return;
   const int64_t blocks =
       std::min(kMaxForBlocks, (count + kForThreads - 1) / kForThreads);
-  ForKernel<Functor><<<static_cast<unsigned>(blocks), kForThreads, 0,
-                       static_cast<cudaStream_t>(stream.handle)>>>(count,
-                                                                   functor);
+  ForKernel<Functor>
+      <<<static_cast<unsigned>(blocks), kForThreads, 0,
+         static_cast<cudaStream_t>(stream.handle)>>>(count, functor);
 }
 
 template <typename Functor>
@@ -131,17 +132,17 @@ void LaunchRows(LaunchStream stream, int64_t rows, const Functor& functor) {
                 sizeof(Functor) <= kMaxFunctorBytes);
   if (rows <= 0) return;
   const int64_t blocks = std::min(kMaxRowBlocks, rows);
-  RowsKernel<Functor><<<static_cast<unsigned>(blocks), kRowThreads, 0,
-                        static_cast<cudaStream_t>(stream.handle)>>>(rows,
-                                                                    functor);
+  RowsKernel<Functor>
+      <<<static_cast<unsigned>(blocks), kRowThreads, 0,
+         static_cast<cudaStream_t>(stream.handle)>>>(rows, functor);
 }
 
 }  // namespace gpupool::engine::portable
 
-// Variadic: a functor's name may hold commas.
-#define GPUPOOL_INSTANTIATE_FOR(...)                      \
+// Variadic, since a functor's name may contain commas.
+#define GPUPOOL_INSTANTIATE_FOR(...)                          \
   template void LaunchFor<__VA_ARGS__>(LaunchStream, int64_t, \
                                        const __VA_ARGS__&);
-#define GPUPOOL_INSTANTIATE_ROWS(...)                      \
+#define GPUPOOL_INSTANTIATE_ROWS(...)                          \
   template void LaunchRows<__VA_ARGS__>(LaunchStream, int64_t, \
                                         const __VA_ARGS__&);

@@ -1,8 +1,8 @@
-// The border of libgpupool_cuda.so.
+// The interface of libgpupool_cuda.so.
 #include "engine/backends/cuda/built_architectures.h"
 #include "engine/backends/cuda/cuda_device.h"
-#include "engine/backends/cuda/device_query.h"
-#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/driver/device_query.h"
+#include "engine/backends/cuda/driver/nvml.h"
 #include "engine/backends/cuda/planning_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/module_build_id.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_libraries.h"
-#include "engine/backends/cuda/device_limits.h"
+#include "engine/backends/cuda/driver/device_limits.h"
 #include "engine/backends/cuda/kernel_choice.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/plan_only.h"
@@ -22,7 +22,7 @@ CudaLibraryOptions LibrariesFor(const DeviceFacts& facts,
   return wanted;
 }
 
-// Chooses as a CudaBackend on the device does.
+// Chooses kernels as a CudaBackend does on the device.
 class Chooser : public DeviceBackend {
  public:
   Chooser(const DeviceFacts& facts, const ModuleDeviceOptions& options)

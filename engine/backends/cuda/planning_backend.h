@@ -1,6 +1,6 @@
-// Plans for a GPU that another process owns: the kernels that it would choose,
-// of which only the sizes are known. No call of CUDA is made, so no context: it
-// works on a machine without a driver, too.
+// A back end that plans for a GPU that another process owns. It chooses the
+// same kernels, but only their sizes are known. It makes no call of CUDA and so
+// no context. It also works without a driver.
 //
 // Thread-safety: as every DeviceBackend, for one thread.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace gpupool::engine::cuda {
 
-// As DeviceModule::MakePlanner, for facts of DescribeGpu.
+// Does what DeviceModule::MakePlanner specifies. `facts` must come from
+// DescribeGpu.
 absl::StatusOr<std::unique_ptr<DeviceBackend>> MakePlanningBackend(
     const DeviceFacts& facts, const ModuleDeviceOptions& options);
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "engine/backends/all_reduce.h"
-#include "engine/backends/portable/device_status.h"
+#include "engine/backends/portable/launch/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::portable {
 namespace {
 
-// Looks at what the functors reported after each run.
+// A kernel that checks after each run what the functors reported.
 class CheckedKernel : public Kernel {
  public:
   CheckedKernel(std::unique_ptr<Kernel> kernel, const Node& node,
@@ -32,6 +32,7 @@ class CheckedKernel : public Kernel {
   }
   absl::Status Prepare() override { return kernel_->Prepare(); }
   absl::Status Run() override {
+    // All kernels share the error, so each run starts with a clean one.
     *error_ = {};
     RETURN_IF_ERROR(kernel_->Run());
     return StatusOf(*error_, op_, source_);

@@ -1,5 +1,5 @@
-// The portable kernels on the host, one element after the other: the op set of
-// a GPU where there is none. For tests; slow.
+// Runs the portable kernels on the host, one element after the other. It has
+// the ops of a GPU without a GPU. For tests; slow.
 //
 // Thread-safety: as every DeviceBackend, for one thread. Kernels refer to the
 // back end, which must outlive them.
@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::portable {
 
@@ -15,8 +15,9 @@ class PortableBackend : public DeviceBackend {
  public:
   PortableBackend() = default;
 
-  // Kernels answer INVALID_ARGUMENT with the layer, the number and its limit
-  // when an index or a label lies outside.
+  // Makes a node's kernel. When an index or a label is out of range, its run
+  // fails with INVALID_ARGUMENT, which names the layer, the number and its
+  // limit.
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
 

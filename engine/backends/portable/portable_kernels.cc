@@ -3,7 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/portable/maker.h"
+#include "engine/backends/portable/launch/maker.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::portable {
@@ -30,6 +30,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context) {
+  // No family then has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }

@@ -28,6 +28,7 @@ class Interpreter {
           break;
         case ValueKind::kConstant:
           At(value.id) = value.constant;
+          // One number stands for all elements.
           if (value.constant.size() == 1) {
             At(value.id).assign(Count(value), value.constant[0]);
           }
@@ -89,6 +90,7 @@ class Interpreter {
                       .input_types = graph_.InputTypes(node),
                       .output_types = graph_.OutputTypes(node)};
     for (ValueId id : node.inputs) operands.inputs.emplace_back(At(id));
+    // Kernels expect outputs that hold zeros.
     for (ValueId id : node.outputs) {
       At(id).assign(Count(graph_.value(id)), 0);
       operands.outputs.push_back(absl::MakeSpan(At(id)));
@@ -105,6 +107,7 @@ class Interpreter {
     if (value.alias.kind == AliasKind::kInPlace) Poison(Root(value.alias.of));
   }
 
+  // Views share the memory of the value that they are views of.
   ValueId Root(ValueId id) const {
     while (graph_.value(id).alias.kind == AliasKind::kView) {
       id = graph_.value(id).alias.of;
@@ -112,7 +115,8 @@ class Interpreter {
     return id;
   }
 
-  // What was overwritten must not be read any more; a reader sees NaN.
+  // Overwrites a value that was updated in place, and its views, with NaN. So a
+  // program that still reads it gives NaN.
   void Poison(ValueId root) {
     for (const Value& value : graph_.values()) {
       if (Root(value.id) != root) continue;

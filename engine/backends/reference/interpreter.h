@@ -1,6 +1,7 @@
-// Runs any graph in double precision, slowly and obviously: the oracle for
-// gradients, passes and other back ends. Integers are exact up to 2^53.
-// Not thread-safe. Owns copies of everything.
+// Runs any graph in double precision, slowly and obviously. It is the oracle
+// for gradients, passes and other back ends. Integers are exact up to 2^53.
+//
+// Thread-safety: one thread at a time. Owns copies of everything.
 #pragma once
 
 #include <map>
@@ -23,9 +24,9 @@ struct RunOptions {
 };
 
 // Runs load nodes and step nodes once. `inputs` holds every input value by
-// name; `persistents` holds every persistent value, and receives updates when
-// the run is over. Returns the graph's outputs by name.
-//   InvalidArgument  something is missing or has the wrong element count
+// name. `persistents` holds every persistent value and receives updates at the
+// end. Returns the graph's outputs by name.
+//   INVALID_ARGUMENT  something is missing or has the wrong element count
 absl::StatusOr<NamedNumbers> Run(const Graph& graph, const NamedNumbers& inputs,
                                  NamedNumbers& persistents,
                                  const RunOptions& options = {});

@@ -13,8 +13,8 @@
 
 namespace gpupool::engine::reference {
 
-// A node's operands, which live elsewhere. Outputs have the right size, hold
-// zeros and overlap nothing.
+// A node's operands. Does not own their numbers. Outputs have the right size,
+// hold zeros and overlap nothing.
 struct Operands {
   const Node& node;
   std::vector<absl::Span<const double>> inputs;

@@ -39,6 +39,7 @@ void Dropout(const Operands& o) {
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(o.in(1)[0]));
   const auto step = static_cast<uint64_t>(static_cast<int64_t>(o.in(2)[0]));
   for (size_t i = 0; i < o.out().size(); ++i) {
+    // Each Philox block gives four words, for four neighbouring elements.
     const auto words = PhiloxBlock(seed, dropout.stream, step << 32 | i / 4);
     const bool keep = PhiloxUniformFloat(words[i % 4]) >=
                       static_cast<float>(dropout.probability);

@@ -10,7 +10,7 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// Where element i of a broadcast value comes from.
+// Maps element i of a broadcast value to its element in the operand.
 class Source {
  public:
   Source(const Shape& from, const Shape& to)
@@ -37,7 +37,8 @@ Source SourceOf(const Operands& o, size_t input) {
   return {o.in_shape(input), o.out_shape()};
 }
 
-// The result of one op on elements; `dtype` is that of its last operand.
+// Returns the result of one op on elements. `dtype` is the type of its last
+// operand.
 double ApplyStep(Op op, const Attributes& attributes, DType dtype,
                  absl::Span<const double> x) {
   switch (op) {
@@ -70,7 +71,8 @@ double ApplyStep(Op op, const Attributes& attributes, DType dtype,
   }
 }
 
-// Integers and bool hold what their type can; floating numbers stay exact.
+// Returns x as its type holds it: integers and bool are rounded, floating
+// numbers stay exact.
 double Hold(DType dtype, double x) {
   return IsFloating(dtype) ? x : RoundToDType(dtype, x);
 }
@@ -147,6 +149,7 @@ void Fused(const Operands& o) {
       }
       const DType dtype = (*dtypes)[static_cast<size_t>(step.operands.back())];
       const size_t at = sources.size() + s;
+      // Steps round as separate nodes would.
       values[at] = Hold((*dtypes)[at],
                         ApplyStep(step.op, attributes[s], dtype, operands));
     }

@@ -8,6 +8,7 @@ namespace gpupool::engine::reference {
 namespace {
 
 // Calls visit(x index, w index, y index) for every product of a convolution.
+// Skips products with padding, which are 0.
 template <typename Visit>
 void ForEachProduct(const Conv2dAttributes& conv, const Shape& x,
                     const Shape& w, const Shape& y, Visit visit) {
@@ -32,8 +33,8 @@ void ForEachProduct(const Conv2dAttributes& conv, const Shape& x,
   }
 }
 
-// Calls visit(x index, y index, position in the window) for every real cell
-// of every window.
+// Calls visit(x index, y index, position in the window) for every cell of every
+// window that lies in the input.
 template <typename Visit>
 void ForEachCell(const Pool2dAttributes& pool, const Shape& x, const Shape& y,
                  Visit visit) {
@@ -50,7 +51,7 @@ void ForEachCell(const Pool2dAttributes& pool, const Shape& x, const Shape& y,
   }
 }
 
-// What each window of an average pool divides by.
+// Returns the divisor of each window of an average pool.
 Numbers Divisors(const Pool2dAttributes& pool, const Shape& x, const Shape& y) {
   Window window = WindowOf(pool, x);
   if (!pool.exclude_padding) {
@@ -121,6 +122,8 @@ void MaxPool(const Operands& o) {
   ForEachCell(pool, o.in_shape(0), o.out_shape(),
               [&](size_t xi, size_t yi, int64_t position) {
                 const double x = o.in(0)[xi];
+                // The first cell always counts, since it may be -infinity or
+                // NaN.
                 if (seen[yi] && !(x > o.out()[yi])) return;
                 seen[yi] = true;
                 o.out()[yi] = x;

@@ -11,7 +11,8 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// An index into an axis of `cells` cells; negative ones count from the end.
+// Returns an index into an axis of `cells` cells, counted from 0. Negative
+// indices count from the end. INVALID_ARGUMENT when it lies outside.
 absl::StatusOr<int64_t> Resolve(const Node& node, double index, int64_t cells) {
   const auto limit = static_cast<double>(cells);
   if (index >= -limit && index < limit) {
@@ -34,6 +35,7 @@ double Combine(ScatterReduction reduction, double old, double update) {
     case ScatterReduction::kMaximum:
       break;
   }
+  // Comparisons with NaN are false, so std::min and std::max would lose it.
   if (std::isnan(old) || std::isnan(update)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -41,8 +43,8 @@ double Combine(ScatterReduction reduction, double old, double update) {
                                                  : std::max(old, update);
 }
 
-// Where the element of gather's output at `at` comes from: the indices'
-// coordinates stand in place of the axis.
+// Returns the source of the element of gather's output at `at`. The coordinates
+// of the indices take the place of the axis.
 absl::StatusOr<Position> GatherSource(const Operands& o, int axis,
                                       const Shape& x, const Walk& at) {
   const Shape& indices = o.in_shape(1);
@@ -61,8 +63,8 @@ absl::StatusOr<Position> GatherSource(const Operands& o, int axis,
   return source;
 }
 
-// Where the tuple of indices that belongs to the element at `at` points, the
-// element's further coordinates behind it.
+// Returns the target of the tuple of indices for the element at `at`. The
+// element's further coordinates follow the tuple's.
 absl::StatusOr<Position> TupleTarget(const Operands& o, int batch_dims,
                                      const Walk& at) {
   const Shape& x = o.in_shape(0);
@@ -135,6 +137,7 @@ absl::Status ScatterElements(const Operands& o) {
   const auto& scatter = o.node.get<ScatterAttributes>();
   const Shape& x = o.in_shape(0);
   std::copy(o.in(0).begin(), o.in(0).end(), o.out().begin());
+  // Walks the updates in row-major order, so the last of equal indices wins.
   for (Walk walk(o.in_shape(2)); !walk.done(); walk.Next()) {
     Position target = walk.position();
     ASSIGN_OR_RETURN(target[static_cast<size_t>(scatter.axis)],

@@ -1,4 +1,4 @@
-// Movement.
+// Transpose, slice, pad, concat, top k, random numbers and resize.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kTwoPi = 6.28318530717958647693;
 
-// Where the cell of the sliced value comes from.
+// Returns the source of a cell of the sliced value.
 Position SliceSource(const SliceAttributes& slice, const Walk& walk, int rank) {
   Position source{};
   for (int axis = 0; axis < rank; ++axis) {
@@ -24,7 +24,7 @@ Position SliceSource(const SliceAttributes& slice, const Walk& walk, int rank) {
   return source;
 }
 
-// Where the cell of the padded value comes from; nullopt: from the padding.
+// Returns the source of a cell of the padded value, or nullopt for padding.
 std::optional<Position> PadSource(const PadAttributes& pad, const Walk& walk,
                                   const Shape& unpadded) {
   Position source{};
@@ -42,8 +42,8 @@ std::optional<Position> PadSource(const PadAttributes& pad, const Walk& walk,
   return source;
 }
 
-// Whether `a` stands before `b`. NaN counts as larger than every number, as
-// in PyTorch.
+// Returns whether `a` comes before `b`. NaN counts as larger than every number,
+// as in PyTorch.
 bool Precedes(bool largest, double a, double b) {
   if (std::isnan(a) || std::isnan(b)) {
     return largest ? std::isnan(a) && !std::isnan(b)
@@ -52,7 +52,7 @@ bool Precedes(bool largest, double a, double b) {
   return largest ? a > b : a < b;
 }
 
-// One axis of a resize, as a linear map of a lane's cells.
+// Resizes one axis, by a linear map of each lane's cells.
 Numbers ResizeAlong(const ResizeAxis& axis, absl::Span<const double> x,
                     const Lanes& lanes) {
   const auto size = static_cast<size_t>(axis.size);
@@ -62,7 +62,7 @@ Numbers ResizeAlong(const ResizeAxis& axis, absl::Span<const double> x,
     for (size_t o = 0; o < size; ++o) {
       for (size_t t = o * taps; t < (o + 1) * taps; ++t) {
         const auto cell = static_cast<size_t>(axis.indices[t]);
-        // A weight of 0 means that the cell has no part, even if it is NaN.
+        // A weight of 0 means that the cell has no part, even when it is NaN.
         if (axis.weights[t] == 0) continue;
         for (size_t a = 0; a < lanes.after; ++a) {
           y[(b * size + o) * lanes.after + a] +=
@@ -74,7 +74,7 @@ Numbers ResizeAlong(const ResizeAxis& axis, absl::Span<const double> x,
   return y;
 }
 
-// The transposed map; `lanes` are those of dx.
+// Applies the transposed map. `lanes` are those of dx.
 Numbers ResizeGradAlong(const ResizeAxis& axis, absl::Span<const double> dy,
                         const Lanes& lanes) {
   const auto size = static_cast<size_t>(axis.size);
@@ -95,7 +95,7 @@ Numbers ResizeGradAlong(const ResizeAxis& axis, absl::Span<const double> dy,
   return dx;
 }
 
-// `shape` with the axis as long as the resize makes it.
+// Returns `shape` with the axis' size after the resize.
 Shape Resized(const Shape& shape, const ResizeAxis& axis) {
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
   dims[static_cast<size_t>(axis.axis)] = axis.size;
@@ -170,7 +170,7 @@ void Concat(const Operands& o) {
   }
 }
 
-// Among equals the first comes first.
+// Equal elements keep their order.
 void TopK(const Operands& o) {
   const auto& top = o.node.get<TopKAttributes>();
   const Lanes x(o.in_shape(0), top.axis);
@@ -193,7 +193,8 @@ void TopK(const Operands& o) {
   }
 }
 
-// Normal numbers come in pairs, the halves of a block (Box and Muller 1958).
+// Draws random numbers. Normal numbers come in pairs, from two words each (Box
+// and Muller 1958).
 void Random(const Operands& o) {
   const auto& random = o.node.get<RandomAttributes>();
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(o.in(0)[0]));
@@ -206,7 +207,7 @@ void Random(const Operands& o) {
       o.out()[i] = random.first + (random.second - random.first) * u;
       continue;
     }
-    // Above 0, so that the logarithm is finite.
+    // More than 0, so that the logarithm is finite.
     const double u = 1.0 - PhiloxUniformFloat(words[word & ~size_t{1}]);
     const double angle = kTwoPi * PhiloxUniformFloat(words[word | 1]);
     const double wave = word % 2 == 0 ? std::cos(angle) : std::sin(angle);
@@ -227,12 +228,13 @@ void Resize(const Operands& o) {
 
 void ResizeGrad(const Operands& o) {
   const auto& grad = o.node.get<ResizeGradAttributes>();
-  // The shapes before each axis was resized.
+  // The shapes before each axis is resized.
   std::vector<Shape> shapes{grad.input};
   for (const ResizeAxis& axis : grad.resize.axes) {
     shapes.push_back(Resized(shapes.back(), axis));
   }
   Numbers numbers(o.in(0).begin(), o.in(0).end());
+  // The gradient goes through the axes in reverse order.
   for (size_t i = grad.resize.axes.size(); i-- > 0;) {
     const ResizeAxis& axis = grad.resize.axes[i];
     numbers = ResizeGradAlong(axis, numbers, Lanes(shapes[i], axis.axis));

@@ -7,8 +7,8 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// Splits elements into groups that are normalised together. A batch norm's
-// group is a channel, a layer norm's a row; `weight` is the index of gamma.
+// Divides elements into groups that are normalised together: the channels of a
+// batch norm or the rows of a layer norm. `weight` is the index of gamma.
 struct Groups {
   size_t count = 0;  // of groups
   size_t size = 0;   // numbers per group
@@ -46,6 +46,7 @@ struct Statistics {
 Statistics Measure(const Groups& groups, absl::Span<const double> x) {
   const auto size = static_cast<double>(groups.size);
   Statistics s{Numbers(groups.count, 0), Numbers(groups.count, 0)};
+  // The mean comes first, so that the variance does not cancel.
   for (size_t i = 0; i < x.size(); ++i) s.mean[groups.group(i)] += x[i] / size;
   for (size_t i = 0; i < x.size(); ++i) {
     const double d = x[i] - s.mean[groups.group(i)];
@@ -76,8 +77,8 @@ void NormTraining(const Operands& o, const Groups& groups) {
 }
 
 // With h = (x - mean) * r, r = 1/sqrt(variance + epsilon), u = dy * gamma:
-// dx = r * (u - mean of u - h * mean of (u h)), the means over the group;
-// dgamma = sum of dy h and dbeta = sum of dy over what shares the weight.
+//   dx = r * (u - mean of u - h * mean of (u h)), with means over the group
+//   dgamma = sum of dy h, dbeta = sum of dy, over elements with the same weight
 void NormGrad(const Operands& o, const Groups& groups) {
   const double epsilon = o.node.get<NormAttributes>().epsilon;
   const absl::Span<const double> dy = o.in(0);
@@ -124,6 +125,7 @@ void BatchNormUpdate(const Operands& o) {
   const auto n = static_cast<double>(update.count);
   for (size_t c = 0; c < o.out().size(); ++c) {
     o.out(0)[c] = (1 - m) * o.in(0)[c] + m * o.in(2)[c];
+    // The batch's variance is biased, the running one is not.
     o.out(1)[c] = (1 - m) * o.in(1)[c] + m * o.in(3)[c] * n / (n - 1);
   }
 }
@@ -132,6 +134,7 @@ void Softmax(const Operands& o) {
   const Groups rows = RowGroups(o.in_shape(0));
   for (size_t r = 0; r < rows.count; ++r) {
     const auto x = o.in(0).begin() + static_cast<int64_t>(r * rows.last);
+    // Without subtracting the greatest number, exp could overflow.
     const double top =
         *std::max_element(x, x + static_cast<int64_t>(rows.last));
     double sum = 0;
@@ -145,7 +148,7 @@ void Softmax(const Operands& o) {
   }
 }
 
-// dx = y * (dy - sum of dy y over the row).
+// Computes dx = y * (dy - sum of dy y over the row).
 void SoftmaxGrad(const Operands& o) {
   const Groups rows = RowGroups(o.in_shape(0));
   Numbers dots(rows.count, 0);
@@ -157,8 +160,8 @@ void SoftmaxGrad(const Operands& o) {
   }
 }
 
-// w' = w * s and bias' = beta + (bias - mean) * s with
-// s = gamma / sqrt(variance + epsilon), per filter.
+// Computes w' = w * s and bias' = beta + (bias - mean) * s, with s = gamma /
+// sqrt(variance + epsilon) per filter.
 void FoldBatchNorm(const Operands& o) {
   const double epsilon = o.node.get<NormAttributes>().epsilon;
   const size_t filters = o.out(1).size();

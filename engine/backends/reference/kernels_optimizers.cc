@@ -8,7 +8,7 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// The gradient after clipping.
+// Returns the gradient after clipping.
 double Gradient(const Operands& o, bool clip, size_t i) {
   return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
 }
@@ -18,6 +18,7 @@ double Gradient(const Operands& o, bool clip, size_t i) {
 bool KeepsEverything(const Operands& o, bool clip) {
   if (!clip || !std::isnan(o.inputs.back()[0])) return false;
   for (size_t i = 0; i < o.outputs.size(); ++i) {
+    // Inputs are p, g, learning rate, step and then the states.
     const absl::Span<const double> old = o.in(i == 0 ? 0 : 3 + i);
     std::copy(old.begin(), old.end(), o.out(i).begin());
   }
@@ -67,7 +68,7 @@ void Step(const AdamAttributes& adam, const Operands& o) {
 // torch.optim.RMSprop.
 void Step(const RmspropAttributes& rmsprop, const Operands& o) {
   const double rate = o.in(2)[0];
-  const size_t momentum = rmsprop.centered ? 6 : 5;  // inputs
+  const size_t momentum = rmsprop.centered ? 6 : 5;  // index of the input
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double p = o.in(0)[i];
     const double g = Gradient(o, rmsprop.clip, i) + rmsprop.weight_decay * p;

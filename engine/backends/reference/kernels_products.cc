@@ -11,10 +11,11 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// log(sum(exp(x))); -infinity where nothing is above it.
+// Returns log(sum(exp(x))), or -infinity when every number is -infinity.
 double LogSumExp(absl::Span<const double> x) {
   if (x.empty()) return -kInfinity;
   const double top = *std::max_element(x.begin(), x.end());
+  // infinity - infinity would be NaN.
   if (std::isinf(top)) return top;
   double sum = 0;
   for (double number : x) sum += std::exp(number - top);
@@ -44,7 +45,7 @@ struct Heads {
     return IndexOf(v_shape, {row[0], row[1], s, e});
   }
 
-  // Scores of the query at [batch, head, query], one per key.
+  // Returns the scores of the query at [batch, head, query], one per key.
   Numbers Scores(const Walk& row) const {
     Numbers scores;
     for (int64_t s = 0; s < keys(); ++s) {
@@ -57,6 +58,7 @@ struct Heads {
         score +=
             mask[BroadcastIndexOf(*mask_shape, {row[0], row[1], row[2], s}, 4)];
       }
+      // The last query sees the last key, for any number of keys.
       const bool seen = !attributes.causal || s <= row[2] + keys() - queries();
       scores.push_back(seen ? score : -kInfinity);
     }
@@ -64,7 +66,8 @@ struct Heads {
   }
 };
 
-// `first` is the position of q among the inputs, `mask` that of the mask.
+// Returns the operands. `first` is the position of q among the inputs, `mask`
+// that of the mask.
 Heads HeadsOf(const Operands& o, size_t first, size_t mask) {
   const bool masked = o.inputs.size() > mask;
   return {.attributes = o.node.get<AttentionAttributes>(),
@@ -78,7 +81,7 @@ Heads HeadsOf(const Operands& o, size_t first, size_t mask) {
           .mask = masked ? o.in(mask) : absl::Span<const double>()};
 }
 
-// Channels of the window around channel c: [first, last].
+// The channels [first, last] of the window around channel c.
 struct Window {
   Window(const LrnAttributes& lrn, size_t c, size_t channels)
       : first(c - std::min(c, static_cast<size_t>((lrn.size - 1) / 2))),
@@ -87,7 +90,7 @@ struct Window {
   size_t first, last;
 };
 
-// bias + alpha / size * the sum of squares around channel c.
+// Returns bias + alpha / size * (the sum of squares around channel c).
 double LrnBase(const LrnAttributes& lrn, absl::Span<const double> x,
                const Lanes& lanes, size_t b, size_t c, size_t a) {
   const Window window(lrn, c, lanes.cells);
@@ -132,6 +135,7 @@ void Attention(const Operands& o) {
     const Numbers scores = heads.Scores(row);
     const double lse = LogSumExp(scores);
     if (o.outputs.size() > 1) o.out(1)[row.index()] = lse;
+    // A query that sees no key gets 0.
     if (lse == -kInfinity) continue;
     for (int64_t s = 0; s < heads.keys(); ++s) {
       const double p = std::exp(scores[static_cast<size_t>(s)] - lse);
@@ -144,8 +148,9 @@ void Attention(const Operands& o) {
   }
 }
 
-// With p the softmax: dv = p^T dy, ds = p * (dy v^T - sum(dy * y)),
-// dq = scale ds k, dk = scale ds^T q.
+// With p the softmax:
+//   dv = p^T dy, ds = p * (dy v^T - sum(dy * y)),
+//   dq = scale ds k, dk = scale ds^T q
 void AttentionGrad(const Operands& o) {
   const Heads heads = HeadsOf(o, 1, 6);
   const Shape& lse_shape = o.in_shape(5);
@@ -191,6 +196,7 @@ void Lrn(const Operands& o) {
   }
 }
 
+// Computes
 // dx_j = dy_j base_j^-beta - 2 alpha beta / size x_j *
 //        sum over the c whose window holds j of dy_c x_c base_c^(-beta - 1).
 void LrnGrad(const Operands& o) {
@@ -209,6 +215,8 @@ void LrnGrad(const Operands& o) {
         o.out()[i] += dy[i] * std::pow(base, -lrn.beta);
         const double through =
             factor * dy[i] * x[i] * std::pow(base, -lrn.beta - 1);
+        // The sum goes the other way round: channel c adds to each j of its
+        // window.
         for (size_t j = window.first; j <= window.last; ++j) {
           o.out()[lanes.At(b, j, a)] -= through * x[lanes.At(b, j, a)];
         }
@@ -227,7 +235,7 @@ void LogSoftmax(const Operands& o) {
   }
 }
 
-// dx = dy - exp(y) * the sum of dy over the row.
+// Computes dx = dy - exp(y) * the sum of dy over the row.
 void LogSoftmaxGrad(const Operands& o) {
   const Shape& y = o.in_shape(1);
   const auto width = static_cast<size_t>(y[y.rank() - 1]);

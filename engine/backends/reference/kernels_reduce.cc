@@ -9,12 +9,12 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// The elements along one axis: `count` of them, `stride` apart.
+// The lanes along one axis: `count` elements that are `stride` apart.
 struct Lanes {
   size_t count = 0;
   size_t stride = 1;
 
-  // Where lane l begins.
+  // Returns the index of lane `lane`'s first element.
   size_t begin(size_t lane) const {
     return lane / stride * stride * count + lane % stride;
   }
@@ -56,7 +56,7 @@ Range RangeOf(DType dtype) {
   }
 }
 
-// What a reduction of nothing gives.
+// Returns the result of a reduction of no elements.
 double Neutral(ReduceFunction function, DType dtype) {
   switch (function) {
     case ReduceFunction::kSum:
@@ -80,6 +80,7 @@ double Accumulate(ReduceFunction function, double total, double x) {
     case ReduceFunction::kProduct:
       return total * x;
     case ReduceFunction::kMax:
+      // NaN wins over every number.
       return x > total || std::isnan(x) ? x : total;
     case ReduceFunction::kMin:
       return x < total || std::isnan(x) ? x : total;
@@ -87,8 +88,7 @@ double Accumulate(ReduceFunction function, double total, double x) {
   return total;
 }
 
-// For each axis of the input how far apart its cells lie in the output: 0 for
-// reduced ones.
+// Returns each input axis' stride in the output. Reduced axes have stride 0.
 std::vector<int64_t> OutputStrides(const Shape& x, absl::Span<const int> axes) {
   std::vector<int64_t> strides(static_cast<size_t>(x.rank()), 0);
   int64_t stride = 1;
@@ -100,7 +100,7 @@ std::vector<int64_t> OutputStrides(const Shape& x, absl::Span<const int> axes) {
   return strides;
 }
 
-// Whether x is nearer to the wanted end than `best`. NaN is beyond every
+// Returns whether x is nearer to the wanted end than `best`. NaN beats every
 // number.
 bool Better(const ArgReduceAttributes& reduce, double x, double best) {
   if (std::isnan(best)) return reduce.last && std::isnan(x);
@@ -133,6 +133,7 @@ void Reduce(const Operands& o) {
       static_cast<double>(o.in(0).size()) / static_cast<double>(y.size());
   for (double& mean : y) {
     mean /= count;
+    // Integer division truncates.
     if (!IsFloating(dtype)) mean = std::trunc(mean);
   }
 }

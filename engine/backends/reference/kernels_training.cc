@@ -8,7 +8,7 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// Rows that count: row_count, when given, cut to the batch.
+// Returns the number of rows that count: row_count if given, at most the batch.
 size_t Rows(const Operands& o) {
   const auto rows = static_cast<size_t>(o.in_shape(0)[0]);
   if (o.inputs.size() < 3) return rows;
@@ -36,7 +36,7 @@ double LogSumExp(const double* x, size_t count) {
   return top + std::log(sum);
 }
 
-// The number divided by when the mean is wanted.
+// Returns the divisor of the loss. It is 1 unless the mean is wanted.
 double Denominator(const Operands& o, size_t rows) {
   return o.node.get<LossAttributes>().reduction == Reduction::kMean
              ? static_cast<double>(rows)
@@ -48,7 +48,8 @@ bool Ignored(const Operands& o, size_t row) {
          static_cast<double>(o.node.get<LossAttributes>().ignore_label);
 }
 
-// Of the first `rows`; 1 where none counts, so that nothing divides by 0.
+// Returns how many of the first `rows` count. At least 1, so that nothing
+// divides by 0.
 size_t CountedRows(const Operands& o, size_t rows) {
   size_t counted = 0;
   for (size_t r = 0; r < rows; ++r) counted += Ignored(o, r) ? 0 : 1;
@@ -57,7 +58,7 @@ size_t CountedRows(const Operands& o, size_t rows) {
 
 }  // namespace
 
-// Per row: -(1 - s) log p[label] - s / classes * sum of log p.
+// The loss of a row is -(1 - s) log p[label] - s / classes * sum of log p.
 absl::Status CrossEntropy(const Operands& o) {
   const double s = o.node.get<LossAttributes>().label_smoothing;
   const size_t classes = Classes(o);
@@ -137,7 +138,8 @@ void GlobalNorm(const Operands& o) {
   o.out()[0] = std::sqrt(squares);
 }
 
-// Every rank has the same gradients here: their mean is each one's own.
+// Copies the gradients. All ranks have the same ones here, so the mean is each
+// rank's own.
 void AllReduceStart(const Operands& o) {
   auto flat = o.out().begin();
   for (const absl::Span<const double> gradient : o.inputs) {

@@ -51,7 +51,7 @@ double Sign(double x) {
   return x > 0 ? 1 : (x < 0 ? -1 : 0);
 }
 
-// std::max and std::min that keep NaN.
+// As std::max and std::min, but NaN stays.
 double Maximum(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return a + b;
   return std::max(a, b);
@@ -137,7 +137,7 @@ double HardSigmoid(double line) {
   return line > 1 ? 1 : line;
 }
 
-// The functions of analysis, without parameters.
+// Returns a function without parameters.
 double ApplyPlain(UnaryFunction function, double x) {
   switch (function) {
     case UnaryFunction::kExp:
@@ -333,6 +333,7 @@ double Apply(BinaryFunction function, DType dtype, double a, double b) {
       return whole && b == 0 ? 0 : Modulo(a, b);
     case BinaryFunction::kRemainder:
       return whole && b == 0 ? 0 : std::fmod(a, b);
+    // Shifts are computed as products, so they do not wrap.
     case BinaryFunction::kShiftLeft:
       return std::floor(a * std::exp2(b));
     case BinaryFunction::kShiftRight:

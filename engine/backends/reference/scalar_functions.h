@@ -12,26 +12,27 @@
 
 namespace gpupool::engine::reference {
 
-// f(x). NaN gives NaN, but for kIsNan, kIsInf and kNot.
+// Returns f(x). NaN gives NaN, except for kIsNan, kIsInf and kNot.
 double Apply(const UnaryAttributes& unary, double x);
 
-// f'(x). Where f has a kink it is the slope that PyTorch takes.
+// Returns f'(x). At a kink it is the slope that PyTorch takes.
 double Derivative(const UnaryAttributes& unary, double x);
 
-// f(a, b) for elements of type `dtype`; comparisons give 0 or 1. The result of
-// integers is whole but may lie outside the type. Integer division, modulo and
-// remainder by 0 give 0, and so does 0 to a negative power.
+// Returns f(a, b) for elements of type `dtype`. Comparisons give 0 or 1. The
+// result of integers is whole but may lie outside the type. Integer division,
+// modulo and remainder by 0 give 0. So does 0 to a negative power.
 double Apply(BinaryFunction function, DType dtype, double a, double b);
 
-// What kRelu, kGelu, kSigmoid, kTanh and their gradients stand for; kNone for
-// every other op.
+// Returns the activation of kRelu, kGelu, kSigmoid, kTanh and their gradients.
+// Returns kNone for every other op.
 Activation ActivationOf(Op op, const Attributes& attributes);
 
-// Not for Activation::kUnary.
+// Return the activation of x. The first takes no Activation::kUnary.
 double Activate(Activation activation, double x);
 double Activate(const Epilogue& epilogue, double x);
 
-// dy times this is dx. `saved` is y, for GELUs x. Not for Activation::kUnary.
+// Returns the slope that gives dx when multiplied by dy. `saved` is y, or x for
+// GELUs. Takes no Activation::kUnary.
 double ActivationSlope(Activation activation, double saved);
 
 }  // namespace gpupool::engine::reference

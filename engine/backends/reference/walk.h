@@ -10,10 +10,11 @@
 
 namespace gpupool::engine::reference {
 
-// One coordinate per axis; unused ones stay 0.
+// One coordinate per axis. Unused ones are 0.
 using Position = std::array<int64_t, kMaxRank>;
 
-// Row-major index of the element at `position`, which must lie inside.
+// Returns the row-major index of the element at `position`, which must lie
+// inside.
 inline size_t IndexOf(const Shape& shape, const Position& position) {
   int64_t index = 0;
   for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -22,8 +23,8 @@ inline size_t IndexOf(const Shape& shape, const Position& position) {
   return static_cast<size_t>(index);
 }
 
-// The same where `small` broadcasts to the shape of `position`, which has
-// `rank` axes: aligned at the last axes, an axis of 1 repeats.
+// Returns the same for `small`, which broadcasts to a shape of `rank` axes.
+// Axes are aligned at the last one, and an axis of 1 repeats.
 inline size_t BroadcastIndexOf(const Shape& small, const Position& position,
                                int rank) {
   int64_t index = 0;
@@ -34,7 +35,7 @@ inline size_t BroadcastIndexOf(const Shape& small, const Position& position,
   return static_cast<size_t>(index);
 }
 
-// All positions of a shape in row-major order:
+// Visits all positions of a shape in row-major order:
 //   for (Walk walk(shape); !walk.done(); walk.Next())
 class Walk {
  public:
@@ -62,7 +63,8 @@ class Walk {
   size_t index_ = 0;
 };
 
-// An axis in the middle: `before` lanes of `cells` cells, `after` apart.
+// The lanes of cells along one axis: `before` * `after` lanes of `cells` cells,
+// which are `after` apart.
 struct Lanes {
   Lanes(const Shape& shape, int axis)
       : cells(static_cast<size_t>(shape[axis])) {
@@ -72,7 +74,7 @@ struct Lanes {
     }
   }
 
-  // Index of a cell of lane (b, a).
+  // Returns the index of a cell of lane (b, a).
   size_t At(size_t b, size_t cell, size_t a) const {
     return (b * cells + cell) * after + a;
   }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/file/tensor_data.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -25,7 +25,7 @@ const onnx::ValueInfoProto* FindInput(const OnnxFile& file,
   return nullptr;
 }
 
-// The declared sizes; -1 where there is none.
+// Returns the declared sizes, with -1 for a dimension without one.
 std::vector<int64_t> DeclaredSizes(const onnx::ValueInfoProto& input,
                                    const OnnxBuildOptions& options) {
   std::vector<int64_t> sizes;
@@ -55,6 +55,7 @@ absl::StatusOr<Shape> ShapeFor(const std::string& name,
                     "with `dimensions`");
     }
   }
+  // The division may leave a rest, which the next check finds.
   if (open != nullptr) *open = known == 0 ? 0 : count / known;
   absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(sizes);
   if (!shape.ok()) return Refuse(name, shape.status().message());

@@ -8,10 +8,10 @@
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
-#include "engine/import/onnx/onnx_file.h"
-#include "engine/import/onnx/onnx_import.h"
-#include "engine/import/onnx/replace_weights.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/export/replace_weights.h"
+#include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/file/tensor_data.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine::onnx_import {
@@ -19,7 +19,8 @@ namespace {
 
 constexpr int kMaxExternalFiles = 1000;
 
-// The blob's path once its bytes are found to be what its name says.
+// Returns the blob's path after checking that its bytes have the hash in its
+// name.
 absl::StatusOr<std::string> CheckedBlob(const std::string& sha256,
                                         uint64_t bytes, absl::string_view what,
                                         const std::string& blob_dir) {

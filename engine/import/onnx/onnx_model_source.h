@@ -1,5 +1,6 @@
-// An ONNX file of the blob store as a ModelSource. Immutable; usable from any
-// thread. Owns the parsed file.
+// An ONNX file of the blob store as a ModelSource. Owns the parsed file.
+//
+// Thread-safety: immutable.
 #pragma once
 
 #include <memory>
@@ -14,13 +15,13 @@ class OnnxModel;
 
 namespace gpupool::engine::onnx_import {
 
-// Errors as ModelSource::Open.
+// Opens a blob. Fails as ModelSource::Open does.
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxModel(
     const v1::OnnxModel& model, const std::string& blob_dir);
 
-// The file at `path`, which is no blob, with external data beneath its folder.
-// Of `model` only dimensions and unbatched inputs count. NotFound when there
-// is no such file.
+// Opens the file at `path`, which is no blob, with external data beneath its
+// folder. Reads only the dimensions and unbatched inputs of `model`. NOT_FOUND
+// without the file.
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
     const v1::OnnxModel& model, const std::string& path);
 

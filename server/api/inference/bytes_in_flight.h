@@ -1,7 +1,7 @@
-// A bound on the bytes of the requests that are being served, so that many
-// large requests are refused instead of filling the memory.
+// A bound on the bytes of requests in flight, so that many large requests are
+// refused instead of filling the memory.
 //
-// Thread-safety: any thread. The gate outlives its tickets.
+// Thread-safety: any thread. The gate must outlive its tickets.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace gpupool::server {
 
 class BytesInFlight {
  public:
-  // Gives its bytes back when destroyed.
+  // The admission of one request. Gives its bytes back when destroyed.
   class Ticket {
    public:
     Ticket(Ticket&& other) noexcept
@@ -36,8 +36,8 @@ class BytesInFlight {
 
   explicit BytesInFlight(uint64_t limit) : limit_(limit) {}
 
-  // Nothing when the bytes do not fit beside those in flight. A single request
-  // larger than the limit never fits.
+  // Returns a ticket, or nothing when the bytes do not fit beside those in
+  // flight. A single request larger than the limit never fits.
   std::optional<Ticket> Admit(uint64_t bytes) {
     uint64_t used = used_.load();
     do {

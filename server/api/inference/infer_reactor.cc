@@ -1,5 +1,5 @@
-#include "server/api/grpc_status.h"
 #include "server/api/inference/infer_reactors.h"
+#include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
 namespace {
@@ -17,7 +17,7 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   }
 
  private:
-  // gRPC calls it after the handler has returned, hence after Start.
+  // gRPC calls this after the handler has returned, so after Start.
   void OnCancel() override { Cancel(); }
   void OnDone() override { delete this; }
   void Finished(const absl::Status& status) override { Finish(ToGrpc(status)); }

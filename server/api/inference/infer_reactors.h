@@ -1,4 +1,4 @@
-// The gRPC sides of ModelInfer and ModelStreamInfer. Both reactors destroy
+// The gRPC sides of ModelInfer and ModelStreamInfer. Both reactors delete
 // themselves when gRPC is done with them.
 #pragma once
 
@@ -14,8 +14,8 @@ grpc::ServerUnaryReactor* StartInfer(
     const inference::ModelInferRequest* request,
     inference::ModelInferResponse* response);
 
-// Responses come in the order of the requests. At most kMaxStreamRequests are
-// read ahead of the oldest unanswered one.
+// Limit of requests that a stream reads ahead of its oldest unanswered one.
+// Responses come in the order of the requests.
 inline constexpr size_t kMaxStreamRequests = 64;
 
 grpc::ServerBidiReactor<inference::ModelInferRequest,
@@ -23,7 +23,7 @@ grpc::ServerBidiReactor<inference::ModelInferRequest,
 StartInferStream(const InferContext& infer_context,
                  grpc::CallbackServerContext* context);
 
-// When the client stops waiting; InfiniteFuture when it said nothing.
+// Returns the client's deadline; InfiniteFuture when it set none.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
 
 }  // namespace gpupool::server

@@ -11,13 +11,13 @@
 namespace gpupool::server {
 namespace {
 
-// The rows of one output as the worker gave them.
+// Rows of one output from the worker.
 struct Rows {
-  const std::vector<int64_t>& shape;  // of one
+  const std::vector<int64_t>& shape;  // shape of one row
   absl::Span<const std::byte> bytes;
 };
 
-// Cut back to the sizes that the request had.
+// Adds an output, cut back to the sizes of the request.
 void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
                const Rows& rows, inference::ModelInferResponse* response) {
   auto* output = response->add_outputs();
@@ -31,6 +31,7 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
   }
   if (format.batched) output->add_shape(inputs.rows);
   for (int64_t size : shape) output->add_shape(size);
+  // Nothing was padded: one copy of contiguous rows is enough.
   if (shape == rows.shape) {
     response->add_raw_output_contents(rows.bytes.data(), rows.bytes.size());
     return;
@@ -56,8 +57,8 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
   response_->set_id(request.id());
   absl::Status status = Prepare(request, deadline);
   if (status.ok()) {
-    // A copy of the handle: the answer may come, and destroy this object,
-    // before Enqueue returns.
+    // A copy, since the answer may come and destroy this object before Enqueue
+    // returns.
     const VersionHandle version = this->version();
     version->batcher().Enqueue(this);
     return;
@@ -71,6 +72,8 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
   Finished(status);
 }
 
+// Checks that the server takes requests, and takes a ticket for the bytes.
+// First of all steps, since it bounds the memory of everything that follows.
 absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
   if (!context_.serving->accepting()) {
     return absl::UnavailableError(
@@ -89,6 +92,8 @@ absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
   return absl::OkStatus();
 }
 
+// Routes the request and checks its contents. All errors of the client are
+// found here, before anything is queued.
 absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
                                    absl::Time request_deadline) {
   RETURN_IF_ERROR(Admit(request));

@@ -1,9 +1,9 @@
-// One ModelInferRequest on its way to an answer, whichever rpc brought it:
-// checks it, queues it with the version that it names, and writes the outputs
+// One ModelInferRequest on its way to an answer, from either rpc. It checks the
+// request, queues it with the version that it names, and writes the outputs
 // into the response.
 //
 // Ownership: request and response are borrowed until Finished was called. The
-// object lives until then.
+// object must live until then.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace gpupool::server {
 
-// What all requests share. Borrowed; outlives them.
+// Parts that all requests share. Borrowed; they must outlive the requests.
 struct InferContext {
   const Serving* serving = nullptr;
   ServingObserver* observer = nullptr;  // may be null
@@ -34,16 +34,17 @@ class InferRequest : public InferenceCall {
  public:
   explicit InferRequest(const InferContext& context) : context_(context) {}
 
-  // Calls Finished exactly once, perhaps before it returns.
+  // Starts the request. Calls Finished exactly once, possibly before it
+  // returns.
   void Start(const inference::ModelInferRequest& request,
              inference::ModelInferResponse* response, absl::Time deadline);
-  // Drops the request if it still waits. After Start has returned, before the
-  // object is destroyed.
+  // Drops the request if it still waits. May be called after Start has returned
+  // and before the object is destroyed.
   void Cancel();
 
  protected:
-  // The answer is there; `response` is whole when `status` is OK. Any thread;
-  // may destroy the object.
+  // Receives the end of the request; `response` is complete when `status` is
+  // OK. May be called on any thread and may destroy the object.
   virtual void Finished(const absl::Status& status) = 0;
 
  private:
@@ -54,15 +55,15 @@ class InferRequest : public InferenceCall {
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
 
   VersionHandle version() const;
-  // Lets go of it.
+  // Takes the version out of the request, which then no longer holds it.
   VersionHandle TakeVersion();
 
   const InferContext context_;
   inference::ModelInferResponse* response_ = nullptr;
   std::optional<BytesInFlight::Ticket> ticket_;
   mutable absl::Mutex mutex_;
-  // Until answered: the client may take for ever to read the answer, and the
-  // version must not be kept for so long.
+  // Held until the request is answered only: a client may take for ever to read
+  // the answer, and must not keep the version for so long.
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
   std::vector<int> outputs_;

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/api/grpc_status.h"
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/inference/model_messages.h"
+#include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-// What clients may look for before they use it.
+// Names that clients check before they use a feature.
 constexpr const char* kExtensions[] = {
     "model_repository",   "schedule_policy", "model_configuration",
     "binary_tensor_data", "parameters",      "statistics"};
@@ -89,7 +89,8 @@ ServerUnaryReactor* InferenceService::ModelReady(
   const absl::Status status = options_.serving->router()
                                   .Route(request->name(), request->version())
                                   .status();
-  // Clients ask this of models that do not exist (yet) and expect an answer.
+  // An unknown model is "not ready" and no error: clients poll for models that
+  // are still to come.
   if (absl::IsInvalidArgument(status)) return Answer(context, status);
   response->set_ready(status.ok() && options_.serving->accepting());
   return Answer(context, absl::OkStatus());
@@ -146,6 +147,7 @@ InferenceService::ModelStreamInfer(CallbackServerContext* context) {
 
 // -------------------------------------------------------------- statistics
 
+// Fills in statistics of served versions only; unloaded ones have none.
 absl::Status InferenceService::FillStatisticsOf(
     const inference::ModelStatisticsRequest& request,
     inference::ModelStatisticsResponse* response) {

@@ -1,10 +1,10 @@
-// The open inference protocol (proto/inference) in front of Serving. Callback
-// API: no thread waits for a model.
+// Implements the open inference protocol (proto/inference) in front of Serving,
+// with the callback API: no thread waits for a model.
 //
 // Thread-safety: gRPC calls it from any thread. Ownership: borrows what the
-// options name; all of it outlives the service, and the service outlives the
-// gRPC server. Before the server is shut down call Serving::Stop, so that what
-// waits is answered.
+// options name, which must outlive the service. The service must outlive the
+// gRPC server. Call Serving::Stop before the server is shut down, so that
+// waiting requests are answered.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -25,7 +25,7 @@ struct InferenceServiceOptions {
   const Serving* serving = nullptr;
   ModelRepository* repository = nullptr;
   ServingObserver* observer = nullptr;  // may be null
-  // ServerMetadata.name; some clients insist on another server's name.
+  // Value of ServerMetadata.name. Some clients insist on another server's name.
   std::string server_name = "gpupool";
   std::string server_version;
   uint64_t max_bytes_in_flight = uint64_t{1} << 30;
@@ -84,7 +84,7 @@ class InferenceService final
       const inference::RepositoryModelUnloadRequest* request,
       inference::RepositoryModelUnloadResponse* response) override;
 
-  // Not offered: UNIMPLEMENTED with a sentence.
+  // Answers UNIMPLEMENTED with a sentence, since none of these is supported.
   grpc::ServerUnaryReactor* SystemSharedMemoryStatus(
       grpc::CallbackServerContext* context,
       const inference::SystemSharedMemoryStatusRequest* request,

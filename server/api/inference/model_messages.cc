@@ -22,6 +22,8 @@ void FillTensor(const TensorFormat& format, TensorMetadata* tensor) {
   for (int64_t size : format.DeclaredShape()) tensor->add_shape(size);
 }
 
+// Returns the type of the model configuration. Its names are those of the
+// protocol with "TYPE_" in front.
 inference::DataType ConfigType(v1::DataType type) {
   inference::DataType config_type = inference::TYPE_INVALID;
   inference::DataType_Parse(absl::StrCat("TYPE_", DataTypeName(type)),
@@ -34,6 +36,7 @@ void FillConfigTensor(const TensorFormat& format, Tensor* tensor) {
   tensor->set_name(format.name);
   tensor->set_data_type(ConfigType(format.data_type));
   const std::vector<int64_t> shape = format.DeclaredShape();
+  // A configuration's dims leave the batch dimension out.
   for (size_t i = format.batched ? 1 : 0; i < shape.size(); ++i) {
     tensor->add_dims(shape[i]);
   }
@@ -130,7 +133,7 @@ void FillIndex(const v1::ModelVersion& version, bool ready,
     return;
   }
   switch (version.state()) {
-    case v1::READY:  // stored as ready, its worker is being restarted
+    case v1::READY:  // stored as ready; its worker restarts
     case v1::LOADING:
       index->set_state("LOADING");
       break;

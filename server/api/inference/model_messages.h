@@ -1,5 +1,5 @@
-// What the protocol says about a served version: metadata, configuration,
-// statistics, and the state of stored ones.
+// Fills in the protocol's messages about versions: metadata, configuration and
+// statistics of served ones, state of stored ones.
 //
 // Pure functions.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace gpupool::server {
 
-// All but `versions`.
+// Fills in all fields but `versions`.
 void FillMetadata(const VersionFacts& facts,
                   inference::ModelMetadataResponse* response);
 
@@ -19,7 +19,8 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config);
 void FillStatistics(const ServedVersion& version,
                     inference::ModelStatistics* statistics);
 
-// `ready`: whether requests for it are taken now, whatever its stored state.
+// Adds the version to the index. `ready`: whether it takes requests now,
+// whatever its stored state.
 void FillIndex(const v1::ModelVersion& version, bool ready,
                inference::RepositoryIndexResponse::ModelIndex* index);
 

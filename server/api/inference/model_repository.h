@@ -1,7 +1,7 @@
-// What the protocol's repository rpcs ask of the part of the server that
-// stores and loads model versions.
+// The interface of the protocol's repository rpcs to the part of the server
+// that stores and loads model versions.
 //
-// Thread-safety: any thread. Ownership: outlives the service.
+// Thread-safety: any thread. Ownership: must outlive the service.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,12 @@ class ModelRepository {
 
   virtual ~ModelRepository() = default;
 
-  // Every stored version of every model, by model name, then rising version.
+  // Returns every stored version of every model, by model name, then by rising
+  // version.
   virtual absl::StatusOr<std::vector<v1::ModelVersion>> Versions() = 0;
-  // Loads the newest version; `done` when it is ready or has failed.
+  // Loads the newest version. Calls `done` when it is ready or has failed.
   virtual void Load(const std::string& model, Done done) = 0;
-  // Unloads all versions; `done` when they are drained.
+  // Unloads all versions. Calls `done` when they are drained.
   virtual void Unload(const std::string& model, Done done) = 0;
 };
 

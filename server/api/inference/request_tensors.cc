@@ -34,7 +34,8 @@ absl::Span<const std::byte> InPlace(const Field& field) {
                  field.size() * sizeof(typename Field::value_type));
 }
 
-// Elements of a typed field with fewer bits than the field has.
+// Packs a typed field whose elements have more bits than the data type. Fails
+// for a value that does not fit.
 template <typename Narrow, typename Field>
 absl::StatusOr<absl::Span<const std::byte>> Pack(const InputTensor& input,
                                                  const Field& field,
@@ -54,6 +55,7 @@ absl::StatusOr<absl::Span<const std::byte>> Pack(const InputTensor& input,
   return AsBytes(packed->data(), packed->size());
 }
 
+// Returns how many typed fields have elements. More than one is an error.
 int FieldsInUse(const InferTensorContents& contents) {
   int fields = 0;
   for (int size :
@@ -66,8 +68,8 @@ int FieldsInUse(const InferTensorContents& contents) {
   return fields;
 }
 
-// The elements of the field that belongs to the datatype; empty when it is
-// not in use.
+// Returns the elements of the field that belongs to the data type; empty when
+// the field is not in use.
 absl::StatusOr<absl::Span<const std::byte>> TypedBytes(const InputTensor& input,
                                                        v1::DataType type,
                                                        std::string* packed) {
@@ -108,7 +110,7 @@ absl::StatusOr<absl::Span<const std::byte>> ViewTyped(absl::string_view model,
   }
   const v1::DataType type = ParseDataType(input.datatype());
   if (type == v1::DATA_TYPE_UNSPECIFIED) {
-    // No model takes this type: CheckInputs says what is taken instead.
+    // No model has this type. CheckInputs reports the expected one.
     return absl::Span<const std::byte>();
   }
   ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
@@ -122,6 +124,8 @@ absl::StatusOr<absl::Span<const std::byte>> ViewTyped(absl::string_view model,
   return bytes;
 }
 
+// Checks that raw contents are there once for each input, and that no input has
+// typed contents besides.
 absl::Status CheckRaw(absl::string_view model,
                       const ModelInferRequest& request) {
   for (const InputTensor& input : request.inputs()) {
@@ -172,11 +176,13 @@ absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
   if (!value.has_int64_param() || value.int64_param() < 0) {
     return WrongParameter("timeout", "int64 from 0, in microseconds");
   }
-  // 0 is the protocol's "no timeout of its own".
+  // In the protocol 0 means no timeout.
   return value.int64_param() == 0 ? absl::InfiniteDuration()
                                   : absl::Microseconds(value.int64_param());
 }
 
+// Checks parameters that are accepted but not used. Unknown keys are accepted
+// unless they are reserved.
 absl::Status CheckOther(absl::string_view key, const InferParameter& value) {
   if (key == "sequence_start" || key == "sequence_end" ||
       key == "triton_enable_empty_final_response") {
@@ -198,6 +204,7 @@ absl::StatusOr<RequestTensors> ViewInputs(absl::string_view model,
   if (raw) RETURN_IF_ERROR(CheckRaw(model, request));
   RequestTensors tensors;
   tensors.inputs.reserve(request.inputs_size());
+  // Sized once: spans point into these strings, so the vector must not grow.
   tensors.packed.resize(raw ? 0 : request.inputs_size());
   for (int i = 0; i < request.inputs_size(); ++i) {
     const InputTensor& input = request.inputs(i);

@@ -1,8 +1,9 @@
-// From a ModelInferRequest to views of its tensors, where they lie: raw
-// contents and typed contents of 32 and 64 bits are used in place, narrow
-// typed integers are packed once.
+// Makes views of the tensors of a ModelInferRequest. Raw contents and typed
+// contents of 32 and 64 bits are used in place; narrow typed integers are
+// packed once.
 //
-// Pure functions; views are valid as long as request and scratch.
+// Pure functions. Views are valid as long as the request and the scratch
+// memory.
 #pragma once
 
 #include <string>
@@ -19,33 +20,33 @@ namespace gpupool::server {
 
 struct RequestTensors {
   std::vector<TensorView> inputs;   // in the request's order
-  std::vector<std::string> packed;  // what some of them view
+  std::vector<std::string> packed;  // backing memory of packed inputs
 };
 
-// `model` is what messages call the model.
-//   InvalidArgument  raw and typed contents are mixed; data is missing, in
-//                    the wrong typed field, out of the datatype's range, or
-//                    there are more raw entries than inputs
-//   Unimplemented    an input names a shared memory region
-// Whether the tensors are what the model takes is CheckInputs' question.
+// Makes views of the inputs. `model` is the model's name in messages. Does not
+// compare them with what the model takes; CheckInputs does. Errors:
+//   * InvalidArgument: raw and typed contents are mixed; data is missing, in
+//     the wrong typed field or out of the data type's range; or there are more
+//     raw entries than inputs
+//   * Unimplemented: an input names a shared memory region
 absl::StatusOr<RequestTensors> ViewInputs(
     absl::string_view model, const inference::ModelInferRequest& request);
 
-// Positions in `formats` of the outputs that the request asks for; all of them
-// when it names none.
-//   InvalidArgument  unknown or repeated output
-//   Unimplemented    shared memory or classification is asked for
+// Returns the positions in `formats` of the outputs that the request asks for;
+// all of them when it names none.
+//   * InvalidArgument: an output is unknown or repeated
+//   * Unimplemented: shared memory or classification is asked for
 absl::StatusOr<std::vector<int>> SelectOutputs(
     absl::string_view model, absl::Span<const TensorFormat> formats,
     const inference::ModelInferRequest& request);
 
-// What the request's parameters mean to the queue.
+// Parameters of the request that concern the queue.
 struct RequestParameters {
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
-// InvalidArgument for a wrong type, a negative value, or an unknown key that
-// begins with the reserved "triton_".
+// Returns the parameters. InvalidArgument for a wrong type, a negative value,
+// or an unknown key that begins with the reserved "triton_".
 absl::StatusOr<RequestParameters> ReadParameters(
     const inference::ModelInferRequest& request);
 

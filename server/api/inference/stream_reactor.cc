@@ -13,15 +13,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/api/grpc_status.h"
 #include "server/api/inference/infer_reactors.h"
+#include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
 namespace {
 
 class StreamReactor;
 
-// One request of the stream with its response.
+// A request of the stream and its response.
 class StreamRequest final : public InferRequest {
  public:
   explicit StreamRequest(const InferContext& infer_context)
@@ -35,7 +35,7 @@ class StreamRequest final : public InferRequest {
   inference::ModelInferRequest request;
   inference::ModelStreamInferResponse response;
   absl::Status status;
-  // Both are the reactor's, under its mutex.
+  // Both are guarded by the reactor's mutex.
   bool started = false;
   bool answered = false;
 
@@ -43,7 +43,7 @@ class StreamRequest final : public InferRequest {
   void Finished(const absl::Status& result) override;
   void WriteError();
 
-  std::shared_ptr<StreamReactor> stream_;  // until answered
+  std::shared_ptr<StreamReactor> stream_;  // held until answered
 };
 
 class StreamReactor final
@@ -102,11 +102,13 @@ class StreamReactor final
       entry->started = true;
       cancelled = cancelled_;
     }
+    // OnCancel skips entries that have not started, so that one that starts
+    // during it must be cancelled here.
     if (cancelled) entry->Cancel();
   }
 
   void OnWriteDone(bool ok) override {
-    Entry written;  // destroyed without the lock
+    Entry written;  // destroyed outside the lock
     {
       absl::MutexLock lock(&mutex_);
       writing_ = false;
@@ -117,6 +119,8 @@ class StreamReactor final
     Advance();
   }
 
+  // Cancels the waiting requests without the lock, since Cancel may answer
+  // them, and answers come back to Answered.
   void OnCancel() override {
     std::vector<Entry> waiting;
     {
@@ -132,9 +136,11 @@ class StreamReactor final
 
   void OnDone() override { self_.reset(); }
 
-  // Does all that can be done now. A call that comes while another thread, or
-  // this one further up the stack, is at it makes that one look again.
+  // Takes all steps that are possible now. While one thread is in the loop,
+  // other calls, also from further up its own stack, return at once; the loop
+  // sees their changes before it ends.
   void Advance() {
+    // gRPC may call OnDone, which drops self_, before this call returns.
     const std::shared_ptr<StreamReactor> keep_alive = shared_from_this();
     {
       absl::MutexLock lock(&mutex_);
@@ -155,6 +161,8 @@ class StreamReactor final
     }
   }
 
+  // Chooses the next step and marks it as begun. Finish must be the last call
+  // on the stream, so that it waits for a pending write.
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || writing_) return ReadOrNone();
     const bool front_answered = !entries_.empty() && entries_.front()->answered;
@@ -202,8 +210,8 @@ class StreamReactor final
   const InferContext infer_context_;
   const absl::Time deadline_;
   bool ends_at_error_ = false;
-  std::shared_ptr<StreamReactor> self_;  // until OnDone
-  Entry next_;                           // while a read is out
+  std::shared_ptr<StreamReactor> self_;  // held until OnDone
+  Entry next_;                           // set while a read is pending
   absl::Status result_;                  // set before finished_
 
   absl::Mutex mutex_;

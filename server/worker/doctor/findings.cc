@@ -20,7 +20,7 @@ std::string Fill(absl::string_view text,
   return absl::StrReplaceAll(text, replacements);
 }
 
-// A cell of a table may hold no bar.
+// Escapes bars, which would end a cell of a Markdown table.
 std::string Cell(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}});
 }

@@ -1,5 +1,5 @@
-// What the doctor may find: one table with an id, how bad it is, a sentence and
-// the one remedy for each, and the list of what was found.
+// The findings that the doctor can report: a table with id, severity, sentence
+// and remedy for each, and the list of those that apply.
 //
 // Thread-safety: a Findings belongs to one thread.
 #pragma once
@@ -14,22 +14,22 @@ namespace gpupool::server {
 
 enum class Severity { kOk, kNote, kWarn, kFail };
 
-// "ok", "note", "warn", "fail".
+// Returns "ok", "note", "warn" or "fail".
 absl::string_view SeverityText(Severity severity);
 
 struct FindingKind {
   const char* id;  // "area.name"
   Severity severity;
-  const char* text;    // with $0, $1, ... for what was found
-  const char* remedy;  // the same; empty where there is nothing to do
-  // Whether it fails where somebody counts on a GPU.
+  const char* text;    // with $0, $1, ... for details
+  const char* remedy;  // same form; empty: nothing to do
+  // Whether it is a failure for somebody who counts on a GPU.
   bool fails_without_gpu = false;
 };
 
-// In the order of the documentation.
+// Returns the table in the order of the documentation.
 absl::Span<const FindingKind> FindingKinds();
 
-// The table as Markdown rows, for the documentation.
+// Returns the table as Markdown rows, for the documentation.
 std::string FindingsTable();
 
 struct Finding {
@@ -47,7 +47,7 @@ class Findings {
   void Add(absl::string_view id, const std::vector<std::string>& words = {});
 
   const std::vector<Finding>& all() const { return all_; }
-  // The worst of all; kOk without any.
+  // Returns the worst severity; kOk without findings.
   Severity worst() const;
 
  private:
@@ -55,7 +55,8 @@ class Findings {
   std::vector<Finding> all_;
 };
 
-// {"findings":[{"id":...,"severity":...,"text":...,"remedy":...}]} in one line.
+// Returns {"findings":[{"id":...,"severity":...,"text":...,"remedy":...}]} in
+// one line.
 std::string ToJson(const Findings& findings);
 
 }  // namespace gpupool::server

@@ -33,7 +33,7 @@ constexpr const char* kVariables[] = {"CUDA_VISIBLE_DEVICES",
                                       "NVIDIA_VISIBLE_DEVICES",
                                       "NVIDIA_DRIVER_CAPABILITIES"};
 
-// The first 64 KiB; empty when it cannot be read.
+// Returns the first 64 KiB; empty when the file cannot be read.
 std::string ReadText(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(64 << 10, '\0');
@@ -47,7 +47,7 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// Their names, in order; also of links that lead nowhere.
+// Returns the names in order, including dangling links.
 std::vector<std::string> Names(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -69,8 +69,8 @@ std::string ContainerKind(const fs::path& root) {
              : "";
 }
 
-// "580.65.06" of a line such as
-// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  ..."
+// Returns "580.65.06" from a line such as "NVRM version: NVIDIA UNIX Open
+// Kernel Module for x86_64  580.65.06  ...".
 std::string VersionIn(const std::string& text) {
   for (absl::string_view word :
        absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
@@ -120,13 +120,13 @@ void ReadDriver(const fs::path& root, HostFacts& facts) {
       "microsoft");
 }
 
-// "max" is no limit.
+// Returns the limit; "max" is no limit.
 uint64_t LimitIn(const std::string& text) {
   uint64_t limit = 0;
   return absl::SimpleAtoi(text, &limit) ? limit : kNoLimit;
 }
 
-// "200000 100000": so many microseconds of each so many. 0: no quota.
+// Parses "200000 100000", quota and period in microseconds. 0: no quota.
 double CoresIn(const std::string& text) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   double quota = 0;
@@ -143,7 +143,7 @@ void LowerCores(double cores, HostFacts& facts) {
       facts.cgroup_cores == 0 ? cores : std::min(facts.cgroup_cores, cores);
 }
 
-// Of a group of the unified hierarchy and of all above it.
+// Reads the limits of a group of the unified hierarchy and of its parents.
 void ReadUnified(const fs::path& mount, absl::string_view group,
                  HostFacts& facts) {
   fs::path at =
@@ -159,7 +159,8 @@ void ReadUnified(const fs::path& mount, absl::string_view group,
   }
 }
 
-// The older hierarchies, as a container sees them: mounted at its own group.
+// Reads the older hierarchies as a container sees them, mounted at its own
+// group.
 void ReadOlder(const fs::path& mount, HostFacts& facts) {
   facts.cgroup_memory_bytes =
       std::min(facts.cgroup_memory_bytes,

@@ -1,5 +1,5 @@
-// What the kernel, the container and the process's limits say: read from files
-// and the process itself, without touching a driver.
+// Facts of the kernel, the container and the process's limits, read from files
+// and the process itself without touching a driver.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -15,41 +15,41 @@ namespace gpupool::server {
 inline constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 struct HostFacts {
-  // "docker", "podman", "kubernetes", or "container" of another kind; empty
-  // outside.
+  // "docker", "podman", "kubernetes", or "container" for another kind; empty
+  // outside of containers.
   std::string container;
   bool wsl = false;
 
-  // The kernel's side of the driver.
+  // Kernel module of the driver.
   bool kernel_module = false;
-  std::string kernel_module_version;  // "580.65.06"; empty where it is not told
-  uint32_t pci_gpus = 0;              // on the bus, also a container's host's
-  std::vector<std::string> gpu_files;     // "/dev/nvidia0"
-  std::vector<std::string> locked_files;  // of NVIDIA's; not readable by us
+  std::string kernel_module_version;   // "580.65.06"; empty: unknown
+  uint32_t pci_gpus = 0;               // on the bus, in a container the host's
+  std::vector<std::string> gpu_files;  // "/dev/nvidia0"
+  std::vector<std::string> locked_files;  // NVIDIA's files that we may not read
   bool control_file = false;              // /dev/nvidiactl
   bool memory_file = false;               // /dev/nvidia-uvm
   bool wsl_file = false;                  // /dev/dxg
 
-  // Limits; kNoLimit where there is none.
-  uint64_t memory_bytes = 0;  // of the machine; 0: not told
+  // Limits; kNoLimit: none.
+  uint64_t memory_bytes = 0;  // machine's memory; 0: unknown
   uint64_t cgroup_memory_bytes = kNoLimit;
-  double cgroup_cores = 0;  // of the quota; 0: none
+  double cgroup_cores = 0;  // quota; 0: none
   uint64_t cgroup_processes = kNoLimit;
   uint64_t locked_bytes = kNoLimit;   // ulimit -l
   uint64_t open_files = kNoLimit;     // ulimit -n
   uint64_t address_bytes = kNoLimit;  // ulimit -v
-  uint32_t cores = 1;                 // that this process may use
-  uint64_t shm_bytes = 0;             // of /dev/shm; 0: there is none
+  uint32_t cores = 1;                 // usable by this process
+  uint64_t shm_bytes = 0;             // size of /dev/shm; 0: none
   bool strict_overcommit = false;     // vm.overcommit_memory is 2
-  // Calls of the system that gpupool needs and does not get: "pidfd_open".
+  // Blocked system calls that gpupool needs: "pidfd_open".
   std::vector<std::string> blocked_calls;
 
-  // Of the variables that NVIDIA's software reads those that are set.
+  // Environment variables that are set and that NVIDIA's software reads.
   std::map<std::string, std::string> environment;
 };
 
-// Reads /proc, /sys and /dev beneath `root`, which is "/" but in tests. What a
-// file does not tell keeps its default.
+// Reads /proc, /sys and /dev below `root`, which is "/" except in tests.
+// Missing facts keep their defaults.
 HostFacts ReadHostFacts(const std::string& root);
 
 }  // namespace gpupool::server

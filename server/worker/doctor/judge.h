@@ -1,4 +1,4 @@
-// From facts to findings: pure functions, one for each area.
+// Turns facts into findings: pure functions, one for each area.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace gpupool::server {
 
-// All of those below, in the order in which they are read.
+// Runs all functions below, in the order in which findings are read.
 void Judge(const DoctorFacts& facts, Findings& findings);
 
 void JudgeDriver(const DoctorFacts& facts, Findings& findings);
@@ -21,11 +21,11 @@ void JudgeModule(const DoctorFacts& facts, Findings& findings);
 void JudgeLimits(const DoctorFacts& facts, Findings& findings);
 void JudgePlaces(const DoctorFacts& facts, Findings& findings);
 
-// "79.6 GiB", "512 MiB".
+// Returns "79.6 GiB" or "512 MiB".
 std::string BytesText(uint64_t bytes);
-// "13.0" of 13000.
+// Returns "13.0" for 13000.
 std::string CudaVersionText(int version);
-// "9.0" of 90.
+// Returns "9.0" for 90.
 std::string CapabilityText(int capability);
 
 }  // namespace gpupool::server

@@ -15,17 +15,18 @@ using engine::cuda::NvmlGpu;
 using engine::cuda::NvmlProcess;
 using engine::cuda::SurveyedGpu;
 
+// Compute modes of the management library (nvmlComputeMode_t).
 constexpr int kExclusiveThread = 1;
 constexpr int kProhibited = 2;
 constexpr int kExclusiveProcess = 3;
-// More would fill the line.
+// Maximum number of pairs that fit a line.
 constexpr size_t kMostPairs = 4;
 constexpr size_t kMostHolders = 4;
 constexpr char kWorker[] = "gpupool-worker";
 
 std::string NameOf(size_t index) { return absl::StrCat("cuda:", index); }
 
-// The management library's number of the GPU with that uuid; -1 without.
+// Returns the management library's index of the GPU with that uuid, or -1.
 int NvmlIndex(const DoctorFacts& facts, const std::string& uuid) {
   for (size_t i = 0; i < facts.nvml.gpus.size(); ++i) {
     if (!uuid.empty() && facts.nvml.gpus[i].uuid == uuid) {
@@ -35,6 +36,8 @@ int NvmlIndex(const DoctorFacts& facts, const std::string& uuid) {
   return -1;
 }
 
+// Tells whether the module's code runs on the GPU, and whether it must be
+// compiled at the start.
 void JudgeCode(const DoctorFacts& facts, size_t index, Findings& findings) {
   const engine::ModuleArchitectures& code = facts.module.architectures;
   const int capability = facts.driver.gpus[index].capability;
@@ -52,7 +55,7 @@ void JudgeCode(const DoctorFacts& facts, size_t index, Findings& findings) {
   }
 }
 
-// Of a name that is not told the number only.
+// Returns the process's name, or only its number when the name is unknown.
 std::string HolderText(const DoctorFacts& facts, const NvmlProcess& process) {
   const auto name = facts.process_names.find(process.pid);
   return absl::StrCat(
@@ -64,6 +67,7 @@ std::string HolderText(const DoctorFacts& facts, const NvmlProcess& process) {
                          ")"));
 }
 
+// Returns the first kMostHolders processes that hold memory.
 std::string HoldersText(const DoctorFacts& facts, const NvmlGpu& gpu) {
   std::vector<std::string> holders;
   for (const NvmlProcess& process : gpu.processes) {
@@ -78,7 +82,7 @@ std::string HoldersText(const DoctorFacts& facts, const NvmlGpu& gpu) {
                          : absl::StrJoin(holders, ", ");
 }
 
-// A server that runs here holds what it should.
+// Returns whether a running server's own workers hold the memory.
 bool HeldByOwnWorkers(const DoctorFacts& facts, const NvmlGpu& gpu) {
   return std::any_of(
       gpu.processes.begin(), gpu.processes.end(), [&](const auto& process) {
@@ -87,6 +91,7 @@ bool HeldByOwnWorkers(const DoctorFacts& facts, const NvmlGpu& gpu) {
       });
 }
 
+// Tells when other processes hold memory that the engine would use.
 void JudgeMemory(const DoctorFacts& facts, size_t index, const NvmlGpu& gpu,
                  Findings& findings) {
   if (gpu.free_bytes == kNotTold || HeldByOwnWorkers(facts, gpu)) return;
@@ -99,6 +104,8 @@ void JudgeMemory(const DoctorFacts& facts, size_t index, const NvmlGpu& gpu,
                 HoldersText(facts, gpu)});
 }
 
+// Judges what an administrator can set. `number` is the GPU's index in
+// nvidia-smi, for the commands of remedies; CUDA may count otherwise.
 void JudgeSettings(const std::string& name, const std::string& number,
                    const NvmlGpu& gpu, Findings& findings) {
   if (gpu.compute_mode == kProhibited) {
@@ -143,7 +150,7 @@ void JudgeGpu(const DoctorFacts& facts, size_t index, Findings& findings) {
   JudgeHealth(NameOf(index), absl::StrCat(at), told, findings);
 }
 
-// Of all GPUs at once: eight of them would say the same.
+// Judges all GPUs at once, since eight of them would repeat one finding.
 void JudgePersistence(const DoctorFacts& facts, Findings& findings) {
   std::vector<std::string> off;
   for (size_t i = 0; i < facts.driver.gpus.size(); ++i) {
@@ -157,6 +164,8 @@ void JudgePersistence(const DoctorFacts& facts, Findings& findings) {
   }
 }
 
+// Tells when CUDA_VISIBLE_DEVICES hides GPUs. The management library ignores
+// that variable and sees all of them.
 void JudgeHidden(const DoctorFacts& facts, Findings& findings) {
   const auto visible = facts.host.environment.find("CUDA_VISIBLE_DEVICES");
   const size_t shown = facts.driver.gpus.size();
@@ -174,7 +183,7 @@ void JudgeGpus(const DoctorFacts& facts, Findings& findings) {
   for (size_t i = 0; i < facts.driver.gpus.size(); ++i) {
     JudgeGpu(facts, i, findings);
   }
-  // CUDA may show no GPU because of one that is lost.
+  // One lost GPU may hide all GPUs from CUDA.
   for (size_t i = 0; i < facts.nvml.gpus.size(); ++i) {
     const NvmlGpu& gpu = facts.nvml.gpus[i];
     if (gpu.code == 0) continue;

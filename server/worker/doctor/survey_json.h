@@ -1,12 +1,13 @@
-// The surveys as JSON: how a process that asked a driver hands its answer on.
+// Converts the surveys to JSON and back: a process that asked a driver returns
+// its answer in that form.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/backends/cuda/driver_survey.h"
-#include "engine/backends/cuda/library_survey.h"
-#include "engine/backends/cuda/nvml_survey.h"
+#include "engine/backends/cuda/survey/driver_survey.h"
+#include "engine/backends/cuda/survey/library_survey.h"
+#include "engine/backends/cuda/survey/nvml_survey.h"
 #include "engine/runtime/module_architectures.h"
 #include "server/worker/doctor/facts.h"
 

@@ -1,4 +1,4 @@
-// Running commands of `gpupool` in the test's process against a fake server.
+// Runs commands of `gpupool` in the test's process against a fake server.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -18,7 +18,8 @@ namespace gpupool::client {
 
 class CommandTest : public ::testing::Test {
  protected:
-  // Runs `gpupool ARGUMENTS --address ...` as if piped; returns the exit code.
+  // Runs `gpupool ARGUMENTS --address ...` as in a pipe and returns the exit
+  // code.
   int Run(std::vector<std::string> arguments, std::stop_token stop = {}) {
     arguments.push_back("--address");
     arguments.push_back(server_.address());
@@ -40,7 +41,7 @@ class CommandTest : public ::testing::Test {
   }
 
   std::string WriteFile(const std::string& name, const std::string& text) {
-    // Tests run side by side: each its own file.
+    // Tests run in parallel, so each has its own file.
     const std::string folder =
         ::testing::TempDir() + "/client_" + std::to_string(::getpid());
     ::mkdir(folder.c_str(), 0700);

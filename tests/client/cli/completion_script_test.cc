@@ -22,8 +22,8 @@ std::vector<CompletionNode> Nodes() {
   };
 }
 
-// What bash offers after the words of `line`, the last of which is being
-// typed. A real bash is asked.
+// Returns the words that a real bash offers after `words`, the last of which is
+// being typed.
 std::string Complete(const std::string& words) {
   const std::string path = ::testing::TempDir() + "/completion_test-" +
                            std::to_string(::getpid()) + ".bash";

@@ -1,4 +1,4 @@
-// datasets, models, devices, admin, version: verbs on the server's things.
+// datasets, models, devices, admin, version: verbs about the server's objects.
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -108,7 +108,7 @@ TEST_F(ModelsTest, FailsWhenAVersionCannotBeLoaded) {
   EXPECT_THAT(err(), HasSubstr("sum version 1 cannot be loaded: needs 2 GiB"));
 }
 
-// The server may say LOADING for long: another job has the device to itself.
+// A version may stay LOADING for long while an exclusive job has the device.
 TEST_F(ModelsTest, WaitsUntilTheVersionIsServed) {
   AddVersion(v1::LOADING);
   const std::jthread server([&] {
@@ -129,14 +129,14 @@ TEST_F(ModelsTest, SaysWhyAVersionIsStillLoadingWhenTheTimeIsOver) {
   AddVersion(v1::LOADING);
   EXPECT_EQ(Run({"models", "load", "sum", "--wait", "--timeout", "1ms"}), 124);
   EXPECT_THAT(err(), HasSubstr("sum version 1 is still loading after"));
-  EXPECT_THAT(err(), HasSubstr("`gpupool models unload sum/1` ends that"));
+  EXPECT_THAT(err(), HasSubstr("`gpupool models unload sum/1` stops it"));
   EXPECT_EQ(Run({"models", "load", "sum", "--wait", "--timeout", "x"}), 2);
 }
 
 TEST_F(ModelsTest, AVersionThatIsUnloadedMeanwhileIsNotServed) {
   AddVersion(v1::UNLOADED);
   EXPECT_EQ(Run({"models", "load", "sum", "--wait"}), 6);
-  EXPECT_THAT(err(), HasSubstr("was unloaded while it was waited for"));
+  EXPECT_THAT(err(), HasSubstr("was unloaded during the wait"));
 }
 
 TEST_F(ModelsTest, LoadsOnTheDeviceThatIsNamed) {
@@ -274,7 +274,7 @@ TEST_F(DevicesTest, ShowsAndTendsMemory) {
   EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--snapshot"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["segments"][0]["bytes"], "64");
   EXPECT_EQ(Run({"devices", "empty-cache", "cpu:0"}), 0);
-  EXPECT_EQ(out(), "cpu:0: gave back 2.0 KiB\n");
+  EXPECT_EQ(out(), "cpu:0: freed 2.0 KiB\n");
   EXPECT_EQ(Run({"devices", "reset-peak", "cpu:0"}), 0);
   EXPECT_EQ(out(), "cpu:0: the peak is now 1.0 KiB\n");
   EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--all", "--no-headers"}), 0);
@@ -287,15 +287,15 @@ TEST_F(DevicesTest, DrainsAndResumes) {
             "cpu:0 is drained; job 7 checkpoints and leaves; still served "
             "there: digits/1 (see `gpupool models unload`)\n");
   EXPECT_EQ(Run({"devices", "drain", "cpu:0", "--let-finish"}), 0);
-  EXPECT_THAT(out(), HasSubstr("job 7 goes on to its end"));
+  EXPECT_THAT(out(), HasSubstr("job 7 runs to its end"));
   EXPECT_EQ(Run({"devices", "drain"}), 2);
   EXPECT_EQ(Run({"devices", "resume", "cpu:0"}), 0);
-  EXPECT_EQ(out(), "cpu:0 takes jobs and models again\n");
+  EXPECT_EQ(out(), "cpu:0 accepts jobs and models again\n");
 }
 
 TEST_F(DevicesTest, BoundsRemembersAndDumpsMemory) {
   EXPECT_EQ(Run({"devices", "fraction", "cpu:0", "0.5"}), 0);
-  EXPECT_EQ(out(), "cpu:0: at most 2.0 KiB are given out\n");
+  EXPECT_EQ(out(), "cpu:0: at most 2.0 KiB may be allocated\n");
   EXPECT_EQ(Run({"devices", "history", "cpu:0", "on", "--max-entries", "500"}),
             0);
   EXPECT_EQ(out(), "cpu:0: history is on\n");
@@ -316,7 +316,7 @@ using AdminTest = CommandTest;
 
 TEST_F(AdminTest, DrainsAndShowsState) {
   EXPECT_EQ(Run({"admin", "drain"}), 0);
-  EXPECT_EQ(out(), "the server takes no more jobs; 3 running\n");
+  EXPECT_EQ(out(), "the server accepts no more jobs; 3 running\n");
   EXPECT_EQ(Run({"admin", "state", "--no-headers"}), 0);
   EXPECT_EQ(out(), "11\t0\t-\tno\tno\n");
 }

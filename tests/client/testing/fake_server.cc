@@ -21,7 +21,7 @@ namespace {
 using grpc::ServerContext;
 using grpc::Status;
 
-// Counts the call; the status that the test wrote down for it.
+// Counts the call and returns the status that the test has set for it.
 Status Enter(FakeState& state, const std::string& rpc) {
   absl::MutexLock lock(&state.mutex);
   ++state.calls[rpc];
@@ -33,7 +33,7 @@ Status Enter(FakeState& state, const std::string& rpc) {
                 std::string(failure.message()));
 }
 
-// The value under `key`, or NotFound.
+// Returns the value under `key`, or NotFound.
 template <typename Map, typename Key, typename Message>
 Status Find(const Map& map, const Key& key, const char* what,
             Message* message) {
@@ -79,7 +79,7 @@ class Jobs final : public v1::JobService::Service {
     return Find(state_.jobs, request->id(), "job", job);
   }
 
-  // Pages of at most two jobs, so that paging is seen.
+  // Returns pages of at most two jobs, so that paging is tested.
   Status ListJobs(ServerContext*, const v1::ListJobsRequest* request,
                   v1::ListJobsResponse* response) override {
     ENTER("ListJobs");
@@ -390,7 +390,7 @@ class Devices final : public v1::DeviceService::Service {
     state_.history = *request;
     return Status::OK;
   }
-  // The device's name in two pieces.
+  // Sends the device's name in two chunks.
   Status DumpMemory(
       ServerContext*, const v1::DumpMemoryRequest* request,
       grpc::ServerWriter<v1::DumpMemoryResponse>* writer) override {
@@ -402,7 +402,7 @@ class Devices final : public v1::DeviceService::Service {
     writer->Write(message);
     return Status::OK;
   }
-  // Two pictures, then the end.
+  // Sends two lists, then ends the stream.
   Status WatchDevices(
       ServerContext*, const v1::WatchDevicesRequest*,
       grpc::ServerWriter<v1::ListDevicesResponse>* writer) override {
@@ -447,7 +447,7 @@ class Usage final : public v1::UsageService::Service {
  public:
   explicit Usage(FakeState& state) : state_(state) {}
 
-  // Two pages with one row each.
+  // Returns two pages with one row each.
   Status GetUsage(ServerContext*, const v1::GetUsageRequest* request,
                   v1::GetUsageResponse* response) override {
     ENTER("GetUsage");
@@ -520,7 +520,7 @@ class Inference final : public inference::GRPCInferenceService::Service {
   FakeState& state_;
 };
 
-// There is one reservation.
+// Knows one reservation.
 class Reservations final : public v1::ReservationService::Service {
  public:
   explicit Reservations(FakeState& state) : state_(state) {}

@@ -1,7 +1,7 @@
-// A gpupool server without a pool: the real services on a real socket, whose
-// answers a test writes down. What it was asked is there to be looked at.
+// A gpupool server without a pool: the real services on a real socket, with
+// answers that a test sets. Tests can also read the requests.
 //
-// Thread-safety: `state` is guarded by its mutex; the server's threads use it
+// Thread-safety: `state` is guarded by its mutex. The server's threads use it
 // while the server runs.
 #pragma once
 
@@ -27,22 +27,22 @@ namespace gpupool::client {
 
 struct FakeState {
   absl::Mutex mutex;
-  // Statuses that the next calls of an rpc end with, oldest first.
+  // Statuses with which the next calls of an rpc end, oldest first.
   std::map<std::string, std::vector<absl::Status>> failures
       ABSL_GUARDED_BY(mutex);
-  // How often each rpc was called.
+  // Number of calls of each rpc.
   std::map<std::string, int> calls ABSL_GUARDED_BY(mutex);
 
   std::map<uint64_t, v1::Job> jobs ABSL_GUARDED_BY(mutex);
   std::map<uint64_t, std::vector<v1::JobEvent>> events ABSL_GUARDED_BY(mutex);
   std::map<uint64_t, v1::JobArray> arrays ABSL_GUARDED_BY(mutex);
-  // What a watch of any array sees of its counts, one after the other; a break
-  // of the connection comes after each but the last.
+  // Counts that a watch of any array sees, one after the other. The connection
+  // breaks after each but the last.
   std::vector<v1::JobArray> array_script ABSL_GUARDED_BY(mutex);
-  // Events of a job that a new submit is given, and what it becomes.
+  // Events and final state of a newly submitted job.
   std::vector<v1::JobEvent> script ABSL_GUARDED_BY(mutex);
   v1::Job outcome ABSL_GUARDED_BY(mutex);
-  // After so many events a watch breaks off once (0: never).
+  // Number of events after which a watch breaks once (0: never).
   int break_after ABSL_GUARDED_BY(mutex) = 0;
   std::vector<uint64_t> watched_after ABSL_GUARDED_BY(mutex);
   v1::SubmitJobRequest submitted ABSL_GUARDED_BY(mutex);
@@ -60,10 +60,10 @@ struct FakeState {
   v1::PlanJobResponse plan ABSL_GUARDED_BY(mutex);
   v1::ListDevicesResponse devices ABSL_GUARDED_BY(mutex);
 
-  // The model "sum": two numbers in, [x + y, x - y] out, so that its class is
-  // 0 unless y is negative.
+  // The model "sum" has two numbers as input and [x + y, x - y] as output, so
+  // its class is 0 unless y is negative.
   std::vector<int> request_rows ABSL_GUARDED_BY(mutex);
-  v1::GetUsageRequest usage_request ABSL_GUARDED_BY(mutex);  // the last
+  v1::GetUsageRequest usage_request ABSL_GUARDED_BY(mutex);  // the last one
   v1::CreateReservationRequest reserved ABSL_GUARDED_BY(mutex);
   v1::CancelReservationRequest unreserved ABSL_GUARDED_BY(mutex);
 };
@@ -74,7 +74,7 @@ class FakeServer {
   ~FakeServer();
 
   std::string address() const;
-  // Ends all calls with Unavailable; Start listens on the same port again.
+  // Ends all calls with Unavailable. Start listens on the same port again.
   void Stop();
   void Start();
 
@@ -86,7 +86,7 @@ class FakeServer {
   int port_ = 0;
 };
 
-// An event with this sequence number and state.
+// Returns an event with this sequence number and state.
 v1::JobEvent StateEvent(uint64_t sequence, v1::JobState to);
 v1::JobEvent ProgressEvent(uint64_t sequence, uint64_t step, uint64_t total);
 v1::JobEvent LogEvent(uint64_t sequence, const std::string& text);

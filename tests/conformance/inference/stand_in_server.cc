@@ -1,6 +1,6 @@
-// The inference service on a free port with a model "digits" whose worker is a
-// thread of this process: the wire without the engine. Prints the port; ends
-// when its input ends.
+// Runs the inference service on a free port, with a model "digits" whose worker
+// is a thread of this process: the protocol without the engine. Prints the
+// port. Ends when its input ends.
 #include <iostream>
 #include <limits>
 

@@ -10,8 +10,8 @@
 #include "engine/backends/portable/portable_backend.h"
 #include "engine/backends/reference/interpreter.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/onnx/onnx_import.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/file/tensor_data.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/host_page_source.h"
 #include "engine/passes/pipeline.h"
@@ -25,7 +25,7 @@ namespace {
 
 using TensorsByName = std::map<std::string, HostTensor>;
 
-// Sequences spread over the ports that the import makes of them.
+// Distributes sequences over the ports that the import makes from them.
 TensorsByName Spread(const std::vector<CaseValue>& values) {
   TensorsByName tensors;
   for (const CaseValue& value : values) {
@@ -45,7 +45,7 @@ OnnxBuildOptions OptionsFor(const std::vector<CaseValue>& inputs) {
       options.sequence_lengths[input.name] =
           static_cast<int>(input.sequence->size());
     } else {
-      // Read for optionals only.
+      // Only used for optionals.
       options.sequence_lengths[input.name] = input.tensor.has_value() ? 1 : -1;
     }
   }
@@ -56,7 +56,7 @@ OnnxBuildOptions OptionsFor(const std::vector<CaseValue>& inputs) {
   return options;
 }
 
-// An optional tensor comes from the port "<name>[0]".
+// Returns the inputs by port. An optional tensor has the port "<name>[0]".
 TensorsByName InputsFor(const std::vector<CaseValue>& inputs) {
   TensorsByName tensors = Spread(inputs);
   for (const CaseValue& input : inputs) {
@@ -67,7 +67,7 @@ TensorsByName InputsFor(const std::vector<CaseValue>& inputs) {
   return tensors;
 }
 
-// On the reference back end, or with all passes on the portable one.
+// Runs on the reference back end, or with all passes on the portable one.
 absl::StatusOr<TensorsByName> RunOnNumbers(const OnnxFile& file,
                                            const ModelGraph& model,
                                            const TensorsByName& inputs,
@@ -105,7 +105,8 @@ absl::StatusOr<TensorsByName> RunOnNumbers(const OnnxFile& file,
   return outputs;
 }
 
-// What one program needs to run on the CPU. Members in order of life.
+// Everything that one program needs to run on the CPU. Members are in the order
+// of their lifetimes.
 class CpuRun {
  public:
   CpuRun() : backend_(1), allocator_("cpu:0", uint64_t{1} << 33, &source_) {}
@@ -174,7 +175,7 @@ absl::StatusOr<TensorsByName> RunOnCpu(const OnnxFile& file,
                                        const ModelGraph& model,
                                        const TensorsByName& inputs) {
   TensorsByName outputs;
-  // What was computed at import needs no program.
+  // Values that were computed at import need no program.
   Graph graph = model.graph;
   graph.mutable_outputs().clear();
   for (const ModelPort& port : model.outputs) {

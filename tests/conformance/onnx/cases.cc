@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/file/tensor_data.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -65,7 +65,7 @@ absl::StatusOr<CaseValue> ReadValue(const std::string& path,
     ASSIGN_OR_RETURN(value.sequence, Tensors(sequence));
   } else {
     ASSIGN_OR_RETURN(auto tensor, ReadMessage<onnx::TensorProto>(path));
-    // NumPy has no bfloat16: the files hold its bits as uint16.
+    // NumPy has no bfloat16, so the files hold its bits as uint16.
     if (info.type().tensor_type().elem_type() == onnx::TensorProto::BFLOAT16 &&
         tensor.data_type() == onnx::TensorProto::UINT16) {
       tensor.set_data_type(onnx::TensorProto::BFLOAT16);

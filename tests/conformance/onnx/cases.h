@@ -1,6 +1,6 @@
 // The official backend test cases of ONNX: folders with a model and data sets
-// of inputs and expected outputs, from Debian's libonnx-testdata. Pure but for
-// reading files.
+// of inputs and expected outputs, from Debian's libonnx-testdata. Pure except
+// for reading files.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/import/onnx/node_context.h"
-#include "engine/import/onnx/onnx_file.h"
+#include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/graph/node_context.h"
 
 namespace gpupool::engine::onnx_import {
 
@@ -20,7 +20,8 @@ struct Case {
   std::string folder;
 };
 
-// All cases of the families, sorted; empty when the package is not installed.
+// Returns all cases of the families, sorted, or none if the package is not
+// installed.
 std::vector<Case> AllCases();
 
 // A tensor, a sequence, or an empty optional.
@@ -35,11 +36,12 @@ struct DataSet {
   std::vector<CaseValue> outputs;
 };
 
-// Unimplemented when a value's type is one that the engine does not have.
+// Reads the case's data sets. Unimplemented if the engine does not have a
+// value's type.
 absl::StatusOr<std::vector<DataSet>> ReadDataSets(const Case& test,
                                                   const OnnxFile& file);
 
-// Names of the operators in the model's graph, each once.
+// Returns the names of the operators in the model's graph, each once.
 std::vector<std::string> OperatorsOf(const OnnxFile& file);
 
 }  // namespace gpupool::engine::onnx_import

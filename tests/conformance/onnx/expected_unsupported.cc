@@ -16,11 +16,11 @@ constexpr absl::string_view kRandom =
     "the case expects the numbers of NumPy's generator";
 constexpr absl::string_view kAdamCase =
     "the case computes with an epsilon that its node does not have";
-// Newer versions of the cases round to nearest, too.
+// Newer versions of the cases round to nearest, like the engine.
 constexpr absl::string_view kBFloat16Case =
     "the case cuts bits off instead of rounding to nearest";
-// Operators.md, Resize: length_resized is the length of the output, an
-// integer; PyTorch and ONNX Runtime agree.
+// In Operators.md, Resize, length_resized is the length of the output, an
+// integer. PyTorch and ONNX Runtime agree.
 constexpr absl::string_view kResizeCase =
     "the case takes a fraction for the output's length";
 

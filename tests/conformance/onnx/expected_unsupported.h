@@ -1,5 +1,5 @@
-// The official cases that are known not to work, each with the reason. The
-// suite fails when one of them works: the list is what users are told.
+// The official cases that are known to fail, each with the reason. The suite
+// fails when one of them passes, because users are shown this list.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gpupool::engine::onnx_import {
 
-// The reason why the case does not work; empty when it must.
+// Returns the reason why the case does not work, or "" if it must work.
 absl::string_view WhyUnsupported(absl::string_view name);
 
 }  // namespace gpupool::engine::onnx_import

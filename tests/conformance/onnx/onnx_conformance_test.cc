@@ -1,5 +1,5 @@
-// One test per official case and back end. At the end the counts per family
-// and the operators of what is not supported are printed.
+// One test for each official case and back end. At the end, prints the counts
+// per family and the operators of unsupported cases.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -24,10 +24,10 @@ namespace {
 
 struct Counts {
   int passed = 0, failed = 0, unsupported = 0;
-  std::set<std::string> operators;  // of cases that are not supported
+  std::set<std::string> operators;  // of unsupported cases
 };
 
-// Prints what the tests of this process counted.
+// Prints the counts of this process's tests.
 class Summary : public ::testing::Environment {
  public:
   void TearDown() override {
@@ -87,7 +87,7 @@ TEST_P(OnnxCase, Reference) {
 
 TEST_P(OnnxCase, Cpu) { RunAndCheck(GetParam(), CaseBackend::kCpu, "cpu"); }
 
-// The kernels of a GPU without one.
+// The portable kernels of a GPU, run on the host.
 TEST_P(OnnxCase, Portable) {
   RunAndCheck(GetParam(), CaseBackend::kPortable, "portable");
 }

@@ -13,9 +13,9 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
-#include "engine/import/onnx/names.h"
-#include "engine/import/onnx/onnx_file.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/file/names.h"
+#include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/file/tensor_data.h"
 #include "engine/passes/pipeline.h"
 #include "tests/conformance/onnx/case_runner.h"
 #include "tests/conformance/onnx/cases.h"
@@ -45,7 +45,7 @@ std::set<OperatorKey> KeysOf(const OnnxFile& file) {
   return keys;
 }
 
-// The values that `input` influences through floating values.
+// Returns the values that depend on `input` through floating values.
 std::vector<bool> InfluencedBy(const Graph& graph, ValueId input) {
   std::vector<bool> influenced(graph.values().size(), false);
   influenced[static_cast<size_t>(input.index)] = true;
@@ -62,7 +62,7 @@ std::vector<bool> InfluencedBy(const Graph& graph, ValueId input) {
   return influenced;
 }
 
-// The gradient of the sum of `output`'s elements.
+// Computes the gradient of the sum of `output`'s elements.
 absl::Status TryGradient(Graph graph, ValueId output, ValueId input) {
   GraphBuilder builder(&graph);
   ReduceAttributes sum;
@@ -75,7 +75,7 @@ absl::Status TryGradient(Graph graph, ValueId output, ValueId input) {
   return AddGradients(graph, output, {input}).status();
 }
 
-// Without the name that a layer has in its case.
+// Returns the error without the name that a layer has in its case.
 std::string Reason(const absl::Status& status) {
   std::string text(status.message());
   const size_t start = text.find(" of layer '");
@@ -105,7 +105,7 @@ void CountWays(const ModelGraph& model, CaseFacts& facts) {
   }
 }
 
-// What is left to run after the passes.
+// Counts the nodes that are left to run after the passes.
 absl::Status LookAtKernels(const ModelGraph& model, CaseFacts& facts) {
   Graph graph = model.graph;
   for (const ModelPort& port : model.outputs) {
@@ -138,7 +138,8 @@ void AddTypes(const OnnxFile& file, CaseFacts& facts) {
   }
 }
 
-// As in training, for gradients; as in inference, for kernels.
+// Imports the model for training to examine gradients, and for inference to
+// examine kernels.
 absl::Status LookAtModel(const OnnxFile& file, const DataSet& data,
                          CaseFacts& facts) {
   AddTypes(file, facts);
@@ -166,7 +167,7 @@ struct OwnModel {
   const char* graph;
 };
 
-// For operators without an official case that passes.
+// Models for operators without an official case that passes.
 constexpr OwnModel kOwnModels[] = {
     {23,
      "(float[1, 2, 3, 4] q, float[1, 2, 3, 4] k, float[1, 2, 3, 4] v) => "

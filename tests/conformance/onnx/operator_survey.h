@@ -1,5 +1,5 @@
-// What the official cases tell about each ONNX operator: the nodes that it
-// becomes are asked for gradients and for kernels. Reads files, so slow.
+// Facts about each ONNX operator from the official cases: whether the nodes
+// that it becomes have gradients and kernels. Slow, because it reads files.
 #pragma once
 
 #include <map>
@@ -12,33 +12,34 @@
 namespace gpupool::engine::onnx_import {
 
 struct OperatorFacts {
-  bool alone = true;  // the cases have no other operator
+  bool alone = true;  // whether the cases have no other operator
   int cases = 0;
-  int passing = 0;  // of them: those that are not listed as unsupported
-  // Ways from a floating input to a floating output, and those of them that
-  // have a gradient.
+  int passing = 0;  // cases that are not listed as unsupported
+  // Pairs of a floating input and a floating output, and the number of pairs
+  // that have a gradient.
   int ways = 0;
   int ways_with_gradient = 0;
-  std::set<std::string> refusals;  // why the others have none
-  // Of the passing cases: those with float32 inputs where there are any.
+  std::set<std::string> refusals;  // why the other pairs have none
+  // Passing cases, only those with float32 inputs if there are any.
   int runs = 0;
-  int runs_fast = 0;            // every node has a CPU kernel of its own
+  int runs_fast = 0;            // every node has a fast CPU kernel
   int runs_at_import = 0;       // no node is left to run
   std::set<std::string> types;  // of the inputs in passing cases
 };
 
-// A domain, "" for ai.onnx, and a name.
+// A domain ("" for ai.onnx) and a name.
 using OperatorKey = std::pair<std::string, std::string>;
 
-// The facts of every operator with a case. Cases of an operator are those with
-// no other one in them; where none is such, all that it occurs in. Where none
-// passes, a model of our own stands for them, which counts as no case. The
-// status is that of a case that should pass and cannot be imported.
+// Returns the facts of every operator with a case. The cases of an operator are
+// those without any other operator, or, if there are none, all in which it
+// occurs. If none of them passes, a model of our own is used, which is not
+// counted as a case. The status is that of a case that should pass but cannot
+// be imported.
 absl::StatusOr<std::map<OperatorKey, OperatorFacts>> SurveyOperators();
 
-// "yes", "no", "part", or "-" where there is no way to ask.
+// Returns "yes", "no", "part", or "-" if there is no pair.
 std::string GradientCell(const OperatorFacts& facts);
-// "fast", "reference", "part", "import", or "-" where nothing ran.
+// Returns "fast", "reference", "part", "import", or "-" if nothing ran.
 std::string CpuCell(const OperatorFacts& facts);
 
 }  // namespace gpupool::engine::onnx_import

@@ -12,10 +12,10 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/ops.h"
-#include "engine/import/onnx/control_flow.h"
-#include "engine/import/onnx/functions.h"
-#include "engine/import/onnx/lowerings.h"
-#include "engine/import/onnx/sequences.h"
+#include "engine/import/onnx/graph/control_flow.h"
+#include "engine/import/onnx/graph/functions.h"
+#include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/graph/sequences.h"
 #include "tests/conformance/onnx/cases.h"
 #include "tests/conformance/onnx/expected_unsupported.h"
 #include "tests/conformance/onnx/operator_survey.h"
@@ -31,13 +31,13 @@ constexpr int kOperatorSet = 17;
 constexpr absl::string_view kIntroduction =
     R"(# Operators
 
-Which ONNX operators can be imported, and what they become. This page is made
-from the tables in the sources and from what the official test cases of ONNX
-1.12 become when they are imported; a test fails when it is out of date, and
+This page lists the ONNX operators that can be imported, and the ops that they
+become. It is generated from the tables in the sources and from the imported
+official test cases of ONNX 1.12. A test fails when the page is out of date, and
 writes it when `GPUPOOL_WRITE_DOCS=1` is set.
 
 All of these operators can be imported for inference and for training. A model
-with others is refused with a list of them, by node.
+with other operators is refused. The error lists them by node.
 
 ## Official cases
 
@@ -51,28 +51,31 @@ the official runner (rtol 1e-3, atol 1e-7, integers exact).
 constexpr absl::string_view kExplanation = R"(
 ## ONNX operators
 
-- **numbers**: *yes* where sizes of the results, or what is done, depend on
-  numbers of some inputs. These come from constants or shapes; where they depend
-  on an input of the model, that input is bound and the program belongs to its
-  value.
-- **gradient**: of the ways from a floating input to a floating output in the
-  cases, whether all have a gradient (*yes*), some (*part*) or none (*no*). A
-  dash: there is no such way.
-- **CPU**: whether the cases with float32 inputs run on kernels of their own
-  (*fast*), on the reference kernels, which are right and slow (*reference*), or
-  some so and some so (*part*), after the passes of the compiler; all cases
-  count where none has float32 inputs. *import*: everything is computed while
-  the model is imported. Other element types run on the reference kernels, but
-  for movement.
-- **cases**: official cases that pass, of all with this operator alone; with `*`
-  of all in which it occurs, and so are the columns before. Where none passes,
-  the columns are those of a small model of our own, or empty.
-- **element types**: of the inputs in these cases, as ONNX names them. uint16,
-  int16, uint32 and uint64 are widened to int32 and int64.
+| column | value | meaning |
+|---|---|---|
+| numbers | yes | the sizes of the results, or the computation itself, depend on the numbers in an input |
+| gradient | yes, part, no | a gradient exists for all, some or none of the pairs of a floating input and a floating output in the cases |
+| gradient | - | there is no such pair |
+| CPU | fast | the cases with float32 inputs run on optimized kernels, after the passes of the compiler |
+| CPU | reference | they run on the reference kernels, which are correct but slow |
+| CPU | part | some cases run on fast kernels, others on reference kernels |
+| CPU | import | everything is computed while the model is imported |
+| cases | 4 of 4 | the official cases that pass, of all cases with this operator alone |
+| cases | 4 of 4* | the official cases that pass, of all cases in which the operator occurs |
+| element types | | the types of the inputs in these cases, as ONNX names them |
 
-There is no column for GPUs. Every op that these operators become has a kernel in
-the CUDA module. The tests run the cases on the sources of these kernels, compiled
-for the host. What has run on a real GPU is in [gpu_status.md](gpu_status.md).
+- Numbers that a shape depends on come from constants or from shapes. If they depend
+  on an input of the model, that input is bound, and there is one program for each of
+  its values.
+- If an operator has no case with float32 inputs, all its cases count for the column
+  CPU. Other element types run on the reference kernels, except for movement of data.
+- With `*`, the other columns also describe all cases in which the operator occurs. If
+  no case passes, they describe a small model of our own, or are empty.
+- uint16, int16, uint32 and uint64 are widened to int32 and int64.
+
+There is no column for GPUs. Every op on this page has a kernel in the CUDA module.
+The tests run the cases on the sources of these kernels, compiled for the host.
+[gpu_status.md](gpu_status.md) says what has run on a real GPU.
 )";
 
 constexpr absl::string_view kTableHead =
@@ -91,7 +94,7 @@ std::string TitleOf(const std::string& domain) {
   return domain.empty() ? "ai.onnx" : domain;
 }
 
-// Of the standard, newest version of each, by domain and name.
+// Returns the newest version of each standard schema, by domain and name.
 std::vector<onnx::OpSchema> Schemas() {
   std::map<OperatorKey, onnx::OpSchema> newest;
   for (const onnx::OpSchema& schema :
@@ -209,8 +212,8 @@ std::string MissingOperators(const std::map<OperatorKey, Row>& rows) {
 
 std::string MissingGradients(const Survey& survey) {
   std::string text =
-      "\n### Without a gradient\n\nWhy some ways through operators have "
-      "none:\n\n| operator | why |\n|---|---|\n";
+      "\n### Without a gradient\n\nSome outputs of these operators have no "
+      "gradient:\n\n| operator | why |\n|---|---|\n";
   for (const auto& [key, facts] : survey) {
     if (facts.refusals.empty()) continue;
     absl::StrAppend(&text, "| ", key.second, " | ",
@@ -221,12 +224,11 @@ std::string MissingGradients(const Survey& survey) {
 
 std::string CoreOps() {
   std::string text =
-      "\n## Ops of the graph\n\nWhat operators become, with what passes and "
-      "training add to it. Names are those\nof `gpupool-worker explain`. "
-      "*reference*: float32, too, runs on the reference\nkernel. Every op has "
-      "a "
-      "kernel in the CUDA module.\n\n| op | gradient | CPU, float32 "
-      "|\n|---|---|---|\n";
+      "\n## Ops of the graph\n\nOperators become these ops. Passes and "
+      "training add others. The names are those of\n`gpupool-worker explain`. "
+      "*reference* means that even float32 runs on the reference\nkernel. "
+      "Every op has a kernel in the CUDA module.\n\n"
+      "| op | gradient | CPU, float32 |\n|---|---|---|\n";
   for (int i = 0; i < kOpCount; ++i) {
     const OpInfo& info = Info(static_cast<Op>(i));
     absl::StrAppend(

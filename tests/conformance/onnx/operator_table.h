@@ -1,5 +1,5 @@
-// The page docs/operators.md, made from the tables of operators and ops and
-// from what the official cases show.
+// Makes the page docs/operators.md from the tables of operators and ops and
+// from the survey of the official cases.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gpupool::engine::onnx_import {
 
-// The whole page. The status is that of SurveyOperators.
+// Returns the whole page. The status is that of SurveyOperators.
 absl::StatusOr<std::string> OperatorsPage();
 
 }  // namespace gpupool::engine::onnx_import

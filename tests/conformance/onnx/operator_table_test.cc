@@ -1,4 +1,4 @@
-// docs/operators.md says what is so. With GPUPOOL_WRITE_DOCS=1 it is written.
+// Checks that docs/operators.md is up to date. GPUPOOL_WRITE_DOCS=1 writes it.
 #include "tests/conformance/onnx/operator_table.h"
 
 #include <gtest/gtest.h>

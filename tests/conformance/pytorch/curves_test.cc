@@ -18,7 +18,7 @@ using engine::testing::OnnxProgram;
 
 constexpr double kRelativeTolerance = 1e-4;
 
-// The optimizers of make.py.
+// Sets an optimizer of make.py.
 void SetOptimizer(const std::string& name, double rate,
                   v1::TrainingSpec& training) {
   if (name == "sgd") {

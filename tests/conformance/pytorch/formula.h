@@ -1,6 +1,6 @@
-// Numbers that formula.py makes as well: element i of a stream is shift +
-// scale * u(i), u uniform in [-1, 1) from 24 bits of splitmix64(i), worked out
-// in double and rounded to float.
+// The numbers of formula.py: element i of a stream is shift + scale * u(i),
+// with u uniform in [-1, 1) from 24 bits of splitmix64(i), computed in double
+// and rounded to float.
 #pragma once
 
 #include <cstdint>

@@ -17,13 +17,13 @@ def splitmix64(index):
 
 
 def uniform(first, count, scale=1.0, shift=0.0):
-    """count float32 numbers of the stream from index first."""
+    """Returns `count` float32 numbers of the stream from index `first`."""
     index = np.arange(first, first + count, dtype=np.uint64)
     bits = (splitmix64(index) >> np.uint64(40)).astype(np.float64)
     return (shift + scale * (bits / float(1 << 23) - 1.0)).astype(np.float32)
 
 
 def integers(first, count, limit):
-    """count integers in [0, limit)."""
+    """Returns `count` integers in [0, limit)."""
     index = np.arange(first, first + count, dtype=np.uint64)
     return (splitmix64(index) % np.uint64(limit)).astype(np.int64)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes data/: what PyTorch computes, for the tests beside this file.
+"""Writes data/: the results of PyTorch, for the tests beside this file.
 
     /usr/bin/python3 tests/conformance/pytorch/make.py
 
@@ -45,7 +45,7 @@ FACTORS = {"train_cnn": 0.2, "train_resnet18": 0.0005}
 
 
 def scale_and_shift(name, tensor):
-    """The range of a weight: like PyTorch's own start, but never degenerate."""
+    """Returns the range of a weight: like PyTorch's initial range, but never empty."""
     if name.endswith("running_var"):
         return 0.3, 1.0
     if name.endswith("running_mean"):
@@ -60,7 +60,7 @@ def scale_and_shift(name, tensor):
 
 
 def fill(model):
-    """Sets every weight by the formula; returns what to write where."""
+    """Sets every weight by the formula and returns what to write where."""
     ranges, first = {}, 0
     for name, tensor in model.state_dict().items():
         if not tensor.dtype.is_floating_point:
@@ -85,7 +85,7 @@ def example(shape, tokens, batch):
 
 
 def export(name, model, sample, ranges):
-    """The graph as exported, weights moved to a file that is not stored."""
+    """Returns the exported graph, with weights moved to a file that is not stored."""
     buffer = io.BytesIO()
     torch.onnx.export(
         model, sample, buffer, opset_version=14, input_names=["input"],

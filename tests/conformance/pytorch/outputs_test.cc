@@ -1,5 +1,5 @@
-// What gpupool computes for models that PyTorch exported is what PyTorch
-// computes: rtol 1e-3, atol 1e-4.
+// For models that PyTorch exported, gpupool's outputs are those of PyTorch:
+// rtol 1e-3, atol 1e-4.
 #include <cmath>
 #include <string>
 #include <vector>

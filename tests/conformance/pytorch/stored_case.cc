@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each range of the file holds one weight.
+// Writes the weights. Each range of the file holds one weight.
 void WriteWeights(const nlohmann::json& ranges, const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   for (const nlohmann::json& range : ranges) {

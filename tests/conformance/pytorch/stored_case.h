@@ -1,5 +1,5 @@
-// What data/ holds about one model: the graph as PyTorch exported it, its
-// weights by formula, and the results.
+// The data of one model in data/: the graph as PyTorch exported it, its weights
+// by formula, and the results.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ struct StoredCase {
   std::shared_ptr<const engine::ModelSource> source;
 };
 
-// Writes the weights to a temporary file and opens the model with them.
-// Aborts when the files are not there: they belong to the tree.
+// Writes the weights to a temporary file and opens the model with them. Aborts
+// if the files are missing, since they belong to the tree.
 StoredCase OpenStoredCase(const std::string& name);
 
 }  // namespace gpupool::testing

@@ -1,5 +1,5 @@
 // One small finite-difference case per differentiable op of the table, so that
-// none is without. Its forms are tested with its family.
+// no op is left out. The forms of an op are tested with its family.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -12,7 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
-// A weight, or a constant where numbers are given.
+// A weight, or a constant if numbers are given.
 struct Argument {
   TensorType type;
   std::vector<double> numbers;

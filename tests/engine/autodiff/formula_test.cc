@@ -17,7 +17,7 @@ TEST(FormulaTest, AShapeToReduceToMayBeThatOfAValueOfTheGraph) {
       builder.Input("big", {DType::kFloat32, *Shape::Create({4, 2, 3})});
   ASSERT_TRUE(small.ok() && big.ok());
   Formula formula(&builder);
-  // Often enough for the graph to move its values several times.
+  // Enough nodes for the graph to move its values several times.
   for (int i = 0; i < 100; ++i) {
     const ValueId sum = formula.ReduceTo(*big, builder.shape(*small));
     ASSERT_TRUE(formula.status().ok()) << formula.status();

@@ -1,5 +1,5 @@
-// Compares gradients with finite differences on the reference back end, for
-// the tests of the gradient rules.
+// Compares gradients with finite differences on the reference back end, for the
+// tests of the gradient rules.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace gpupool::engine {
 
 inline constexpr double kStep = 1e-5;
 inline constexpr double kTolerance = 1e-7;
-// Numbers that are varied per weight, evenly spread.
+// Varied numbers per weight, evenly spread.
 inline constexpr size_t kProbes = 40;
 
 inline double Loss(const Graph& graph, const reference::NamedNumbers& inputs,
@@ -31,8 +31,8 @@ inline double Loss(const Graph& graph, const reference::NamedNumbers& inputs,
   return outputs.ok() ? (*outputs)["loss"][0] : NAN;
 }
 
-// Compares gradients of every weight with central differences of the loss,
-// which must be the output "loss".
+// Compares the gradient of every weight with central differences of the loss.
+// The loss must be the output "loss".
 inline void ExpectGradientsMatchDifferences(Graph graph, uint64_t seed) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::vector<ValueId> weights;
@@ -77,8 +77,8 @@ inline void ExpectGradientsMatchDifferences(Graph graph, uint64_t seed) {
   }
 }
 
-// A graph under construction whose operands are all weights, so that every
-// input's gradient is tested.
+// A graph under construction. All operands are weights, so that every input's
+// gradient is tested.
 class GradientTest : public ::testing::Test {
  protected:
   ValueId Weight(const std::string& name, const Shape& shape) {

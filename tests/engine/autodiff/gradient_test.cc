@@ -225,7 +225,7 @@ TEST_F(GradientTest, RefusesALossThatIsNotOneComputedFloatingNumber) {
               HasSubstr("one floating point number"));
 }
 
-// Scaling, adding and reshaping losses: their gradients are no longer 1.
+// The losses are scaled, added and reshaped, so their gradients are not 1.
 TEST_F(GradientTest, AnyFloatingNumberOfTheGraphIsALoss) {
   const ValueId x = Weight("x", {2, 3});
   const ValueId w = Weight("w", {1});
@@ -290,8 +290,8 @@ TEST_F(GradientTest, RefusesFusedNodesAndMissingStatistics) {
               HasSubstr("fused"));
 }
 
-// Each sum of two branches' gradients is a node that is added while another one
-// is looked at. What a moved node leaves behind is seen by AddressSanitizer.
+// Each sum of two branches' gradients adds a node while another node is being
+// read. AddressSanitizer finds reads of a moved node's old place.
 TEST_F(GradientTest, NodesMayMoveWhileBranchesAreAddedUp) {
   for (int branches = 1; branches < 40; ++branches) {
     graph_ = Graph();

@@ -22,7 +22,7 @@ SliceAttributes Cut(const Shape& shape, int axis, int64_t start, int64_t size,
 
 class JoinSlicesTest : public ::testing::Test {
  protected:
-  // The gradient of x [6, 2] from parts with these slices.
+  // Returns the gradient of x [6, 2] from parts with these slices.
   ValueId Join(const std::vector<SliceAttributes>& slices) {
     std::vector<autodiff::SlicePart> parts;
     for (const SliceAttributes& slice : slices) {

@@ -18,7 +18,7 @@ using namespace testing;  // NOLINT: the fixtures of this tree
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// One parameter of two numbers; its scaled gradient is an input.
+// One parameter of two numbers. Its scaled gradient is an input.
 class LossScalingTest : public ::testing::Test {
  protected:
   void Build(StepTailOptions options, const LossScaling& scaling) {
@@ -34,7 +34,7 @@ class LossScalingTest : public ::testing::Test {
     ASSERT_TRUE(Verify(graph_).ok()) << Verify(graph_);
   }
 
-  // Makes the next step with a true gradient, which is scaled here.
+  // Makes the next step with the unscaled gradient `g`, which is scaled here.
   void Step(reference::Numbers g) {
     for (double& x : g) x *= Scale();
     StepScaled(std::move(g));
@@ -92,7 +92,7 @@ TEST_F(LossScalingTest, FiniteStepsInARowRaiseTheScale) {
         {.initial = 8, .growth_factor = 4, .growth_interval = 3});
   Step({1, 1});
   Step({1, 1});
-  StepScaled({kInfinity, 1});  // the row ends
+  StepScaled({kInfinity, 1});  // ends the finite steps in a row
   EXPECT_EQ(Scale(), 4);
   Step({1, 1});
   Step({1, 1});
@@ -110,7 +110,7 @@ TEST_F(LossScalingTest, TheScaleStaysFinite) {
   EXPECT_EQ(Growth(), 0);
 }
 
-// The first step that is made counts as the first one.
+// The first step that is not skipped counts as step 1.
 TEST_F(LossScalingTest, SkippedStepsDoNotCountForTheOptimizer) {
   Build({.optimizer = AdamAttributes{}}, {});
   StepScaled({kInfinity, 1});

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class ProductRuleTest : public GradientTest {
  protected:
-  // Attention over 2 x 2 heads with 3 queries, 4 keys.
+  // Returns inputs of attention with 2 x 2 heads, 3 queries and 4 keys.
   ValueIds AttentionInputs() {
     return {Weight("q", {2, 2, 3, 5}), Weight("k", {2, 2, 4, 5}),
             Weight("v", {2, 2, 4, 2})};
@@ -36,7 +36,7 @@ class ProductRuleTest : public GradientTest {
   }
 };
 
-// Leading axes of a, of b.
+// Leading axes of a and of b.
 struct Leading {
   std::vector<int64_t> a, b;
 };
@@ -128,7 +128,7 @@ TEST_F(ProductRuleTest, TransposedConvolution) {
                                     {.dilation = {1, 2}, .groups = 2}};
   for (const Conv2dAttributes& conv : forms) {
     Reset();
-    // The input of the convolution is what comes out here.
+    // The shape of the convolution's input, which is the output here.
     const Shape y{2, 4, 6, 5};
     const Shape w{6, 4 / conv.groups, 3, 2};
     auto x =

@@ -20,7 +20,7 @@ class ElementwiseGradientTest : public GradientTest {
     return Emit(Op::kBinary, {a, b}, BinaryAttributes{function});
   }
 
-  // Numbers in [low, high) that depend on a weight in [-1, 1).
+  // Returns numbers in [low, high) that depend on a weight in [-1, 1).
   ValueId Between(const std::string& name, const Shape& shape, double low,
                   double high) {
     const ValueId scaled =
@@ -29,7 +29,8 @@ class ElementwiseGradientTest : public GradientTest {
     return Binary(BinaryFunction::kAdd, scaled, Number((high + low) / 2));
   }
 
-  // The gradient of the sum of `y` at these weights, in the order of `names`.
+  // Returns the gradient of the sum of `y` at these weights, in the order of
+  // `names`.
   std::vector<reference::Numbers> GradientsOfSum(
       ValueId y, reference::NamedNumbers state,
       const std::vector<std::string>& names) {
@@ -60,7 +61,7 @@ struct UnaryCase {
   double high = 2;
 };
 
-// A range where the function is defined and has few kinks.
+// Returns a range in which the function is defined and has few kinks.
 UnaryCase CaseOf(UnaryFunction function) {
   switch (function) {
     case UnaryFunction::kClip:

@@ -13,7 +13,7 @@ class MovementRuleTest : public GradientTest {
     return builder_.Constant({DType::kInt64, shape}, std::move(numbers));
   }
 
-  // The error of differentiating a loss over `y`.
+  // Returns the error of differentiating a loss over `y`.
   std::string Error(ValueId y, ValueId with_respect_to) {
     const ValueId target = *builder_.Input("target", builder_.value(y).type());
     const ValueId loss =

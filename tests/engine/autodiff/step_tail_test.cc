@@ -52,7 +52,7 @@ class StepTailTest : public ::testing::Test {
   std::vector<std::string> names_;
 };
 
-// The numbers below are torch.optim's of PyTorch's formulas worked by hand.
+// The expected numbers are PyTorch's formulas of torch.optim, computed by hand.
 TEST_F(StepTailTest, PlainSgdWithWeightDecay) {
   Build({.optimizer = SgdAttributes{.weight_decay = 0.5}});
   EXPECT_TRUE(names_.empty());
@@ -157,7 +157,7 @@ TEST_F(StepTailTest, ClippingScalesOnlyLongGradients) {
   ExpectNear(Step(2, {0.3, 0.4}), {0.94 - 0.03, -2.08 - 0.04});
 }
 
-// inf / inf is no number, and neither is a norm with NaN in it.
+// inf / inf is NaN, and so is the norm of a gradient with NaN.
 TEST_F(StepTailTest, AClipThatIsNoNumberLeavesEverythingAsItIs) {
   Build({.optimizer = RmspropAttributes{.momentum = 0.5, .centered = true},
          .clip_norm = 1});

@@ -23,8 +23,8 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// Inputs a [3], b [2], c [5]; buckets {a, b} and {c}; one wait for each or one
-// for both.
+// Returns a graph with inputs a [3], b [2], c [5], and buckets {a, b} and {c},
+// with one wait for each bucket or one for both.
 Graph TwoBuckets(bool one_wait) {
   Graph graph;
   GraphBuilder builder(&graph);
@@ -94,7 +94,7 @@ class Runner {
 
 class AllReduceTest : public ::testing::Test {
  protected:
-  // On two ranks, as threads.
+  // Runs `body` on two ranks, as threads.
   void OnTwoRanks(const std::function<void(Collective&)>& body) {
     const std::string group = absl::StrCat("group-", ++groups_);
     std::vector<std::thread> ranks;
@@ -130,7 +130,7 @@ TEST_F(AllReduceTest, OutputsAreMeansInEveryRun) {
         EXPECT_THAT(runner.Get("a"), Each(run + 1));
         EXPECT_THAT(runner.Get("b"), Each(10 * run + 2));
         EXPECT_THAT(runner.Get("c"), Each(100 * run + 3));
-        // Others may use the collective between runs.
+        // Other users may use the collective between runs.
         ASSERT_TRUE(collective.Barrier().ok());
       }
     });

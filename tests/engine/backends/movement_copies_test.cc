@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // A node whose inputs hold 1, 2, 3 ... in memory order, and its result after
-// the copies, in memory order too.
+// the copies, also in memory order.
 class MovementCopiesTest : public ::testing::Test {
  protected:
   MovementCopiesTest() : builder_(&graph_) {}

@@ -47,7 +47,7 @@ TEST(AbortSwitchTest, EndsAWaitForARankThatDoesNotArrive) {
   MemoryRendezvous store;
   const auto abort = std::make_shared<AbortSwitch>();
   std::thread other([&] {
-    // Once rank 0 is waiting for rank 1.
+    // Waits until rank 0 waits for rank 1.
     while (!store.Get("alone.present.0").ok()) std::this_thread::yield();
     abort->Abort("the job was cancelled");
   });

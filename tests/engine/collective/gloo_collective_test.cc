@@ -23,12 +23,13 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// Ranks that are threads of this process, over real connections.
+// Ranks as threads of this process, over real connections.
 class GlooCollectiveTest : public ::testing::Test {
  protected:
   using Body = std::function<void(Collective&)>;
 
-  // Runs `body` on every rank of a new group; false when one did not connect.
+  // Runs `body` on every rank of a new group. Returns false if a rank did not
+  // connect.
   void RunRanks(int size, const Body& body,
                 absl::Duration timeout = absl::Seconds(30)) {
     const std::string group = absl::StrCat("group-", ++groups_);
@@ -45,7 +46,8 @@ class GlooCollectiveTest : public ::testing::Test {
     for (std::thread& rank : ranks) rank.join();
   }
 
-  // What rank `rank` contributes: sums depend on the order of additions.
+  // Returns the contribution of rank `rank`. Sums depend on the order of
+  // additions.
   static std::vector<float> Contribution(int rank, size_t count) {
     Philox random(kSeed, static_cast<uint64_t>(rank));
     std::vector<float> values(count);
@@ -71,7 +73,7 @@ class GlooCollectiveTest : public ::testing::Test {
 
 TEST_F(GlooCollectiveTest, SumsAreTheSumsInTheOrderOfTheRanksToTheBit) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
-  // The last size takes two segments.
+  // The last size needs two segments.
   const std::vector<size_t> counts = {0, 1, 2, 7, 1000, (1 << 20) + 33};
   for (const int ranks : {1, 2, 3, 4}) {
     RunRanks(ranks, [&](Collective& collective) {

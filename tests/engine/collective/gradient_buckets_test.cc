@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// count-1, ..., 1, 0: as backward reaches parameters.
+// Returns count-1, ..., 1, 0: the order in which backward reaches parameters.
 std::vector<int> ReverseOrder(int count) {
   std::vector<int> order;
   for (int i = count - 1; i >= 0; --i) order.push_back(i);

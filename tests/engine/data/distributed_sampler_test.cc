@@ -22,7 +22,7 @@ std::vector<uint32_t> Rows(uint32_t count) {
   return rows;
 }
 
-// Of a job on one device.
+// Returns the sampler of a job on one device.
 DistributedSampler One(uint64_t seed, uint32_t rows, uint32_t batch) {
   return *DistributedSampler::Create({.seed = seed, .batch_size = batch},
                                      Rows(rows));
@@ -60,7 +60,7 @@ TEST(DistributedSamplerTest, AnEpochVisitsNoRowTwiceAndDropsTheRest) {
 TEST(DistributedSamplerTest, LookingAheadTakesNothing) {
   DistributedSampler sampler = One(1, 10, 3);
   DistributedSampler other = One(1, 10, 3);
-  for (uint64_t batch = 0; batch < 8; ++batch) {  // over two ends of epochs
+  for (uint64_t batch = 0; batch < 8; ++batch) {  // across two ends of epochs
     const auto seen = sampler.Peek();
     const std::vector<uint32_t> ahead(seen.begin(), seen.end());
     EXPECT_EQ(sampler.position(), batch);
@@ -102,7 +102,7 @@ TEST(DistributedSamplerTest, TogetherTheRanksSeeTheBatchesOfOneDevice) {
 }
 
 TEST(DistributedSamplerTest, RowsThatDoNotDivideAreRepeatedFromTheStart) {
-  // 10 rows on 4 ranks: 3 rows each, the first two entries a second time.
+  // 10 rows on 4 ranks: 3 rows each; the first two entries occur twice.
   auto ranks = AllRanks({.seed = kSeed,
                          .batch_size = 3,
                          .ranks = 4,

@@ -1,4 +1,4 @@
-// Makes the file formats that the readers read.
+// Makes files in the formats that the readers read.
 #pragma once
 
 #include <zlib.h>
@@ -36,7 +36,7 @@ inline std::string Big(uint64_t value, int size) {
   return {bytes.rbegin(), bytes.rend()};
 }
 
-// window_bits: 31 for gzip, -15 for raw deflate.
+// Compresses `text`. window_bits is 31 for gzip and -15 for raw deflate.
 inline std::string Deflate(const std::string& text, int window_bits) {
   z_stream zlib = {};
   deflateInit2(&zlib, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY);
@@ -67,7 +67,7 @@ struct Member {
   std::string content;
 };
 
-// A zip archive; `spoil` is added to every checksum.
+// Makes a zip archive. `spoil` is added to every checksum.
 inline std::string Zip(const std::vector<Member>& members, bool deflated,
                        uint32_t spoil = 0) {
   std::string body, directory;

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Three rows of two features; the last row is not for training.
+// Returns three rows of two features. The last row is not for training.
 Table SmallTable() {
   Table table;
   table.rows = 3;
@@ -37,7 +37,8 @@ TEST(ScalingTest, StandardizeUsesTheGivenRowsOnly) {
   rule.mutable_standardize();
   auto values = ComputeScaling(rule, SmallTable(), {0, 1});
   ASSERT_TRUE(values.ok());
-  // Feature 0: mean 2, deviation 1. Feature 1 never varies: centred only.
+  // Feature 0 has mean 2 and deviation 1. Feature 1 is constant, so it is only
+  // centred.
   EXPECT_THAT(values->scale, ElementsAre(1, 1));
   EXPECT_THAT(values->shift, ElementsAre(-2, -5));
 }

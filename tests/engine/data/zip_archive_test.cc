@@ -14,7 +14,7 @@ namespace {
 using files::Zip;
 using testing::HasSubstr;
 
-// Opens and reads every member; must never crash whatever the bytes are.
+// Opens and reads every member. Must never crash, whatever the bytes are.
 absl::Status ReadEverything(const std::string& bytes) {
   auto archive = ZipArchive::Open(bytes);
   if (!archive.ok()) return archive.status();

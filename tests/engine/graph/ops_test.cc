@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 TensorType F(const Shape& shape) { return {DType::kFloat32, shape}; }
 TensorType I64(const Shape& shape) { return {DType::kInt64, shape}; }
 
-// The only output's shape, or a failure.
+// Returns the only output's shape, or fails.
 Shape Only(Op op, const Attributes& attributes, const TensorTypes& inputs) {
   auto types = InferTypes(op, attributes, inputs);
   EXPECT_TRUE(types.ok()) << types.status();

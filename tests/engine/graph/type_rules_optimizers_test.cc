@@ -10,7 +10,8 @@ namespace {
 
 const TensorType kParameter{DType::kFloat32, {3, 2}};
 
-// Parameter, gradient, rate, step and so many states, with or without clip.
+// Returns parameter, gradient, rate, step and `states` states, with or without
+// clip.
 TensorTypes StepInputs(size_t states, bool clip) {
   TensorTypes inputs = {
       kParameter, kParameter, {DType::kFloat64, {}}, {DType::kInt64, {}}};

@@ -1,4 +1,4 @@
-// Short words for the tests of the type rules.
+// Short names for the tests of the type rules.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@ namespace gpupool::engine {
 
 inline TensorType F(const Shape& shape) { return {DType::kFloat32, shape}; }
 inline TensorType I64(const Shape& shape) { return {DType::kInt64, shape}; }
-// A shape that may have no elements.
+// Returns a shape that may have no elements.
 inline Shape Empty(const std::vector<int64_t>& dims) {
   return *Shape::CreateMaybeEmpty(dims);
 }
 
-// The outputs' types, or none after a failure.
+// Returns the outputs' types, or none after a failure.
 inline TensorTypes Types(Op op, const Attributes& attributes,
                          const TensorTypes& inputs) {
   auto types = InferTypes(op, attributes, inputs);
@@ -25,7 +25,7 @@ inline TensorTypes Types(Op op, const Attributes& attributes,
   return types.ok() ? *types : TensorTypes(4);
 }
 
-// The only output's type.
+// Returns the only output's type.
 inline TensorType Only(Op op, const Attributes& attributes,
                        const TensorTypes& inputs) {
   const TensorTypes types = Types(op, attributes, inputs);
@@ -33,7 +33,7 @@ inline TensorType Only(Op op, const Attributes& attributes,
   return types.front();
 }
 
-// The text of an InvalidArgument.
+// Returns the text of an InvalidArgument.
 inline std::string Error(Op op, const Attributes& attributes,
                          const TensorTypes& inputs) {
   const auto types = InferTypes(op, attributes, inputs);

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 const TensorType kType{DType::kFloat32, {2, 2}};
 
-// x -> relu -> a -> tanh -> b (output); w is updated by w + b.
+// The graph is x -> relu -> a -> tanh -> b (output). w is updated by w + b.
 class VerifyTest : public ::testing::Test {
  protected:
   VerifyTest() {

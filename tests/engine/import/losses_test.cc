@@ -23,8 +23,8 @@ using testing::TrainingFromText;
 
 constexpr double kTolerance = 1e-12;
 
-// A model whose output is its weight, so that the weight's gradient is that of
-// the loss.
+// A model whose output is its weight, so that the weight's gradient is the
+// gradient of the loss.
 struct Head {
   Graph graph;
   GraphBuilder builder{&graph};
@@ -60,7 +60,7 @@ struct Case {
   Numbers gradient;
 };
 
-// tests/conformance/pytorch/losses.py prints loss and gradient.
+// Expected values, as tests/conformance/pytorch/losses.py prints them.
 std::vector<Case> Cases() {
   return {
       {"cross_entropy {}",
@@ -250,7 +250,7 @@ TEST(EvaluationTest, RowsBehindTheCountDoNotCount) {
     SCOPED_TRACE(c.training);
     NamedNumbers three = Evaluate(c.training, {4, 3}, c.inputs, 3);
     NamedNumbers inputs = c.inputs;
-    // Padding: whatever lies there, even a label that no class has.
+    // Padding rows are ignored, even if they have a label that no class has.
     for (auto& [name, numbers] : inputs) {
       const size_t row = numbers.size() / 4;
       for (size_t i = 3 * row; i < 4 * row; ++i) numbers[i] = 0;

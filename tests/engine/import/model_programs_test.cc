@@ -21,7 +21,7 @@ absl::StatusOr<ModelGraph> Train(const std::string& training) {
   return BuildTrainingGraph(DigitsModel(), {}, TrainingFromText(training));
 }
 
-// Makes `steps` steps on one random batch; returns the losses.
+// Makes `steps` steps on one random batch and returns the losses.
 std::vector<double> Losses(const ModelGraph& model, int steps) {
   reference::NamedNumbers state = InitialPersistents(model, 3);
   reference::NamedNumbers inputs = RandomInputs(model.graph, 5);
@@ -121,7 +121,7 @@ TEST(EvalGraphTest, CountsOnlyTheRowsThatAreReal) {
   }
 }
 
-// Names that the graph overwrites.
+// Returns the names that the graph overwrites.
 std::vector<std::string> UpdatedNames(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values()) {
@@ -200,7 +200,7 @@ TEST(TrainingGraphTest, WithAccumulationDropoutCountsBatches) {
 }
 
 TEST(TrainingGraphTest, GradientsAreClampedByValue) {
-  // With plain SGD at rate 1 a weight moves by its gradient.
+  // With plain SGD at rate 1, a weight changes by its gradient.
   auto model = Train(
       "cross_entropy {} sgd { learning_rate: 1 } batch_size: 8 "
       "clip_gradient_value: 0.001");

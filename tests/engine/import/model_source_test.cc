@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using namespace testing;  // NOLINT: the fixtures of this tree
 
-// The weights of a model as an export takes them.
+// The weights of a model in the form that an export takes.
 class Weights {
  public:
   Weights(const ModelGraph& model, uint64_t seed)
@@ -63,7 +63,7 @@ class ModelSourceTest : public ::testing::Test {
     return ModelSource::Open(spec, folder_.path());
   }
 
-  // The first output for one seeded batch of 2.
+  // Returns the first output for one seeded batch of 2.
   static reference::Numbers Answer(const ModelSource& source, bool scaling,
                                    reference::NamedNumbers state) {
     auto model = BuildInferenceGraph(source, scaling, 2);
@@ -78,7 +78,7 @@ class ModelSourceTest : public ::testing::Test {
                         : reference::Numbers();
   }
 
-  // Values of the source's own persistents, read from it.
+  // Returns the values of the source's own persistents.
   static reference::NamedNumbers Stored(const ModelSource& source) {
     reference::NamedNumbers numbers;
     auto model = source.Build({});

@@ -21,7 +21,8 @@ using reference::Numbers;
 using ::testing::HasSubstr;
 using testing::TrainingFromText;
 
-// Two weights after four steps; the gradient of step t at p is p - t / 4.
+// Returns two weights after four steps. The gradient of step t at p is p - t /
+// 4.
 Numbers AfterFourSteps(const std::string& optimizer) {
   const v1::TrainingSpec training = TrainingFromText(optimizer);
   auto tail = ConvertOptimizer(training);
@@ -47,7 +48,7 @@ Numbers AfterFourSteps(const std::string& optimizer) {
   return values["w"];
 }
 
-// tests/conformance/pytorch/optimizers.py prints these.
+// Expected values, as tests/conformance/pytorch/optimizers.py prints them.
 TEST(OptimizerOptionsTest, WeightsAreThoseOfPytorchAfterFourSteps) {
   const std::pair<const char*, Numbers> cases[] = {
       {"rmsprop {}", {1.0150798747439744, 1.0451559236784442}},

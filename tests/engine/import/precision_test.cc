@@ -115,8 +115,8 @@ TEST(MixedPrecisionGraphTest, TheScaleIsStateOfTheOptimizer) {
   EXPECT_EQ(Find(*plain, kLossScaleName), nullptr);
 }
 
-// In exact arithmetic the scale makes no difference, whatever is clipped and
-// however many batches a step has.
+// In exact arithmetic the scale makes no difference, with every kind of
+// clipping and number of batches per step.
 TEST(MixedPrecisionGraphTest, TheScaleCancels) {
   for (const char* clip :
        {"", "clip_gradient_norm: 0.05", "clip_gradient_value: 0.01",

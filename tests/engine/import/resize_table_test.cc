@@ -1,5 +1,5 @@
-// Wanted numbers are those of the ONNX operator tests, rounded to float32,
-// unless a test says how it got them.
+// Expected numbers are those of the ONNX operator tests, rounded to float32,
+// unless a test gives another source.
 #include "engine/import/resize_table.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ ResizeTarget Size(int axis, int64_t size) {
   return {.axis = axis, .scale = {}, .size = size};
 }
 
-// The table applied to 1, 2, 3, ... of that shape.
+// Applies the table to 1, 2, 3, ... in that shape.
 Numbers Resized(const Shape& shape, const ResizeTable& table) {
   Graph graph;
   GraphBuilder builder(&graph);
@@ -91,7 +91,7 @@ TEST(ResizeNearestTest, RoundsAsAsked) {
                       {.coordinates = ResizeCoordinates::kAsymmetric,
                        .rounding = ResizeRounding::kRoundPreferCeil}),
               ElementsAre(1, 2, 2, 3, 3, 4, 4, 4));
-  // By hand: positions 0, 0.5, 1, ... with halves down.
+  // By hand: positions 0, 0.5, 1, ... with halves rounded down.
   EXPECT_THAT(Resized({4}, {Size(0, 8)},
                       {.coordinates = ResizeCoordinates::kAsymmetric}),
               ElementsAre(1, 1, 2, 2, 3, 3, 4, 4));
@@ -103,8 +103,8 @@ TEST(ResizeNearestTest, HalfPixelForNearestNeighbour) {
               ElementsAre(6, 8, 10, 12, 14, 16));
 }
 
-// In exact numbers every n-th cell begins a new one, whatever the scale's
-// float32 neighbour is.
+// In exact arithmetic every n-th cell begins a new one, even if the scale is
+// rounded to a neighbouring float32.
 TEST(ResizeNearestTest, SharpBordersSurviveFloatingScales) {
   int compared = 0;
   for (int64_t input : {3, 7, 10, 49, 1001}) {
@@ -117,7 +117,7 @@ TEST(ResizeNearestTest, SharpBordersSurviveFloatingScales) {
       auto by_scale = MakeResizeTable(
           {input}, {{.axis = 0, .scale = scale, .size = {}}}, options);
       ASSERT_TRUE(by_size.ok() && by_scale.ok());
-      // A rounded scale may be too small for the last cell.
+      // A rounded scale may be too small to reach the last cell.
       if (by_scale->shape != Shape{output}) continue;
       ++compared;
       EXPECT_EQ(by_size->attributes, by_scale->attributes);
@@ -148,7 +148,7 @@ TEST(ResizeLinearTest, CornersMeetAndPytorchTakesTheFirstCellForOne) {
                                         5 / 3.0, 2, 7 / 3.0, 8 / 3.0,   //
                                         7 / 3.0, 8 / 3.0, 3, 10 / 3.0,  //
                                         3, 10 / 3.0, 11 / 3.0, 4}));
-  // The output's length counts as a whole number.
+  // The output's length is rounded to a whole number first.
   EXPECT_THAT(Resized({4}, {Scale(0, 0.8)}, linear), ElementsAre(1, 2.5, 4));
   EXPECT_THAT(Resized({4}, {Size(0, 1)}, linear), ElementsAre(1));
   linear.coordinates = ResizeCoordinates::kPytorchHalfPixel;
@@ -189,8 +189,8 @@ TEST(ResizeCubicTest, CellsOutsideMayBeExcluded) {
                                    2.3970587, 2.9371352, 3.4791756, 3.735294}));
 }
 
-// By hand: with scale 0.6 the first cell lies at 1/3 and weighs the cells -1,
-// 0, 1 (the first one being the edge again) by 0.2, 0.8, 0.6 over 1.6.
+// By hand: with scale 0.6 the first cell is at 1/3. It weighs the cells -1, 0,
+// 1 (the first is the edge again) by 0.2, 0.8, 0.6 over 1.6.
 TEST(ResizeAntialiasTest, AveragesWhenShrinking) {
   const ResizeOptions linear{.mode = ResizeMode::kLinear, .antialias = true};
   EXPECT_THAT(Resized(kSquare, {Scale(0, 0.6), Scale(1, 0.6)}, linear),
@@ -243,7 +243,7 @@ TEST(ResizeCropTest, TheMaskRepeatsAlongAxesThatStayInside) {
   EXPECT_THAT(table->mask->numbers, ElementsAre(1, 0, 0, 1));
 }
 
-// By hand: PyTorch's and ONNX's definitions in words.
+// By hand, from the definitions of PyTorch and ONNX.
 TEST(ResizeAspectTest, BoxesAreFittedOrCovered) {
   const std::vector<ResizeTarget> targets{Size(0, 7), Size(1, 8)};
   auto fitted =

@@ -1,5 +1,5 @@
-// Every call to the driver fails once, in turn: nothing is lost, and what is
-// counted stays true.
+// Every call to the driver fails once, in turn. Nothing may be lost, and all
+// counts must stay correct.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -38,7 +38,7 @@ int Work(CachingAllocator& allocator, const SimulatedDriver& driver) {
   allocate(300);
   blocks[0].Reset();
   blocks[2].Reset();
-  allocate(20 * kMiB);  // more than the limit reserved, but for a trim
+  allocate(20 * kMiB);  // more than the limit unless memory is trimmed
   allocate(4 * kMiB);
   return failures;
 }
@@ -65,13 +65,13 @@ TEST_P(AllocatorFaultsTest, EveryDriverCallMayFail) {
     driver.FailCall(call, GetParam());
     {
       CachingAllocator allocator("cuda:0", 64 * kMiB, &driver);
-      // A device that is full once is asked again; one that has a fault is
-      // not, and the request ends with the fault.
+      // A device that is full once is asked again. A device with a fault is
+      // not, and the request fails with the fault.
       EXPECT_LE(Work(allocator, driver), 1);
     }
     EXPECT_TRUE(driver.violations().empty()) << driver.violations().front();
-    // A chunk or a range that the driver did not take back is the only thing
-    // that may be left, and not twice.
+    // Only a chunk or a range that the driver did not take back may be left, at
+    // most once each.
     EXPECT_LE(driver.open_objects(), 2u);
   }
 }

@@ -1,5 +1,6 @@
-// Checks what caching_allocator.h promises against what an allocator says of
-// itself. Call inside a test; ends the test's function on a failure.
+// Checks the guarantees of caching_allocator.h against an allocator's reports
+// about itself. Must be called in a test. Ends the test's function on a
+// failure.
 #pragma once
 
 #include "engine/memory/caching_allocator.h"

@@ -1,4 +1,4 @@
-// Reuse of memory between streams: what may be given to whom, and when.
+// Reuse of memory between streams: which stream may get which memory, and when.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +25,7 @@ class AllocatorStreamsTest : public ::testing::Test {
     return allocator_.Allocate(bytes, kOwner,
                                {.stream = stream, .accept_wait = accept_wait});
   }
-  // Allocates and gives back, used up to `counter` of the stream.
+  // Allocates a block and gives it back as used up to `counter` of the stream.
   std::byte* Use(uint64_t bytes, const Moment& until) {
     auto block = Allocate(bytes, until.stream);
     std::byte* const data = block->data();
@@ -63,11 +63,11 @@ TEST_F(AllocatorStreamsTest, AcceptedWaitNamesTheMoment) {
   auto other = Allocate(4 * kMiB, 2, true);
   EXPECT_EQ(other->data(), data);
   EXPECT_EQ(other->wait(), (Moment{1, 10}));
-  // Not used after all: the earlier use is still open.
+  // The block was not used after all, so the earlier use is still pending.
   other->Reset();
   auto elsewhere = Allocate(4 * kMiB, 3);
   EXPECT_NE(elsewhere->data(), data);
-  // Used by stream 2 after its wait: its own moment covers the earlier one.
+  // Stream 2 used it after its wait, so its own moment covers the earlier one.
   auto third = Allocate(4 * kMiB, 2, true);
   ASSERT_EQ(third->data(), data);
   third->ResetAfter({{2, 5}});
@@ -78,7 +78,7 @@ TEST_F(AllocatorStreamsTest, AcceptedWaitNamesTheMoment) {
 
 TEST_F(AllocatorStreamsTest, BlockNotUsedAgainKeepsItsEarlierUse) {
   std::byte* const data = Use(4 * kMiB, {1, 10});
-  // Reused on the same stream, which never gets to it.
+  // Reused on the same stream, which never reaches that point.
   Allocate(4 * kMiB, 1)->Reset();
   EXPECT_NE(Allocate(4 * kMiB, 2)->data(), data);
   Check();
@@ -92,7 +92,8 @@ TEST_F(AllocatorStreamsTest, UsesOnTwoStreamsMustBothPass) {
   EXPECT_EQ(all.allocated_bytes.current, 0u);
   EXPECT_EQ(all.active_bytes.current, 4 * kMiB) << "nobody may have it";
   Check();
-  // Not the first stream either: the second may still write.
+  // The first stream may not have it either, because the second may still
+  // write.
   auto elsewhere = Allocate(4 * kMiB, 1);
   EXPECT_NE(elsewhere->data(), data);
   timeline_.Pass({2, 20});
@@ -131,7 +132,8 @@ TEST_F(AllocatorStreamsTest, FullDeviceWaitsForTheEarliestThatIsEnough) {
   for (uint64_t i = 0; i < 4; ++i) {
     blocks.push_back(*Allocate(4 * kMiB, 1));
   }
-  // Given back out of order; 4 MiB are there after 20, 8 MiB after 30.
+  // Blocks are given back out of order. 4 MiB are free after 20, 8 MiB after
+  // 30.
   blocks[3].ResetAfter({{1, 40}});
   blocks[0].ResetAfter({{1, 20}});
   blocks[1].ResetAfter({{1, 30}});
@@ -188,7 +190,7 @@ TEST_F(AllocatorStreamsTest, EmptyCacheKeepsWhatStreamsUse) {
   Check();
 }
 
-// Who wrote last where: memory may be handed to a stream only when the last
+// Records the last writers. Memory may be given to a stream only if the last
 // use on every other stream has passed or is waited for.
 class UseBook {
  public:
@@ -196,7 +198,8 @@ class UseBook {
     uint64_t begin, end;
     Moment until;
   };
-  // The block is used until then; what its stream waited for is over by then.
+  // Records that the block is used until then. Everything that its stream has
+  // waited for is over by then.
   void Record(const Allocation& block, const std::vector<Moment>& uses) {
     const auto begin = reinterpret_cast<uint64_t>(block.data());
     const uint64_t end = begin + AlignUp(block.bytes(), kBlockUnitBytes);
@@ -283,7 +286,7 @@ TEST_F(AllocatorStreamsTest, RandomStreamsNeverShareMemoryTooEarly) {
 }
 
 TEST_F(AllocatorStreamsTest, ThreadsWaitWithoutTheLock) {
-  // Sizes of whole chunks, so that nothing but streams stands in the way.
+  // Sizes of whole chunks, so that only streams can prevent reuse.
   driver_.SetCapacity(16 * kMiB);
   std::vector<std::thread> threads;
   for (StreamId stream = 1; stream <= 3; ++stream) {

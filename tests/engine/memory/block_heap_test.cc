@@ -22,7 +22,8 @@ class BlockHeapTest : public ::testing::Test {
     heap_.Take(block, bytes, stream);
     return block;
   }
-  // "u" used, "f" free, "l" leaving, "-" unmapped, by address.
+  // Returns the blocks by address: "u" used, "f" free, "l" leaving, "-"
+  // unmapped.
   std::string Picture() {
     std::string picture;
     heap_.ForEachBlock([&](const Block& block) {

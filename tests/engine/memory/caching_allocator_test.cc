@@ -26,7 +26,7 @@ const Owner kWeights{"job 7", "weights"};
 const Owner kArena{"job 7", "arena"};
 const Owner kOther{"job 8", "weights"};
 
-// Real memory in pages of 64 KiB.
+// Returns options for real memory in pages of 64 KiB.
 SimulatedDriverOptions SmallPages() {
   return {.chunk_sizes = {kMiB, 64 * kKiB}, .backed = true};
 }
@@ -80,7 +80,7 @@ TEST_F(CachingAllocatorTest, EmptyCacheUnmapsWholeChunksAnywhereInTheRange) {
   auto middle = allocator.Allocate(5 * kMiB, kArena);
   auto high = allocator.Allocate(3 * kMiB + 100, kArena);
   middle->Reset();
-  // The rest of the chunk that `high` ends in has to stay.
+  // The rest of the chunk in which `high` ends must stay.
   EXPECT_EQ(allocator.EmptyCache(), 5 * kMiB);
   EXPECT_EQ(allocator.EmptyCache(), 0u);
   EXPECT_EQ(driver_.live_bytes(), 4 * kMiB + 64 * kKiB);
@@ -261,7 +261,7 @@ TEST_F(CachingAllocatorTest, RefusesAByteCountThatWouldOverflow) {
 TEST_F(CachingAllocatorTest, AnotherRangeIsReservedWhenOneIsFull) {
   SimulatedDriver driver({.chunk_sizes = {kMiB}});
   CachingAllocator allocator("cpu:0", 4 * kMiB, &driver);
-  // Blocks of half a page each: every page of the range keeps one.
+  // Blocks of half a page each, so that every page of the range keeps one.
   std::vector<Allocation> kept;
   for (int round = 0; round < 3; ++round) {
     std::vector<Allocation> dropped;
@@ -280,7 +280,7 @@ TEST_F(CachingAllocatorTest, AnotherRangeIsReservedWhenOneIsFull) {
   CheckInvariants(allocator, driver);
 }
 
-// One allocation with the number that is written all over it.
+// An allocation, and the number that is written to all of it.
 struct Marked {
   Allocation block;
   int mark = 0;

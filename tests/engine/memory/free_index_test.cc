@@ -37,7 +37,7 @@ TEST_F(FreeIndexTest, TakesAnExactBlockBeforeALargerOne) {
 }
 
 TEST_F(FreeIndexTest, FindsALargerBlockOfTheSameClassBehindSmallerOnes) {
-  // One class holds what differs by less than a thirty-second.
+  // Sizes that differ by less than a thirty-second are in one class.
   Block* const fits = Add((64 << 20) + 4096);
   for (int i = 0; i < 100; ++i) Add(64 << 20);
   EXPECT_EQ(index_.Find((64 << 20) + 256), fits);
@@ -74,7 +74,7 @@ TEST_F(FreeIndexTest, RandomTrafficAgreesWithASortedList) {
       index_.Remove(inside.back());
       inside.pop_back();
     }
-    // `sure` is the smallest of a class above that of the request.
+    // `sure` is the smallest block of a class above the request's.
     const uint64_t above = wanted + wanted / 32 + kBlockUnitBytes;
     uint64_t best = ~uint64_t{0}, sure = ~uint64_t{0}, largest = 0;
     for (const Block* block : inside) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kKiB = 1 << 10;
 
-// Counts what is out, and fails when a test says so.
+// Counts what is allocated, and fails when a test says so.
 class CountingSource : public PinnedSource {
  public:
   void FailNext() { fail_ = true; }

@@ -1,10 +1,10 @@
 // The peer: the algorithm of PyTorch's CUDA caching allocator, written anew
-// from what is published about it (c10/cuda/CUDACachingAllocator.cpp, default
-// settings, plain segments, one stream): best fit from an ordered set per
-// pool, segments that are never given back, one lock and a table from
-// addresses to blocks in 67 parts. It keeps no statistics but bytes.
+// from its published source (c10/cuda/CUDACachingAllocator.cpp, default
+// settings, plain segments, one stream). It uses best fit from an ordered set
+// per pool, segments that are never given back, one lock, and a table from
+// addresses to blocks in 67 parts. It keeps no statistics except bytes.
 //
-// Thread-safety: as its original, every function from any thread.
+// Thread-safety: like the original, every function from any thread.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ class PyTorchAllocator {
   PyTorchAllocator();
   ~PyTorchAllocator();
 
-  uint64_t Allocate(uint64_t bytes);  // the address
+  uint64_t Allocate(uint64_t bytes);  // returns the address
   void Free(uint64_t address);
 
   uint64_t peak_reserved_bytes() const { return reserved_bytes_; }
 
  private:
   struct Block;
-  // By stream, size and address; the stream is the only one there is.
+  // Orders by stream, size and address. There is only one stream.
   struct Order {
     bool operator()(const Block* a, const Block* b) const;
   };
@@ -39,14 +39,14 @@ class PyTorchAllocator {
   };
   Shard& ShardOf(uint64_t address);
   Block* NewSegment(uint64_t bytes, Pool* pool);
-  // Adds a free neighbour to `block`, where it is one.
+  // Merges a neighbour into `block` if it is free.
   void Merge(Block* block, Block* neighbour);
 
   std::recursive_mutex mutex_;
   Pool small_;
   Pool large_;
   std::array<Shard, 67> shards_;
-  std::set<Block*> firsts_;  // of each segment, to give them back
+  std::set<Block*> firsts_;  // of each segment, to free the segments
   uint64_t next_address_ = uint64_t{1} << 44;
   uint64_t reserved_bytes_ = 0;
 };

@@ -1,9 +1,9 @@
-// A device's virtual memory management without a device: keeps the books of
-// ranges, chunks and mappings, checks every rule of PageSource (those of
-// CUDA's cuMem calls), has a capacity, and fails when a test says so.
+// Simulates a device's virtual memory management. Records ranges, chunks and
+// mappings, checks every rule of PageSource (the rules of CUDA's cuMem calls),
+// has a capacity, and fails when a test says so.
 //
-// With `backed` set, addresses are real and pages that are not mapped cannot
-// be touched; otherwise they are numbers and may be as large as a GPU's.
+// With `backed` set, addresses are real and unmapped pages cannot be touched.
+// Otherwise addresses are numbers, and memory may be as large as a GPU's.
 //
 // Thread-safety: none, as PageSource. Ownership: the real addresses.
 #pragma once
@@ -28,8 +28,8 @@ class SimulatedDriver : public PageSource {
   explicit SimulatedDriver(SimulatedDriverOptions options = {});
   ~SimulatedDriver() override;
 
-  // Fails the call with this number; the first is 1. Calls are counted
-  // whatever they do. Exhausted or, with `fault`, Internal.
+  // Makes the call with this number fail, with Exhausted or, if `fault`,
+  // Internal. The first call is 1. All kinds of calls are counted.
   void FailCall(uint64_t call, bool fault = false);
   void SetCapacity(uint64_t bytes) { options_.capacity_bytes = bytes; }
 
@@ -37,9 +37,9 @@ class SimulatedDriver : public PageSource {
   uint64_t created_chunks() const { return last_; }
   uint64_t live_bytes() const { return live_bytes_; }
   uint64_t peak_bytes() const { return peak_bytes_; }
-  // What is not given back: ranges, chunks and mappings.
+  // Returns the number of ranges, chunks and mappings that were not given back.
   uint64_t open_objects() const;
-  // Rules that were broken, in words.
+  // Returns descriptions of the broken rules.
   const std::vector<std::string>& violations() const { return violations_; }
   bool IsMapped(const PageRange& range) const;
 

@@ -1,4 +1,4 @@
-// That the simulated driver notices what a real one would refuse.
+// Checks that the simulated driver notices calls that a real one refuses.
 #include "tests/engine/memory/simulated_driver.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Streams whose progress a test sets. A wait lets the stream get there.
+// Streams whose progress a test sets. A wait makes the stream reach the moment.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ class SimulatedTimeline : public TimelineSource {
     absl::MutexLock lock(&mutex_);
     PassLocked(moment);
   }
-  // Every wait from now on fails.
+  // Makes every wait from now on fail.
   void Break() {
     absl::MutexLock lock(&mutex_);
     broken_ = true;
   }
-  // The moments that were waited for, in order.
+  // Returns the moments that were waited for, in order.
   std::vector<Moment> waits() const {
     absl::MutexLock lock(&mutex_);
     return waits_;

@@ -39,8 +39,8 @@ bool HasPython() {
   return Execute("/usr/bin/python3 -c 'import pickletools'").status == 0;
 }
 
-// An allocator with a past: two streams, blocks on their way out, holes, an
-// allocation that failed, and more than a batch of events.
+// An allocator with a history: two streams, blocks that are being freed, holes,
+// an allocation that failed, and more than one batch of events.
 class SnapshotFileTest : public ::testing::Test {
  protected:
   SnapshotFileTest() {
@@ -91,7 +91,8 @@ TEST_F(SnapshotFileTest, FollowsTheRulesOfTheViewer) {
       "/usr/bin/python3 " +
       SourcePath("tests/engine/memory/check_snapshot.py ") + path + " 2");
   EXPECT_EQ(output.status, 0) << output.text;
-  // Recorded from the start, so that nothing is left before the first event.
+  // Recording started with the allocator, so nothing is left before the first
+  // event.
   EXPECT_THAT(output.text, HasSubstr("left 0 mapped 0"));
   std::remove(path.c_str());
 }
@@ -123,7 +124,7 @@ TEST_F(SnapshotFileTest, PyTorchsToolReadsIt) {
       Execute("/usr/bin/python3 -m torch.cuda._memory_viz stats " + path);
   EXPECT_EQ(stats.status, 0) << stats.text;
   EXPECT_THAT(stats.text, HasSubstr("active_allocated"));
-  // The tool fetches a script to draw; what it would draw is there before.
+  // The tool loads a script to draw. The data that it would draw comes first.
   const Output segments = Execute(
       "/usr/bin/python3 -c 'import pickle, sys, torch.cuda._memory_viz as "
       "viz; snapshot = pickle.load(open(sys.argv[1], \"rb\")); "

@@ -1,5 +1,5 @@
-// Waste on traces of a transformer, beside PyTorch's algorithm. Waste is the
-// peak of reserved memory over the peak of live memory, less one.
+// Waste on traces of a transformer, compared with PyTorch's algorithm. Waste is
+// the peak of reserved memory over the peak of live memory, minus one.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -12,7 +12,7 @@ constexpr uint64_t kHeads = 12;
 constexpr uint64_t kVocabulary = 30522;
 constexpr uint64_t kFloat = 4;
 
-// Writes events; a tensor's number is its id.
+// Writes events. A tensor's number is its id.
 class TraceWriter {
  public:
   uint32_t Allocate(uint64_t elements) {
@@ -55,8 +55,8 @@ struct Sizes {
   uint64_t scores() const { return batch * kHeads * length * length; }
 };
 
-// One layer: what it keeps for a backward pass goes to `kept`, the rest is
-// freed on the way. Takes over `input` and returns the output.
+// Adds one layer and returns its output. Takes over `input`. Tensors that a
+// backward pass needs go to `kept`, and the others are freed.
 uint32_t Layer(TraceWriter& writer, const Sizes& sizes, uint32_t input,
                std::vector<uint32_t>& kept) {
   const uint64_t row = sizes.tokens() * kWidth;
@@ -138,7 +138,7 @@ std::vector<TraceEvent> TransformerTrace(const TraceOptions& options) {
   std::mt19937 random(options.seed);
   TraceWriter writer;
   const std::vector<uint64_t> weights = WeightSizes();
-  // Adam keeps two numbers beside each weight.
+  // Adam keeps two numbers for each weight.
   const int copies = options.training ? 3 : 1;
   for (int copy = 0; copy < copies; ++copy) {
     for (const uint64_t elements : weights) writer.Allocate(elements);

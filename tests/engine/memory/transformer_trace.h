@@ -1,6 +1,6 @@
-// What an eager framework asks of an allocator when it runs a transformer of
-// 12 layers of width 768: weights that stay, and activations that come and
-// go, for inference and for training steps that keep them for the backward
+// The requests of an eager framework to an allocator when it runs a transformer
+// of 12 layers of width 768: weights that stay, and activations that are freed,
+// for inference and for training steps, which keep activations for the backward
 // pass. Sizes are fixed or drawn per request or step.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace gpupool::engine {
 
-// Tensor `id` is allocated with `bytes` > 0, or freed with 0.
+// Allocates tensor `id` with `bytes` > 0, or frees it with 0.
 struct TraceEvent {
   uint32_t id = 0;
   uint64_t bytes = 0;
@@ -24,7 +24,7 @@ struct TraceOptions {
 
 std::vector<TraceEvent> TransformerTrace(const TraceOptions& options);
 
-// The most bytes that live at once.
+// Returns the largest number of bytes that are live at the same time.
 uint64_t PeakBytes(const std::vector<TraceEvent>& trace);
 
 }  // namespace gpupool::engine

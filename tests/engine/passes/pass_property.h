@@ -1,5 +1,6 @@
-// That passes keep results: a graph is run by the reference interpreter before
-// and after all passes, each pass alone off, and each alone on.
+// Checks that passes keep results. The reference interpreter runs a graph
+// before and after all passes, without each single pass, and with each pass
+// alone.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ inline void ExpectSame(const Result& a, const Result& b, double tolerance) {
   }
 }
 
-// All passes, then for each: only it, and all but it.
+// Returns all passes, then for each pass: only it, and all others.
 inline std::vector<PassOptions> PassVariants() {
   const auto names = PassNames();
   std::vector<PassOptions> variants(1);

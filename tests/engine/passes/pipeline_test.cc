@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/graph/print.h"
 #include "engine/import/model_programs.h"
-#include "engine/passes/rewrite.h"
+#include "engine/passes/rewrite/rewrite.h"
 #include "tests/engine/passes/pass_property.h"
 #include "tests/engine/testing/graph_testing.h"
 #include "tests/engine/testing/random_model.h"
@@ -107,7 +107,7 @@ TEST(PipelineTest, LongModelsTakeModestTime) {
     spec.add_layers()->mutable_dropout()->set_probability(0.1);
     spec.add_layers()->mutable_add()->set_from("dense_0");
   }
-  const std::clock_t begin = std::clock();  // of the processor, not the wall
+  const std::clock_t begin = std::clock();  // processor time, not wall time
   auto model = Train(spec, "adam {}");
   ASSERT_TRUE(model.ok()) << model.status();
   PassReport report;
@@ -138,8 +138,8 @@ TEST(PipelineTest, DigitsInferenceBecomesAFewFusedNodes) {
       << Print(model->graph);
 }
 
-// Folded in float32, rounded once and right behind it; no request casts a
-// weight.
+// The weights are folded in float32 and rounded once, right after the fold. No
+// request casts a weight.
 TEST(PipelineTest, FoldedWeightsAreRoundedWhenTheyAreLoaded) {
   auto model = BuildInferenceGraph(DigitsModel(), false, 1);
   ASSERT_TRUE(model.ok());
@@ -155,7 +155,7 @@ TEST(PipelineTest, FoldedWeightsAreRoundedWhenTheyAreLoaded) {
       EXPECT_FALSE(IsKnownAtLoad(graph.value(node.inputs[0])));
     }
   }
-  // The other casts are those of layers without a batch norm.
+  // The other casts are for layers without a batch norm.
   ASSERT_GE(loads.size(), 3u);
   loads.resize(3);
   EXPECT_THAT(loads, ElementsAre("fold_batch_norm", "cast", "cast"))

@@ -1,4 +1,4 @@
-// Every pass on graphs of all op families.
+// Checks every pass on graphs of all op families.
 #include "tests/engine/testing/random_graph.h"
 
 #include "tests/engine/passes/pass_property.h"
@@ -6,8 +6,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Passes fold constants rounded to float32 and recognise functions whose
-// constants are.
+// Passes fold constants rounded to float32 and recognise functions with such
+// constants.
 constexpr double kTolerance = 1e-5;
 
 class RandomGraphTest : public ::testing::TestWithParam<int> {};

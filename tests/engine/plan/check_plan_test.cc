@@ -48,7 +48,7 @@ TEST(CheckPlanTest, RefusesUnalignedOffsetsAndBackwardLifetimes) {
   EXPECT_FALSE(CheckPlan(kItems, {{0}, 64}).ok());
 }
 
-// The sweep against the definition: every pair.
+// Compares the sweep with the definition, which looks at every pair.
 bool AnyPairOverlaps(const std::vector<PlanItem>& items,
                      const MemoryPlan& plan) {
   for (size_t a = 0; a < items.size(); ++a) {

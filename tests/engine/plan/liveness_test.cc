@@ -105,7 +105,7 @@ TEST_F(LivenessTest, WhatOnlyLoadNodesReadGoesWithThem) {
   EXPECT_EQ(live.of(rounded).place, Place::kResident);
 }
 
-// A view that steps read keeps the bytes behind it.
+// A view that steps read keeps the value behind it resident.
 TEST_F(LivenessTest, WhatStepsReadByAViewStaysResident) {
   const ValueId w =
       *builder_.Persistent("w", {kFloat, {4, 3}}, MemoryClass::kWeight);

@@ -49,7 +49,7 @@ TEST(MemoryPlanTest, PeakNamesTheFullestPosition) {
   EXPECT_EQ(peak.bytes, 256u + 320u);
 }
 
-// A forward pass followed by a backward pass that reads it in reverse.
+// Returns a forward pass followed by a backward pass that reads it in reverse.
 std::vector<PlanItem> RandomItems(std::mt19937& random) {
   std::vector<PlanItem> items;
   const int positions = 2 + static_cast<int>(random() % 100);
@@ -83,8 +83,8 @@ TEST(MemoryPlanTest, RandomPlansAreProvedAndNearTheLowerBound) {
 }
 
 TEST(MemoryPlanTest, TriesOtherOrdersWhereTheLargestFirstWastes) {
-  // Largest first puts 320 at 0 and 256 behind it, so that the 192 that meets
-  // both of the smaller ones finds no gap.
+  // Largest first puts 320 at 0 and 256 behind it. Then the 192, which is live
+  // together with both smaller items, finds no gap.
   const std::vector<PlanItem> items = {{320, {0, 1}}, {256, {1, 2}},
                                        {192, {2, 3}}, {192, {3, 4}},
                                        {320, {4, 5}}, {64, {0, 5}}};
@@ -94,9 +94,9 @@ TEST(MemoryPlanTest, TriesOtherOrdersWhereTheLargestFirstWastes) {
 }
 
 TEST(MemoryPlanTest, SendsItemsToTheTopWhereScratchFillsTheBottom) {
-  // ResNet-18 at batch 8: a large scratch at some positions, and between them
-  // activations that only fit when one of them stands at the other end. In
-  // units of 4 KiB.
+  // ResNet-18 at batch 8: a large scratch at some positions and, between them,
+  // activations that only fit if one of them is at the other end. In units of 4
+  // KiB.
   constexpr uint64_t kUnit = 4096;
   std::vector<PlanItem> items = {
       {6272, {21, 22}}, {5068, {23, 23}}, {5068, {24, 24}}, {5068, {25, 25}},

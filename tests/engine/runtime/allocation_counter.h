@@ -1,6 +1,6 @@
-// Counts heap allocations made through operator new while it lives, apart
-// from those made by the code of other shared libraries: oneDNN allocates a
-// few small tables with every execution, which is out of our hands.
+// Counts heap allocations through operator new during its lifetime. Allocations
+// by the code of other shared libraries are counted separately, because oneDNN
+// allocates a few small tables with every execution.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class AllocationCounter {
   AllocationCounter(const AllocationCounter&) = delete;
   AllocationCounter& operator=(const AllocationCounter&) = delete;
 
-  // Allocations of this binary's own code so far.
+  // Returns the allocations of this binary's own code so far.
   uint64_t ours() const;
 };
 

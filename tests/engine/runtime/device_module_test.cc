@@ -53,7 +53,7 @@ TEST(DeviceModuleTest, TheModuleIsLookedForInEveryFolder) {
               AllOf(HasSubstr("/nowhere/lib"), HasSubstr("/nowhere/bin")));
 }
 
-// The real module, where it was built: this is what a worker does first.
+// Opens the real module, if it was built, as a worker does first.
 TEST(DeviceModuleTest, TheCudaModuleSaysWhetherThereIsAGpu) {
   const auto path = FindCudaModule({BinaryPath("../lib")});
   if (!path.ok()) GTEST_SKIP() << path.status().message();

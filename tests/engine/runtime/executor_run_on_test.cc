@@ -1,6 +1,6 @@
-// Runs on bytes of the caller's, on a device whose memory the host cannot touch
-// and whose copies happen late: which way bytes go, and that all ways give what
-// a CPU device gives.
+// Runs on the caller's memory, on a device whose memory the host cannot touch
+// and whose copies happen late. Tests the direction of copies, and that all
+// paths give the results of a CPU device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class ExecutorRunOnTest : public ::testing::Test {
     return executor.RunOn({&input, 1}, {&output, 1});
   }
   absl::Status Run(Slot& slot) { return Run(loaded_.executor(), slot); }
-  // What a CPU device answers.
+  // Returns the answer of a CPU device.
   std::vector<float> Wanted(Slot slot) {
     EXPECT_TRUE(Run(on_cpu_.executor(), slot).ok());
     return slot.answer();
@@ -91,7 +91,7 @@ TEST_F(ExecutorRunOnTest, RegisteredBytesGoStraightWhateverTheirAddress) {
   for (int i = 0; i < 5; ++i) slots.emplace_back(static_cast<float>(i), kRows);
   for (Slot& slot : slots) registrations.push_back(Register(slot.all()));
   host_.staged_copies = host_.pageable_copies = 0;
-  // The second run is captured, later ones replay it.
+  // The second run is captured, and later runs replay it.
   for (Slot& slot : slots) {
     ASSERT_TRUE(Run(slot).ok());
     EXPECT_EQ(slot.answer(), Wanted(slot));
@@ -132,7 +132,7 @@ TEST_F(ExecutorRunOnTest, AfterItsRegistrationMemoryIsStagedAgain) {
   EXPECT_EQ(host_.unregistrations, 1);
 }
 
-// Not those of the run before.
+// Missing rows must not be those of the previous run.
 TEST_F(ExecutorRunOnTest, RowsThatAreMissingAreZeros) {
   Slot zeros(0, kRows);
   zeros.Clear(3);
@@ -145,7 +145,7 @@ TEST_F(ExecutorRunOnTest, RowsThatAreMissingAreZeros) {
     const HostOutput output = answer.output();
     ASSERT_TRUE(loaded_.executor().RunOn({&input, 1}, {&output, 1}).ok());
     EXPECT_EQ(answer.answer(), wanted);
-    ASSERT_TRUE(Run(few).ok());  // and of the answer only three rows
+    ASSERT_TRUE(Run(few).ok());  // only three rows of the answer
     EXPECT_EQ(few.answer(), std::vector<float>(wanted.begin(),
                                                wanted.begin() + 3 * kClasses));
   }
@@ -180,7 +180,7 @@ TEST_F(ExecutorRunOnTest, UnknownNamesAndTooManyBytesAreRefused) {
   output.name = "nothing";
   EXPECT_TRUE(absl::IsInvalidArgument(
       loaded_.executor().RunOn({&input, 1}, {&output, 1})));
-  // The next run is as if there had been none.
+  // The next run must not be affected.
   ASSERT_TRUE(Run(right).ok());
   EXPECT_EQ(right.answer(), Wanted(right));
 }

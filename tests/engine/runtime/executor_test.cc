@@ -101,7 +101,7 @@ TEST(ExecutorTest, LoadTakesNewWeightsIntoPackedOnes) {
   EXPECT_NE(run.Output("output"), before);
 }
 
-// One weight set, one arena, a program for each of several batches.
+// One weight set and one arena, with a program for each of several batch sizes.
 TEST(ExecutorTest, BatchesOfOneModelSharePackedWeightsAsPlanned) {
   CpuBackend backend(1);
   HostPageSource source;
@@ -175,7 +175,7 @@ TEST(ExecutorTest, RefusesAStoreThatLacksAWeight) {
               HasSubstr("the weight store has no \""));
 }
 
-// Gives the n-th mark n microseconds.
+// Gives mark n the time of n microseconds.
 class CountingTimer : public LaunchTimer {
  public:
   absl::Status Start() override {

@@ -1,5 +1,5 @@
-// A device module for tests of the loader. GPUPOOL_FAKE_MODULE says what is
-// wrong with it: "empty" gives nothing; otherwise it is the build id that the
+// A device module for tests of the loader. GPUPOOL_FAKE_MODULE says how it
+// behaves: "empty" exports nothing; any other value is the build id that the
 // module claims.
 #include <cstdlib>
 #include <cstring>

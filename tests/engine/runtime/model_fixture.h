@@ -18,7 +18,7 @@
 
 namespace gpupool::engine {
 
-// Aborts on errors: only for specs that are known to be sound.
+// Returns the graph. Aborts on errors, so the spec must be valid.
 inline Graph TrainingGraph(const v1::ModelSpec& model, int batch) {
   v1::TrainingSpec training = testing::TrainingFromText(
       "cross_entropy {} adam { learning_rate: 0.01 }");
@@ -34,7 +34,8 @@ inline Graph InferenceGraph(const v1::ModelSpec& model, int batch) {
   return graph;
 }
 
-// Everything that one program needs to run. Members in order of life.
+// Everything that one program needs to run. Members are in the order of their
+// lifetimes.
 class LoadedProgram {
  public:
   explicit LoadedProgram(Graph graph, int threads = 1)
@@ -51,7 +52,7 @@ class LoadedProgram {
     FillRandomly(graph);
   }
 
-  // Writes all inputs; labels are row modulo 3.
+  // Writes all inputs. Labels are the row modulo 3.
   void SetInputs(int64_t step) {
     for (const Value& value : executor_->program().graph().values()) {
       if (value.kind != ValueKind::kInput) continue;

@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Chooses kernels of sizes that a test knows, and counts those that are there.
+// Chooses kernels of known sizes, and counts the live ones.
 class SizedBackend : public DeviceBackend {
  public:
   explicit SizedBackend(int* alive) : alive_(alive) {}

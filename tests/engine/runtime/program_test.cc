@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Kernels that do nothing, with workspaces and residents as told.
+// A kernel that does nothing, with the given workspace and residents.
 class FakeKernel : public Kernel {
  public:
   FakeKernel(uint64_t workspace, uint64_t resident)
@@ -45,7 +45,7 @@ class FakeBackend : public DeviceBackend {
 
 class ProgramTest : public ::testing::Test {
  protected:
-  // relu(x) + w, of 100 numbers.
+  // Returns the graph relu(x) + w, of 100 numbers.
   Graph SmallGraph(bool updated) {
     Graph graph;
     GraphBuilder builder(&graph);

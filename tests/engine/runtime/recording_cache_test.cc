@@ -12,8 +12,8 @@
 namespace gpupool::engine {
 namespace {
 
-// A device that writes down what reaches it: "a" for a run that was queued
-// plainly, "[a]" for a capture of it, "<a>" for the start of one.
+// A device that records its calls: "a" for a run that was queued plainly, "[a]"
+// for its capture, "<a>" for the start of the capture.
 class WritingDevice : public Capturer {
  public:
   absl::StatusOr<std::unique_ptr<CapturedRun>> Capture(
@@ -70,7 +70,7 @@ class RecordingCacheTest : public testing::Test {
       return absl::OkStatus();
     });
   }
-  // Starts them in turn; what the device did.
+  // Starts them in turn and returns the device's calls.
   std::string Start(const std::vector<Recording*>& recordings) {
     device_.done.clear();
     for (Recording* recording : recordings) {
@@ -94,7 +94,7 @@ TEST_F(RecordingCacheTest, TheOneStartedLongestAgoGoesAndIsCapturedAgain) {
   const auto a = Record(cache, "a"), b = Record(cache, "b"),
              c = Record(cache, "c");
   Start({a.get(), b.get(), c.get(), a.get(), b.get()});
-  EXPECT_EQ(Start({a.get(), c.get()}), "<a>[c]<c>");  // b goes
+  EXPECT_EQ(Start({a.get(), c.get()}), "<a>[c]<c>");  // b is evicted
   EXPECT_EQ(cache.captures(), 2u);
   EXPECT_EQ(cache.evictions(), 1u);
   EXPECT_EQ(device_.alive, 2);
@@ -146,11 +146,11 @@ TEST_F(RecordingBytesTest, CapturesMayTakeTheLimitAndNoByteMore) {
   EXPECT_EQ(cache_.captures(), 2u);
   EXPECT_EQ(cache_.bytes(), 100u);
   EXPECT_EQ(counters_.bytes, 100u);
-  EXPECT_EQ(Start({c.get()}), "[c]<c>");  // a, started before b, goes
+  EXPECT_EQ(Start({c.get()}), "[c]<c>");  // a, started before b, is evicted
   EXPECT_EQ(cache_.bytes(), 61u);
   EXPECT_EQ(cache_.evictions(), 1u);
   EXPECT_EQ(Start({b.get(), c.get(), a.get()}), "<b><c>[a]<a>");
-  EXPECT_EQ(cache_.bytes(), 41u);  // b had to go, c not
+  EXPECT_EQ(cache_.bytes(), 41u);  // b had to go, but not c
   EXPECT_EQ(device_.alive, 2);
 }
 
@@ -182,7 +182,7 @@ TEST_F(RecordingBytesTest, OneOverTheLimitRunsPlainlyForEverAndIsSaidOnce) {
   Start({a.get(), a.get()});
   EXPECT_EQ(Start({e.get(), e.get(), e.get()}), "e[e]ee");
   EXPECT_EQ(Start({other.get(), other.get(), a.get()}), "e[e]e<a>");
-  EXPECT_EQ(cache_.bytes(), 40u);  // nothing went for them
+  EXPECT_EQ(cache_.bytes(), 40u);  // nothing was evicted for them
   EXPECT_EQ(device_.alive, 1);
   EXPECT_EQ(counters_.refusals, 2u);
   ASSERT_EQ(log_.size(), 1u);

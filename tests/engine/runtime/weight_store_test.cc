@@ -49,7 +49,7 @@ TEST(WeightStoreTest, IsZeroedLabelledAndExactlyAsLargeAsItsLayout) {
   const Graph b = GraphWith("v", {50}, MemoryClass::kOptimizer);
   HostPageSource source;
   CachingAllocator allocator("cpu:0", 1 << 20, &source);
-  {  // Leaves dirt behind.
+  {  // leaves old bytes behind
     auto dirt = allocator.Allocate(4096, {"other", "weights"});
     std::memset(dirt->data(), 0xff, 4096);
   }

@@ -68,7 +68,8 @@ TEST_F(InferenceProgramsTest, ScalingAddsTwoStates) {
   EXPECT_NE(programs->layout.Find("input.shift"), nullptr);
 }
 
-// What programs keep of weights, as values and not packed for a kernel.
+// Returns the bytes that programs keep for weights, as values and not packed
+// for a kernel.
 uint64_t DerivedBytes(const InferencePrograms& programs) {
   absl::flat_hash_map<std::string, uint64_t> bytes;
   for (const InferenceProgram& program : programs.programs) {
@@ -81,8 +82,9 @@ uint64_t DerivedBytes(const InferencePrograms& programs) {
   return sum;
 }
 
-// Into the first two layers a batch norm is folded: their weights stay float32
-// in the store, and what products read is there once, in the type they read.
+// A batch norm is folded into each of the first two layers. Their weights stay
+// float32 in the store. The folded copy exists once, in the type that products
+// read.
 TEST_F(InferenceProgramsTest, FoldedWeightsAreKeptInTheTypeThatIsRead) {
   v1::ModelSpec spec;
   for (const int64_t size : {8, 6, 6}) spec.add_input_shape(size);
@@ -130,7 +132,7 @@ TEST_F(InferenceProgramsTest, TheNumberOfProgramsIsLimited) {
   }
 }
 
-// One size needs no room for others.
+// One size needs no room for other sizes.
 TEST_F(InferenceProgramsTest, APlanOfOneSizeIsForItsProgramsAlone) {
   auto programs =
       CompileInference(*Source(Model()), {.max_batch_size = 4}, &backend_);

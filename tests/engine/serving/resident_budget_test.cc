@@ -33,8 +33,8 @@ TEST(ResidentBudgetTest, OfOneSizeOnlyConstantsAreTakenAsItsOwn) {
   EXPECT_EQ(ResidentBudget(planned, 2), 1024 + 2 * AlignUp(128));
 }
 
-// Whatever is kept at a time fits: the sum over any `count` of the planned
-// programs is within the budget.
+// Any programs that are kept at the same time fit: the sum over any `count` of
+// the planned programs is within the budget.
 TEST(ResidentBudgetTest, ThePlannedProgramsFit) {
   const std::vector<SizedBytes> planned = {
       Planned({8}, {{"packed w", 1000}, {"a", 128}, {"", 640}}),

@@ -16,7 +16,7 @@ ModelPort Port(const std::string& name, std::initializer_list<int64_t> dims,
   return {name, {}, dtype, Shape(dims), true};
 }
 
-// ids [1, s] and out [1, s, 4], half [1, s / 2].
+// The model has ids [1, s], out [1, s, 4] and half [1, s / 2].
 class SizeAnalysisTest : public testing::Test {
  protected:
   SizeAnalysisTest() {

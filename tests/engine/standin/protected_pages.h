@@ -1,6 +1,7 @@
-// Memory that kernels reach and the host does not: each range of addresses that
-// the engine gets has a twin right behind it, and only the twin's pages can be
-// touched. Whoever follows an address of the engine's is stopped by the system.
+// Memory that kernels can reach and the host cannot. Each range of addresses
+// that the engine gets has a twin right behind it, and only the twin's pages
+// can be touched. Code that follows one of the engine's addresses on the host
+// gets a segmentation fault.
 //
 // Thread-safety: as PageSource; Real from any thread.
 #pragma once
@@ -31,8 +32,8 @@ class ProtectedPages : public PageSource {
   absl::Status Map(const PageRange& at, ChunkHandle chunk) override;
   absl::Status Unmap(const PageRange& at) override;
 
-  // Where the memory behind an address of the engine's is; null for null. Ends
-  // the process for one that is none of ours.
+  // Returns the memory behind one of the engine's addresses, and null for null.
+  // Ends the process for any other address.
   std::byte* Real(const std::byte* address) const;
 
  private:

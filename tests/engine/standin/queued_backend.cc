@@ -112,7 +112,7 @@ void QueuedTransfer::AddCopy(absl::Span<const std::byte> host,
     GPUPOOL_CHECK(!queue_->capturing());
     ++host_->registered_copies;
     queue_->Add([side = host_, host, copy = std::move(copy)] {
-      GPUPOOL_CHECK(side->registered.Hold(host));  // still
+      GPUPOOL_CHECK(side->registered.Hold(host));  // still registered
       return copy();
     });
     return;
@@ -120,7 +120,7 @@ void QueuedTransfer::AddCopy(absl::Span<const std::byte> host,
   if (host_->staging.Hold(host)) {
     ++host_->staged_copies;
     queue_->Add([side = host_, host, copy = std::move(copy)] {
-      GPUPOOL_CHECK(side->staging.Hold(host));  // still
+      GPUPOOL_CHECK(side->staging.Hold(host));  // still there
       return copy();
     });
     return;

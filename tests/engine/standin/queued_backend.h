@@ -1,13 +1,16 @@
-// A back end whose kernels are another one's, on protected memory and late: see
-// protected_pages.h and work_queue.h. A capture holds what its run queued,
-// addresses and all, as a CUDA graph does.
+// A back end that runs another one's kernels on protected memory, and late: see
+// protected_pages.h and work_queue.h. A capture holds the work that its run
+// queued, with its addresses, as a CUDA graph does.
 //
-// Copies know three kinds of host memory. Staging and what is registered may be
-// copied as part of a run. All other memory is pageable: fit for a copy that
-// the transfer is waited with (weights), but a run with one fails, since a GPU
-// would be slow at it. Registered memory or staging that goes while a copy of
-// it is queued ends the process, and so does a capture of a copy of registered
-// memory: addresses of slots are of one request.
+// Copies distinguish three kinds of host memory:
+//   staging, registered  may be copied as part of a run
+//   pageable             all other memory. Copies that the caller waits for are
+//                        allowed (weights). A run with one fails, because a GPU
+//                        would be slow at it
+//
+// The process ends when registered memory or staging is freed while a copy of
+// it is queued. It also ends when a copy of registered memory is captured,
+// because the addresses of slots belong to one request.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -35,20 +38,20 @@ struct HostSide {
   absl::Status refusal;  // of every registration; OK: none is refused
   int registrations = 0;
   int unregistrations = 0;
-  // By kind of memory; without those that were started from captures.
+  // Counts by kind of memory, without copies that were started from captures.
   int registered_copies = 0;
   int staged_copies = 0;
   int pageable_copies = 0;
-  // Of all kinds, those beside a back end's work.
+  // Counts all kinds, only copies beside a back end's work.
   int copies_beside = 0;
 };
 
-// Memory of the device that a capture takes for each piece of its work.
+// Device memory that a capture takes for each piece of its work.
 inline constexpr uint64_t kCapturedPieceBytes = 1024;
 
 class QueuedTransfer : public Transfer {
  public:
-  // `beside` may be null; it is beside this one from then on.
+  // `beside` is a transfer that works beside this one from now on; may be null.
   QueuedTransfer(const ProtectedPages* pages, WorkQueue* queue, HostSide* host,
                  QueuedTransfer* beside = nullptr)
       : pages_(pages), queue_(queue), host_(host), beside_(beside) {
@@ -74,7 +77,7 @@ class QueuedTransfer : public Transfer {
     return host_->registered.Hold(host);
   }
 
-  // INTERNAL when pageable memory was copied since Synchronize.
+  // INTERNAL if pageable memory was copied since Synchronize.
   absl::Status TakePageableCopy();
 
  private:
@@ -86,7 +89,7 @@ class QueuedTransfer : public Transfer {
   HostSide* const host_;
   QueuedTransfer* const beside_;
   bool is_beside_ = false;
-  bool pageable_ = false;  // a copy since Synchronize
+  bool pageable_ = false;  // whether there was such a copy since Synchronize
 };
 
 class WorkCapturer : public Capturer {
@@ -101,9 +104,9 @@ class WorkCapturer : public Capturer {
 
 class QueuedBackend : public DeviceBackend {
  public:
-  // `pages` and `host` must outlive the back end. `copies`: whether there are
-  // copies beside its work, and how soon they happen.
-  // `recordings.captures` is the stand-in's own.
+  // `pages` and `host` must outlive the back end. `copies` says whether there
+  // are copies beside its work, and how soon they happen. The stand-in sets
+  // `recordings.captures` itself.
   QueuedBackend(std::unique_ptr<DeviceBackend> kernels,
                 const ProtectedPages* pages, HostSide* host,
                 std::optional<WorkQueue::Pace> copies = std::nullopt,
@@ -120,7 +123,7 @@ class QueuedBackend : public DeviceBackend {
       const CompileRequest& request) override;
   Transfer& transfer() override { return transfer_; }
   void BeginRun() override { kernels_->BeginRun(); }
-  // Each question is as long as one piece of work takes.
+  // Each call takes as long as one piece of work.
   bool RunIsDone() override { return queue_.DoOne(); }
   absl::Status FinishRun(const Graph& graph) override;
   std::unique_ptr<Recording> Record(
@@ -131,7 +134,7 @@ class QueuedBackend : public DeviceBackend {
   const RecordingCache& recordings() const { return recordings_; }
 
  private:
-  // Few, so that sessions see captures go.
+  // A small number, so that sessions see captures being evicted.
   static constexpr size_t kCaptures = 4;
 
   static RecordingCacheOptions WithFewCaptures(RecordingCacheOptions options) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kRangeBytes = uint64_t{4} << 20;
 
-// Adds up the first bytes of its inputs; refuses 13.
+// Adds the first bytes of its inputs. Refuses 13.
 class AddKernel : public Kernel {
  public:
   absl::Status Bind(const KernelBuffers& buffers) override {
@@ -80,7 +80,7 @@ TEST_F(QueuedBackendTest, NothingHappensBeforeSomebodyWaits) {
   in() = std::byte{20};
   ASSERT_TRUE(QueueRun().ok());
   EXPECT_EQ(out(), std::byte{0});
-  in() = std::byte{4};  // too early: the copy sees it
+  in() = std::byte{4};  // too early: the copy reads this value
   ASSERT_TRUE(backend_.FinishRun(graph_).ok());
   EXPECT_EQ(out(), std::byte{8});
 }
@@ -106,8 +106,8 @@ TEST_F(QueuedBackendTest, BackEndsOfOneDeviceDoNotWaitForEachOther) {
   EXPECT_EQ(out(), std::byte{0});
 }
 
-// A transfer with one beside it, and a number on its way from the one to the
-// other: staging, landing, result.
+// A transfer with another one beside it, and a number that moves from one to
+// the other: staging, landing, result.
 class CopiesBesideTest : public QueuedBackendTest,
                          public testing::WithParamInterface<WorkQueue::Pace> {
  protected:
@@ -208,7 +208,7 @@ TEST_F(QueuedBackendTest, ARecordingOverTheBoundIsQueuedPiecewise) {
     }
     EXPECT_EQ(backend.recordings().captures(), fits ? 1u : 0u);
     EXPECT_EQ(backend.recordings().bytes(), fits ? kCapturedPieceBytes : 0u);
-    // Plainly, captured, and plainly again where the capture was refused.
+    // Plainly, captured, and plainly again if the capture was refused.
     EXPECT_EQ(runs, fits ? 2 : 5);
   }
 }

@@ -1,19 +1,22 @@
-// A CUDA module for machines without a GPU: three devices whose kernels run on
-// the host, for tests of all that lies above kernels.
-//   cuda:0  portable kernels (those of GPUs), protected memory, work that
-//   waits;
-//           copies beside it are as late as they may be
-//   cuda:1  the kernels of the CPU, likewise; copies beside it are as early as
-//           they may be
+// A CUDA module for machines without a GPU. It has three devices whose kernels
+// run on the host, for tests of everything above kernels:
+//   cuda:0  portable kernels (those of GPUs) on protected memory. Work waits;
+//           copies beside it are as late as allowed
+//   cuda:1  the CPU's kernels, on protected memory. Work waits; copies beside
+//   it
+//           are as early as allowed
 //   cuda:2  portable kernels on plain memory, at once
 // The stand-in of the management library knows them as "GPU-fake", "GPU-fake-1"
-// and "GPU-fake-2". Those with protected memory serve by a queue of its own,
-// and tell the log what they pin and, at the end, how they copied.
-// GPUPOOL_STANDIN=none: there is no driver; GPUPOOL_STANDIN=unpinnable: no
-// memory of others can be pinned; GPUPOOL_STANDIN=old: cuda:1 is a GPU that the
-// module has no kernels for; GPUPOOL_STANDIN=unplannable: nothing plans for a
-// device that is not open. A file named by GPUPOOL_STANDIN_OPENED gets a line
-// "PID cuda:I" for each device that is opened.
+// and "GPU-fake-2". The devices with protected memory have a separate queue for
+// serving. They log what they pin and, at the end, how they copied.
+//
+// GPUPOOL_STANDIN selects a failure:
+//   none         there is no driver
+//   unpinnable   memory of other owners cannot be pinned
+//   old          the module has no kernels for cuda:1
+//   unplannable  there are no plans for a device that is not open
+// The file named by GPUPOOL_STANDIN_OPENED gets a line "PID cuda:I" for each
+// opened device.
 #include <unistd.h>
 
 #include <array>
@@ -30,7 +33,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/cpu/cpu_backend.h"
-#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/driver/nvml.h"
 #include "engine/backends/portable/portable_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/device_module.h"
@@ -50,7 +53,7 @@ constexpr std::array<const char*, kDevices> kNames = {
 constexpr std::array<const char*, kDevices> kUuids = {"GPU-fake", "GPU-fake-1",
                                                       "GPU-fake-2"};
 
-// Nobody leaves work on a stream when memory is given back.
+// A timeline without streams: no work is pending when memory is given back.
 class NoStreams : public TimelineSource {
  public:
   uint64_t Completed(StreamId) const override { return 0; }
@@ -64,13 +67,13 @@ bool Asked(const char* value) {
   return asked != nullptr && std::strcmp(asked, value) == 0;
 }
 
-// As the CUDA runtime reads it.
+// Returns whether all GPUs are hidden, by the rules of the CUDA runtime.
 bool AreHidden() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && *visible == '\0';
 }
 
-// Adds a line for a context to the file of GPUPOOL_STANDIN_OPENED.
+// Adds a line for an opened context to the file of GPUPOOL_STANDIN_OPENED.
 void NoteOpened(int index) {
   const char* const path = std::getenv("GPUPOOL_STANDIN_OPENED");
   if (path == nullptr) return;
@@ -146,7 +149,7 @@ class StandinDevice : public ModuleDevice {
   RecordingCounters recordings_;
   const std::function<void(absl::string_view)> log_;
   std::unique_ptr<DeviceBackend> backend_;
-  std::unique_ptr<DeviceBackend> serving_;  // null: the same
+  std::unique_ptr<DeviceBackend> serving_;  // null: the same as for training
   absl::Mutex mutex_;
   std::unique_ptr<cuda::Nvml> nvml_;
 };

@@ -1,9 +1,11 @@
-// Work of one stream of a device, which happens when somebody waits for it, in
-// order. What the host changes too early, or reads before it is there, gives
-// wrong numbers: always, and not only when a real device happens to be slow.
-// Two queues wait for each other in nothing but what Await says. The work of an
-// eager one happens as soon as it may: what should have waited for another
-// queue then comes too early, as it comes too late where it is not waited for.
+// The work of one stream of a device. It happens in order, when somebody waits
+// for it. If the host changes memory too early, or reads a result before it is
+// there, the numbers are always wrong, and not only when a real device happens
+// to be slow.
+//
+// Two queues wait for each other only through Await. The work of an eager queue
+// happens as soon as it may, so a missing wait for another queue makes it too
+// early. In other queues a missing wait makes work too late.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -38,8 +40,8 @@ class WorkQueue {
       AddPiece({.work = std::move(work)});
     }
   }
-  // What is added from now on waits for what `other` has now. A queue is
-  // followed by one other at most.
+  // Makes work that is added from now on wait for the work that `other` has
+  // now. At most one other queue may follow a queue.
   void Await(WorkQueue& other) {
     GPUPOOL_CHECK(!capturing() && !other.capturing());
     GPUPOOL_CHECK(other.follower_ == nullptr || other.follower_ == this);
@@ -48,7 +50,7 @@ class WorkQueue {
   }
   size_t size() const { return work_.size(); }
 
-  // What is added until EndCapture is not done but returned there.
+  // Work that is added until EndCapture is not done but returned by EndCapture.
   void BeginCapture() {
     GPUPOOL_CHECK(!captured_.has_value());
     captured_.emplace();
@@ -58,14 +60,14 @@ class WorkQueue {
   }
   bool capturing() const { return captured_.has_value(); }
 
-  // Does everything, also after an error, as a GPU does.
+  // Does all work, also after an error, as a GPU does.
   void Drain() {
     while (!DoOne()) {
     }
   }
-  // Does the oldest piece of work; whether none is left.
+  // Does the oldest piece of work. Returns whether none is left.
   bool DoOne() {
-    // A device that is asked to wait for a capture refuses.
+    // A device cannot wait for a capture.
     GPUPOOL_CHECK(!capturing());
     if (work_.empty()) return true;
     // Two queues that wait for each other would never end.
@@ -84,11 +86,11 @@ class WorkQueue {
     if (follower_ != nullptr) follower_->DoWhatItMay();
     return work_.empty();
   }
-  // The first error since the last call.
+  // Returns the first error since the last call.
   absl::Status TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
  private:
-  // Work, or a wait for a number of pieces of another queue.
+  // A piece of work, or a wait for a number of pieces of another queue.
   struct Piece {
     Work work;
     WorkQueue* awaited = nullptr;
@@ -109,7 +111,7 @@ class WorkQueue {
   const Pace pace_;
   std::deque<Piece> work_;
   uint64_t done_ = 0;              // pieces since the beginning
-  WorkQueue* follower_ = nullptr;  // awaits this one
+  WorkQueue* follower_ = nullptr;  // the queue that awaits this one
   bool busy_ = false;
   std::optional<std::vector<Work>> captured_;
   absl::Status error_;

@@ -1,6 +1,5 @@
-// Models that tests and benchmarks put together from layers and ops, where a
-// chain of layers is not enough: branches, tables of embeddings, attention.
-// They have no file.
+// Models that tests and benchmarks build from layers and ops when a chain of
+// layers is not enough: branches, embeddings, attention. They have no file.
 #pragma once
 
 #include <functional>
@@ -14,22 +13,22 @@
 
 namespace gpupool::engine::testing {
 
-// The source whose graphs `build` makes. What it starts from is stored nowhere,
-// and it cannot be exported.
+// Returns a source whose graphs `build` makes. It stores no initial weights and
+// cannot be exported.
 std::shared_ptr<const ModelSource> BuiltModel(
     std::function<ModelGraph(const BuildOptions&)> build);
 
-// A model in the making, each part on what the caller says. Aborts where parts
-// do not fit each other. Belongs to one thread.
+// A model under construction. Each function adds a part to the given values.
+// Aborts if parts do not fit each other. Belongs to one thread.
 class ModelAssembly {
  public:
   explicit ModelAssembly(const BuildOptions& options);
   ModelAssembly(const ModelAssembly&) = delete;
   ModelAssembly& operator=(const ModelAssembly&) = delete;
 
-  // Of one example; the batch comes before it.
+  // Adds an input. `example` is the shape of one example, without the batch.
   ValueId Input(const std::string& name, DType dtype, const Shape& example);
-  // U(-bound, bound).
+  // Adds a weight with initial values U(-bound, bound).
   ValueId Weight(const std::string& name, const Shape& shape, double bound);
   ValueId Layer(const std::string& name, const v1::Layer& layer, ValueId x);
   ValueId Emit(Op op, const ValueIds& inputs, Attributes attributes = {});
@@ -44,7 +43,8 @@ class ModelAssembly {
   int64_t batch() const { return options_.batch; }
   bool training() const { return options_.training; }
 
-  // The model whose only output this is. Nothing can be added afterwards.
+  // Returns the model with this as its only output. Nothing can be added
+  // afterwards.
   ModelGraph Finish(const std::string& name, ValueId output);
 
  private:

@@ -46,8 +46,8 @@ class Assembly {
   ValueId Transpose(ValueId x) {
     return make_.Emit(Op::kTranspose, {x}, TransposeAttributes{{0, 2, 1, 3}});
   }
-  // Part `which` of [batch, tokens, parts * width] as [batch, heads, tokens,
-  // width / heads].
+  // Returns part `which` of [batch, tokens, parts * width] as [batch, heads,
+  // tokens, width / heads].
   ValueId Heads(ValueId parts, int64_t which) {
     const SliceAttributes slice{.starts = {0, 0, which * s_.width},
                                 .steps = {1, 1, 1},

@@ -26,7 +26,7 @@ class Block {
     return *builder_.Persistent(absl::StrCat("w", weights_++),
                                 {DType::kFloat32, shape}, MemoryClass::kWeight);
   }
-  // Keeps height and width.
+  // Adds a convolution that keeps height and width.
   ValueId Conv(ValueId x, int64_t filters, int64_t kernel = 3) {
     const int64_t in = graph_.value(x).shape[1];
     return Emit(Op::kConv2d, {x, Weight({filters, in, kernel, kernel})},
@@ -72,8 +72,8 @@ Graph SqueezeAndExcite() {
   return b.Take(b.Conv(scaled, 3));
 }
 
-// A gate of [N, C] that becomes an image by a reshape, and a factor per
-// channel that is a weight.
+// A gate of [N, C] that a reshape turns into an image, and a weight with a
+// factor per channel.
 Graph GateOfVectors() {
   Block b;
   const ValueId x = b.Conv(b.x(), 6);
@@ -112,8 +112,8 @@ ResizeAxis Doubled(int axis, int64_t input) {
   return resize;
 }
 
-// Ronneberger et al. 2015, arXiv 1505.04597, with both ways to grow, a crop
-// and a pad.
+// Ronneberger et al. 2015, arXiv 1505.04597, with both kinds of upsampling, a
+// crop and a pad.
 Graph UNet() {
   Block b;
   const ValueId skip = b.Conv(b.x(), 6);

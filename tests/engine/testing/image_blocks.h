@@ -1,5 +1,5 @@
-// The blocks that convolutional networks are made of, each between two
-// convolutions: what must not leave the channels-last layout.
+// The blocks of convolutional networks, each between two convolutions. They
+// must stay in the channels-last layout.
 #pragma once
 
 #include <ostream>
@@ -19,7 +19,8 @@ struct ImageBlock {
   }
 };
 
-// Input "x" is [2, 4, 8, 8]; output "y" is what the last convolution makes.
+// Returns blocks with input "x" [2, 4, 8, 8] and output "y", the result of the
+// last convolution.
 const std::vector<ImageBlock>& ImageBlocks();
 
 }  // namespace gpupool::engine::testing

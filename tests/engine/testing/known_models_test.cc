@@ -1,5 +1,5 @@
-// Published models: their parameters, and that small ones of the same make
-// learn.
+// Published models: their numbers of parameters, and that small models of the
+// same kind learn.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ class KnownModelsTest : public ::testing::Test {
     return model->parameters();
   }
 
-  // Steps on one batch: the first loss and the last.
+  // Trains on one batch and returns the first and the last loss.
   std::pair<float, float> Learn(std::shared_ptr<const ModelSource> source,
                                 const std::string& training, int64_t classes) {
     auto program =
@@ -53,7 +53,7 @@ TEST_F(KnownModelsTest, HaveThePublishedNumbersOfParameters) {
   EXPECT_EQ(Parameters(*Gpt2({})), 124'439'808u);
 }
 
-// Their branches are added up while the graph of the step grows.
+// Gradients of their branches are added while the graph of the step grows.
 TEST_F(KnownModelsTest, HaveGradientsOfAllParameters) {
   v1::TrainingSpec training = TrainingFromText("cross_entropy {} sgd {}");
   training.mutable_sgd()->set_learning_rate(0.1);

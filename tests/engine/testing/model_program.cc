@@ -13,7 +13,8 @@ namespace {
 
 constexpr char kHolder[] = "program";
 
-// Numbers without a pattern, so that no row of a table is met more than others.
+// Returns numbers without a pattern, so that no row of an embedding is used
+// more often than others.
 uint64_t Scramble(uint64_t number) {
   number = (number ^ number >> 31) * 0x9e3779b97f4a7c15;
   return number ^ number >> 29;

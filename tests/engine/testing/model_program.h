@@ -1,6 +1,6 @@
-// A model's program with its memory on any device: for tests that run the same
-// on two devices and for benchmarks. Its weights begin as a job's do. Belongs
-// to one thread.
+// A model's program with its memory on any device, for benchmarks and for tests
+// that run the same program on two devices. Its weights start like those of a
+// job. Belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,35 +25,36 @@
 
 namespace gpupool::engine::testing {
 
-// Where a program runs. Both must outlive it.
+// The device on which a program runs. Both members must outlive it.
 struct ProgramDevice {
   DeviceBackend* backend = nullptr;
   CachingAllocator* allocator = nullptr;
-  KernelOptions kernels = {};  // TF32 as the precision says
+  KernelOptions kernels = {};  // TF32 follows the precision
 };
 
 class ModelProgram {
  public:
   using Source = std::shared_ptr<const ModelSource>;
 
-  // Both compile and take no memory: what they plan can be read then.
+  // These compile the program without taking memory. Its planned bytes can be
+  // read afterwards.
   static absl::StatusOr<std::unique_ptr<ModelProgram>> ForInference(
       Source source, int64_t batch, const ProgramDevice& device,
       v1::Precision precision = v1::HIGHEST);
-  // The training step; the batch is training.batch_size().
+  // Compiles the training step. The batch is training.batch_size().
   static absl::StatusOr<std::unique_ptr<ModelProgram>> ForTraining(
       Source source, const v1::TrainingSpec& training,
       const ProgramDevice& device);
   ModelProgram(const ModelProgram&) = delete;
   ModelProgram& operator=(const ModelProgram&) = delete;
 
-  // Takes memory and sets the weights. Everything below needs it. `brought`: as
-  // Executor::Create.
+  // Takes memory and sets the weights. All functions below need it. `brought`:
+  // as in Executor::Create.
   absl::Status Load(uint64_t seed = 1,
                     absl::Span<const std::string> brought = {});
   absl::Status Run() { return executor_->Run(); }
 
-  // Copies into an input; aborts when it has another size.
+  // Copies numbers into an input. Aborts if it has another size.
   void SetInput(absl::string_view name, absl::Span<const float> numbers) {
     CopyToInput(name, numbers);
   }
@@ -63,17 +64,17 @@ class ModelProgram {
   void SetInput(absl::string_view name, double number) {
     CopyToInput(name, absl::MakeConstSpan(&number, 1));
   }
-  // Sets all inputs: features to numbers in [0, 1) that depend on the step,
-  // labels and tokens to numbers below `classes` that do not, the learning
-  // rate to 0.01. Leaves out those that are brought.
+  // Sets all inputs that are not brought: features to numbers in [0, 1) that
+  // depend on the step, labels and tokens to numbers below `classes` that do
+  // not, the learning rate to 0.01.
   void FillInputs(int64_t step, int64_t classes);
-  // Writes what FillInputs does for that input to `data`, which has the bytes
-  // of the value.
+  // Writes the values of FillInputs for that input to `data`, which must have
+  // the bytes of the value.
   static void FillInput(const Value& value, int64_t step, int64_t classes,
                         std::byte* data);
-  // After a run.
+  // Returns an output after a run.
   absl::Span<const float> Output(absl::string_view name) const;
-  // The bytes of all outputs.
+  // Returns the bytes of all outputs.
   std::string Outputs() const;
 
   Executor& executor() { return *executor_; }
@@ -81,7 +82,7 @@ class ModelProgram {
   const Program& program() const {
     return executor_ == nullptr ? *program_ : executor_->program();
   }
-  // With the weights of this program.
+  // Returns the planned bytes, including the weights of this program.
   PlannedBytes bytes() const;
   const PassReport& passes() const { return passes_; }
 

@@ -35,7 +35,7 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Puts the file into the folder under its digest, which it returns.
+// Copies the file into the folder under its digest, and returns the digest.
 std::string AddBlob(const fs::path& folder, const std::string& path) {
   const std::string digest = Sha256Hex(ReadFile(path));
   fs::copy_file(path, folder / digest, fs::copy_options::overwrite_existing);

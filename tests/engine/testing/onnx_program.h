@@ -1,6 +1,6 @@
-// An ONNX file compiled and ready to run on the CPU: for tests against stored
-// results and for benchmarks. Aborts where the file cannot be used; not for
-// untrusted files. Belongs to one thread.
+// An ONNX file, compiled and ready to run on the CPU, for benchmarks and for
+// tests against stored results. Aborts if the file cannot be used, so it is not
+// for untrusted files. Belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ namespace gpupool::engine::testing {
 struct OnnxPaths {
   std::string model;
   std::string external;           // a file of external data; empty: none
-  std::string external_location;  // as the model names it
+  std::string external_location;  // the path of that file in the model
 };
 
-// Opens the model through a temporary folder of blobs, which the source keeps.
+// Opens the model through a temporary folder of blobs, which the source owns.
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
     const OnnxPaths& paths);
 
 class OnnxProgram {
  public:
-  // The forward program for this batch.
+  // Makes the forward program for this batch.
   static std::unique_ptr<OnnxProgram> ForInference(
       std::shared_ptr<const ModelSource> source, int64_t batch, int threads);
-  // The training step; the batch is training.batch_size().
+  // Makes the training step. The batch is training.batch_size().
   static std::unique_ptr<OnnxProgram> ForTraining(
       std::shared_ptr<const ModelSource> source,
       const v1::TrainingSpec& training, int threads);
@@ -55,8 +55,8 @@ class OnnxProgram {
   const ModelGraph& model() const { return program_->model(); }
   const Program& program() const { return program_->program(); }
   const PassReport& passes() const { return program_->passes(); }
-  // Time of each node over that many runs. A run may overwrite its inputs, so
-  // they are set before each.
+  // Returns the time of each node over `runs` runs. A run may overwrite its
+  // inputs, so they are set before each.
   std::string ProfileTable(int runs, const std::function<void()>& set_inputs);
 
  private:

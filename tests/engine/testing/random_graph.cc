@@ -11,7 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/graph/builder.h"
-#include "engine/passes/raise.h"
+#include "engine/passes/raise/raise.h"
 
 namespace gpupool::engine::testing {
 namespace {
@@ -35,7 +35,7 @@ class Generator {
       default:
         x_ = Input("input", {batch + 1, Pick(2, 6)});
     }
-    // Something to train, whatever follows.
+    // A weight, so that there always is something to train.
     x_ = Binary(BinaryFunction::kMultiply, x_,
                 Weight({shape()[shape().rank() - 1]}));
     const int64_t blocks = Pick(1, kMaxBlocks);

@@ -9,9 +9,9 @@
 
 namespace gpupool::engine::testing {
 
-// A graph fixed by the seed, with float32 inputs "input" and, for training,
-// "target", and with output "output" or "loss". Training graphs are raised,
-// have gradients and an optimizer.
+// Returns a graph that the seed determines. It has float32 inputs "input" and,
+// for training, "target", and the output "output" or "loss". Training graphs
+// are raised and have gradients and an optimizer.
 Graph RandomGraph(uint64_t seed, bool training);
 
 }  // namespace gpupool::engine::testing

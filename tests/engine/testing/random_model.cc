@@ -60,7 +60,7 @@ class Generator {
     width_ = (width_ + 2 * padding - kernel) / stride + 1;
   }
 
-  // conv 1x1 to the same shape, then the layer's input is added.
+  // Adds a 1x1 convolution to the same shape, then adds the layer's input.
   void AddResidual() {
     const std::string from = spec_.layers_size() == 0
                                  ? "input"

@@ -1,4 +1,4 @@
-// Random layer specs for property tests: always well formed.
+// Random layer specs for property tests. They are always valid.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace gpupool::engine::testing {
 
-// A model of 2 to 9 layers over a small image or vector, fixed by the seed,
-// that ends in a dense layer of 3 units on a flat input.
+// Returns a model of 2 to 9 layers over a small image or vector, determined by
+// the seed. It ends in a dense layer of 3 units on a flat input.
 v1::ModelSpec RandomModel(uint64_t seed);
 
 }  // namespace gpupool::engine::testing

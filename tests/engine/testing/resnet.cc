@@ -8,7 +8,7 @@
 namespace gpupool::engine::testing {
 namespace {
 
-// A bottleneck gives this many times its width.
+// A bottleneck has this many times its width as outputs.
 constexpr int64_t kExpansion = 4;
 
 struct Window {

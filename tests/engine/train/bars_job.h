@@ -1,5 +1,5 @@
-// A small convolutional net that learns where a bright bar lies, for tests of
-// training in several precisions and on several devices.
+// A small convolutional net that learns the position of a bright bar, for tests
+// of training in several precisions and on several devices.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -19,11 +19,11 @@ namespace gpupool::engine {
 
 inline constexpr int kBarsSide = 8;
 inline constexpr int kBarsClasses = 4;
-// Of the loss in 16 bits, relative to that in float32.
+// Tolerance of the loss in 16 bits, relative to the loss in float32.
 inline constexpr double kCurveTolerance = 0.02;
 
-// Rows of a CSV file: images of noise with a bar of that brightness, and where
-// it lies.
+// Returns rows of a CSV file: images of noise with a bar of that brightness,
+// and the bar's position.
 inline std::string BarsCsv(int rows, double brightness = 1) {
   Philox random(5);
   std::string text;
@@ -38,7 +38,7 @@ inline std::string BarsCsv(int rows, double brightness = 1) {
   return text;
 }
 
-// The job, with changes to its training as text.
+// Returns the job, with changes to its training as text.
 inline v1::JobSpec BarsJob(const std::string& training) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -64,7 +64,7 @@ inline v1::JobSpec BarsJob(const std::string& training) {
   return spec;
 }
 
-// Of so many steps, or up to the first that fails.
+// Returns the losses of `steps` steps, or up to the first step that fails.
 inline std::vector<double> Losses(TrainingRun& run, int steps) {
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
@@ -76,7 +76,7 @@ inline std::vector<double> Losses(TrainingRun& run, int steps) {
   return losses;
 }
 
-// Step by step, while there is something to learn.
+// Compares step by step, while there is something left to learn.
 inline void ExpectSameCurve(const std::vector<double>& got,
                             const std::vector<double>& wanted) {
   ASSERT_EQ(got.size(), wanted.size());

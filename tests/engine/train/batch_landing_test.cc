@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kNumbers = 100;
 
-// out = x + y; nobody reads z.
+// Returns out = x + y. No node reads z.
 Graph Model() {
   Graph graph;
   GraphBuilder builder(&graph);
@@ -40,7 +40,7 @@ absl::Span<float> Floats(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-// x and z land; y comes with the run.
+// x and z go through the landing. y comes with the run.
 class BatchLandingTest : public ::testing::TestWithParam<WorkQueue::Pace> {
  protected:
   void SetUp() override {
@@ -68,7 +68,7 @@ class BatchLandingTest : public ::testing::TestWithParam<WorkQueue::Pace> {
     ASSERT_TRUE(landing.ok()) << landing.status();
     landing_ = *std::move(landing);
   }
-  // All of x is the batch's number.
+  // Sends a batch. All numbers of x are the batch's number.
   void Send(uint64_t batch) {
     const auto x = Floats(landing_->input("x"));
     std::fill(x.begin(), x.end(), static_cast<float>(batch));
@@ -141,7 +141,7 @@ TEST_P(BatchLandingTest, WhatNobodyTookIsOverBeforeItsMemoryGoes) {
   MakeLanding();
   Send(1);
   landing_.reset();
-  // The stand-in ends where a copy reads staging that is gone.
+  // The stand-in ends the process if a copy reads freed staging.
   EXPECT_TRUE(transfer().beside()->Synchronize().ok());
   MakeLanding();
   Send(1);

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 
 class CheckpointTensorsTest : public RunFixture {
  protected:
-  // A weight with average, momentum and accumulated gradient, a frozen one
+  // A weight with average, momentum and accumulated gradient, a frozen weight,
   // and running statistics.
   void SetUp() override {
     GraphBuilder builder(&graph_);
@@ -39,7 +39,7 @@ class CheckpointTensorsTest : public RunFixture {
     store_.emplace(*std::move(store));
   }
 
-  // The store's own memory: the host reaches it.
+  // Returns a view of the store's own memory, which the host can reach.
   WeightView View() { return *WeightView::Read(*store_); }
 
   static std::vector<std::string> Names(

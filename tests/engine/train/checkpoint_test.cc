@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class CheckpointTest : public testing::Test {
  protected:
-  // A tensor over `storage_`.
+  // Returns a tensor over `storage_`.
   TensorBytes Tensor(const std::string& name, Shape shape, size_t at,
                      DType dtype = DType::kFloat32) {
     TensorFacts facts{name, dtype, shape};

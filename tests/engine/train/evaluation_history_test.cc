@@ -43,8 +43,8 @@ TEST(EvaluationHistoryTest, WithoutEarlyStoppingNothingStops) {
   EXPECT_FALSE(history.newest_is_best());
 }
 
-// torch.optim.lr_scheduler.ReduceLROnPlateau lowers at the same evaluations:
-// tests/conformance/pytorch/schedules.py prints them.
+// torch.optim.lr_scheduler.ReduceLROnPlateau lowers the rate at the same
+// evaluations, as tests/conformance/pytorch/schedules.py prints them.
 TEST(EvaluationHistoryTest, PlateausAreThoseOfPytorch) {
   const auto training = Training(
       "schedule { plateau { factor: 0.5 patience: 1 threshold: 0.01 "

@@ -96,7 +96,7 @@ TEST_F(InitialWeightsTest, NeitherOrderNorNeighboursMatter) {
   EXPECT_NE(Values(*first, "a"), Values(*second, "a"));
 }
 
-// Gives each value the number of its bytes.
+// Gives each value its number of bytes as its number.
 class StoredSource : public ModelSource {
  public:
   absl::StatusOr<ModelGraph> Build(const BuildOptions&) const override {

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// 100 rows of [4, 4] with labels 0 to 9.
+// Returns 100 rows of [4, 4] with labels 0 to 9.
 DataFacts Facts() { return {100, {4, 4}, {{}, true, 0, 9}}; }
 
 v1::JobSpec GoodSpec() {

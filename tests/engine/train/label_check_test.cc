@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// 100 rows whose labels are whole numbers from `minimum` to `maximum`.
+// Returns 100 rows whose labels are whole numbers from `minimum` to `maximum`.
 DataFacts Whole(double minimum, double maximum,
                 std::vector<int64_t> shape = {}) {
   return {100, {16}, {std::move(shape), true, minimum, maximum}};

@@ -61,8 +61,8 @@ TEST(LearningRateTest, WarmUpRisesLinearlyBeforeTheRule) {
   EXPECT_NEAR(RateAt(schedule, 1, 9, 10), 0, 1e-15);
 }
 
-// The rates that torch.optim.lr_scheduler gives with base rate 0.4, one a
-// step: tests/conformance/pytorch/schedules.py prints them.
+// The rates of torch.optim.lr_scheduler with base rate 0.4, one per step, as
+// tests/conformance/pytorch/schedules.py prints them.
 TEST(LearningRateTest, SchedulesAreThoseOfPytorch) {
   struct Case {
     const char* schedule;
@@ -127,7 +127,7 @@ TEST(LearningRateTest, OneCycleEndsAtItsLowestRate) {
       "final_divisor: 100 } warmup_steps: 5");
   EXPECT_NEAR(RateAt(schedule, 0.5, 24, 25), 0.001, 1e-12);
   EXPECT_NEAR(RateAt(schedule, 0.5, 5, 25), 0.1, 1e-12);
-  // A warm part of less than a step starts at the top.
+  // If the warm-up is shorter than a step, the rate starts at the top.
   const auto steep = FromText("one_cycle { maximum: 1 warm_fraction: 0 }");
   EXPECT_DOUBLE_EQ(RateAt(steep, 0.5, 0, 10), 1);
   EXPECT_DOUBLE_EQ(RateAt(steep, 0.5, 0, 1), 1);

@@ -1,6 +1,6 @@
-// Training in 16-bit arithmetic, from the job to the weights: its loss is that
-// of float32 but for a little, overflows are skipped, and a resumed job goes on
-// as if nothing had happened.
+// Training in 16-bit arithmetic, from the job to the weights: its loss is close
+// to that of float32, overflows are skipped, and a resumed job continues as if
+// it had not been interrupted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ class MixedPrecisionTest : public RunFixture {
     return run.ok() ? std::make_unique<TrainingRun>(*std::move(run)) : nullptr;
   }
 
-  // The name of a checkpoint's file with that role: its bytes' digest.
+  // Returns the name of a checkpoint's file with that role: the digest of its
+  // bytes.
   std::string FileOf(TrainingRun& run, absl::string_view role) {
     const auto saved = run.SaveCheckpoint();
     EXPECT_TRUE(saved.ok()) << saved.status();
@@ -102,7 +103,7 @@ TEST_F(MixedPrecisionTest, AnOverflowHalvesTheScaleAndSkipsTheStep) {
     if (run->skipped_steps() == static_cast<uint64_t>(skipped)) break;
     ++skipped;
     EXPECT_EQ(run->loss_scale(), scale);
-    // Running statistics were updated, trained weights were not.
+    // Running statistics were updated, but trained weights were not.
     EXPECT_TRUE(std::isfinite(*run->Loss()));
   }
   EXPECT_GT(skipped, 5);
@@ -122,7 +123,7 @@ TEST_F(MixedPrecisionTest, ASkippedStepLeavesTheWeightsAsTheyAre) {
 }
 
 TEST_F(MixedPrecisionTest, AScaleThatFallsForEverFailsTheJob) {
-  // The first convolution leaves float16 in the forward pass already.
+  // The first convolution already exceeds float16 in the forward pass.
   auto run = Start(BarsJob("precision: FP16 "
                            "loss_scaling { initial: 1 }"),
                    StoreCsv(BarsCsv(160, 1e7)));

@@ -1,4 +1,4 @@
-// A tiny GPT-2 that learns which token follows which, on any device.
+// A tiny GPT-2 that learns which token follows each token, on any device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ class NextTokenTraining {
     EXPECT_TRUE(program_->Load().ok());
   }
 
-  // The loss of one step. The next token is three times the present one and
-  // one more, or now and then another.
+  // Makes one step and returns its loss. The next token is three times the
+  // present one plus one, or sometimes another.
   double Step() {
     ++step_;
     std::vector<int64_t> tokens, labels;

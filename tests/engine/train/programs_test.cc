@@ -36,7 +36,7 @@ class ProgramsTest : public RunFixture {
     return spec;
   }
 
-  // A hundred rows of four numbers, in three classes.
+  // Returns a hundred rows of four numbers, in three classes.
   DataFacts Data() { return {100, {4}, {.whole = true, .maximum = 2}}; }
 };
 
@@ -77,7 +77,7 @@ TEST_F(ProgramsTest, StepsOfSeveralBatchesHaveAProgramMore) {
   EXPECT_GT(BytesOf(*three).optimizer, BytesOf(*one).optimizer);
 }
 
-// Over a megabyte of weights: two buckets.
+// Returns a job with over a megabyte of weights: two buckets.
 v1::JobSpec WideJob(uint32_t devices) {
   v1::JobSpec spec;
   spec.mutable_model()->add_input_shape(4);
@@ -125,7 +125,8 @@ TEST_F(ProgramsTest, SumsOverRanksAreSpreadOverBackwardAndAwaitedBehindIt) {
     const Node& node = graph.nodes()[static_cast<size_t>(start)];
     EXPECT_EQ(graph.value(node.outputs[0]).alias.kind, AliasKind::kNone);
   }
-  // Products of backward run while the first sum is on its way.
+  // Products of backward must run between the start and the wait of the first
+  // sum.
   int products = 0;
   for (int i = starts[0]; i < starts[1]; ++i) {
     products += graph.nodes()[static_cast<size_t>(i)].op == Op::kMatMul;
@@ -149,7 +150,7 @@ TEST_F(ProgramsTest, NothingElseHasTheBytesOfASumThatIsOnItsWay) {
       const Node& node = train.graph().nodes()[static_cast<size_t>(start)];
       if (node.outputs[0] != buffers[i].root) continue;
       const GraphIndex index(train.graph());
-      // Said again here, not taken from the liveness that is tested.
+      // Computed here again, and not taken from the liveness that is tested.
       item.lifetime = {start, index.readers(node.outputs[0]).back()};
       EXPECT_GT(item.lifetime.last, start);
     }

@@ -19,7 +19,7 @@ constexpr int kPatienceMilliseconds = 60000;
   if (getppid() != parent) _exit(1);
   const std::string result = body(rank);
   const ssize_t written = write(pipe, result.data(), result.size());
-  // Exit handlers are the test's.
+  // Exit handlers belong to the test, so they must not run here.
   _exit(written == static_cast<ssize_t>(result.size()) ? 0 : 1);
 }
 

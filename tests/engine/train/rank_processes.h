@@ -1,5 +1,5 @@
-// The ranks of a group as processes, for tests. They are forks of the test,
-// which therefore must have no other threads; they end with it at the latest.
+// The ranks of a group as processes, for tests. They are forks of the test, so
+// the test must not have other threads. They end at the latest with the test.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,16 @@ namespace gpupool::engine {
 
 class RankProcesses {
  public:
-  // Runs `body(rank)` in each of `ranks` processes. What it returns (less
-  // than 64 KiB) can be read here.
+  // Runs `body(rank)` in each of `ranks` processes. Result returns its result,
+  // which must have less than 64 KiB.
   RankProcesses(int ranks, const std::function<std::string(int)>& body);
-  // Kills what still runs.
+  // Kills the processes that still run.
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
 
-  // What the rank's body returned; empty when the process ended otherwise.
-  // Waits for it; "timeout" when it does not come within a minute.
+  // Waits for the rank's process and returns the result of its body. Returns ""
+  // if the process ended in another way, and "timeout" after a minute.
   std::string Result(int rank);
 
  private:

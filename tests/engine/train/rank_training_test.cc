@@ -1,5 +1,4 @@
-// Ranks are processes here: each trains on a CPU device of its own, as workers
-// do.
+// Ranks are processes here: each trains on its own CPU device, as workers do.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -55,7 +54,7 @@ constexpr char kBatchNormCnn[] = R"(
     layers { conv2d { filters: 6 kernel: 3 } } layers { batch_norm {} }
     layers { relu {} } layers { flatten {} } layers { dense { units: 4 } }
   })";
-// More than a megabyte of weights: several buckets.
+// More than a megabyte of weights, so that there are several buckets.
 constexpr char kWide[] = R"(
   model {
     input_shape: 64
@@ -76,7 +75,7 @@ v1::JobSpec Job(const std::string& model, uint32_t devices,
   return spec;
 }
 
-// What the ranks do beside steps.
+// Actions of the ranks in addition to steps.
 struct Script {
   std::string resume;           // a manifest
   uint64_t steps = 1000;        // or until the run is done
@@ -97,7 +96,7 @@ class RankTrainingTest : public ::testing::Test {
     StoreRows();
   }
 
-  // Makes rows, one of which may have a first number of its own.
+  // Stores rows. One of them may have a different first number.
   void StoreRows(int odd_row = -1, double odd_number = 0) {
     Philox random(kSeed);
     std::string text;
@@ -121,9 +120,9 @@ class RankTrainingTest : public ::testing::Test {
         << text;
   }
 
-  // What each rank says: lines "loss", "scale", "skipped", "evaluation",
-  // "weight", "digest", "memory", "checkpoint", or the status that ended the
-  // training.
+  // Returns the output of each rank: lines "loss", "scale", "skipped",
+  // "evaluation", "weight", "digest", "memory", "checkpoint", or the status
+  // that ended the training.
   std::vector<std::string> Train(const v1::JobSpec& spec,
                                  const Script& script = {}) {
     const int ranks = static_cast<int>(spec.devices());
@@ -420,8 +419,8 @@ TEST_F(RankTrainingTest, ALossThatIsNotFiniteIsTheFaultOfAll) {
   }
 }
 
-// One row leaves the range of float16, so in each epoch one rank overflows at
-// most, in one step; one device alone skips the same steps.
+// One row exceeds the range of float16. So in each epoch at most one rank
+// overflows, in one step. One device alone skips the same steps.
 TEST_F(RankTrainingTest, AnOverflowOfOneRankIsSkippedByAll) {
   constexpr char kHalf[] =
       "adam {} precision: FP16 "
@@ -461,7 +460,7 @@ TEST_F(RankTrainingTest, RanksThatBeginWithOtherWeightsDoNotTrain) {
   }
 }
 
-// The other rank hears why.
+// The other rank gets the reason.
 TEST_F(RankTrainingTest, ARankThatCannotStartEndsTheGroup) {
   v1::JobSpec spec = Job(kMlp, 2, "adam {}");
   const auto texts = Train(spec, {.resume = std::string(64, 'a')});

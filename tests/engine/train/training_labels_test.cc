@@ -1,5 +1,5 @@
-// Training on labels of several numbers a row, from the file to the
-// evaluation: each job must learn what its data says.
+// Trains on labels of several numbers per row, from the file to the evaluation.
+// Each job must learn the rule of its data.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -68,8 +68,8 @@ class TrainingLabelsTest : public RunFixture {
     return std::make_unique<TrainingRun>(*std::move(run));
   }
 
-  // Trains to the end, once straight through and once from a checkpoint in the
-  // middle: both must end alike, in the bytes that were planned.
+  // Trains to the end, once without a break and once from a checkpoint in the
+  // middle. Both must give the same result, with the planned bytes.
   v1::Evaluation Train(const v1::JobSpec& spec, const v1::Dataset& dataset) {
     auto run = Start(spec, dataset);
     EXPECT_TRUE(run.ok()) << run.status();
@@ -95,7 +95,7 @@ class TrainingLabelsTest : public RunFixture {
   }
 };
 
-// Two numbers a row in [-1, 1).
+// Returns two numbers per row in [-1, 1).
 std::vector<float> Points() {
   Philox random(11);
   std::vector<float> points;
@@ -145,7 +145,7 @@ TEST_F(TrainingLabelsTest, SeveralYesAndNoAnswersARow) {
 }
 
 TEST_F(TrainingLabelsTest, ATeachersDistributions) {
-  // The teacher is a softmax over (a, b, 0): a dense layer can be it.
+  // The teacher is a softmax over (a, b, 0), which a dense layer can represent.
   const std::vector<float> x = Points();
   std::vector<float> y;
   for (int i = 0; i < kRows; ++i) {
@@ -166,8 +166,8 @@ TEST_F(TrainingLabelsTest, ATeachersDistributions) {
   EXPECT_GE(evaluation.loss(), -1e-6);
 }
 
-// Sequences that count upwards modulo five; the label of a position is the
-// next token, that of the last one is ignored.
+// Sequences that count upwards modulo five. The label of a position is the next
+// token. The label of the last position is ignored.
 constexpr int kTokens = 6;
 constexpr int kVocabulary = 5;
 
@@ -226,7 +226,7 @@ TEST_F(TrainingLabelsTest, NextTokensWithIgnoredOnes) {
 TEST_F(TrainingLabelsTest, AllTokensCountWithoutAnIgnoredLabel) {
   v1::JobSpec spec = TokenJob();
   spec.mutable_training()->mutable_cross_entropy()->clear_ignore_label();
-  // The last label is always 0: right for one row in five.
+  // The last label is always 0, which is right for one row in five.
   const v1::Evaluation evaluation =
       Train(spec, Store("6,5", OneHotTokens(), "6", NextTokens(0)));
   EXPECT_NEAR(evaluation.accuracy(), 1 - 4.0 / 5 / kTokens, 0.03);

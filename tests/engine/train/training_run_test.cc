@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class TrainingRunTest : public RunFixture {
  protected:
-  // y = 2a - 3b + 1 with a, b in [0, 1).
+  // Returns rows of y = 2a - 3b + 1 with a, b in [0, 1).
   static std::string LinearCsv(int rows) {
     Philox random(11);
     std::string text;
@@ -68,8 +68,8 @@ TEST_F(TrainingRunTest, LearnsALine) {
 }
 
 TEST_F(TrainingRunTest, EvaluationCountsEveryHeldOutRowOnce) {
-  // Thirteen rows in batches of ten: the last batch is padded. A model that
-  // was not trained gives the same loss whatever the batch.
+  // Thirteen rows in batches of ten, so the last batch is padded. An untrained
+  // model gives the same loss whatever the batch size.
   const v1::Dataset dataset = StoreCsv(LinearCsv(113));
   v1::JobSpec spec = RegressionJob();
   auto padded = Start(spec, dataset);
@@ -136,7 +136,7 @@ TEST_F(TrainingRunTest, ResumingNeedsTheSameJobAndData) {
 }
 
 TEST_F(TrainingRunTest, WeightsThatAreNotFiniteAreNeverSaved) {
-  // The loss of the first step is finite; its update is not.
+  // The loss of the first step is finite, but its update is not.
   v1::JobSpec spec = RegressionJob();
   spec.mutable_training()->mutable_sgd()->set_learning_rate(1e38);
   auto run = Start(spec, StoreCsv("1000,1000,-1e9\n2000,1000,-1e9\n"
@@ -180,7 +180,7 @@ v1::TrainingSpec FromText(const std::string& text) {
   return training;
 }
 
-// Steps to `end`, evaluating as the spec says.
+// Steps to `end` and evaluates as the spec says.
 void StepTo(TrainingRun& run, const v1::TrainingSpec& training, uint64_t end) {
   while (run.step() < end) {
     ASSERT_TRUE(run.Step().ok());
@@ -244,7 +244,7 @@ TEST_F(TrainingRunTest, AccumulatedBatchesAreOneLargeBatch) {
 }
 
 TEST_F(TrainingRunTest, EvaluationsReadTheAverages) {
-  // With a decay near 1 the averages stay where the weights began.
+  // With a decay near 1, the averages stay near the initial weights.
   const v1::Dataset dataset = StoreCsv(LinearCsv(113));
   v1::JobSpec spec = RegressionJob();
   spec.mutable_training()->mutable_ema()->set_decay(0.999999);

@@ -17,7 +17,7 @@ class ExplainTest : public SchedulerTest {
  protected:
   ExplainTest() { device = AddReadyDevice("cpu:0", 100); }
   Explanation Of(JobId id) { return Explain(state, job(id), now); }
-  // With bytes that fill the device.
+  // Starts a job whose bytes fill the device.
   JobId Running(int priority = 0) {
     const JobId id = Submit(100, priority);
     Begin(id);
@@ -155,8 +155,8 @@ TEST_F(ExplainTest, ADeviceThatItsQueueMayNotUseIsTheQueues) {
   EXPECT_THAT(Of(id).changes, Contains(HasSubstr("queue 'one' gets cpu:1")));
 }
 
-// A worker that comes back, or a drain that ends, changes nothing for a job
-// that will never fit there.
+// The return of a worker, or the end of a drain, does not help a job that will
+// never fit there.
 TEST_F(ExplainTest, WhatLastsIsToldBeforeWhatPasses) {
   AddReadyDevice("cpu:1", 500);
   const JobId id = Submit(400);

@@ -142,7 +142,7 @@ TEST_F(ForecastTest, TheCostIsBounded) {
   EXPECT_EQ(Of(id, 20).why_unknown, "it lies too far ahead");
 }
 
-// With times that are right, what was foreseen is what happens.
+// With exact run times, jobs start as predicted.
 TEST_F(ForecastTest, TheForecastComesTrueWhenTimesAreRight) {
   constexpr uint64_t kSeed = 20261122;
   SCOPED_TRACE(kSeed);

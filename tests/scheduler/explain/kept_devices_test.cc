@@ -14,12 +14,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A device of 100 bytes where one job runs, and one that was passed too often.
+// A device of 100 bytes with one running job, and a waiting job that has been
+// passed too often.
 class KeptDevicesTest : public SchedulerTest {
  protected:
   KeptDevicesTest() { device = AddReadyDevice("cuda:0", 100); }
 
-  // Lets others pass a job that needs `bytes` or all of the device.
+  // Lets other jobs pass a job that needs `bytes` or all of the device.
   JobId Keeper(uint64_t bytes, bool exclusive) {
     Submit(10);
     const JobId id(++last_job);

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Devices of 100 bytes; jobs of 100 have one to themselves.
+// Devices of 100 bytes. A job of 100 has a device to itself.
 class BackfillPolicyTest : public SchedulerTest {
  protected:
   BackfillPolicyTest() { state.SetPolicy({.order = Order::kBackfill}); }
@@ -79,10 +79,10 @@ TEST_F(BackfillPolicyTest, ALongJobStartsBesideTheReservation) {
   const JobId first = SubmitFor(absl::Hours(1), 2);
   ASSERT_TRUE(Waits(first));
   ASSERT_EQ(RoomFor(first)->at, now + absl::Hours(7));
-  // The reservation is on machine 1, where a device is free.
+  // The reservation is on machine 1, which has a free device.
   const JobId long_job = SubmitFor(absl::Hours(8));
   EXPECT_TRUE(Waits(long_job));
-  // The place of the first hour's job comes back beside it.
+  // The one-hour job ends, so its device is free as well.
   now += absl::Hours(1);
   End(JobId(1), Outcome::kSucceeded);
   EXPECT_FALSE(Waits(long_job));
@@ -139,7 +139,7 @@ TEST_F(BackfillPolicyTest, AServedModelDoesNotLeaveByItself) {
   EXPECT_FALSE(RoomFor(SubmitFor(absl::Hours(1), 1, 90)).has_value());
 }
 
-// With exact run times nobody who waits first is delayed by a later one: its
+// With exact run times, a later job never delays the first waiting job: its
 // start never moves behind the reservation that it had when it became first.
 TEST_F(BackfillPolicyTest, ReservationsNeverMoveBack) {
   constexpr uint32_t kSeed = 20260707;

@@ -75,7 +75,7 @@ TEST_F(QueuePolicyTest, SmallJobsDoNotStarveAGang) {
   std::vector<JobId> running;
   for (int i = 0; i < 3; ++i) running.push_back(Submit(60));
   const JobId gang = SubmitGang(100, 2);
-  // One device after the other becomes free and is filled again at once.
+  // One device after the other becomes free and is taken again at once.
   for (uint32_t i = 0; i < 4 * kMaxPasses; ++i) {
     if (job(gang).state != JobState::kQueued) break;
     running.push_back(Submit(60));
@@ -96,7 +96,7 @@ TEST_F(QueuePolicyTest, TwoGangsWithDevicesHeldDoNotWaitForEachOther) {
   std::vector<JobId> running;
   for (int i = 0; i < 3; ++i) running.push_back(Submit(50));
   const JobId first = SubmitGang(100, 2);
-  const JobId second = SubmitGang(99, 2);  // of another shape
+  const JobId second = SubmitGang(99, 2);  // of a different shape
   for (uint32_t i = 0; i < kMaxPasses; ++i)
     End(Submit(10), Outcome::kSucceeded);
   EXPECT_EQ(job(first).held_devices.size(), 2u);

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Devices of 100 bytes; jobs of 100 have one to themselves.
+// Devices of 100 bytes. A job of 100 has a device to itself.
 class TenantOrderTest : public SchedulerTest {
  protected:
   void Use(QueuePolicy policy, uint32_t devices) {
@@ -34,7 +34,7 @@ class TenantOrderTest : public SchedulerTest {
     return id;
   }
   bool Runs(JobId id) const { return IsLive(job(id).state); }
-  // The devices that each tenant has, in order.
+  // Returns the number of devices of each tenant, in order.
   std::vector<uint32_t> Devices(std::initializer_list<const char*> tenants) {
     std::vector<uint32_t> devices;
     for (const char* tenant : tenants) {
@@ -42,7 +42,7 @@ class TenantOrderTest : public SchedulerTest {
     }
     return devices;
   }
-  // Ends what runs longest, so that others start.
+  // Ends the job that has run longest, so that others start.
   void EndOldest() {
     for (const auto& [id, job] : state.jobs()) {
       if (!IsLive(job.state)) continue;
@@ -87,7 +87,7 @@ TEST_F(TenantOrderTest, WithoutAPastDevicesAreDividedByWeight) {
 TEST_F(TenantOrderTest, SiblingsAreComparedBeforeTheirChildren) {
   Use({.order = Order::kFairShare, .usage_half_life = absl::ZeroDuration()}, 4);
   Send(StartsHeld{true});
-  // Of one group four tenants, of the other one: half goes to each.
+  // Four tenants of one group and one of another: each group gets half.
   for (const char* tenant : {"lab.a", "lab.b", "lab.c", "lab.d"}) {
     SubmitAs(tenant);
     SubmitAs(tenant);
@@ -143,7 +143,7 @@ TEST_F(TenantOrderTest, AGuaranteeIsTakenBackFromWhoBorrowedIt) {
     Use({.order = order,
          .tenants = {{"a", {.guaranteed = 2}}, {"b", {.guaranteed = 2}}}},
         4);
-    // Nobody else asks: all four are lent.
+    // No other tenant asks, so all four devices are lent.
     std::vector<JobId> borrowers;
     for (int i = 0; i < 4; ++i) borrowers.push_back(SubmitAs("b"));
     EXPECT_THAT(Devices({"b"}), ElementsAre(4));
@@ -154,7 +154,7 @@ TEST_F(TenantOrderTest, AGuaranteeIsTakenBackFromWhoBorrowedIt) {
     EXPECT_EQ(told.preemptions[0].reason, PreemptionReason::kGuarantee);
     const JobId second = SubmitAs("a");
     EXPECT_THAT(ToldToStop(), ElementsAre(borrowers[2], borrowers[3]));
-    // Beyond its guarantee it waits as others do.
+    // Beyond its guarantee it waits like other tenants.
     const JobId third = SubmitAs("a");
     EXPECT_EQ(ToldToStop().size(), 2u);
     End(borrowers[2], Outcome::kStopped);
@@ -177,8 +177,8 @@ TEST_F(TenantOrderTest, AGangIsReclaimedAsAWhole) {
   EXPECT_TRUE(Runs(job));
 }
 
-// The gang holds both devices for itself, and one is reserved for the other:
-// each would wait for the other for ever.
+// The gang holds both devices for itself, and one is reserved for the other
+// job. Each would wait for the other for ever.
 TEST_F(TenantOrderTest, WhoGotADeviceBackNeedNotWaitForWhoHoldsIt) {
   for (Order order : {Order::kFirstCome, Order::kPriority, Order::kFairShare}) {
     SCOPED_TRACE(std::string(ToString(order)));

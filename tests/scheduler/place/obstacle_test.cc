@@ -165,8 +165,8 @@ TEST_F(ObstacleTest, WhatLastsIsToldFirst) {
   EXPECT_EQ(FaultsText(device()), "a fault");
 }
 
-// The bounds rest on this: where the least need meets an obstacle that is no
-// promise to the job itself, every job of the queue meets one.
+// The bounds rely on this: if the least need meets an obstacle that is not a
+// device kept for the job itself, every job of the queue meets one.
 TEST_F(ObstacleTest, WhatStopsTheLeastNeedStopsEveryJob) {
   AddReadyDevice("cpu:1", 100);
   std::mt19937 random(7);

@@ -63,8 +63,8 @@ TEST_F(PackPolicyTest, WithoutAnyHistoryItIsBestFitByMachine) {
 TEST_F(PackPolicyTest, ThePlaceDependsOnWhatUsuallyComes) {
   AddNodes(2, 2);
   Learn(1000, 50);
-  // Two jobs of 50 fit on every device; 60 on one leaves 40 that nobody asks
-  // for, and so does a second one. Where 40 are left anyway 40 cost nothing.
+  // Two jobs of 50 fit on every device. A job of 60 leaves 40 on it, which no
+  // job asks for. On a device where only 40 are left, 40 cost nothing.
   const JobId large = Submit(60);
   EXPECT_EQ(PlaceOf(Submit(40)), PlaceOf(large));
 }
@@ -76,7 +76,7 @@ TEST_F(PackPolicyTest, DevicesWithoutCoresAreNotSpoiledFurther) {
   const JobId hungry(++last_job);
   Send(JobSubmitted{
       .job = hungry, .bytes = 10, .demands = {.host = {.milli_cores = 7000}}});
-  // What is left there is of no use to others.
+  // The bytes that are left there are useless for other jobs.
   EXPECT_EQ(PlaceOf(Submit(20)), PlaceOf(hungry));
 }
 

@@ -92,7 +92,7 @@ TEST_F(PlacementPolicyTest, AGangGetsAllItsDevicesOrNone) {
   EXPECT_THAT(placement.devices, IsEmpty());
 }
 
-// Two machines; within each, 0-1 and 2-3 have NVLink.
+// Two machines. Within each, 0-1 and 2-3 have NVLink.
 class ConnectedDevicesTest : public SchedulerTest {
  protected:
   void SetUp() override {
@@ -132,7 +132,7 @@ TEST_F(ConnectedDevicesTest, ABusyDeviceIsWorseThanASlowLink) {
   Submit(10);
   Submit(10);
   Submit(10);
-  // 3 is idle, and so are those of the other machine.
+  // 3 is idle, and so are the devices of the other machine.
   EXPECT_EQ(Choose(4), Ids({4, 5, 6, 7}));
   EXPECT_EQ(Choose(2), Ids({4, 5}));
 }

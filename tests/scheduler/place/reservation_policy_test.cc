@@ -86,7 +86,7 @@ TEST_F(ReservationPolicyTest, OfEquallyBusyDevicesTheConnectedOnesAreTaken) {
 
 TEST_F(ReservationPolicyTest, AnotherTimeIsNotInTheWay) {
   AddNodes(1, 1);
-  Reserve(1, {DeviceId(0)}, 0, 1);  // ends as the other begins
+  Reserve(1, {DeviceId(0)}, 0, 1);  // ends as the other one begins
   Reserve(2, {DeviceId(0)}, 2, 3);
   EXPECT_THAT(Choose(Need(1)), ElementsAre(DeviceId(0)));
 }

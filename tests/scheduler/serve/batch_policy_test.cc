@@ -55,7 +55,7 @@ TEST(BatchPolicyTest, ClosesAFullBatchAtOnce) {
 TEST(BatchPolicyTest, NeverLetsARequestOvertakeOneThatDoesNotFit) {
   const BatchOptions options{.max_batch_size = 4,
                              .max_queue_delay = absl::Seconds(1)};
-  // 3 + 2 > 4: the 1 behind may not slip in.
+  // 3 + 2 > 4. The 1 behind must not pass the 2.
   EXPECT_EQ(DecideBatch(Queue({3, 2, 1}), options, 0, kNow).close_count, 1u);
 }
 

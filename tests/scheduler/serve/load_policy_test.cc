@@ -7,7 +7,7 @@ namespace {
 
 class LoadGaugeTest : public ::testing::Test {
  protected:
-  // Measures once a second for so long; the last answer.
+  // Measures once a second for `time` and returns the last answer.
   bool For(absl::Duration time, absl::Duration wait, double rate) {
     bool under_load = gauge_.under_load();
     for (const absl::Time end = now_ + time; now_ < end;) {

@@ -146,7 +146,7 @@ TEST(ReplayTest, EndsWhenItIsToldTo) {
   EXPECT_LT(last, 1);
 }
 
-// What the policies are for, on a pool that is nearly always full.
+// Checks the purpose of the policies, on a pool that is nearly always full.
 TEST(ReplayTest, KnowingMoreEndsJobsSooner) {
   const auto trace =
       GenerateTrace({.jobs = 1500, .devices = 16, .load = 1.0, .seed = 5});

@@ -5,7 +5,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Completion times 1, 2, ... n seconds, the largest first.
+// Returns completion times of 1, 2, ... n seconds, the largest first.
 ReplayResult Falling(int n) {
   ReplayResult result;
   for (int i = n; i >= 1; --i) {

@@ -20,7 +20,7 @@ class ArrayLimitTest : public SchedulerTest {
   ArrayLimitTest() {
     for (int i = 0; i < 4; ++i) AddReadyDevice(absl::StrCat("cpu:", i), 100);
   }
-  // Tasks of 100 bytes: one on each device.
+  // Submits tasks of 100 bytes, so that each needs its own device.
   JobId SubmitArray(size_t tasks, uint32_t at_once, JobSubmitted like = {}) {
     ArraySubmitted array;
     const JobId id(++last_job);
@@ -192,7 +192,7 @@ TEST_F(ArrayLimitTest, TasksThatRunCountAfterARestart) {
               SizeIs(1));
 }
 
-// Its worker comes back with it when others have taken its place.
+// Its worker comes back with the task after others have taken its place.
 TEST_F(ArrayLimitTest, ATaskWhosePlaceIsTakenIsNotTakenBack) {
   const JobId array = SubmitArray(2, 1);
   const AttemptRef first{Task(array, 0), 1};
@@ -210,7 +210,7 @@ TEST_F(ArrayLimitTest, ATaskThatIsTakenBackSendsTheNextOneAside) {
   const JobId array = SubmitArray(2, 1);
   const AttemptRef first{Task(array, 0), 1};
   const DeviceId device = DeviceOf(Task(array, 0));
-  // No device is left for the second task.
+  // There is no device left for the second task.
   for (int i = 0; i < 3; ++i) Submit(100);
   Send(WorkerLost{device, "gone"});
   EXPECT_THAT(Tasks(array).queued, ElementsAre(Task(array, 1)));

@@ -251,8 +251,8 @@ TEST_F(MixedPoolTest, OneThatTakesAnyHasAGpuWhileOneIsFree) {
   EXPECT_EQ(WhereIs(model), "cuda:0");
 }
 
-// Three GPUs are a larger site than one CPU device, which spreading would take
-// first.
+// Three GPUs are a larger site than one CPU device, and spreading would take
+// the CPU device first.
 TEST_F(MixedPoolTest, AnElasticOneThatTakesAnyGrowsOnGpus) {
   AddReadyDevice("cuda:1", 100);
   AddReadyDevice("cuda:2", 100);

@@ -66,7 +66,7 @@ TEST_F(FairShareTest, ThePastFadesByHalfEveryHalfLife) {
   EXPECT_THAT(Standing("a"), DoubleNear(0.05, 1e-9));
   now_ += kHalfLife;
   EXPECT_THAT(Standing("a"), DoubleNear(0.025, 1e-9));
-  // As often as it is looked at in between.
+  // However often it is read in between.
   Take("a");
   GiveBack("a");
   now_ += kHalfLife;

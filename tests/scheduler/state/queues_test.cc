@@ -27,7 +27,7 @@ class QueuesTest : public SchedulerTest {
                       .device_count = devices});
     return id;
   }
-  // As its worker does that was told to.
+  // Stops the job, as its worker does when told to.
   void Stop(JobId id) {
     const std::vector<Rank> ranks = job(id).ranks;
     for (const Rank& rank : ranks) {
@@ -103,7 +103,7 @@ TEST_F(QueuesTest, OnlyAQueueThatPreemptsMakesOthersGiveWay) {
     Stop(low);
     EXPECT_TRUE(Lives(high));
     Begin(high);
-    const JobId more = SubmitTo("high", 1, 5);  // not of its own jobs
+    const JobId more = SubmitTo("high", 1, 5);  // not from its own jobs
     EXPECT_FALSE(job(high).stop_sent.has_value());
     EXPECT_FALSE(Lives(more));
   }
@@ -219,7 +219,7 @@ TEST_F(QueuesTest, AHigherQueueIsNotPassedForEver) {
   std::vector<JobId> small = {SubmitTo(""), SubmitTo("")};
   for (JobId id : small) Begin(id);
   const JobId gang = SubmitTo("high", 2);
-  // Always one of two devices is in use.
+  // One of two devices is always in use.
   uint32_t passed = 0;
   for (; passed < 3 * kMaxPasses && !Lives(gang); ++passed) {
     small.push_back(SubmitTo(""));
@@ -280,7 +280,7 @@ TEST_F(QueuesTest, AJobOfAQueueThatIsGoneWaitsInTheDefault) {
   EXPECT_EQ(state.QueueOf(job(lost)).name, "default");
   EXPECT_THAT(WaitingReason(state, job(lost)),
               HasSubstr("it is next in queue 'default', where it is since "
-                        "'gone' is not configured any more"));
+                        "'gone' is no longer configured"));
 }
 
 TEST_F(QueuesTest, ThatIsSaidAlsoWhereOnlyTheDefaultIsLeft) {
@@ -288,7 +288,7 @@ TEST_F(QueuesTest, ThatIsSaidAlsoWhereOnlyTheDefaultIsLeft) {
   Begin(SubmitTo(""));
   EXPECT_THAT(WaitingReason(state, job(SubmitTo("gone"))),
               HasSubstr("it is next in queue 'default', where it is since "
-                        "'gone' is not configured any more"));
+                        "'gone' is no longer configured"));
 }
 
 TEST_F(QueuesTest, CountsWhatWaitsAndRuns) {

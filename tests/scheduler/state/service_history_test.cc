@@ -21,7 +21,7 @@ TEST(ServiceHistoryTest, WhileFewJobsAreKnownAgeItselfIsTheCost) {
   EXPECT_NE(history.PerCompletion(absl::Seconds(7)), absl::Seconds(7));
 }
 
-// Exponential run times have no memory: at every age a completion costs the
+// Exponential run times have no memory: at every age a completion takes the
 // mean.
 TEST(ServiceHistoryTest, WithoutMemoryEveryAgeCostsTheMean) {
   constexpr double kMean = 5000;
@@ -56,7 +56,7 @@ TEST(ServiceHistoryTest, TheCostIsConstantBetweenTheAgesThatAreNamed) {
   ServiceHistory history;
   for (int i = 1; i < 500; ++i) history.Add(absl::Seconds(i * i));
   absl::Duration age;
-  while (age < absl::Hours(50)) {  // less than the longest
+  while (age < absl::Hours(50)) {  // shorter than the longest
     const absl::Duration next = ServiceHistory::NextChange(age);
     ASSERT_GT(next, age);
     EXPECT_EQ(history.PerCompletion(age),

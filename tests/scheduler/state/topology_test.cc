@@ -19,7 +19,7 @@ std::vector<DeviceId> Ids(uint64_t count) {
   return ids;
 }
 
-// Two NUMA nodes of four devices; in each 0-1 and 2-3 have NVLink.
+// Returns two NUMA nodes of four devices. In each, 0-1 and 2-3 have NVLink.
 Topology Pairs() {
   Topology topology;
   for (uint64_t a = 0; a < 8; ++a) {
@@ -58,24 +58,26 @@ TEST(TopologyTest, TheSlowestLinkCountsFirst) {
   // 1 and 2 come first, but are not a pair.
   EXPECT_THAT(BestConnected(topology, {Id(1), Id(2), Id(6), Id(7)}, 2).ids,
               ElementsAre(Id(6), Id(7)));
-  // Three of one NUMA node, though 6-7 is a faster link than any of them.
+  // Takes three devices of one NUMA node, although 6-7 is a faster link than
+  // any of theirs.
   EXPECT_THAT(
       BestConnected(topology, {Id(6), Id(7), Id(0), Id(2), Id(3)}, 3).ids,
       ElementsAre(Id(0), Id(2), Id(3)));
 }
 
 TEST(TopologyTest, ThenAllLinksBetweenThem) {
-  // Both are within a NUMA node; only one has a pair in it.
+  // Both are within a NUMA node, but only one contains a pair.
   EXPECT_THAT(
       BestConnected(Pairs(), {Id(0), Id(2), Id(4), Id(6), Id(7)}, 3).ids,
       ElementsAre(Id(4), Id(6), Id(7)));
 }
 
 TEST(TopologyTest, ThenWhatStaysTogether) {
-  // One device: not one of a pair that is free.
+  // One device must not be taken from a free pair.
   EXPECT_THAT(BestConnected(Pairs(), {Id(0), Id(1), Id(2)}, 1).ids,
               ElementsAre(Id(2)));
-  // Two pairs are as good; that of the emptier node would leave more cut.
+  // Both pairs are equal, but taking the pair of the emptier node would cut
+  // more links.
   EXPECT_THAT(
       BestConnected(Pairs(), {Id(0), Id(1), Id(2), Id(3), Id(6), Id(7)}, 2).ids,
       ElementsAre(Id(6), Id(7)));
@@ -97,11 +99,11 @@ TEST(TopologyTest, TellsHowWellTheyAreConnected) {
       BestConnected(Pairs(), {Id(0), Id(1), Id(2), Id(4)}, 2).connection;
   EXPECT_EQ(pair.slowest, Link::kNvlink);
   EXPECT_EQ(pair.inside, 6u);
-  // 0 and 1 each to 2 (NODE) and to 4 (SYS).
+  // 0 and 1 each have links to 2 (NODE) and to 4 (SYS).
   EXPECT_EQ(pair.cut, 2u * (2 + 1));
 }
 
-// The way that is grown, on machines small enough to try all ways.
+// Compares the choice that is grown with all choices, on small machines.
 TEST(TopologyTest, ManyDevicesAreChosenInNoWorseAnIsland) {
   const uint32_t seed = 20261122;
   SCOPED_TRACE(seed);
@@ -117,7 +119,7 @@ TEST(TopologyTest, ManyDevicesAreChosenInNoWorseAnIsland) {
                          a / 8 == b / 8 ? Link::kNvlink : Link::kSystem);
       }
     }
-    // Of one island all but three are taken, of another none.
+    // All but three devices of one island are taken, and none of another.
     free.erase(std::remove_if(free.begin(), free.end(),
                               [](DeviceId id) {
                                 return id.value() < 8 && id.value() > 2;
@@ -128,7 +130,7 @@ TEST(TopologyTest, ManyDevicesAreChosenInNoWorseAnIsland) {
     EXPECT_EQ(five.connection.inside, 10u * 6);
     const auto nine = BestConnected(topology, free, 9);
     EXPECT_EQ(nine.connection.slowest, Link::kSystem);
-    // Eight of an island and one from the island that is broken already.
+    // Eight devices of an island, and one from the island that is already cut.
     EXPECT_EQ(nine.connection.inside, 28u * 6 + 8);
     EXPECT_THAT(nine.ids.front().value(), ::testing::Lt(3u));
   }

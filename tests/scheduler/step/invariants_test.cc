@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Each test breaks a sound state in one way and expects to be told.
+// Each test breaks a valid state in one way and expects an error.
 class InvariantsTest : public SchedulerTest {
  protected:
   void SetUp() override {

@@ -68,7 +68,7 @@ TEST_F(StepDrainsTest, AJobThatIsLetFinishIsNotTold) {
   EXPECT_THAT(ActionsOf<StopJob>(Drain(only, true)), IsEmpty());
   End(id, Outcome::kSucceeded);
   EXPECT_EQ(job(Submit(10)).state, JobState::kQueued);
-  // Asked for again, without patience.
+  // Drains again, without letting jobs finish.
   EXPECT_THAT(ActionsOf<StopJob>(Drain(only)), SizeIs(1));
 }
 

@@ -1,4 +1,4 @@
-// Jobs that share no device.
+// Exclusive jobs.
 #include <gmock/gmock.h>
 
 #include "scheduler/explain/explain.h"
@@ -84,7 +84,7 @@ TEST_F(StepExclusiveTest, AModelWaitsInWords) {
   EXPECT_EQ(version(id).device, large);
 }
 
-// It is no different for jobs that share devices.
+// The same holds for jobs that share devices.
 TEST_F(StepExclusiveTest, WhileAJobBacksOffOthersTakeItsDevice) {
   for (const bool exclusive : {true, false}) {
     const JobId first(++last_job);
@@ -135,7 +135,7 @@ TEST_F(StepExclusiveTest, ManySmallJobsDoNotStarveIt) {
   std::vector<JobId> running{SubmitOn("cpu:1", 120)};
   const JobId alone = SubmitAlone(10);
   for (int i = 0; i < 40 && Waits(alone); ++i) {
-    // One more is there before the last one ends.
+    // A new job arrives before the last one ends.
     const JobId next = SubmitOn("cpu:1", 60);
     if (!Waits(next)) running.push_back(next);
     End(running.front(), Outcome::kSucceeded);
@@ -243,7 +243,8 @@ TEST_F(StepExclusiveTest, ARestoredOneHasItsDeviceToItself) {
   EXPECT_TRUE(Waits(SubmitOn("cpu:0", 1)));
 }
 
-// It was given up as lost, and its device was given to another meanwhile.
+// The attempt was given up as lost, and its device was given to another job
+// meanwhile.
 TEST_F(StepExclusiveTest, ItIsTakenBackOnlyWhereNothingIs) {
   const JobId alone = SubmitAlone(10, 1, 0, "cpu:0");
   Begin(alone);

@@ -16,7 +16,7 @@ class StepFaultsTest : public SchedulerTest {
  protected:
   const Device& device(DeviceId id) const { return state.devices().at(id); }
 
-  // The worker of the job's device ends by a fault and comes back.
+  // The worker of the job's device ends with a fault and comes back.
   StepResult Fault(JobId id, DeviceFault fault = DeviceFault::kLostContext) {
     const DeviceId there = DeviceOf(id);
     StepResult result = Send(WorkerLost{there, "illegal address", fault});
@@ -27,7 +27,7 @@ class StepFaultsTest : public SchedulerTest {
     now += time;
     Send(TimerFired{});
   }
-  // Until the job runs again.
+  // Waits until the job runs again.
   void WaitForNextAttempt(JobId id) {
     const uint32_t attempt = job(id).attempt;
     for (int i = 0; i < 2000 && job(id).attempt == attempt; ++i) {
@@ -86,7 +86,7 @@ TEST_F(StepFaultsTest, TheCooldownDoublesWithEachFaultUpToABound) {
   const DeviceId only = AddReadyDevice("cpu:0", 100);
   absl::Duration expected = kFirstCooldown;
   for (int i = 0; i < 12; ++i) {
-    // Each time another job, so that none is to blame.
+    // Uses a different job each time, so that none is blamed.
     const JobId id = Submit(10);
     Begin(id);
     Fault(id);
@@ -135,7 +135,7 @@ TEST_F(StepFaultsTest, TheAttemptsOwnReportAndTheLossAreOneFault) {
   Fault(neighbour);
   EXPECT_EQ(device(only).faults, 1u);
   EXPECT_THAT(job(culprit).faults, ElementsAre(only));
-  // It ran beside the one whose work it was.
+  // It ran beside the job whose step it was.
   EXPECT_THAT(job(neighbour).faults, IsEmpty());
   EXPECT_EQ(job(neighbour).failures, 0u);
 }
@@ -235,7 +235,7 @@ TEST_F(StepFaultsTest, AGangIsSparedWhicheverRankSpeaksFirst) {
   const DeviceId second = AddReadyDevice("cpu:1", 100);
   const JobId id = SubmitGang(10, 2);
   Begin(id);
-  // The peer notices before the one that has the fault.
+  // The peer reports before the rank that has the fault.
   EndRank(id, 0, Outcome::kInterrupted, "peer closed the connection");
   Send(WorkerLost{second, "illegal address", DeviceFault::kLostContext});
   EXPECT_EQ(job(id).state, JobState::kBackingOff);
@@ -271,7 +271,8 @@ TEST_F(StepFaultsTest, BackfillReservesFromTheEndOfTheCooldownOn) {
   Begin(id);
   Fault(id);
   Wait(absl::Seconds(1));
-  // One that would end before may not start either: the device cools down.
+  // A job that would end before may not start either, because the device cools
+  // down.
   const JobId brief(++last_job);
   Send(JobSubmitted{
       .job = brief, .bytes = 10, .expected_run = absl::Seconds(1)});

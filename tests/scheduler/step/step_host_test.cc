@@ -1,4 +1,4 @@
-// Jobs that say what they need of the host.
+// Jobs that declare needs for cores and memory of the host.
 #include <gmock/gmock.h>
 
 #include "scheduler/explain/explain.h"
@@ -54,8 +54,8 @@ TEST_F(StepHostTest, CoresAreTakenAndComeBack) {
   EXPECT_EQ(job(third).state, JobState::kStarting);
 }
 
-// Nobody who asks about the job is told that it may start where bytes are free
-// and its machine has no cores left.
+// No explanation says that the job may start on a device with free bytes whose
+// machine has no cores left.
 TEST_F(StepHostTest, AFreeDeviceOfAFullMachineIsExplained) {
   SubmitWith({.milli_cores = 6000});
   SubmitWith({.milli_cores = 6000});
@@ -104,8 +104,8 @@ class StepHostPriorityTest : public StepHostTest {
 };
 
 TEST_F(StepHostPriorityTest, NobodyStopsForWhoWouldNotHaveTheCores) {
-  // On each machine a job of the same priority has the cores and one of a
-  // lower priority a device with most of the bytes.
+  // On each machine, a job of the same priority has the cores, and a job of a
+  // lower priority has a device with most of its bytes.
   for (int i = 0; i < 2; ++i) SubmitWith({.milli_cores = 8000}, 1, 5);
   std::vector<JobId> low;
   for (int i = 0; i < 8; ++i) low.push_back(Submit(90));

@@ -12,7 +12,7 @@ class StepLimitsTest : public SchedulerTest {
  protected:
   StepLimitsTest() { AddReadyDevice("cpu:0", 100); }
 
-  // As the server, which sends the timers that were asked for.
+  // Lets time pass like the server, which sends the timers that were asked for.
   StepResult Wait(absl::Duration time) {
     now += time;
     return Send(TimerFired{});

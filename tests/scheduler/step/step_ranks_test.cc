@@ -1,4 +1,4 @@
-// How an attempt of several ranks ends.
+// The ends of attempts with several ranks.
 #include <gmock/gmock.h>
 
 #include "tests/scheduler/scheduler_fixture.h"
@@ -25,7 +25,7 @@ class StepRanksTest : public SchedulerTest {
   uint64_t Committed(DeviceId device) const {
     return state.devices().at(device).committed_bytes();
   }
-  // As on disk when the server started.
+  // Restores a gang as it was on disk when the server started.
   void RestoreGang(JobState job_state) {
     Job job;
     job.id = JobId(++last_job);
@@ -100,7 +100,7 @@ TEST_F(StepRanksTest, FailsAtOnceWithTheWordsOfTheRankThatFailed) {
   EXPECT_EQ(job(id).state, JobState::kFailed);
   EXPECT_EQ(result.job_changes.back().reason, "loss is NaN at step 7");
   ExpectStopped(result, first);
-  // Its bytes come back when it has really stopped.
+  // Its bytes are free when it has really stopped.
   EXPECT_EQ(Committed(first), 60u);
   EXPECT_EQ(Committed(second), 0u);
   Send(AttemptEnded{first, {id, 1}, Outcome::kInterrupted, "rank 1 is lost"});
@@ -151,7 +151,8 @@ TEST_F(StepRanksTest, TheNextAttemptNeedsAllDevicesAgain) {
 TEST_F(StepRanksTest, ALostAndFoundRankIsStoppedAndWaitedFor) {
   const JobId id = RunningGang();
   Send(WorkerLost{second, "connection reset"});
-  // Its worker lives and still has it, while rank 0 has not ended yet.
+  // Its worker is alive and still has the attempt, while rank 0 has not ended
+  // yet.
   ExpectStopped(Send(WorkerReady{.device = second, .running = {{id, 1}}}),
                 second);
   EXPECT_EQ(Committed(second), 60u);
@@ -237,7 +238,7 @@ TEST_F(StepRanksTest, ARankThatIsMissingForTooLongTakesTheOthersWithIt) {
   RestoreGang(JobState::kRunning);
   const AttemptRef attempt{JobId(1), 1};
   Send(WorkerReady{.device = second});
-  // That another rank is there explains nothing.
+  // Another rank is there, but this does not explain the missing one.
   Send(WorkerReady{.device = first, .running = {attempt}});
   now += kMissingAttemptGrace;
   const auto stops = ActionsOf<StopJob>(Send(TimerFired{}));

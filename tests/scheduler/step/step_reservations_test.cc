@@ -47,7 +47,7 @@ class StepReservationsTest : public SchedulerTest {
     now += time;
     result = Send(TimerFired{});
   }
-  // As its worker does that was told to.
+  // Stops the job, as its worker does when told to.
   void Stop(JobId id) {
     const std::vector<Rank> ranks = job(id).ranks;
     for (const Rank& rank : ranks) {
@@ -73,7 +73,7 @@ TEST_F(StepReservationsTest, WithinTheWindowOnlyJobsOfTheTenantStart) {
               HasSubstr("device cuda:0 is reserved for lab until 1970-01-01T"));
   const JobId own = SubmitOf("lab.interns");
   EXPECT_EQ(DeviceOf(own), DeviceId(0));
-  // Elsewhere they may run as well.
+  // The tenant's jobs may run elsewhere, too.
   End(other, Outcome::kSucceeded);
   EXPECT_EQ(DeviceOf(second), DeviceId(1));
 }
@@ -88,7 +88,7 @@ TEST_F(StepReservationsTest, TheTenantsJobsPreferWhatIsReservedForThem) {
 TEST_F(StepReservationsTest, AJobBehindOneOfAnotherTenantIsFound) {
   AddNodes(1, 1);
   Reserve("lab", {DeviceId(0)}, absl::ZeroDuration());
-  // Of the same shape but for its tenant, and first.
+  // Has the same shape except for its tenant, and is first.
   const JobId first = SubmitOf("shop");
   const JobId own = SubmitOf("lab");
   EXPECT_FALSE(Lives(first));
@@ -119,7 +119,7 @@ TEST_F(StepReservationsTest, WhenItBeginsOthersCheckpointAndLeave) {
   EXPECT_THAT(result.job_changes[0].reason,
               HasSubstr("device cuda:1 is reserved for lab until"));
   EXPECT_THAT(result.job_changes[0].reason, HasSubstr("waits to resume"));
-  // Once is enough, and the end gives the device back.
+  // Jobs are told once, and the end of the window frees the device.
   Pass(absl::Minutes(1));
   EXPECT_TRUE(result.preemptions.empty());
   Pass(absl::Hours(1));
@@ -164,7 +164,7 @@ TEST_F(StepReservationsTest, CancelledWhileAJobIsLeavingItResumes) {
 TEST_F(StepReservationsTest, BeforeTheStartAJobStartsWhereItCanRunForAWhile) {
   AddNodes(1, 1);
   Reserve("lab", {DeviceId(0)}, absl::Minutes(10));
-  const JobId early = SubmitOf("shop");  // nobody knows how long it runs
+  const JobId early = SubmitOf("shop");  // has an unknown run time
   EXPECT_TRUE(Lives(early));
   Begin(early);
   End(early, Outcome::kSucceeded);
@@ -172,7 +172,7 @@ TEST_F(StepReservationsTest, BeforeTheStartAJobStartsWhereItCanRunForAWhile) {
   const JobId late = SubmitOf("shop");
   EXPECT_FALSE(Lives(late));
   EXPECT_THAT(Why(late), HasSubstr("reserved for lab from 1970-01-01T01:10"));
-  // One that ends before is welcome, and so is the tenant's.
+  // A job that ends before the window may start, and so may the tenant's.
   JobSubmitted brief;
   brief.max_run = absl::Seconds(20);
   const JobId in_time = SubmitOf("shop", 50, 1, brief);
@@ -205,7 +205,7 @@ TEST_F(StepReservationsTest, AnElasticJobGoesOnWithWhatIsLeft) {
   EXPECT_EQ(job(id).device_count, 2u);
   EXPECT_EQ(job(id).FindRank(DeviceId(1)), nullptr);
   Begin(id);
-  // It does not grow back into the reservation.
+  // It does not grow back onto the reserved device.
   Pass(absl::Minutes(30));
   EXPECT_FALSE(job(id).stop_sent.has_value());
 }
@@ -221,7 +221,7 @@ TEST_F(StepReservationsTest, NobodyIsPreemptedForAJobThatMayNotStartThere) {
   const JobId other = SubmitOf("shop", 60, 1, urgent);
   EXPECT_FALSE(job(own).stop_sent.has_value());
   EXPECT_FALSE(Lives(other));
-  // Among its own the order counts.
+  // Among the tenant's own jobs the order counts.
   const JobId first = SubmitOf("lab", 60, 1, urgent);
   EXPECT_EQ(job(own).stop_sent, StopReason::kPreempted);
   Stop(own);
@@ -272,7 +272,7 @@ TEST_F(StepReservationsTest, BackfillDoesNotReserveWhatIsReserved) {
   const JobId waits = SubmitOf("shop", 60, 1, known);
   ASSERT_TRUE(Lives(runs));
   EXPECT_FALSE(Lives(waits));
-  // Not in the way of the first that waits, whatever its length.
+  // It is not in the way of the first waiting job, however long it runs.
   EXPECT_TRUE(Lives(SubmitOf("lab")));
 }
 
@@ -295,7 +295,7 @@ TEST_F(StepReservationsTest, WhatIsServedStaysAndLoadsGoElsewhereFirst) {
   const VersionId next = Create("n", 1, 80);
   Load(next);
   EXPECT_NE(version(next).device, there);
-  // Where nothing else is left it has to do.
+  // If no other device is left, the reserved one is taken.
   const VersionId last = Create("o", 1, 60);
   Load(last);
   EXPECT_EQ(version(last).device, there);
@@ -366,7 +366,8 @@ TEST_F(StepReservationsTest, WhoAsksIsToldWhatWouldChangeIt) {
   EXPECT_THAT(why.changes, Contains("reservation 'r1' for lab ends, in 1h"));
 }
 
-// The end of what is told would not let the job start there.
+// If another obstacle remains, the end of the reservation would not let the job
+// start there.
 TEST_F(StepReservationsTest, OnlyWhatAloneIsInTheWayIsToldAsTheCause) {
   AddNodes(1, 2);
   const JobId faulty = SubmitOf("shop", 100);
@@ -392,7 +393,7 @@ TEST_F(StepReservationsTest, AForecastKnowsWhenItEnds) {
   known.expected_run = absl::Minutes(20);
   const JobId runs = SubmitOf("shop", 60, 1, known);
   Begin(runs);
-  // It is sent away after five minutes and has fifteen to go after the hour.
+  // It is preempted after five minutes and still needs fifteen after the hour.
   const JobId waits = SubmitOf("shop");
   const auto found = ForecastStarts(state.Clone(), {waits}, now);
   ASSERT_TRUE(found.at(waits).start.has_value()) << found.at(waits).why_unknown;

@@ -16,7 +16,7 @@ class StepSavingTest : public SchedulerTest {
   uint64_t Committed() const {
     return state.devices().at(device).committed_bytes();
   }
-  // A job that fills the device, was told to stop, and saves.
+  // Returns a job that filled the device, was told to stop, and saves.
   JobId Saving() {
     const JobId id = Submit(80);
     Begin(id);
@@ -90,7 +90,7 @@ TEST_F(StepSavingTest, AKilledWorkerCostsStepsAndNoAttempt) {
             "queued again as asked; resumes from step 20; what it did after "
             "that is lost: lost the worker of cpu:0: signal 9");
   EXPECT_EQ(job(id).failures, 0u);
-  // What comes late of it is of an attempt that has a successor.
+  // Late messages of this attempt are ignored, because it has a successor.
   Send(WorkerReady{.device = device});
   EXPECT_EQ(job(id).attempt, 2u);
   EXPECT_TRUE(Send(CheckpointSaved{device, {id, 1}, 33}).stale);
@@ -100,7 +100,7 @@ TEST_F(StepSavingTest, AFullDiskIsSaidAndTheJobGoesOnFromTheOneBefore) {
   const JobId id = Submit(80);
   Begin(id);
   Send(CheckpointSaved{device, {id, 1}, 20});
-  End(id, Outcome::kSaving);  // by itself: its worker is told to end
+  End(id, Outcome::kSaving);  // by itself, after its worker was told to end
   const StepResult full = EndSaved(id, Outcome::kInterrupted);
   EXPECT_EQ(job(id).state, JobState::kBackingOff);
   EXPECT_THAT(full.job_changes.back().reason,
@@ -122,7 +122,7 @@ TEST_F(StepSavingTest, ACancelWaitsForNoDisk) {
   EXPECT_EQ(job(id).state, JobState::kCancelled);
   EXPECT_TRUE(Send(CheckpointSaved{device, {id, 1}, 33}).stale);
   EXPECT_TRUE(EndSaved(id, Outcome::kStopped).stale);
-  // Its worker lists it, and has nothing to give back.
+  // Its worker lists it. It has no bytes to free.
   EXPECT_THAT(ActionsOf<StopJob>(
                   Send(WorkerReady{.device = device, .left = {{id, 1}}})),
               IsEmpty());
@@ -179,7 +179,7 @@ TEST_F(StepSavingTest, AWorkerThatComesBackIsAskedForNothing) {
   for (const WorkerReady& ready :
        {WorkerReady{
             .device = device, .running = {{next, 1}}, .left = {{id, 1}}},
-        // Its end is on its way.
+        // The report of its end is under way.
         WorkerReady{.device = device, .running = {{next, 1}, {id, 1}}}}) {
     EXPECT_THAT(ActionsOf<StopJob>(Send(ready)), IsEmpty());
     EXPECT_EQ(Committed(), 10u);
@@ -206,7 +206,7 @@ TEST_F(StepSavingTest, RanksThatHaveStoppedKeepNoDeviceBackFromOthers) {
   Send(JobHoldRequested{gang});
   EXPECT_THAT(ActionsOf<StartJob>(EndRank(gang, 0, Outcome::kSaving)),
               IsEmpty());
-  // With the last rank both devices come back together.
+  // With the last rank, both devices are freed together.
   const StepResult left = EndRank(gang, 1, Outcome::kStopped);
   EXPECT_THAT(ActionsOf<StartJob>(left), SizeIs(2));
   EXPECT_EQ(job(next).state, JobState::kStarting);

@@ -54,7 +54,7 @@ TEST_F(StepVersionsTest, ANewVersionReplacesTheOlderOneOnceItIsReady) {
   ASSERT_THAT(ActionsOf<ServeVersion>(result), SizeIs(1));
   EXPECT_EQ(StateOf(old), VersionState::kUnloading);
   EXPECT_EQ(StateOf(other), VersionState::kReady);
-  // New requests must have somewhere to go before the old version closes.
+  // New requests must go to the new version before the old one closes.
   EXPECT_TRUE(std::holds_alternative<ServeVersion>(result.actions[0]));
 }
 
@@ -68,7 +68,7 @@ TEST_F(StepVersionsTest, AnOlderVersionAskedForAgainIsServedBeside) {
   Load(old);
   EXPECT_EQ(StateOf(old), VersionState::kReady);
   EXPECT_EQ(StateOf(next), VersionState::kReady);
-  // Both come back after a lost worker; neither pushes the other out.
+  // Both are loaded again after a lost worker. Neither displaces the other.
   Send(WorkerLost{device, "gone"});
   Send(WorkerReady{.device = device});
   Answer(old);
@@ -83,7 +83,7 @@ TEST_F(StepVersionsTest, AVersionThatDoesNotFitNowWaitsAndSaysWhy) {
   Send(VersionLoadRequested{id});
   EXPECT_EQ(StateOf(id), VersionState::kLoading);
   EXPECT_THAT(version(id).error, HasSubstr("waits for 40 B"));
-  // The device is held for it: no job may slip in.
+  // The device is held for it, so no other job may start there.
   const JobId late = Submit(10);
   EXPECT_EQ(job(late).state, JobState::kQueued);
   End(JobId(1), Outcome::kSucceeded);

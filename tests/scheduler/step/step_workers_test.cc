@@ -11,7 +11,7 @@ using ::testing::SizeIs;
 
 class StepWorkersTest : public SchedulerTest {
  protected:
-  // A job as it was on disk when the server started.
+  // Returns a job as it was on disk when the server started.
   Job OnDisk(JobState job_state, uint64_t bytes = 10) {
     Job job;
     job.id = JobId(++last_job);
@@ -79,7 +79,7 @@ TEST_F(StepWorkersTest, StopsWhatRunsAndIsNotExpectedAndBooksItsBytes) {
   const StepResult result =
       Send(WorkerReady{.device = device, .running = {{JobId(1), 1}}});
   EXPECT_THAT(ActionsOf<StopJob>(result), SizeIs(1));
-  // There would be room, but two attempts of one job never run together.
+  // There is enough room, but two attempts of one job never run together.
   EXPECT_EQ(job(JobId(1)).state, JobState::kQueued);
   Send(AttemptEnded{device, {JobId(1), 1}, Outcome::kStopped, ""});
   EXPECT_EQ(job(JobId(1)).state, JobState::kStarting);
@@ -96,7 +96,7 @@ TEST_F(StepWorkersTest, AnExpectedAttemptThatIsAbsentIsLostAfterAGrace) {
   state.RestoreJob(OnDisk(JobState::kRunning));
   Send(WorkerReady{.device = device});
   EXPECT_EQ(job(JobId(1)).state, JobState::kRunning);
-  // A report spooled by a process that is dead proves nothing.
+  // A report that a dead process has spooled proves nothing.
   Send(ProgressMade{device, {JobId(1), 1}, 5});
   now += kMissingAttemptGrace;
   const StepResult result = Send(TimerFired{});
@@ -234,8 +234,8 @@ TEST_F(StepWorkersTest, ALaterWorkerHasTheFractionToo) {
   EXPECT_EQ(state.FindDevice(device)->limit_bytes, 20u);
 }
 
-// A worker that was given up as lost comes back with the job's attempt when
-// others have already been told to make room for the next one.
+// A worker that was given up as lost comes back with the job's attempt, after
+// others were told to make room for the next attempt.
 TEST_F(SchedulerTest, AReservationIsNotUsedBeforeTheOldAttemptHasStopped) {
   state.SetPolicy({.order = Order::kPriority});
   const DeviceId first = AddReadyDevice("cpu:0", 100);

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 class ElasticTest : public SchedulerTest {
  protected:
   void SetUp() override { SetPolicy({}); }
-  // grow_after is 60 s, a restart costs a second.
+  // Sets grow_after to 60 s. A restart costs a second.
   void SetPolicy(QueuePolicy policy) {
     policy.min_run = absl::Seconds(10);
     policy.restart_cost = absl::Seconds(1);
@@ -43,7 +43,7 @@ class ElasticTest : public SchedulerTest {
   }
   uint32_t DevicesOf(JobId id) { return job(id).device_count; }
   bool IsRunning(JobId id) { return job(id).state == JobState::kRunning; }
-  // Begins, and has had its minimum run.
+  // Starts the job and lets its minimum run pass.
   void Run(JobId id) {
     Begin(id);
     Wait(absl::Seconds(10));
@@ -140,7 +140,7 @@ TEST_F(ElasticTest, WhatARestartCostsMustBeSaved) {
   const JobId id = SubmitElastic({1, 2});
   Run(id);
   EndAll(other, Outcome::kSucceeded);
-  // Half of what is left is saved.
+  // Half of the time left is saved.
   Send(ProgressMade{DeviceOf(id), {id, 1}, 10, absl::Seconds(62)});
   Wait(absl::Seconds(61));
   EXPECT_FALSE(job(id).stop_sent);

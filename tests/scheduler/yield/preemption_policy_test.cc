@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Devices of 100 bytes; jobs of 100 have one to themselves.
+// Devices of 100 bytes. A job of 100 has a device to itself.
 class PreemptionPolicyTest : public SchedulerTest {
  protected:
   PreemptionPolicyTest() {
@@ -25,7 +25,7 @@ class PreemptionPolicyTest : public SchedulerTest {
     Begin(id);
     return id;
   }
-  // All ranks have saved a checkpoint and stopped.
+  // Reports that all ranks have saved a checkpoint and stopped.
   void Stopped(JobId id) {
     const uint32_t ranks = job(id).device_count;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -56,8 +56,7 @@ TEST_F(PreemptionPolicyTest, AYoungJobTakesThePlaceOfAnOldOne) {
   EXPECT_THAT(job(young).reserved_devices, IsEmpty());
 }
 
-// They were told to stop, so that their bytes come back by themselves: nobody
-// loses its place for them.
+// They were told to stop, so their bytes become free without a preemption.
 TEST_F(PreemptionPolicyTest, TheBytesOfStraysAreWaitedFor) {
   AddNodes(1, 2);
   Run();
@@ -212,7 +211,8 @@ TEST_F(PreemptionPolicyTest, AGangGetsDevicesOfOneMachine) {
   EXPECT_FALSE(job(third).stop_sent || job(fourth).stop_sent);
 }
 
-// One free device on each machine: a job of two needs one that moves over.
+// Each machine has one free device. A job on two devices needs another job to
+// move.
 TEST_F(PreemptionPolicyTest, AJobMovesWhereScatteredDevicesWouldDo) {
   AddNodes(2, 2);
   std::vector<JobId> jobs;

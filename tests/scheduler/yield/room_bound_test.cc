@@ -18,7 +18,7 @@ class RoomBoundTest : public SchedulerTest {
     state.SetPolicy(
         {.order = Order::kLeastAttained, .restart_cost = absl::Seconds(60)});
   }
-  // On all its devices.
+  // Runs a job with `bytes` on each of its devices.
   JobId Run(uint64_t bytes, uint32_t devices = 1) {
     const JobId id = SubmitGang(bytes, devices);
     Begin(id);
@@ -45,8 +45,9 @@ TEST_F(RoomBoundTest, OnlyWhoStandsFarEnoughBehindIsCounted) {
   EXPECT_FALSE(MayHold(standing / 1.9));
 }
 
-// As RoomFor says what room there is, without the bound: one machine has as
-// many devices that are free, or free when those leave that stand behind.
+// Returns what RoomFor returns, without the bound: whether one machine has
+// enough devices that are free, or become free when the jobs leave that may be
+// preempted.
 bool HasRoom(const RunningJobs& running, const Job& waiting) {
   std::map<uint32_t, uint32_t> open;  // by site
   for (const RunningJobs::Spot& spot : running.spots()) {
@@ -70,7 +71,7 @@ bool HasRoom(const RunningJobs& running, const Job& waiting) {
   return false;
 }
 
-// A pool in which jobs come, run on and are told to stop, at random.
+// A pool in which jobs are submitted, run and are told to stop, at random.
 class RandomPool : public RoomBoundTest,
                    public ::testing::WithParamInterface<uint32_t> {
  protected:
@@ -82,7 +83,7 @@ class RandomPool : public RoomBoundTest,
         {.bytes = 10 + random_() % 90, .device_count = devices[random_() % 6]});
     for (const auto& [id, job] : state.jobs()) {
       if (job.state == JobState::kStarting) begin_.push_back(id);
-      // Some take their time to stop.
+      // Some jobs take time to stop.
       if (job.stop_sent && random_() % 2 == 0) stop_.push_back(id);
       if (job.state == JobState::kRunning && random_() % 12 == 0) {
         stop_.push_back(id);
@@ -142,10 +143,10 @@ void RandomPool::ExpectNoRoomIsOverlooked() {
       jobs.back().wanted_device = job(key.job).wanted_device;
       jobs.back().demands.exclusive = job(key.job).demands.exclusive;
       jobs.back().priority = key.priority;
-      // For those as they wait room was made where there was any.
+      // If there was room for the jobs as they wait, it has been made.
       jobs.back().standing = key.standing * (random_() % 8) / 4;
     }
-    // Any order is allowed; the queue's is the quick one.
+    // Any order is allowed. The queue's order is fast.
     const auto by_key = [](const Job& a, const Job& b) {
       return KeyOf(a) < KeyOf(b);
     };
@@ -157,7 +158,7 @@ void RandomPool::ExpectNoRoomIsOverlooked() {
       rooms += has_room;
       refused += !may_hold;
       ASSERT_TRUE(may_hold || !has_room);
-      // With one device it is exact.
+      // With one device the bound is exact.
       if (waiting.device_count == 1) {
         ASSERT_EQ(may_hold, has_room);
       }

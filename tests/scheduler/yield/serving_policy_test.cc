@@ -20,7 +20,7 @@ class ServingPolicyTest : public SchedulerTest {
   void SetUp() override {
     state.SetPolicy({.min_run = absl::Seconds(30), .yields_to_serving = true});
   }
-  // Runs, and has had its minimum run.
+  // Runs a job until after its minimum run.
   JobId Running(uint64_t bytes, int priority = 0) {
     const JobId id = Submit(bytes, priority);
     Begin(id);

@@ -4,7 +4,7 @@
 
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
-#include "server/control/dataset_requests.h"
+#include "server/control/models/dataset_requests.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {

@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/api_server.h"
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
 #include "server/control/control_loop.h"
 #include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
@@ -32,12 +32,12 @@ class FakeWorkers : public WorkerPort {
   void AcknowledgeReports(const std::string&, uint64_t) override {}
   WorkerStatus status(const std::string&) const override { return {}; }
 
-  // What exports and dumps answer; set before they are asked for.
+  // Answers of exports and dumps. Must be set before they are requested.
   std::string exported;
   uint64_t exported_bytes = 0;
-  worker::v1::PlanInference planned;  // the last one asked for
+  worker::v1::PlanInference planned;  // the last request
 
-  // The next job that was given to a worker.
+  // Returns the next job that was given to a worker.
   worker::v1::StartJob AwaitStart();
 
  private:
@@ -51,7 +51,7 @@ class ApiFixture : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // Options that the test sets before SetUp.
+  // Returns options that the test sets before SetUp.
   virtual ApiOptions Options() const {
     return {.listen = "127.0.0.1",
             .limits = {.message_bytes = uint64_t{64} << 20,
@@ -60,12 +60,12 @@ class ApiFixture : public ::testing::Test {
                        .watch_streams = 3}};
   }
 
-  // Stores dataset "digits".
+  // Stores the dataset "digits".
   void AddDataset();
   static v1::SubmitJobRequest NewJob(const std::string& request_id);
   // Submits a job and waits until a worker has it.
   worker::v1::StartJob StartJob();
-  // What the worker says about the job; fills in sequence, job and attempt.
+  // Sends a worker's report about the job. Fills in sequence, job and attempt.
   void Report(const worker::v1::StartJob& job, worker::v1::Report report);
   void ReportProgress(const worker::v1::StartJob& job, uint64_t step);
   void ReportSuccess(const worker::v1::StartJob& job);

@@ -47,7 +47,7 @@ class ApiServerTest : public ApiFixture {
   }
 };
 
-// Sends one message of bytes and returns the bytes of the first answer; for
+// Sends one message as bytes and returns the bytes of the first answer, for
 // services whose generated code is not installed.
 std::string CallWithBytes(const std::shared_ptr<grpc::Channel>& channel,
                           const std::string& method,
@@ -200,7 +200,7 @@ TEST_F(ApiServerTest, WatchDevicesWritesAtOnceAndEndsWithTheServer) {
   ASSERT_TRUE(reader->Read(&devices));
   ASSERT_EQ(devices.devices_size(), 1);
   EXPECT_EQ(devices.devices(0).name(), "cpu:0");
-  // With this much grace only a watch that ends by itself lets the test end.
+  // With a grace this long, the test ends only if the watch ends by itself.
   api_->Stop(absl::Hours(1));
   EXPECT_FALSE(reader->Read(&devices));
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);

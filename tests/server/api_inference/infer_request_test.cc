@@ -94,7 +94,7 @@ TEST_F(InferRequestTest, AnAnsweredRequestDoesNotKeepItsVersionLoaded) {
   infer.Start(request, &response_, absl::InfiniteFuture());
   ASSERT_TRUE(infer.Await().ok());
   server_.serving.VersionDraining(10, [&] { drained.Notify(); });
-  // The client may take for ever to read its answer.
+  // The client may never read its answer.
   EXPECT_TRUE(drained.WaitForNotificationWithTimeout(kPatience));
   infer.Cancel();
 }

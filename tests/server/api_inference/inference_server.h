@@ -1,5 +1,6 @@
-// The inference service behind a real gRPC server in the test's process, with
-// a model "digits" on a fake worker: input FP32 [-1,2], output twice that.
+// The inference service behind a real gRPC server in the test's process, with a
+// model "digits" on a fake worker. Its input is FP32 [-1,2], and its output is
+// twice the input.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -88,7 +89,7 @@ class InferenceServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// A request to "digits" with raw contents, two values per row.
+// Returns a request to "digits" with raw contents, two values per row.
 inline inference::ModelInferRequest RawRequest(std::vector<float> values) {
   inference::ModelInferRequest request;
   request.set_model_name("digits");

@@ -132,8 +132,8 @@ TEST_F(InferenceServiceTest, ACancelledRequestIsDroppedFromTheQueue) {
   server_.worker.Pause();
   grpc::ClientContext context;
   std::vector<std::thread> callers;
-  // Fills what may be in flight, one after the other: requests that come
-  // together may share a batch.
+  // Sends requests one after the other up to the limit in flight, because
+  // requests that arrive together may share a batch.
   for (size_t in_flight = 1; in_flight <= 2; ++in_flight) {
     callers.emplace_back([this] {
       grpc::ClientContext own;

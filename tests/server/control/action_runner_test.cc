@@ -1,9 +1,9 @@
-// What is decided and undone again before it could be done.
+// Decisions that are undone before they are carried out.
 #include "server/control/action_runner.h"
 
 #include "absl/synchronization/notification.h"
-#include "server/control/admission.h"
-#include "server/control/model_requests.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/models/model_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -17,8 +17,8 @@ class ActionRunnerTest : public ControlTest {
     Hello("cpu:0");
   }
 
-  // The control thread takes all that `events` brings in one turn, and has
-  // done what follows from it when this returns.
+  // Makes the control thread take all events of `events` in one turn. Returns
+  // when everything that follows has been done.
   void InOneTurn(const std::function<void()>& events) {
     absl::Notification held;
     absl::Notification go_on;

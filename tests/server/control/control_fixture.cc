@@ -1,8 +1,8 @@
 #include "tests/server/control/control_fixture.h"
 
-#include "server/control/admission.h"
-#include "server/control/dataset_requests.h"
-#include "server/control/job_requests.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/jobs/job_requests.h"
+#include "server/control/models/dataset_requests.h"
 
 namespace gpupool::server {
 

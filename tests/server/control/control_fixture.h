@@ -1,6 +1,6 @@
-// A control loop on a real store in a temporary folder, with fake workers and
-// a serving sink that remembers. Restart() ends the loop and makes a new one
-// on the same store, as after a crash.
+// A control loop on a real store in a temporary folder, with fake workers and a
+// serving sink that records its calls. Restart() ends the loop and makes a new
+// one on the same store, as after a crash.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
 #include "server/control/control_loop.h"
 #include "server/control/serving_sink.h"
 #include "server/store/blob_store.h"
@@ -52,7 +52,7 @@ class FakeSink : public ServingSink {
   std::map<uint64_t, std::string> served_;
 };
 
-// Takes a callback's answer to the waiting test.
+// Passes a callback's answer to the waiting test.
 template <typename T>
 class Answer {
  public:
@@ -68,7 +68,8 @@ class Answer {
     }
     return future_.get();
   }
-  // Gives an answer that must not come yet time to come.
+  // Waits for some time for an answer that must not come. Returns whether it
+  // came.
   bool CameTooEarly() {
     LetOthersRun();
     return future_.wait_for(std::chrono::seconds::zero()) ==
@@ -81,7 +82,7 @@ class Answer {
   std::future<absl::StatusOr<T>> future_ = promise_->get_future();
 };
 
-// Waits until it becomes true; false when it does not.
+// Waits until the condition holds. Returns false if it does not.
 bool Eventually(const std::function<bool()>& condition);
 
 class ControlTest : public ::testing::Test {
@@ -92,10 +93,10 @@ class ControlTest : public ::testing::Test {
   void TearDown() override;
 
   void StartLoop();
-  // As kill -9: nothing is said to anybody, the store stays.
+  // Ends the loop like kill -9: nobody is notified, and the store stays.
   void Restart();
 
-  // A worker of `device` connects with what it holds.
+  // A worker of `device` connects with the attempts that it holds.
   void Hello(const std::string& device,
              std::vector<std::pair<uint64_t, uint32_t>> running = {},
              std::vector<uint64_t> loaded = {});
@@ -115,9 +116,9 @@ class ControlTest : public ::testing::Test {
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
   // Submits, and takes the StartJob that must follow.
   v1::Job SubmitAndStart(const v1::SubmitJobRequest& request);
-  // A job that ran to its end with one checkpoint.
+  // Returns a job that ran to its end with one checkpoint.
   v1::Job FinishedJob(const std::string& request_id, bool publish);
-  // Answers the LoadVersion that must have been sent; returns its version.
+  // Answers the LoadVersion that must have been sent, and returns its version.
   uint64_t AnswerLoad(const std::string& device,
                       const absl::Status& status = absl::OkStatus());
   // Waits until the job is in the state.

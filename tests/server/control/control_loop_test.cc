@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "gpupool/v1/admin.pb.h"
-#include "server/control/admin_requests.h"
-#include "server/control/admission.h"
-#include "server/control/device_board.h"
-#include "server/control/device_requests.h"
-#include "server/control/event_streams.h"
-#include "server/control/job_requests.h"
+#include "server/control/devices/admin_requests.h"
+#include "server/control/devices/device_board.h"
+#include "server/control/devices/device_requests.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/jobs/event_streams.h"
+#include "server/control/jobs/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {

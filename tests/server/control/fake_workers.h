@@ -1,5 +1,5 @@
-// Workers that do what a test says: they remember what they were sent and
-// answer when asked to. Planning answers at once.
+// Workers that a test controls: they record the messages that they get, and
+// answer when the test says so. Planning is answered at once.
 #pragma once
 
 #include <condition_variable>
@@ -49,7 +49,7 @@ class FakeWorkers : public WorkerPort {
   }
   WorkerStatus status(const std::string&) const override { return {}; }
 
-  // The next message sent or posted; false when none comes.
+  // Returns the next message that was sent or posted. False if none comes.
   bool NextPost(Pending& post) { return Next(posted_, post); }
   bool NextSend(Pending& send) { return Next(pending_, send); }
   size_t posts() {

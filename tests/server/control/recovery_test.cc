@@ -1,10 +1,10 @@
-// What a new daemon finds on disk, and how it takes its workers back.
+// A new daemon reads the store and adopts its workers.
 #include "server/control/recovery.h"
 
 #include <gmock/gmock.h>
 
-#include "server/control/device_board.h"
-#include "server/control/job_requests.h"
+#include "server/control/devices/device_board.h"
+#include "server/control/jobs/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -78,7 +78,7 @@ TEST_F(RecoveryTest, AnAttemptThatSavesIsWaitedForAndHoldsNoDevice) {
   hello.mutable_running(0)->set_attempt(1);
   hello.mutable_running(0)->set_left(true);
   loop->OnWorkerReady("cpu:0", hello);
-  SubmitAndStart(Request("r2"));  // has all of the device
+  SubmitAndStart(Request("r2"));  // takes all of the device
   EXPECT_EQ(GetJob(control(), 1)->state(), v1::RUNNING);
   EXPECT_EQ(GetJob(control(), 1)->waiting_reason(),
             "its checkpoint is being written to disk; it holds no device any "
@@ -136,7 +136,7 @@ TEST_F(RecoveryTest, FaultsOfDevicesUnderAJobAreRememberedAcrossRestarts) {
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   Restart();
   EXPECT_THAT(GetJob(control(), 1)->faulted_devices(), ElementsAre("cpu:0"));
-  // It goes on from there, and the device has no cool-down any more.
+  // The job continues, and the device no longer cools down.
   Hello("cpu:0");
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));

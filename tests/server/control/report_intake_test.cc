@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/control/job_requests.h"
+#include "server/control/jobs/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {

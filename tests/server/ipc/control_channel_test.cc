@@ -183,8 +183,8 @@ TEST_F(ControlChannelTest, FrameCutShortByTheCloseIsUnavailable) {
   EXPECT_EQ(ReceiveCode(), absl::StatusCode::kUnavailable);
 }
 
-// Valid streams with bytes flipped, dropped and doubled: every outcome is a
-// message or a status.
+// Valid streams with bytes flipped, dropped and doubled. Every outcome must be
+// a message or a status.
 TEST_F(ControlChannelTest, RandomDamageNeverDoesMoreThanBreakTheStream) {
   const uint32_t seed = 4711;
   std::cout << "seed " << seed << "\n";

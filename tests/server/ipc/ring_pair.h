@@ -18,7 +18,7 @@ inline UniqueFd CopyOf(int fd) {
   return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-// One float in at offset 0, one float out at offset 64.
+// Fills one float in at offset 0 and one float out at offset 64.
 inline void FillRequest(Slot* slot, float value) {
   SlotHeader& header = slot->header();
   header.rows = 1;
@@ -37,7 +37,7 @@ inline void FillRequest(Slot* slot, float value) {
 struct RingPair {
   std::shared_ptr<SlotRingClient> client;
   std::unique_ptr<SlotRingServer> server;
-  MemoryRegion region;  // a third mapping, to play foul with
+  MemoryRegion region;  // a third mapping, to corrupt memory
 
   static RingPair Make(const SlotRingOptions& options) {
     auto client = *SlotRingClient::Create(options);
@@ -72,7 +72,7 @@ struct RingPair {
     return At<SlotHeader>(geometry().slots_offset +
                           geometry().slot_stride * index);
   }
-  // Answers slot entry & 0xffffffff as a worker might that does not use
+  // Answers slot entry & 0xffffffff like a worker that does not use
   // SlotRingServer.
   void PushCompletion(uint64_t entry) {
     SlotQueue(region.data() + geometry().completion_offset,

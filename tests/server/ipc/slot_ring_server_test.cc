@@ -85,8 +85,8 @@ TEST(SlotRingServerTest, AttachRefusesWhatIsNoRing) {
   EXPECT_EQ(attach(*zeros), absl::StatusCode::kInvalidArgument);
 }
 
-// Random bytes all over the shared region: the worker's end answers, refuses
-// or breaks off, and never reads outside the region.
+// With random bytes anywhere in the shared region, the worker's end answers,
+// refuses or breaks off, and never reads outside the region.
 TEST(SlotRingServerTest, SurvivesRandomSharedMemory) {
   const uint32_t seed = 20260;
   std::cout << "seed " << seed << "\n";

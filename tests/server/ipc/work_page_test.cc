@@ -99,7 +99,7 @@ TEST(WorkPageAttachTest, OtherRegionsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// A worker that has lost its mind must not take the daemon with it.
+// A worker that writes nonsense must not harm the daemon.
 TEST(WorkPageAttachTest, NonsenseOnThePageIsReadAsIdle) {
   auto worker = WorkPage::Create();
   ASSERT_TRUE(worker.ok());

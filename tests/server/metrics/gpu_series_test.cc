@@ -89,7 +89,7 @@ TEST_F(GpuSeriesTest, WhatIsNotToldHasNoSeries) {
 TEST_F(GpuSeriesTest, ADeviceThatIsGoneHasNoSeries) {
   gpu_.mutable_readings()->set_power_watts(100);
   series_.Set(gpu_);
-  gpu_.mutable_gpu()->set_uuid("GPU-2");  // another one in its place
+  gpu_.mutable_gpu()->set_uuid("GPU-2");  // another GPU in its place
   series_.Set(gpu_);
   EXPECT_THAT(Text(), Not(HasSubstr("GPU-1")));
   EXPECT_THAT(Text(), HasSubstr("GPU-2"));

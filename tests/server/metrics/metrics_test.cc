@@ -203,7 +203,7 @@ TEST(MetricsTest, QueueShowsDepthAndBound) {
   EXPECT_THAT(text, HasSubstr("gpupool_queue_limit{queue=\"control\"} 4096"));
 }
 
-// Everything that the daemon ever exposes, given to promtool.
+// Gives everything that the daemon exposes to promtool.
 TEST(MetricsTest, PromtoolFindsNothingToSay) {
   if (std::system("promtool --version > /dev/null 2>&1") != 0) {
     GTEST_SKIP() << "promtool is not installed (Debian package prometheus)";

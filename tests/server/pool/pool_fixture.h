@@ -1,5 +1,5 @@
-// A pool with real worker processes (around the stand-in engine) in a state
-// folder of its own, and an observer that writes everything down.
+// A pool of real worker processes (with the stand-in engine) in its own state
+// folder, and an observer that records everything.
 #pragma once
 
 #include <signal.h>
@@ -54,7 +54,7 @@ class RecordingObserver : public WorkerObserver {
     ++heartbeat_count_;
   }
 
-  // What was seen so far.
+  // Returns the hellos of the device so far.
   std::vector<worker::v1::HelloReply> ready(const std::string& device) {
     absl::MutexLock lock(&mutex_);
     return ready_[device];
@@ -174,8 +174,8 @@ class PoolFixture : public testing::Test {
       return false;
     });
   }
-  // Waits until the worker has on disk that the job ended, which it tells no
-  // daemon while none listens (report_spool.h has the file's form).
+  // Waits until the worker has the job's end on disk. It reports the end to no
+  // daemon while none listens (report_spool.h has the file's format).
   bool WaitEndSpooled(const std::string& device, uint64_t job) {
     const std::string path = WorkerPathsFor(state_dir_, device)->spool;
     return Eventually([&] {
@@ -208,7 +208,8 @@ class PoolFixture : public testing::Test {
   std::vector<pid_t> seen_pids_;
 };
 
-// Two numbers in, twice these out, for version `version_id`.
+// Writes a request for version `version_id` with two numbers in and twice these
+// out.
 inline void FillRow(Slot* slot, uint64_t version_id) {
   SlotHeader& header = slot->header();
   header.version_id = version_id;

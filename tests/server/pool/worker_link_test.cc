@@ -44,7 +44,7 @@ TEST_F(WorkerLinkTest, SecondPoolAdoptsTheLivingWorkerWithWhatItRuns) {
   EXPECT_EQ(after.loaded_version_ids(0), 5u);
   EXPECT_EQ(pool_->status("cpu:0").restarts, 0u);
 
-  // The new ring serves, beside the job that goes on.
+  // The new ring serves while the job continues.
   const auto ring = pool_->ring("cpu:0");
   Slot slot = *ring->Acquire();
   testing_pool::FillRow(&slot, 5);
@@ -54,7 +54,7 @@ TEST_F(WorkerLinkTest, SecondPoolAdoptsTheLivingWorkerWithWhatItRuns) {
   EXPECT_TRUE(answer.get_future().get().ok());
 }
 
-// The defaults of OpenMP would let idle threads keep whole cores for
+// By default, OpenMP would let idle threads occupy whole cores for
 // milliseconds.
 TEST_F(WorkerLinkTest, TheThreadsOfAWorkerLookBrieflyForWorkAndThenSleep) {
   StartReadyPool(Options());
@@ -101,7 +101,7 @@ TEST_F(WorkerLinkTest, ReportsMadeWhileNoDaemonListensAreSentAfterwards) {
   ASSERT_TRUE(WaitEndSpooled("cpu:0", 7));
 
   StartReadyPool(Options());
-  // To this daemon the job still runs: it hears of the end right after.
+  // This daemon thinks that the job still runs. It gets the end right after.
   ASSERT_EQ(observer_->ready("cpu:0")[0].running_size(), 1);
   ASSERT_TRUE(WaitEnded(7));
   const uint64_t last = observer_->reports().back().sequence();
@@ -240,14 +240,14 @@ TEST_F(WorkerLinkTest, UnacknowledgedReportsOutliveTheWorkerToo) {
   const auto first = observer_->reports();
   ASSERT_EQ(::kill(pid("cpu:0"), SIGKILL), 0);
   ASSERT_TRUE(WaitReady("cpu:0", 2));
-  // This daemon has seen them: they are not forwarded twice.
+  // This daemon has seen them, so they are not forwarded again.
   ASSERT_TRUE(StartJob(8, 3).ok());
   ASSERT_TRUE(WaitEnded(8));
   for (size_t i = first.size(); i < observer_->reports().size(); ++i) {
     EXPECT_EQ(observer_->reports()[i].job_id(), 8u);
   }
   DetachPool();
-  // The next daemon has not.
+  // The next daemon has not seen them.
   StartReadyPool(Options());
   ASSERT_TRUE(WaitEnded(8));
   EXPECT_EQ(observer_->reports()[0].job_id(), 7u);
@@ -301,7 +301,7 @@ TEST_F(WorkerLinkTest, ASuspectDeviceGetsNoWorkerAgain) {
   EXPECT_EQ(observer_->ready("cpu:0").size(), 1u);
 }
 
-// Who did not start the worker cannot see its exit code.
+// A process that did not start the worker cannot see its exit code.
 TEST_F(WorkerLinkTest, AnAdoptedWorkersLastWordsAreHeardToo) {
   StartReadyPool(Options());
   DetachPool();

@@ -118,7 +118,8 @@ TEST_F(WorkerPoolTest, JobIsReportedFromStartToEnd) {
 TEST_F(WorkerPoolTest, HeartbeatShowsWhatRunsAndHowBusyTheDeviceIs) {
   StartReadyPool(Options());
   ASSERT_TRUE(StartJob(7, 1000000).ok());
-  // Idle devices tell 0; how near a busy one comes to 1 is up to the machine.
+  // Idle devices report 0. How close a busy device comes to 1 depends on the
+  // machine.
   EXPECT_TRUE(Eventually([&] {
     const auto heartbeat = observer_->heartbeat("cpu:0");
     return heartbeat.running_size() == 1 && heartbeat.utilization() > 0;

@@ -87,8 +87,8 @@ TEST_F(BatcherTest, PutsWaitingRequestsTogetherAndHandsEachItsRows) {
 }
 
 TEST_F(BatcherTest, WaitsForCompanyUntilTheDelayIsOver) {
-  // A machine that is too busy to enqueue both in time shows nothing: once more
-  // with a longer delay.
+  // If the machine is too busy to enqueue both in time, the test shows nothing
+  // and is repeated with a longer delay.
   for (absl::Duration delay = absl::Milliseconds(60);; delay *= 2) {
     FakeWorker worker;
     BatcherOptions options = Options();
@@ -363,7 +363,7 @@ TEST_F(BatcherTest, ManyThreadsGetTheirOwnAnswersWhileAWorkerIsReplaced) {
   EXPECT_EQ(right, kThreads * kCalls);
 }
 
-// Rows of one or two numbers, rounded up to two.
+// A call with rows of one or two numbers, rounded up to two.
 class SizedCall : public TestCall {
  public:
   SizedCall(std::vector<float> values, int64_t size, int64_t served)
@@ -388,7 +388,7 @@ TEST_F(BatcherTest, RequestsOfOtherSizesWaitForTheNextBatch) {
   for (SizedCall* call : {&first, &second, &third, &other, &last}) {
     batcher->Enqueue(call);
   }
-  WaitForQueue(*batcher, 4);  // the first is with the worker
+  WaitForQueue(*batcher, 4);  // the first is at the worker
   worker.Resume();
   for (SizedCall* call : {&first, &second, &third, &other, &last}) {
     ASSERT_TRUE(call->WaitUntilDone());

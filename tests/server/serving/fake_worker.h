@@ -1,5 +1,5 @@
 // A worker of the slot ring inside the test's process: a thread that answers
-// requests by a rule. The ring itself is the real one.
+// requests by a rule. The ring is the real one.
 #pragma once
 
 #include <unistd.h>
@@ -22,8 +22,8 @@ namespace gpupool::server {
 
 class FakeWorker {
  public:
-  // Answers with this status; OK also fills the outputs: each float of output
-  // 0 is twice the float of input 0 at the same place.
+  // Returns the status of the answer. OK also fills the outputs: each float of
+  // output 0 is twice the float of input 0 at the same place.
   using Rule = std::function<absl::Status(const SlotRequest& request)>;
 
   explicit FakeWorker(SlotRingOptions options = {.slot_count = 8,
@@ -51,7 +51,7 @@ class FakeWorker {
     absl::MutexLock lock(&mutex_);
     rule_ = std::move(rule);
   }
-  // Requests that come while paused wait in the ring.
+  // Pauses the worker. Requests that arrive meanwhile wait in the ring.
   void Pause() {
     absl::MutexLock lock(&mutex_);
     paused_ = true;
@@ -60,10 +60,10 @@ class FakeWorker {
     absl::MutexLock lock(&mutex_);
     paused_ = false;
   }
-  // As the pool does when the worker's process has ended.
+  // Fails all requests, as the pool does when the worker's process has ended.
   void Die() { ring_->FailAll(absl::UnavailableError("worker lost")); }
 
-  // Rows of each batch answered so far.
+  // Returns the rows of each batch that was answered so far.
   std::vector<uint32_t> batches() const {
     absl::MutexLock lock(&mutex_);
     return batches_;

@@ -24,7 +24,7 @@ class LoadMonitorTest : public ::testing::Test {
     version->batcher().SetRing(worker_.ring());
     return version;
   }
-  // Looks once a second of virtual time.
+  // Measures once a second of virtual time.
   void LookFor(const std::vector<VersionHandle>& versions, int seconds) {
     for (int i = 0; i < seconds; ++i) {
       now_ += absl::Seconds(1);

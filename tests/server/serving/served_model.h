@@ -1,4 +1,4 @@
-// Served versions for tests: one float input and one float output.
+// Served versions for tests, with one float input and one float output.
 #pragma once
 
 #include <memory>

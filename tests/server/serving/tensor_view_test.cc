@@ -139,7 +139,7 @@ TEST_F(TensorViewTest, WithoutABatchTheWholeShapeIsTheModels) {
       Check({{"image", "FP32", other, Bytes(24)}, scale}).status()));
 }
 
-// ids and mask [-1, sequence], where sequence is rounded up to 4 or 8.
+// ids and mask are [-1, sequence], and sequence is rounded up to 4 or 8.
 class SizedViewTest : public ::testing::Test {
  protected:
   SizedViewTest() {

@@ -1,4 +1,4 @@
-// A request of a test: floats in, floats out, and a moment to wait for.
+// A test's request: floats in, floats out, and a notification of its end.
 #pragma once
 
 #include <cstring>
@@ -31,7 +31,8 @@ class TestCall : public InferenceCall {
       output_.resize(outputs[0].size() / sizeof(float));
       std::memcpy(output_.data(), outputs[0].data(), outputs[0].size());
     }
-    done_.Notify();  // twice would crash: exactly once is checked too
+    done_.Notify();  // a second call would crash, so this also checks that
+                     // there is only one
   }
 
   bool WaitUntilDone() {

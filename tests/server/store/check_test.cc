@@ -120,7 +120,7 @@ TEST_F(CheckTest, BothEndWhenTheyAreAskedToAndNothingIsLeft) {
   std::stop_source source;
   source.request_stop();
   SQLite::Database database(path_, SQLite::OPEN_READWRITE);
-  // More than one part of each.
+  // More than one part of each kind.
   database.exec(
       "CREATE TABLE filler(bytes);"
       " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
@@ -149,6 +149,28 @@ TEST_F(CheckTest, GapsInEventsAreFound) {
   EXPECT_TRUE(absl::StrContains(
       ProblemsAfter("DELETE FROM job_events WHERE job_id = 5 AND sequence = 1"),
       "job 5: its first events are gone"));
+}
+
+TEST_F(CheckTest, OldEventsMayBeThinnedAndNewOnesMayNot) {
+  {
+    auto store = Store::Open(path_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    WriteBatch batch;
+    for (uint64_t sequence = 4; sequence <= kEventsKept + 100; ++sequence) {
+      v1::JobEvent& event = batch.append_events.emplace_back();
+      event.set_job_id(4);
+      event.set_sequence(sequence);
+    }
+    ASSERT_TRUE((*store)->Commit(batch).ok());
+    ASSERT_TRUE((*store)->Commit({.thin_events = {{4, 1}, {4, 50}}}).ok());
+  }
+  EXPECT_EQ(Problems(), "");
+  EXPECT_EQ(ProblemsAfter("DELETE FROM job_events WHERE job_id = 4 AND"
+                          " sequence = 101"),
+            "job 4: its first events are gone");
+  EXPECT_EQ(ProblemsAfter("DELETE FROM job_events WHERE job_id = 4 AND"
+                          " sequence = 2000"),
+            "job 4: its events have a gap");
 }
 
 TEST_F(CheckTest, IdsThatWouldBeGivenAgainAreFound) {
@@ -209,8 +231,8 @@ TEST_F(CheckTest, WhatIsNotThereOrOfAnotherVersionIsSaid) {
                                 "schema 900"));
 }
 
-// Flips a bit at many places: nothing crashes, and what a store then serves is
-// what was written, or an error.
+// Flips a bit in many places. Nothing may crash, and a store then serves what
+// was written, or an error.
 TEST_F(CheckTest, FlippedBitsAreNeverServedAsJobs) {
   std::map<uint64_t, std::string> rows;
   {

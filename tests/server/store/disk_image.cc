@@ -39,7 +39,7 @@ void DiskImage::SyncFolder() {
     if (!file.current.has_value()) file.durable.reset();
     if (!file.is_new) continue;
     file.is_new = false;
-    file.durable = "";  // and what is pending begins with that
+    file.durable = "";  // the pending changes begin with it
   }
 }
 

@@ -1,7 +1,7 @@
-// What a disk would hold of a folder's files if the power went now: what was
-// synced, and of what was written since any part: a write may be missing, be
-// there without an earlier one, or be torn between sectors; a new file may have
-// no name yet, and a removed one may be back.
+// Simulates the content of a disk after a power cut. Synced data is there. Of
+// data that was written since, any part may be there: a write may be missing,
+// be there without an earlier one, or be torn between sectors. A new file may
+// have no name yet, and a removed file may be back.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class DiskImage {
   void Create(const std::string& path);
   void Write(const std::string& path, uint64_t at, std::string bytes);
   void Truncate(const std::string& path, uint64_t bytes);
-  // Of a new file also its name, as SQLite does for its journals; with it the
-  // folder is synced.
+  // Syncs the file. For a new file also syncs its name by syncing the folder,
+  // as SQLite does for its journals.
   void Sync(const std::string& path);
-  // `durable`: the folder was synced, too.
+  // Removes the file. `durable` says whether the folder was synced, too.
   void Remove(const std::string& path, bool durable);
 
   // Writes one of the possible outcomes into `folder`.

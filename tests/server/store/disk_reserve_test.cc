@@ -42,7 +42,7 @@ TEST(DiskReserveTest, IsGivenOnceAndMadeAgainWhenThereIsRoom) {
   (*reserve)->Look(kNow);
   EXPECT_TRUE((*reserve)->CheckRoom().ok());
   EXPECT_TRUE((*reserve)->Release());
-  // Not before a second has passed.
+  // It is not done before a second has passed.
   (*reserve)->Look(kNow + absl::Milliseconds(900));
   EXPECT_FALSE((*reserve)->CheckRoom().ok());
   (*reserve)->Look(kNow + absl::Seconds(1));

@@ -5,12 +5,12 @@
 namespace gpupool::server {
 namespace {
 
-// SQLite's methods take no context.
+// SQLite's methods have no context argument, so the state is global.
 struct State {
   sqlite3_mem_methods real = {};
   int calls = 0;
   int from = std::numeric_limits<int>::max();
-  int until = std::numeric_limits<int>::max();  // not failing any more
+  int until = std::numeric_limits<int>::max();  // succeeds again from here on
 };
 State state;
 

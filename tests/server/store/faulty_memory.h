@@ -1,5 +1,5 @@
-// While one lives, SQLite's N-th allocation fails as on a machine without
-// memory. No database may be open when it comes and goes.
+// Makes SQLite's N-th allocation fail during its lifetime, as on a machine
+// without memory. No database may be open when it is made or destroyed.
 #pragma once
 
 #include <sqlite3.h>
@@ -13,11 +13,11 @@ class FaultyMemory {
   FaultyMemory(const FaultyMemory&) = delete;
   FaultyMemory& operator=(const FaultyMemory&) = delete;
 
-  // Allocation number `call` from now on (0 is the next) fails, and with
-  // `all_later` every one after it too.
+  // Makes allocation `call` from now on fail (0 is the next) and, with
+  // `all_later`, every later one too.
   void FailAt(int call, bool all_later);
   void Heal();
-  // Since FailAt or Heal.
+  // Returns the number of allocations since FailAt or Heal.
   int calls() const;
 };
 

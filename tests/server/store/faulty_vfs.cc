@@ -39,7 +39,7 @@ struct FaultyVfs::State {
 
 namespace {
 
-// What SQLite sees of an open file; the real one lies behind it.
+// The open file that SQLite sees. The real file follows it in memory.
 struct File {
   sqlite3_file base;
   FaultyVfs::State* state;

@@ -1,6 +1,6 @@
-// An SQLite VFS over the default one whose N-th call that changes something (a
-// file is created or removed, a write, truncation or sync) fails as it does on
-// a failing disk, or at which the power goes. While one lives it is the
+// An SQLite VFS over the default one. Its N-th call that changes something (a
+// file is created or removed, a write, truncation or sync) fails as on a
+// failing disk, or is the moment of a power cut. During its lifetime it is the
 // process's default VFS.
 #pragma once
 
@@ -16,25 +16,26 @@ class FaultyVfs {
   FaultyVfs();
   ~FaultyVfs();
 
-  // Call number `call` from now on (0 is the next) fails with `code`, an
-  // SQLITE_ code, and so does every later one.
+  // Makes call `call` from now on (0 is the next), and every later one, fail
+  // with `code`, an SQLITE_ code.
   void FailFrom(int call, int code);
-  // Only that call.
+  // Makes only that call fail.
   void FailOnce(int call, int code);
-  // All syncs of the file fail.
+  // Makes all syncs of the file fail.
   void FailSyncsOf(const std::string& path);
-  // Writes that fail write their first half.
+  // Makes failing writes write their first half.
   void ShortWrites();
   void Heal();
-  // Such calls since FailFrom, FailOnce, CutPowerAt or Heal.
+  // Returns the number of such calls since FailFrom, FailOnce, CutPowerAt or
+  // Heal.
   int calls() const;
 
-  // From now on the disk's image is kept, until Heal; at the call everything
-  // begins to fail, reads too, and the image stays. No file may be open. Syncs
-  // do not reach the real disk any more.
+  // Records the disk's image from now on, until Heal. From call `call` on
+  // everything fails, including reads, and the image no longer changes. No file
+  // may be open. Syncs no longer reach the real disk.
   void CutPowerAt(int call);
   bool power_is_off() const;
-  // Syncs do nothing: what PRAGMA synchronous = OFF amounts to.
+  // Makes syncs do nothing, like PRAGMA synchronous = OFF.
   void LieAboutSyncs();
   const DiskImage& image() const;
 

@@ -1,5 +1,5 @@
-// The store in a process that has no memory left for SQLite: every allocation
-// of an open, a commit and a read fails once, alone and with all that follow.
+// The store in a process without memory for SQLite. Every allocation of an
+// open, a commit and a read fails once, alone and together with all later ones.
 #include <gtest/gtest.h>
 
 #include "server/store/store.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMost = 5000;  // allocations of one call
 
-// Two jobs: both or none.
+// Returns a batch of two jobs. Either both or none may be stored.
 WriteBatch BatchOf(Store& store) {
   WriteBatch batch;
   for (int i = 0; i < 2; ++i) {
@@ -82,7 +82,7 @@ TEST_P(MemoryFaultTest, AnOpenSucceedsOrSaysWhyAndLosesNothing) {
         ASSERT_TRUE(store.ok()) << store.status();
         break;
       }
-      // That the database is damaged would be a lie.
+      // The database is not damaged, and the error must not say so.
       EXPECT_FALSE(absl::IsDataLoss(store.status())) << store.status();
     }
     auto again = Store::Open(path_);

@@ -144,7 +144,7 @@ TEST_F(MigrationsTest, JobsOfTheFourthSchemaAreTasksOfNoArray) {
   EXPECT_EQ((*store)->ListArrays({})->arrays_size(), 0);
 }
 
-// Nothing tells when, so they are kept from now on.
+// The time of their end is unknown, so they count as ended now.
 TEST_F(MigrationsTest, JobsThatHadEndedBeforeTheThirdSchemaEndNow) {
   {
     WriteBatch batch;

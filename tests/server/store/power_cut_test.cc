@@ -1,6 +1,6 @@
-// The store when the power goes at each of its calls to the disk: what was
-// acknowledged is there once, nothing is there by half. The seed is printed;
-// GPUPOOL_POWER_CUT_SEED sets another.
+// The store when the power fails at each of its calls to the disk. Everything
+// that was acknowledged must be there once, and nothing partly. The seed is
+// printed. GPUPOOL_POWER_CUT_SEED sets another.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ uint64_t Seed() {
   return seed;
 }
 
-// Everything that a store holds, as text by name.
+// The content of a store, as text by name.
 using Rows = std::map<std::string, std::string>;
 
 Rows Expected(const WriteBatch& batch, Rows rows) {
@@ -90,8 +90,8 @@ v1::JobEvent EventOf(uint64_t job, uint64_t sequence, size_t bytes) {
   return event;
 }
 
-// The life of jobs, batch by batch; an empty one closes the store and opens it
-// again. Every batch allocates an id, so that ids advance with the batches.
+// The life of jobs, batch by batch. An empty batch closes the store and opens
+// it again. Every batch allocates an id, so that ids advance with the batches.
 constexpr int kBatches = 9;
 WriteBatch BatchNumber(int number, Store& store) {
   WriteBatch batch;
@@ -136,7 +136,7 @@ WriteBatch BatchNumber(int number, Store& store) {
 
 struct Run {
   std::vector<Rows> states = {{}};  // after each acknowledged batch
-  Rows next;                        // if the one that failed had been written
+  Rows next;  // the content if the batch that failed had been written
 };
 
 Run Live(const std::string& path) {
@@ -156,7 +156,7 @@ Run Live(const std::string& path) {
   return run;
 }
 
-// What is wrong with the database; empty when nothing is.
+// Returns what is wrong with the database, or "".
 std::string Compare(const std::string& path, const Run& run) {
   auto store = Store::Open(path);
   if (!store.ok())
@@ -181,7 +181,8 @@ std::string Compare(const std::string& path, const Run& run) {
   return check == "ok" ? "" : check;
 }
 
-// Files that are made by the thousand and need not last.
+// Keeps temporary files in memory, since there are thousands that need not
+// last.
 void UseMemoryForTemporaryFiles() {
   if (std::filesystem::is_directory("/dev/shm")) {
     setenv("TMPDIR", "/dev/shm", /*overwrite=*/0);
@@ -194,8 +195,8 @@ struct Tried {
   std::string first;
 };
 
-// Cuts the power at every call of the workload, and looks at `outcomes` of what
-// may be on the disk each time.
+// Cuts the power at every call of the workload, and checks `outcomes` possible
+// contents of the disk each time.
 Tried CutEverywhere(uint64_t seed, bool lie, int outcomes) {
   UseMemoryForTemporaryFiles();
   Tried tried;
@@ -230,7 +231,7 @@ TEST(PowerCutTest, AnAcknowledgedBatchIsThereOnceAndNoneByHalf) {
   EXPECT_GT(tried.cuts, 60);
 }
 
-// If this passed with syncs that do nothing, it would prove nothing.
+// If this test passed with syncs that do nothing, it would prove nothing.
 TEST(PowerCutTest, CanaryDisksThatLieAboutSyncsAreFound) {
   const Tried tried = CutEverywhere(Seed(), /*lie=*/true, /*outcomes=*/6);
   std::cout << "the canary says: " << tried.first << "\n";

@@ -1,4 +1,4 @@
-// Arrays of jobs in the store: their counts, pages and end.
+// Arrays of jobs in the store: their counts, pages and ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class StoreArraysTest : public ::testing::Test {
     store_ = *std::move(store);
   }
 
-  // With as many QUEUED tasks, whose ids follow its own.
+  // Adds an array with `tasks` QUEUED tasks, whose ids follow its own.
   v1::JobArray Add(const std::string& request, uint32_t tasks,
                    const std::string& name = "tune",
                    const std::string& tenant = "default") {

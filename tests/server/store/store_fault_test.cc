@@ -1,4 +1,4 @@
-// The store on a disk that fails and in a process that is killed.
+// The store on a disk that fails, and in a process that is killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -18,7 +18,7 @@
 namespace gpupool::server {
 namespace {
 
-// Two jobs and an event: all of them or none.
+// Returns two jobs and an event. Either all or none may be stored.
 WriteBatch BatchOf(Store& store) {
   WriteBatch batch;
   batch.upsert_jobs.push_back(JobWithId(store.AllocateId(IdKind::kJob)));
@@ -69,7 +69,7 @@ TEST_P(StoreFaultTest, FailureAtAnyWriteOrSyncLosesNoAcknowledgedBatch) {
 INSTANTIATE_TEST_SUITE_P(Errors, StoreFaultTest,
                          ::testing::Values(SQLITE_IOERR_WRITE, SQLITE_FULL));
 
-// The same with a fault that goes away: the store still refuses.
+// The fault goes away, but the store still refuses.
 TEST_P(StoreFaultTest, FaultThatGoesAwayIsNotTriedAgain) {
   for (bool short_writes : {false, true}) {
     for (int call = 0; call < 20; ++call) {
@@ -101,7 +101,7 @@ TEST(StoreFullTest, AFullDiskTakesTheReserveAndRefusesWhatIsNew) {
     const absl::Status refused = (*store)->CheckRoom();
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
     EXPECT_NE(refused.ToString().find(directory.path()), std::string::npos);
-    // There is room again.
+    // There is free space again.
     (*store)->LookAtDisk(absl::Now());
     EXPECT_TRUE((*store)->CheckRoom().ok());
     EXPECT_EQ(std::filesystem::file_size(directory / "gpupool.db-reserve"),
@@ -120,7 +120,8 @@ TEST(StoreFullTest, WithoutReserveOrWhenItIsUsedUpTheStoreFails) {
   }
 }
 
-// The log is moved into the database by us, since SQLite would hide the error.
+// We move the log into the database ourselves, because SQLite would hide the
+// error.
 TEST(StoreCheckpointTest, ADatabaseFileThatDoesNotSyncFailsTheStore) {
   TempDir directory;
   FaultyVfs vfs;
@@ -133,7 +134,7 @@ TEST(StoreCheckpointTest, ADatabaseFileThatDoesNotSyncFailsTheStore) {
   EXPECT_LT(batches, 1000) << "the failed sync went unnoticed";
 }
 
-// Commits for ever; tells each committed id through `acknowledged`.
+// Commits for ever and sends each committed id through `acknowledged`.
 [[noreturn]] void CommitForEver(const std::string& path, int acknowledged) {
   auto store = Store::Open(path);
   if (!store.ok()) _exit(2);
@@ -156,8 +157,8 @@ TEST(StoreKillTest, KilledProcessLosesNoAcknowledgedJobAndReusesNoId) {
     ASSERT_GE(child, 0);
     if (child == 0) CommitForEver(path, pipe_ends[1]);
     close(pipe_ends[1]);
-    // The first answer says that it is at work; then a different moment each
-    // round.
+    // The first answer shows that the process works. The kill then comes at a
+    // different moment in each round.
     uint64_t id = 0;
     ASSERT_EQ(read(pipe_ends[0], &id, sizeof(id)), ssize_t{sizeof(id)});
     EXPECT_GT(id, last) << "an id was given again";

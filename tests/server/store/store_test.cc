@@ -290,7 +290,7 @@ TEST_F(StoreTest, ReadersOnOtherThreadsSeeWholeBatches) {
       ASSERT_TRUE(found.ok()) << found.status();
       const auto last = store_->LastEventSequence(job.id());
       ASSERT_TRUE(last.ok()) << last.status();
-      // The events may be newer than the row that was read before them.
+      // The events may be newer than the row, which was read first.
       EXPECT_GE(*last, found->progress().step());
     }
   });
@@ -302,7 +302,7 @@ TEST_F(StoreTest, ReadersOnOtherThreadsSeeWholeBatches) {
   reader.join();
 }
 
-// Overwrites every place of the database file where `text` stands.
+// Overwrites every occurrence of `text` in the database file.
 void Overwrite(const std::string& path, const std::string& text) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)),

@@ -13,7 +13,7 @@ namespace {
 
 using testing_engine::FakeEngine;
 
-// Asks until there is something.
+// Asks until there are readings.
 v1::GpuReadings Next(DeviceMonitor& monitor) {
   const absl::Time limit = absl::Now() + absl::Seconds(20);
   while (absl::Now() < limit) {

@@ -1,19 +1,18 @@
-// A deterministic stand-in for the engine. A "model" doubles its input; a
-// training's loss is 1 / step. What the job is called decides how it goes:
-//   "nan-at-N"     Step N fails as a loss that is not finite does
-//   "broken-at-N"  Step N fails as a broken device does
-//   "sticky-at-N"  Step N fails as a device's lost context does
-//   "suspect-at-N" Step N fails as an uncorrectable memory error does
+// A deterministic stand-in for the engine. A "model" doubles its input. A
+// training's loss is 1 / step. The name of a job decides what happens:
+//   "nan-at-N"     Step N fails like a loss that is not finite
+//   "broken-at-N"  Step N fails like a broken device
+//   "sticky-at-N"  Step N fails like a device with a lost context
+//   "suspect-at-N" Step N fails like an uncorrectable memory error
 //   "hang-at-N"    Step N never ends
 //   "full-at-N"    the disk is full for the copy of step N
 //   "no-room"      the host has no memory for copies of checkpoints
 //   "unknown"      StartTraining refuses
 //   "lonely"       StartTraining waits for ranks that do not come
-//   "after PATH"   PlanTraining waits until there is a file PATH
-// Its evaluations are the best ones up to step 25; early stopping ends it when
-// step 30 or a later one was evaluated.
-// Its checkpoints are the step number, spelled as a digest, so that a resumed
-// job shows from where it goes on.
+//   "after PATH"   PlanTraining waits until the file PATH exists
+// Its evaluations improve up to step 25. Early stopping ends it when step 30 or
+// a later one was evaluated. Its checkpoints are the step number, written as a
+// digest, so that a resumed job shows from which step it resumes.
 #pragma once
 
 #include <atomic>
@@ -50,9 +49,9 @@ inline void WaitForFile(absl::string_view name) {
   }
 }
 
-// What the ranks of a group have agreed on.
+// The state that the ranks of a group share.
 struct FakeGroup {
-  std::atomic<uint64_t> stop_after{UINT64_MAX};  // this step
+  std::atomic<uint64_t> stop_after{UINT64_MAX};  // the last step
 };
 
 class FakeAbort : public GroupAbort {
@@ -73,14 +72,14 @@ class FakeAbort : public GroupAbort {
   absl::Status status_;
 };
 
-// The memory that an engine was told of.
+// The memory that was registered with an engine.
 class FakeRegistrations {
  public:
   absl::StatusOr<std::shared_ptr<void>> Add(absl::Span<std::byte> memory) {
     ++asked;
     if (!error.ok()) return error;
     ++live;
-    // Its memory must still be there when it goes.
+    // The memory must still exist when its registration ends.
     return std::shared_ptr<void>(memory.data(), [this, memory](void*) {
       std::memset(&memory.back(), 0, 1);
       --live;
@@ -89,7 +88,7 @@ class FakeRegistrations {
 
   std::atomic<int> asked = 0;
   std::atomic<int> live = 0;
-  absl::Status error;  // of every further one
+  absl::Status error;  // status of every further registration
 };
 
 struct FakeEngineSettings {
@@ -98,15 +97,16 @@ struct FakeEngineSettings {
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
   absl::Status readings_error = absl::UnimplementedError("no GPU");
-  // Holds plans back until it is notified.
+  // If set, plans wait until it is notified.
   absl::Notification* plan_gate = nullptr;
-  // What an inspection of the layout with features_array "gated" waits for.
+  // If set, the inspection of the layout with features_array "gated" waits for
+  // it.
   absl::Notification* inspect_gate = nullptr;
   std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
-  FakeRegistrations* registered = nullptr;  // null: as a CPU device
-  // What writes of copies wait for.
+  FakeRegistrations* registered = nullptr;  // null: as on a CPU device
+  // If set, writes of copies wait for it.
   absl::Notification* write_gate = nullptr;
-  // What steps wait for that the device makes by itself.
+  // If set, steps that the device makes by itself wait for it.
   absl::Notification* step_gate = nullptr;
   std::atomic<int>* steps_started = nullptr;
 };
@@ -199,7 +199,7 @@ class FakeTraining : public Training {
     return evaluation;
   }
   uint64_t evaluated_step() const override { return evaluated_step_; }
-  // Evaluations before step 25 get better and better.
+  // Evaluations before step 25 improve each time.
   bool newest_evaluation_is_best() const override {
     return request_.spec().training().keep_best_checkpoints() > 0 &&
            evaluated_step_ < 25;
@@ -355,7 +355,7 @@ class FakeEngine : public Engine {
     stats.set_device(device_);
     return stats;
   }
-  // A GPU that gets warmer each time it is asked.
+  // Returns readings of a GPU that gets warmer each time.
   absl::StatusOr<v1::GpuReadings> Readings() const override {
     const int asked = ++readings_asked;
     if (!settings_.readings_error.ok()) return settings_.readings_error;

@@ -1,7 +1,7 @@
-// Takes the place of session_engine.cc and of the commands in
-// gpupool-fake-worker: a real process with real sockets, memory and files
-// around the stand-in engine, for the tests of the pool and of faults.
-// GPUPOOL_STEP_MICROS sets how long a step takes.
+// Replaces session_engine.cc and the commands in gpupool-fake-worker: a real
+// process with real sockets, memory and files around the stand-in engine, for
+// the tests of the pool and of faults. GPUPOOL_STEP_MICROS sets how long a step
+// takes.
 #include <chrono>
 #include <cstdlib>
 
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   return std::make_unique<testing_engine::FakeEngine>(settings, options.device);
 }
 
-// There is no engine to ask.
+// There is no engine to explain with.
 int RunExplainCommand(int, char**) { return 1; }
 int RunDevicesCommand(int, char**) { return 1; }
 int RunDoctorCommand(int, char**) { return 1; }

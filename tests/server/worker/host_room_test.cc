@@ -38,7 +38,7 @@ TEST_F(HostRoomTest, AContainerMayBeAllowedLess) {
   Write("memory.max", "9000\n");
   Write("memory.current", "5000\n");
   EXPECT_EQ(Free(), 4000u);
-  // The kernel gives pages of files up when somebody needs them.
+  // The kernel frees page cache when memory is needed.
   Write("memory.stat", "anon 3000\ninactive_file 1500\nactive_file 500\n");
   EXPECT_EQ(Free(), 5500u);
   Write("memory.current", "9999\n");

@@ -23,7 +23,8 @@ using worker::v1::Report;
 using worker::v1::StartJob;
 using worker::v1::StopJob;
 
-// "started", "progress 3", "checkpoint 3", "evaluation 3", "ended SUCCEEDED".
+// Returns "started", "progress 3", "checkpoint 3", "evaluation 3" or "ended
+// SUCCEEDED".
 std::string Describe(const Report& report) {
   switch (report.event_case()) {
     case Report::kStarted:
@@ -68,14 +69,14 @@ class JobRunnerTest : public testing::Test {
     writer_.WaitUntilLeft(0);
     return DescriptionsNow();
   }
-  // Of what was reported so far, without what is being written.
+  // Describes the reports so far, without waiting for writes.
   std::vector<std::string> DescriptionsNow() {
     absl::MutexLock lock(&mutex_);
     std::vector<std::string> result;
     for (const Report& report : reports_) result.push_back(Describe(report));
     return result;
   }
-  // What is written comes at any time: it goes last.
+  // Writes end at any time, so their reports are moved to the end.
   std::vector<std::string> WithCheckpointsLast() {
     std::vector<std::string> result = Descriptions();
     std::stable_partition(result.begin(), result.end(), [](const auto& text) {
@@ -83,14 +84,15 @@ class JobRunnerTest : public testing::Test {
     });
     return result;
   }
-  // Whether the disk was faster than the stop is a matter of chance.
+  // Whether the disk is faster than the stop is a matter of chance, so reports
+  // of saving are left out.
   std::vector<std::string> WithoutSaving() {
     std::vector<std::string> result = Descriptions();
     result.erase(std::remove(result.begin(), result.end(), "ended SAVING"),
                  result.end());
     return result;
   }
-  // Waits for what is written behind a step before the next one.
+  // Runs to the end. Waits for the write behind a step before the next step.
   void RunToEnd(JobRunner* runner) {
     for (int i = 0; runner->Advance(); ++i) {
       ASSERT_LT(i, 10000);
@@ -98,7 +100,7 @@ class JobRunnerTest : public testing::Test {
     }
     LetSave(runner);
   }
-  // As the turnstile does.
+  // Lets the runner save, like the turnstile.
   void LetSave(JobRunner* runner) {
     if (runner->saves()) writer_.Post([runner] { runner->EndSaved(); });
   }
@@ -298,7 +300,8 @@ TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
 
 class WriteBehindTest : public JobRunnerTest {
  protected:
-  // As `name` says, every two steps, with a disk that waits for gate_.
+  // Returns a job called `name` with a checkpoint every two steps, on a disk
+  // that waits for gate_.
   StartJob Every2(uint64_t steps, const std::string& name = "") {
     engine_ = std::make_unique<testing_engine::FakeEngine>(
         testing_engine::FakeEngineSettings{.write_gate = &gate_});
@@ -342,7 +345,7 @@ TEST_F(WriteBehindTest, AStopLeavesTheDeviceAtOnceAndEndsOnceMoreOnDisk) {
   Advance(&runner, 1 + 3);
   runner.Stop(StopJob::DRAIN);
   EXPECT_FALSE(runner.Advance());
-  EXPECT_EQ(runner.step(), 0u);  // the training is gone
+  EXPECT_EQ(runner.step(), 0u);  // the training was destroyed
   ASSERT_TRUE(runner.saves());
   LetSave(&runner);
   EXPECT_THAT(DescriptionsNow(),

@@ -80,7 +80,7 @@ TEST_F(ReportSpoolTest, SequenceRisesAcrossStartsAndLostFiles) {
     last = Add(&spool, 1);
   }
   {
-    ReportSpool spool = Open(500);  // the clock went back
+    ReportSpool spool = Open(500);  // the clock was set back
     EXPECT_GT(Add(&spool, 2), last);
   }
   ::unlink(path_.c_str());

@@ -95,13 +95,13 @@ TEST_F(RunWorkerTest, SecondWorkerOfADeviceIsRefusedAndNamesTheFirst) {
   EXPECT_NE(outcome.output.find(absl::StrCat("process ", first)),
             std::string::npos)
       << outcome.output;
-  // The first one still listens.
+  // The first worker still listens.
   EXPECT_TRUE(
       ControlChannel::Connect(WorkerPathsFor(state_dir_, "cpu:0")->socket)
           .ok());
   ::kill(first, SIGKILL);
   ::waitpid(first, nullptr, 0);
-  // Its lease died with it.
+  // Its lease ended with it.
   EXPECT_EQ(Run(absl::StrCat("--device cpu:0 --orphan-seconds 0 --state-dir ",
                              state_dir_))
                 .exit_code,

@@ -104,7 +104,7 @@ TEST_F(ServedModelsTest, TensorsThatAreNotTheModelsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// Adds whole numbers to floats; no batch.
+// Adds whole numbers to floats, without a batch dimension.
 class AddingModel : public ServedModel {
  public:
   AddingModel() {

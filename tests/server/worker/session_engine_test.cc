@@ -1,5 +1,5 @@
-// The worker as users get it: the real gpupool-worker, the real engine, the
-// digits data, driven by a pool as the daemon does.
+// The worker that users get: the real gpupool-worker with the real engine and
+// the digits data, driven by a pool like the daemon's.
 #include "server/worker/session_engine.h"
 
 #include <google/protobuf/text_format.h>
@@ -94,7 +94,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
     job->set_limit_bytes(limit_bytes_);
     return Ask("cpu:0", request).status();
   }
-  // The newest checkpoint reported for the job.
+  // Returns the newest checkpoint that was reported for the job.
   v1::Checkpoint LastCheckpoint(uint64_t job) {
     v1::Checkpoint last;
     for (const Report& report : observer_->reports()) {
@@ -112,7 +112,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
     }
     return last;
   }
-  // The digests of the checkpoint's files by role.
+  // Returns the digests of the checkpoint's files by role.
   std::map<std::string, std::string> FilesOf(const v1::Checkpoint& checkpoint) {
     const auto manifest = nlohmann::json::parse(
         ReadFile(state_dir_ + "/blobs/" + checkpoint.manifest_sha256()));
@@ -125,7 +125,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
 
   v1::Dataset dataset_;
   v1::JobSpec spec_;
-  uint64_t limit_bytes_ = 0;  // of jobs; 0: the device's
+  uint64_t limit_bytes_ = 0;  // limit of jobs; 0: the device's
 };
 
 TEST_F(SessionEngineTest, MetaWorkerInspectsDataAndPlans) {
@@ -155,7 +155,7 @@ TEST_F(SessionEngineTest, MetaWorkerInspectsDataAndPlans) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// As after a restart with another thread count.
+// This happens after a restart with a different number of threads.
 TEST_F(SessionEngineTest, APlanThatHasBecomeTooSmallDoesNotFailTheWork) {
   StartReadyPool(RealOptions());
   spec_.mutable_training()->set_steps(10);

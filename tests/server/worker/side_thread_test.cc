@@ -48,7 +48,7 @@ TEST(SideThreadTest, StopWaitsForTheTaskThatRunsAndForgetsTheOthers) {
   stopper.join();
   EXPECT_TRUE(ended);
   side.Post([&] { other = true; });
-  // The second task may have begun before Stop was reached, never after it.
+  // The second task may have begun before Stop was reached, but not after it.
   const bool at_stop = other;
   std::this_thread::yield();
   EXPECT_EQ(other, at_stop);

@@ -44,7 +44,7 @@ class TurnstileTest : public testing::Test {
     turnstile_->Drain();
     thread_.join();
   }
-  // Runs `work` on the compute thread and returns what it returns.
+  // Runs `work` on the compute thread and returns its status.
   absl::Status OnComputeThread(std::function<absl::Status()> work) {
     std::promise<absl::Status> result;
     turnstile_->Post([&] { result.set_value(work()); });
@@ -90,7 +90,7 @@ class TurnstileTest : public testing::Test {
     });
   }
 
-  // What engines refer to.
+  // Registrations that engines refer to.
   testing_engine::FakeRegistrations registered_;
   absl::Notification gate_;
   std::atomic<int> started_{0};
@@ -142,7 +142,7 @@ TEST_F(TurnstileTest, WaitingSlotsPassBeforeTheNextStep) {
   RingPair pair = RingPair::Make({8, 4096});
   Serve(&pair);
   ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
-  // Keeps the compute thread until all slots wait.
+  // Keeps the compute thread busy until all slots wait.
   absl::Notification all_wait;
   turnstile_->Post([&] { all_wait.WaitForNotification(); });
   std::vector<uint64_t> step_at_answer(8);
@@ -172,7 +172,7 @@ TEST_F(TurnstileTest, SlotsAreAnsweredWhileTheDeviceIsAtAStep) {
   for (int i = 0; i < kMaxSlotsPerTurn; ++i) SubmitRow(&pair, answered);
   ASSERT_TRUE(WaitUntil([&] { return answers == kMaxSlotsPerTurn; }));
   EXPECT_EQ(turnstile_->view().step_count, 0u);
-  // Enough for one step: the next one waits for its end.
+  // Enough for one step. The next one waits for its end.
   SubmitRow(&pair, answered);
   LetOthersRun();
   EXPECT_EQ(answers, kMaxSlotsPerTurn);
@@ -211,7 +211,7 @@ TEST_F(TurnstileTest, TrainingGoesOnUnderFullInferenceLoad) {
 
 TEST_F(TurnstileTest, JobsOfOneDeviceTakeTurns) {
   Start({.step_time = std::chrono::milliseconds(1)});
-  // Both before the first step, so that neither has a lead.
+  // Both start before the first step, so that neither has a lead.
   ASSERT_TRUE(
       OnComputeThread([&] {
         const absl::Status first = turnstile_->StartJob(Start(1, 1, 1000000));
@@ -287,7 +287,7 @@ TEST_F(TurnstileTest, AnAttemptThatSavesIsInTheViewAndTheNextOneRuns) {
   ASSERT_EQ(view.saving.size(), 1u);
   EXPECT_EQ(view.saving[0].job_id(), 1u);
   EXPECT_EQ(view.saving[0].attempt(), 1u);
-  // Progress of the next job while the disk is not there.
+  // The next job makes progress while the disk does not answer.
   WaitFor([](const auto& reports) {
     return std::any_of(reports.begin(), reports.end(), [](const Report& r) {
       return r.job_id() == 2 && r.has_progress();
@@ -310,7 +310,7 @@ TEST_F(TurnstileTest, AnAttemptThatSavesIsInTheViewAndTheNextOneRuns) {
 TEST_F(TurnstileTest, IdleThreadUsesNoTimeAndABusyOneAllOfIt) {
   Start({.step_time = std::chrono::milliseconds(1)});
   ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
-  // The thread runs; it is idle once two looks see the same time of work.
+  // The thread runs. It is idle once two readings show the same processor time.
   std::chrono::nanoseconds before{-1};
   ASSERT_TRUE(WaitUntil([&] {
     return std::exchange(before, turnstile_->view().busy_time) ==
@@ -359,11 +359,11 @@ TEST_F(TurnstileTest, AbortReachesARankThatWaitsOnTheComputeThread) {
   request.set_attempt(2);
   request.mutable_spec()->set_name("lonely");
   request.mutable_group()->set_size(2);
-  turnstile_->AbortGroup(1, 2);  // nothing that it knows of
+  turnstile_->AbortGroup(1, 2);  // an unknown job
   turnstile_->Announce(1, 2);
   ASSERT_TRUE(
       OnComputeThread([&] { return turnstile_->StartJob(request); }).ok());
-  turnstile_->AbortGroup(1, 1);  // an earlier one
+  turnstile_->AbortGroup(1, 1);  // an earlier attempt
   turnstile_->AbortGroup(1, 2);
   WaitFor([](const std::vector<Report>& reports) { return !reports.empty(); });
   EXPECT_EQ(reports_.back().ended().outcome(), JobEnded::STOPPED);
@@ -391,9 +391,9 @@ TEST_F(TurnstileTest, TheEngineKnowsTheMemoryOfTheRingThatIsServed) {
   RingPair second = RingPair::Make({2, 4096});
   Serve(&second);
   EXPECT_EQ(registered_.asked, 2);
-  EXPECT_EQ(registered_.live, 1);  // that of the first has gone
+  EXPECT_EQ(registered_.live, 1);  // the first one's registration has ended
   second.submission_queue()->tail.store(1000);
-  // The turn of the first task finds the ring corrupt.
+  // The turn of the first task finds that the ring is corrupt.
   ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
   ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
   EXPECT_EQ(registered_.live, 0);

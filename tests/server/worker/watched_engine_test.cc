@@ -42,7 +42,7 @@ TEST_F(WatchedEngineTest, WorkIsMarkedWhileItRuns) {
   ASSERT_TRUE(StepOf(*training).ok());
   EXPECT_FALSE(page_->Read().busy);
   page_->Begin(WorkPhase::kStep);
-  EXPECT_GT(page_->Read().mean.count(), 0);  // of the step
+  EXPECT_GT(page_->Read().mean.count(), 0);  // the mean of the step
 }
 
 TEST_F(WatchedEngineTest, AStepIsMarkedFromItsStartToItsEnd) {

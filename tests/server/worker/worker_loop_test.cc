@@ -24,7 +24,7 @@ using testing_engine::FakeEngine;
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
 
-// A worker's loop on a thread, and a daemon's end made by hand.
+// A worker's loop on a thread, and the daemon's end of its connection.
 class WorkerLoopTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -71,7 +71,7 @@ class WorkerLoopTest : public testing::Test {
     ADD_FAILURE() << "the worker says nothing";
     return std::nullopt;
   }
-  // The next message that is neither heartbeat nor report.
+  // Returns the next message that is neither a heartbeat nor a report.
   static std::optional<FromWorker> NextReply(ControlChannel* channel) {
     while (auto message = Next(channel)) {
       if (!message->has_heartbeat() && !message->has_report()) return message;
@@ -189,7 +189,7 @@ TEST_F(WorkerLoopTest, BrokenFrameEndsTheConnectionNotTheWorker) {
 TEST_F(WorkerLoopTest, NewerConnectionReplacesTheOlderOne) {
   StartLoop();
   ControlChannel first = ConnectWithHello();
-  ControlChannel stranger = Connect();  // says nothing: harmless
+  ControlChannel stranger = Connect();  // sends nothing, and is harmless
   EXPECT_TRUE(Next(&first)->has_heartbeat());
   ControlChannel second = ConnectWithHello();
   EXPECT_TRUE(IsClosed(&first));
@@ -215,7 +215,7 @@ TEST_F(WorkerLoopTest, ReportsComeAgainUntilAcknowledged) {
   channel = Connect();
   ASSERT_TRUE(channel->Send(Hello(sequences[2])).ok());
   const auto reply = Next(&*channel);
-  ASSERT_EQ(reply->hello().running_size(), 1);  // its end is still to come
+  ASSERT_EQ(reply->hello().running_size(), 1);  // its end comes later
   EXPECT_TRUE(reply->hello().running(0).left());
   EXPECT_EQ(Next(&*channel)->report().sequence(), sequences[3]);
   EXPECT_EQ(Next(&*channel)->report().sequence(), sequences[4]);
@@ -370,7 +370,8 @@ TEST_F(WorkerLoopTest, OrphanWithoutWorkEnds) {
 }
 
 TEST_F(WorkerLoopTest, OrphanThatTrainsGoesOnUntilTheJobHasEnded) {
-  // Connects in time, and the job outlasts the wait for a daemon.
+  // The daemon connects in time, and the job runs longer than the wait for a
+  // daemon.
   StartLoop(absl::Milliseconds(500));
   {
     ControlChannel channel = ConnectWithHello();

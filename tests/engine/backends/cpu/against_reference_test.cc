@@ -1,5 +1,5 @@
-// Every op of the table on the CPU back end against the reference back end,
-// with random shapes, attributes, layouts and threads.
+// Compares every op of the table on the CPU back end with the reference back
+// end, with random shapes, attributes, layouts and threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kSeeds = 16;
 constexpr uint32_t kSeedsOfHalves = 4;
 
-// The largest difference, relative to 1 + the largest expected number.
+// Returns the largest difference, relative to 1 + the largest expected number.
 double Error(const reference::Numbers& got, const reference::Numbers& wanted) {
   if (got.size() != wanted.size()) return HUGE_VAL;
   double largest = 0, difference = 0;
@@ -30,7 +30,7 @@ double Error(const reference::Numbers& got, const reference::Numbers& wanted) {
   return difference / (1 + largest);
 }
 
-// The numbers of 16-bit types are rounded in the reference too.
+// The reference also rounds numbers of 16-bit types.
 constexpr reference::RunOptions kRounded{.round_to_dtype = true};
 
 void ExpectSame(const reference::NamedNumbers& got,
@@ -114,7 +114,7 @@ TEST(OpCases, CoverEveryOpOfTheTable) {
     for (const Node& node : at.graph().nodes()) covered.insert(node.op);
   }
   for (int op = 0; op < kOpCount; ++op) {
-    // Need other ranks: tests/engine/backends/all_reduce_test.cc.
+    // These need other ranks: tests/engine/backends/all_reduce_test.cc.
     if (IsAllReduce(static_cast<Op>(op))) continue;
     EXPECT_TRUE(covered.contains(static_cast<Op>(op)))
         << OpName(static_cast<Op>(op));

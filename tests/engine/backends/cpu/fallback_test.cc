@@ -12,7 +12,7 @@ namespace {
 using reference::NamedNumbers;
 using reference::Numbers;
 
-// y = op(x) for x of any type.
+// Returns op(x) for x of any type.
 Numbers RunUnary(Op op, const Attributes& attributes, const TensorType& type,
                  const Numbers& x) {
   Graph graph;

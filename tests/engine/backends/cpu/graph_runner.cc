@@ -17,8 +17,9 @@ namespace {
 using reference::NamedNumbers;
 using reference::Numbers;
 
-// Channels-last values as runs of cells per image and channel, others as one:
-// visit(first element, elements between cells, first number, numbers).
+// Calls visit(first element, elements between cells, first number, numbers) for
+// each run of cells: one per image and channel of channels-last values, one for
+// other values.
 template <typename Visitor>
 void ForEachRun(const Value& value, const Visitor& visit) {
   const auto elements = static_cast<size_t>(value.shape.elements());

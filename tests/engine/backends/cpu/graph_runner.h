@@ -1,5 +1,5 @@
-// Runs a graph once on the CPU back end with numbers in and numbers out, in
-// the form that the reference back end takes them.
+// Runs a graph once on the CPU back end, with numbers in and numbers out, in
+// the form of the reference back end.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,8 +9,8 @@
 
 namespace gpupool::engine {
 
-// Numbers are row-major whatever the layout of the value. `persistents`
-// receives the values after the run. The load stage runs first.
+// Runs the load stage, then the graph. Numbers are row-major whatever the
+// layout of the value. `persistents` receives the values after the run.
 absl::StatusOr<reference::NamedNumbers> RunOnCpu(
     const Graph& graph, const reference::NamedNumbers& inputs,
     reference::NamedNumbers& persistents, int threads);

@@ -1,5 +1,5 @@
-// Blocks of convolutional networks, channels-last, on the CPU back end against
-// the reference back end.
+// Compares blocks of convolutional networks, channels-last, on the CPU back end
+// with the reference back end.
 #include "tests/engine/testing/image_blocks.h"
 
 #include <gtest/gtest.h>

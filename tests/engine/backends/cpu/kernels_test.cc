@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Kernels allocate nothing while they run.
+// Checks that kernels allocate nothing while they run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class AlignedBytes {
   std::vector<std::byte> storage_;
 };
 
-// Allocations of the second and third run of the graph's only node.
+// Returns the allocations of the second and third run of the graph's only node.
 uint64_t AllocationsOf(const Graph& graph, int threads) {
   CpuBackend backend(threads);
   const Node& node = graph.nodes()[0];

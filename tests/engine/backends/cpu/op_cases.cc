@@ -112,7 +112,7 @@ void OpCase::UseChannelsLast() {
 
 namespace {
 
-// Rounds what the case gives the value.
+// Rounds the numbers that the case gives the value.
 void Change(OpCase& at, ValueId id, DType dtype) {
   Value& value = at.graph().mutable_value(id);
   if (value.dtype != DType::kFloat32) return;
@@ -139,7 +139,7 @@ bool InferAgain(Graph& graph) {
 }  // namespace
 
 bool ChangeFloats(OpCase& at, DType dtype) {
-  // The log of sums stays float32 beside 16-bit operands.
+  // The logarithm of the sums stays float32 even if operands have 16 bits.
   const Node node = at.graph().nodes()[0];
   const bool keeps = SizeOf(dtype) == 2 && node.op == Op::kAttentionGrad;
   for (size_t i = 0; i < at.graph().values().size(); ++i) {
@@ -190,7 +190,7 @@ Shape RandomShape(OpCase& at) {
   }
 }
 
-// Large enough to be split over threads now and then.
+// Returns a shape that is sometimes large enough to be split over threads.
 Shape LargeShape(OpCase& at) { return {at.Pick(1, 90), at.Pick(1, 3000)}; }
 
 Activation RandomActivation(OpCase& at) {
@@ -204,7 +204,8 @@ OpCaseMaker Unary(std::string name, Op op, Attributes attributes = {}) {
           }};
 }
 
-// Gradients that take dy and x, or dy and y: y from [low, high].
+// Makes cases of gradients that take dy and x, or dy and y, with y in [low,
+// high].
 OpCaseMaker Gradient(std::string name, Op op, double low, double high,
                      Attributes attributes = {}) {
   return {std::move(name), [=](OpCase& at) {

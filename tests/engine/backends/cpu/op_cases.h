@@ -17,22 +17,22 @@ class OpCase {
  public:
   explicit OpCase(uint32_t seed) : random_(seed), builder_(&graph_) {}
 
-  // Uniform in [low, high].
+  // Returns a uniform number in [low, high].
   int64_t Pick(int64_t low, int64_t high);
   bool Coin() { return Pick(0, 1) == 1; }
 
-  // Inputs and persistent values with uniform float32 numbers.
+  // Adds inputs or persistent values with uniform float32 numbers.
   ValueId Floats(const Shape& shape, double low = -2, double high = 2);
   ValueId Weights(const Shape& shape, double low = -1, double high = 1);
-  // Multiples of 1/2, so that equal numbers meet.
+  // Adds multiples of 1/2, so that some numbers are equal.
   ValueId CoarseFloats(const Shape& shape);
-  // Uniform whole numbers in [low, high].
+  // Adds uniform whole numbers in [low, high].
   ValueId Integers(const Shape& shape, DType dtype, int64_t low, int64_t high);
   ValueId Scalar(DType dtype, double number);
 
   // Adds the node and makes all its outputs outputs of the graph.
   void Emit(Op op, std::vector<ValueId> inputs, Attributes attributes = {});
-  // The same; output i overwrites the i-th of `updated`.
+  // Does the same. Output i overwrites the i-th of `updated`.
   void EmitUpdate(Op op, std::vector<ValueId> inputs, Attributes attributes,
                   std::vector<ValueId> updated);
 
@@ -52,18 +52,18 @@ class OpCase {
   int names_ = 0;
 };
 
-// Makes the clip coefficient of a case of one optimizer NaN; false when the
+// Makes the clip coefficient of an optimizer's case NaN. Returns false if the
 // case has none.
 bool UndefineClip(OpCase& at);
 
-// The case with all float32 values as `dtype`, its inputs rounded; false when
-// the op does not take that type.
+// Changes all float32 values of the case to `dtype` and rounds its inputs.
+// Returns false if the op does not take that type.
 bool ChangeFloats(OpCase& at, DType dtype);
-// The same where the parameters and statistics of a normalisation stay float32;
-// false for other ops.
+// Does the same, but parameters and statistics of a normalisation stay float32.
+// Returns false for other ops.
 bool ChangeNormalised(OpCase& at, DType dtype);
 
-// 1.5 units in the last place of numbers around 1.
+// Returns 1.5 units in the last place of numbers around 1.
 double ToleranceOf(DType dtype);
 
 struct OpCaseMaker {
@@ -84,7 +84,7 @@ std::vector<OpCaseMaker> ImageOpCases();        // convolutions, pools
 std::vector<OpCaseMaker> TrainingOpCases();     // norms, losses, optimizers
 std::vector<OpCaseMaker> AllOpCases();
 
-// The case with that seed, images in either layout.
+// Returns the case with that seed. Images have either layout.
 OpCase MakeOpCase(const OpCaseMaker& maker, uint32_t seed);
 
 }  // namespace gpupool::engine

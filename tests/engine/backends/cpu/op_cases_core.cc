@@ -1,4 +1,4 @@
-// Movement, indexing, batched products, attention, the rarer optimizers.
+// Movement, indexing, batched products, attention, the less common optimizers.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +20,7 @@ Shape RandomShape(OpCase& at) {
   }
 }
 
-// Elements of any width.
+// Returns elements of any width.
 ValueId AnyElements(OpCase& at, const Shape& shape) {
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt64, DType::kUint8,
                               DType::kFloat16, DType::kBool};
@@ -281,8 +281,8 @@ void BuildAttention(OpCase& at) {
                                  at.Floats({z.b, z.h, z.s, z.d}),
                                  at.Floats({z.b, z.h, z.s, z.e})};
   if (at.Coin()) inputs.push_back(at.Floats(RandomMask(at, z)));
-  // With fewer keys than queries the first ones see nothing, and the log of
-  // the sum is no number that could be compared.
+  // With fewer keys than queries, the first queries see no key, and their log
+  // of the sum is -infinity, which cannot be compared.
   const bool causal = at.Coin();
   at.Emit(Op::kAttention, inputs,
           AttentionAttributes{0.3, causal, !causal || z.s >= z.t});
@@ -304,8 +304,8 @@ Shape RandomParameter(OpCase& at) {
                    : Shape{at.Pick(1, 300), at.Pick(1, 900)};
 }
 
-// Parameter, gradient, rate, step, `states` states of at least `least`, and
-// the clip coefficient.
+// Adds parameter, gradient, rate, step, `states` states of at least `least`,
+// and the clip coefficient.
 void EmitStep(OpCase& at, Op op, const Attributes& attributes, int states,
               bool clip) {
   const Shape shape = RandomParameter(at);
@@ -314,7 +314,7 @@ void EmitStep(OpCase& at, Op op, const Attributes& attributes, int states,
                                  at.Integers({}, DType::kInt64, 1, 9)};
   std::vector<ValueId> updated = {inputs[0]};
   for (int i = 0; i < states; ++i) {
-    // The running square is larger than the square of the running mean.
+    // The running square must exceed the square of the running mean.
     updated.push_back(i == 0 ? at.Weights(shape, 1, 2)
                              : at.Weights(shape, -0.5, 0.5));
     inputs.push_back(updated.back());

@@ -9,7 +9,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Sizes around the width of vectors and tiles.
+// Returns sizes around the width of vectors and tiles.
 int64_t RandomCount(OpCase& at) {
   constexpr int64_t kCounts[] = {1, 7, 8, 9, 15, 16, 17, 1000, 1024, 5000};
   return kCounts[at.Pick(0, 9)];
@@ -22,7 +22,7 @@ Shape RandomShape(OpCase& at) {
     case 1:
       return {at.Pick(1, 20), RandomCount(at)};
     case 2:
-      return {at.Pick(1, 90), at.Pick(1, 3000)};  // now and then for threads
+      return {at.Pick(1, 90), at.Pick(1, 3000)};  // sometimes split
     default:
       return {at.Pick(1, 3), at.Pick(1, 20), at.Pick(1, 9), at.Pick(1, 9)};
   }
@@ -34,7 +34,7 @@ struct UnaryRange {
   double alpha = 0, beta = 0;
 };
 
-// Where f is finite and its derivative tame.
+// Ranges in which f is finite and its derivative moderate.
 const UnaryRange kUnaryRanges[] = {
     {UnaryFunction::kAbs, -2, 2},
     {UnaryFunction::kNegate, -2, 2},
@@ -102,7 +102,7 @@ std::vector<OpCaseMaker> UnaryCases() {
   return cases;
 }
 
-// Two shapes that broadcast to `shape`: scalars, rows, columns, channels.
+// Returns a shape that broadcasts to `shape`: a scalar, row, column or channel.
 Shape Narrowed(OpCase& at, const Shape& shape) {
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
   switch (at.Pick(0, 4)) {
@@ -146,7 +146,7 @@ ValueId BinaryOperand(OpCase& at, BinaryFunction function, const Shape& shape,
   return at.Floats(shape, 0.5, 3);
 }
 
-// Modulo jumps: only exact numbers have a result to compare.
+// The modulo has jumps, so only exact numbers can be compared.
 std::vector<OpCaseMaker> BinaryCases() {
   std::vector<OpCaseMaker> cases;
   for (int i = 0; i < kBinaryFunctionCount; ++i) {
@@ -202,7 +202,7 @@ void BuildCast(OpCase& at) {
   at.Emit(Op::kCast, {x}, CastAttributes{kAllTypes[at.Pick(0, 8)]});
 }
 
-// A random expression over float32 and bool with one or two results.
+// Builds a random expression over float32 and bool with one or two results.
 void BuildFused(OpCase& at) {
   FusedAttributes fused;
   fused.shape = RandomShape(at);

@@ -11,7 +11,7 @@ struct Convolution {
   Shape x, w, y;
 };
 
-// The output of a window: [n, channels, cells...].
+// Returns the output shape of a window: [n, channels, cells...].
 Shape OutputOf(const Window& window, const Shape& x, int64_t channels) {
   if (x.rank() == 5) {
     return {x[0], channels, window[0].output(), window[1].output(),
@@ -20,13 +20,13 @@ Shape OutputOf(const Window& window, const Shape& x, int64_t channels) {
   return {x[0], channels, window[1].output(), window[2].output()};
 }
 
-// [n, channels, depth, height, width], or an image where the depth is 0.
+// Returns [n, channels, depth, height, width], or an image if the depth is 0.
 Shape Spatial(int64_t n, int64_t channels, const Extent& size) {
   if (size.d == 0) return {n, channels, size.h, size.w};
   return {n, channels, size.d, size.h, size.w};
 }
 
-// A volume in one of four cases.
+// Picks a volume in one of four cases.
 bool PickVolume(OpCase& at) { return at.Pick(0, 3) == 0; }
 
 Extent PickExtent(OpCase& at, bool volume, int64_t low, int64_t high) {
@@ -34,7 +34,7 @@ Extent PickExtent(OpCase& at, bool volume, int64_t low, int64_t high) {
           volume ? at.Pick(low, high) : 0};
 }
 
-// At most `high` cells and less than `reach` on each side.
+// Returns at most `high` cells of padding, and less than `reach` on each side.
 Padding PickPadding(OpCase& at, int64_t high, const Extent& reach) {
   const auto pick = [&](int64_t limit) {
     return limit == 0 ? 0 : at.Pick(0, std::min(high, limit - 1));
@@ -49,7 +49,7 @@ Extent ReachOf(const Extent& kernel, const Extent& dilation) {
           kernel.d == 0 ? 0 : (kernel.d - 1) * dilation.d + 1};
 }
 
-// `reach` and a few cells more.
+// Returns `reach` plus at most `more` cells.
 Extent PickSize(OpCase& at, const Extent& reach, int64_t more) {
   return {reach.h + at.Pick(0, more), reach.w + at.Pick(0, more),
           reach.d == 0 ? 0 : reach.d + at.Pick(0, more)};
@@ -66,7 +66,7 @@ Convolution RandomConvolution(OpCase& at) {
   const Extent reach = ReachOf(kernel, a.dilation);
   a.padding = PickPadding(at, 2, {9, 9, volume ? 9 : 0});
   const int64_t n = at.Pick(1, volume ? 2 : 5);
-  // Depthwise in one of four of the grouped cases.
+  // One of four grouped cases is depthwise.
   const bool depthwise = a.groups > 1 && at.Pick(0, 3) == 0;
   if (depthwise) a.groups = at.Pick(1, 40);
   const int64_t in = a.groups * (depthwise ? 1 : at.Pick(1, 20));

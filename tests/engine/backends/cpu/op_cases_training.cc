@@ -3,7 +3,7 @@
 namespace gpupool::engine {
 namespace {
 
-// At least two numbers per channel.
+// Returns a batch with at least two numbers per channel.
 Shape RandomBatch(OpCase& at) {
   const int64_t n = at.Pick(2, 9), c = at.Pick(1, 40);
   switch (at.Pick(0, 2)) {
@@ -83,7 +83,7 @@ void BuildLayerNormGrad(OpCase& at) {
 }
 
 LossAttributes RandomLoss(OpCase& at) {
-  // Few classes are common, so that label 1 often means rows that do not count.
+  // With few classes, label 1 often marks rows that are ignored.
   return {at.Coin() ? Reduction::kMean : Reduction::kSum, at.Coin() ? 0.0 : 0.1,
           at.Coin() ? int64_t{1} : int64_t{-100}};
 }

@@ -1,5 +1,5 @@
-// Graphs of all op families, after all passes, on the CPU back end against the
-// reference back end without passes.
+// Compares graphs of all op families, after all passes, on the CPU back end
+// with the reference back end without passes.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +14,8 @@ namespace {
 
 using reference::NamedNumbers;
 
-// float32 through some dozens of nodes. Adam divides gradients by their own
-// size, so tiny ones show their noise.
+// The tolerance covers float32 errors over dozens of nodes. Adam divides
+// gradients by their own size, so noise in tiny gradients becomes visible.
 constexpr double kTolerance = 2e-3;
 
 class RandomProgramTest : public ::testing::TestWithParam<int> {

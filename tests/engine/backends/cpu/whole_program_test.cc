@@ -1,5 +1,5 @@
-// Whole programs of models, after all passes, on the CPU back end against the
-// reference back end without passes.
+// Compares whole programs of models, after all passes, on the CPU back end with
+// the reference back end without passes.
 #include <gtest/gtest.h>
 
 #include "engine/import/model_programs.h"
@@ -70,7 +70,7 @@ class WholeProgramTest : public ::testing::TestWithParam<bool> {
 };
 
 // Adam's first steps divide by the root of v, so noise in tiny gradients
-// shows; weights themselves are of order 1.
+// becomes visible. The weights themselves are of order 1.
 TEST_P(WholeProgramTest, TrainingStepAgrees) {
   auto graph = BuildTrainingGraph(model_, scaling_, training_);
   ASSERT_TRUE(graph.ok()) << graph.status();

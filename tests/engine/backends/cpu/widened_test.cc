@@ -22,7 +22,8 @@ TEST(WidenedTest, ThereIsNoneWhereFloat32HasNone) {
   EXPECT_EQ(*kernel, nullptr);
 }
 
-// Input and result as float32, and nothing for the mask of the right type.
+// Input and result are converted to float32. The mask already has the right
+// type and needs no scratch memory.
 TEST(WidenedTest, ConversionsAreInThePlan) {
   Graph graph;
   GraphBuilder builder(&graph);

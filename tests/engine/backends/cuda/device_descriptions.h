@@ -1,13 +1,13 @@
-// cuDNN's descriptions of GPUs, for plans that are made where there are none.
-// Numbers: CUDA C++ Programming Guide, "Technical Specifications per Compute
-// Capability", and NVIDIA's data sheets.
+// cuDNN's descriptions of GPUs, for plans on machines without these GPUs.
+// Numbers are from the CUDA C++ Programming Guide, "Technical Specifications
+// per Compute Capability", and from NVIDIA's data sheets.
 #pragma once
 
 #include "absl/strings/string_view.h"
 
 namespace gpupool::engine::cuda {
 
-// 9.0 there.
+// An NVIDIA H200; compute capability 9.0 in that table.
 inline constexpr absl::string_view kH200Description = R"({
   "deviceName": "NVIDIA H200", "cudaDeviceId": 0, "deviceVer": 900,
   "driverVer": 13000, "totalGlobalMem": 150000000000,
@@ -21,7 +21,7 @@ inline constexpr absl::string_view kH200Description = R"({
   "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0,
   "isTccDriver": 0, "supportCoopLaunch": 1})";
 
-// An NVIDIA A100 with 80 GB, 8.0 there.
+// An NVIDIA A100 with 80 GB; compute capability 8.0 in that table.
 inline constexpr absl::string_view kA100Description = R"({
   "deviceName": "NVIDIA A100-SXM4-80GB", "cudaDeviceId": 0, "deviceVer": 800,
   "driverVer": 13000, "totalGlobalMem": 85000000000,

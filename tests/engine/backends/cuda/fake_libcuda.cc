@@ -1,9 +1,9 @@
-// A stand-in for libcuda.so.1, for what asks the driver about itself: GPUs of
-// 80 GiB that reach each other. It runs nothing. Environment variables of the
-// test choose what it answers:
+// A stand-in for libcuda.so.1, for code that asks the driver about itself: GPUs
+// of 80 GiB that reach each other's memory. It runs nothing. Environment
+// variables of the test choose its answers:
 //   FAKE_CUDA_VERSION=12040        the CUDA that it runs; default 13000
-//   FAKE_CUDA_INIT=803             cuInit answers this code
-//   FAKE_CUDA_COUNT=2              so many GPUs; default 1
+//   FAKE_CUDA_INIT=803             cuInit returns this code
+//   FAKE_CUDA_COUNT=2              number of GPUs; default 1
 //   FAKE_CUDA_CAPABILITY=75        of all of them; default 90
 //   FAKE_CUDA_APART=1              no GPU reaches another
 //   FAKE_CUDA_NO_VIRTUAL_MEMORY=1  they cannot map memory

@@ -1,17 +1,17 @@
-// A stand-in for libnvidia-ml.so: the GPUs "GPU-fake", "GPU-fake-1" and
-// "GPU-fake-2", all alike; the last two have NVLink, the first is on another
-// NUMA node. Environment variables of the test choose what goes wrong:
+// A stand-in for libnvidia-ml.so: the identical GPUs "GPU-fake", "GPU-fake-1"
+// and "GPU-fake-2". The last two have NVLink, the first is on another NUMA
+// node. Environment variables of the test choose failures:
 //   FAKE_NVML_NO_DRIVER=1  nvmlInit_v2 fails
 //   FAKE_NVML_LOST=1       the GPU is lost
-//   FAKE_NVML_SILENT=1     the GPU tells no power and reports no events
-//   FAKE_NVML_FAULT_FILE   names a file, which may come later, of words:
-//     xid N     reports Xid N, once in a process
+//   FAKE_NVML_SILENT=1     the GPU reports no power and no events
+//   FAKE_NVML_FAULT_FILE   names a file, which may appear later, of words:
+//     xid N     reports Xid N, once per process
 //     ecc N     has counted N uncorrectable errors
-//     memory N  asked for its memory the GPU answers error N
-// The same three are also known by the uuids of the stand-in of libcuda.so.1
-// (fake_libcuda.cc). For what asks about all GPUs:
-//   FAKE_NVML_INIT=18         nvmlInit_v2 answers this code
-//   FAKE_NVML_FREE_GIB=5      so much of 80 GiB is free
+//     memory N  the query for its memory returns error N
+// The GPUs also have the uuids of the stand-in of libcuda.so.1
+// (fake_libcuda.cc). For queries about all GPUs:
+//   FAKE_NVML_INIT=18         nvmlInit_v2 returns this code
+//   FAKE_NVML_FREE_GIB=5      free memory, of 80 GiB
 //   FAKE_NVML_COMPUTE_MODE=2, FAKE_NVML_PERSISTENCE=0, FAKE_NVML_MIG=1,
 //   FAKE_NVML_REMAP_PENDING=1, FAKE_NVML_REMAP_FAILED=1
 #include <cstdio>
@@ -53,7 +53,7 @@ int the_events = 0;
 unsigned long long events_left = 0;
 bool reported = false;
 
-// The number after `word` in the file; 0 without.
+// Returns the number after `word` in the file, or 0.
 unsigned long long Fault(const char* word) {
   const char* const path = std::getenv("FAKE_NVML_FAULT_FILE");
   std::ifstream file(path == nullptr ? "" : path);

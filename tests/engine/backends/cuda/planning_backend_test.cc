@@ -1,19 +1,19 @@
-// Whether a planner that sees no GPU tells the bytes that the real libraries'
-// kernels take. Skipped where the libraries are not.
+// Checks that a planner without a GPU knows the bytes that the real libraries'
+// kernels take. Skipped if the libraries are missing.
 #include "engine/backends/cuda/planning_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cublaslt_functions.h"
-#include "engine/backends/cuda/cudnn_convolution.h"
-#include "engine/backends/cuda/device_limits.h"
-#include "engine/backends/cuda/matmul_problem.h"
-#include "engine/backends/cuda/scratch_notes.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/cuda/cublaslt/cublaslt_functions.h"
+#include "engine/backends/cuda/cublaslt/matmul_problem.h"
+#include "engine/backends/cuda/cudnn/cudnn_convolution.h"
+#include "engine/backends/cuda/driver/device_limits.h"
+#include "engine/backends/cuda/kernels/scratch_notes.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 #include "engine/graph/builder.h"
-#include "tests/engine/backends/cuda/cudnn_plans_fixture.h"
+#include "tests/engine/backends/cuda/cudnn/cudnn_plans_fixture.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine::cuda {
@@ -110,7 +110,7 @@ class PlannedConvolutionTest : public PlanningBackendTest,
   }
 };
 
-// The plans of the fixture's library are built, for the same description.
+// The plans of the fixture's library are built for the same description.
 TEST_P(PlannedConvolutionTest, WorkspacesAreThoseOfThePlansThatAreBuilt) {
   for (const bool epilogue : {false, true}) {
     for (const bool measured : {false, true}) {
@@ -128,7 +128,7 @@ TEST_P(PlannedConvolutionTest, WorkspacesAreThoseOfThePlansThatAreBuilt) {
           if (!measured) {
             EXPECT_EQ(planned->workspace_bytes(), bytes) << node;
           }
-          // The real one takes the plan that was kept just before.
+          // The real library takes the plan that was kept just before.
           EXPECT_GE(planned->workspace_bytes(), bytes) << node;
           EXPECT_TRUE(absl::IsFailedPrecondition(planned->Run()));
         }
@@ -153,7 +153,7 @@ TEST_F(PlanningBackendTest, AProductCountsAsTheMostUntilTheOwnerNotesIt) {
   PlanCache owner(folder_.path());
   NoteScratch(owner, ProductKey(), 1 << 20);
   EXPECT_EQ(Planned(0)->workspace_bytes(), (uint64_t{1} << 20) + 256);
-  // With other options the library may choose something else.
+  // With other options the library may choose another algorithm.
   options_.deterministic = true;
   EXPECT_EQ(Planned(0)->workspace_bytes(), kMostProductScratch);
   NoteScratch(owner, absl::StrCat(ProductKey(), " deterministic"), 0);

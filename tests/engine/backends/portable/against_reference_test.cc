@@ -1,5 +1,5 @@
-// Every op of the table on the portable kernels against the reference back
-// end, with random shapes, attributes and layouts, in all floating types.
+// Compares every op of the table on the portable kernels with the reference
+// back end, with random shapes, attributes and layouts, in all floating types.
 #include <gtest/gtest.h>
 
 #include "engine/backends/portable/portable_backend.h"
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Portable, PortableOp,
                          ::testing::ValuesIn(AllOpCases()),
                          [](const auto& info) { return info.param.name; });
 
-// With lse and y of the forward pass, and queries that see nothing.
+// Uses lse and y of the forward pass, and queries that see no key.
 TEST(PortableAttentionTest, TheGradientAgreesInEveryForm) {
   portable::PortableBackend backend;
   for (const DType type :

@@ -37,8 +37,8 @@ Numbers RandomOf(const Value& value, std::mt19937& random) {
   return numbers;
 }
 
-// A third of the numbers hide. The first key is seen by all but the blind
-// query: with the causal rule it is all that the first query sees.
+// Hides a third of the numbers. All queries except the blind one see the first
+// key, because with the causal rule the first query sees only that key.
 void Hide(const AttentionCase& at, const Shape& shape, std::mt19937& random,
           Numbers& mask) {
   std::uniform_int_distribution<int> third(0, 2);
@@ -64,7 +64,7 @@ NamedNumbers InputsOf(const AttentionCase& at, const Graph& graph) {
   return inputs;
 }
 
-// Nothing of a query that sees nothing.
+// Expects exact zeros and -infinity for a query that sees no key.
 void ExpectBlind(const AttentionCase& at, const NamedNumbers& got) {
   const AttentionSizes& s = at.sizes;
   for (int64_t matrix = 0; matrix < s.batch * s.heads; ++matrix) {
@@ -125,7 +125,7 @@ std::vector<AttentionCase> AttentionCases(DType type) {
          {"", "11TS", "B1TS", "1HTS", "BHTS", "B11S", "BHT1"}) {
       AttentionCase at{.type = type, .causal = causal, .mask = mask};
       cases.push_back(at);
-      // Blind queries need a mask that tells queries apart.
+      // A blind query needs a mask that differs between queries.
       if (at.mask.size() < 4 || at.mask[2] == '1') continue;
       at.blind = true;
       cases.push_back(at);

@@ -19,8 +19,9 @@ struct AttentionCase {
   AttentionSizes sizes = {};
   DType type = DType::kFloat32;
   bool causal = false;
-  // Which of batch, heads, queries and keys the mask repeats along; empty:
-  // there is none. "BHTS" repeats along nothing, "11TS" along the first two.
+  // Letters for batch, heads, queries and keys, with 1 where the mask repeats;
+  // empty: no mask. "BHTS" repeats along none of them, "11TS" along the first
+  // two.
   std::string mask = {};
   // Whether the mask hides all keys from the second query.
   bool blind = false;
@@ -28,16 +29,17 @@ struct AttentionCase {
   std::string Text() const;
 };
 
-// q, k, v, dy and, as the case has one, mask, all inputs; y, lse, dq, dk and dv
-// are outputs. Node 0 is the attention, node 1 its gradient.
+// Returns a graph with inputs q, k, v, dy and, if the case has one, mask, and
+// with outputs y, lse, dq, dk and dv. Node 0 is the attention, node 1 its
+// gradient.
 Graph AttentionGraph(const AttentionCase& at);
 
-// All forms in one type, with small sizes.
+// Returns all forms in one type, with small sizes.
 std::vector<AttentionCase> AttentionCases(DType type);
 
-// Runs the graph with random numbers, of the mask a third hidden by -infinity,
-// on the back end and on the reference: the same within the tolerance, and
-// exactly nothing for blind queries.
+// Runs the graph with random numbers on the back end and on the reference. A
+// third of the mask is -infinity. Expects the same numbers within the
+// tolerance, and exact zeros for blind queries.
 void ExpectAttentionAgrees(const AttentionCase& at, DeviceBackend& backend,
                            double tolerance,
                            CachingAllocator* allocator = nullptr);

@@ -19,7 +19,7 @@ using reference::Numbers;
 constexpr uint32_t kSeeds = 8;
 constexpr uint32_t kSeedsOfOtherTypes = 3;
 
-// Whether no seed after this one needs to be looked at.
+// Returns whether the remaining seeds can be skipped.
 bool Decided() {
   return ::testing::Test::HasFailure() || ::testing::Test::IsSkipped();
 }

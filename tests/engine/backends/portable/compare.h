@@ -1,4 +1,5 @@
-// Graphs on a back end against the reference: one op each, and whole programs.
+// Compares graphs on a back end with the reference: one op each, and whole
+// programs.
 #pragma once
 
 #include "engine/graph/graph.h"
@@ -8,25 +9,26 @@
 
 namespace gpupool::engine::testing {
 
-// A back end, and how far from the reference it may be.
+// A back end, and its tolerance.
 struct BackendUnderTest {
   DeviceBackend* backend = nullptr;
   CachingAllocator* allocator = nullptr;  // null: the host's memory
-  // Beside the tolerance of a case, in float32.
+  // Added to the tolerance of a case, in float32.
   double float32_tolerance = 2e-7;
-  // Times what rounding costs in 16 bits.
+  // Factor of the rounding error of 16-bit types.
   double rounding = 1;
 };
 
 // Runs the case on the back end and on the reference, and expects the same
-// numbers. Skips, with the reason, where there is no kernel for the op.
+// numbers. Skips, with the reason, if there is no kernel for the op.
 void ExpectAgreement(const OpCase& at, double tolerance,
                      const BackendUnderTest& on);
-// On the portable back end.
+// Does the same on the portable back end.
 void ExpectAgreement(const OpCase& at, double tolerance);
 
-// The case with some seeds, in either layout: in float32, in the other
-// floating types, and where only the images of a normalisation have 16 bits.
+// These run the case with some seeds, in either layout: in float32, in the
+// other floating types, and with 16 bits only for the images of a
+// normalisation.
 void ExpectAgreesInFloat32(const OpCaseMaker& maker,
                            const BackendUnderTest& on);
 void ExpectAgreesInOtherTypes(const OpCaseMaker& maker,

@@ -14,11 +14,11 @@ namespace {
 
 using reference::NamedNumbers;
 
-// float32 through some dozens of nodes. Adam divides gradients by their own
-// size, so tiny ones show their noise.
+// The tolerance covers float32 errors over dozens of nodes. Adam divides
+// gradients by their own size, so noise in tiny gradients becomes visible.
 constexpr double kTolerance = 2e-3;
 
-// All of `got`, of which there may be less than is wanted.
+// Compares all of `got`, which may have fewer values than `wanted`.
 void ExpectSame(const NamedNumbers& wanted, const NamedNumbers& got) {
   for (const auto& [name, numbers] : got) {
     EXPECT_LE(Distance(numbers, wanted.at(name)), kTolerance) << name;

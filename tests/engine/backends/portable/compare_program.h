@@ -1,4 +1,4 @@
-// Whole programs on a back end against the reference.
+// Compares whole programs on a back end with the reference.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace gpupool::engine::testing {
 
-// The random graph of that seed, after all passes, on the back end; without
-// them on the reference: the same outputs and the same state. Skips, with the
-// reason, where an op has no kernel.
+// Runs the random graph of that seed after all passes on the back end, and
+// without passes on the reference. Expects the same outputs and the same state.
+// Skips, with the reason, if an op has no kernel.
 void ExpectRandomProgramAgrees(uint64_t seed, bool training,
                                const BackendUnderTest& on);
 

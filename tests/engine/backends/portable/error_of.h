@@ -1,4 +1,4 @@
-// How far numbers are from those that are expected.
+// The distance of numbers from the expected ones.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,9 @@
 
 namespace gpupool::engine::testing {
 
-// The largest difference of an element, relative to 1 + the largest finite
-// expected number; 0 where both are NaN or the same infinity.
+// Returns the largest difference of an element, relative to 1 + the largest
+// finite expected number. The difference is 0 where both are NaN or the same
+// infinity.
 inline double ErrorOf(const reference::Numbers& got,
                       const reference::Numbers& wanted) {
   if (got.size() != wanted.size()) return HUGE_VAL;

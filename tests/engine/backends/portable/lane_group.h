@@ -1,5 +1,5 @@
-// The lanes of a group as threads of the host: what a block of a GPU does with
-// a functor, meetings included.
+// The lanes of a group as threads of the host. They run a functor as a block of
+// a GPU does, including its barriers.
 #pragma once
 
 #include <barrier>
@@ -9,7 +9,7 @@
 
 namespace gpupool::engine::testing {
 
-// The members of portable::SingleLane.
+// Has the members of portable::SingleLane.
 class LaneGroup {
  public:
   struct Shared {
@@ -60,7 +60,7 @@ class LaneGroup {
   Shared* shared_;
 };
 
-// functor(group, row) for each row, by `lanes` threads together.
+// Runs functor(group, row) for each row, with `lanes` threads together.
 template <typename Functor>
 void RunByLanes(int lanes, int64_t rows, const Functor& functor) {
   LaneGroup::Shared shared(lanes);

@@ -22,7 +22,7 @@ constexpr std::byte kGuard{0xa5};
 constexpr uint64_t kGuardBytes = 64;
 
 // Aligned memory with guards behind it: a copy that the host reads and writes,
-// and that of the device, where it is another.
+// and the device's copy, if the device has separate memory.
 class Memory {
  public:
   Memory(uint64_t bytes, CachingAllocator* allocator)

@@ -1,7 +1,7 @@
 // Runs a graph node by node on any back end, with numbers in and numbers out in
-// the form of the reference back end. Every value has memory of its own, but
-// for values that overwrite others, and what lies behind it must stay as it
-// was.
+// the form of the reference back end. Every value has its own memory, except
+// for values that overwrite others. The memory behind each value must not
+// change.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -12,10 +12,10 @@
 
 namespace gpupool::engine::testing {
 
-// Numbers are row-major whatever the layout of the value. `persistents`
-// receives the values after the run. Nodes may answer with errors, which are
-// given back; a write behind a value is kInternal. `allocator` gives the
-// device's memory; null: that of the host.
+// Runs the nodes. Numbers are row-major whatever the layout of the value.
+// `persistents` receives the values after the run. Returns the first error of a
+// node. A write behind a value is kInternal. `allocator` gives the device's
+// memory; null: the host's memory.
 absl::StatusOr<reference::NamedNumbers> RunNodes(
     DeviceBackend& backend, const Graph& graph,
     const reference::NamedNumbers& inputs, reference::NamedNumbers& persistents,

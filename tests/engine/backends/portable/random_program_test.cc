@@ -1,5 +1,5 @@
-// Graphs of all op families, after all passes, on the portable kernels against
-// the reference back end without passes.
+// Compares graphs of all op families, after all passes, on the portable kernels
+// with the reference back end without passes.
 #include <gtest/gtest.h>
 
 #include "engine/backends/portable/portable_backend.h"

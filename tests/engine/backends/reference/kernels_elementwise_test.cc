@@ -82,7 +82,8 @@ TEST(BroadcastKernelTest, RepeatsAxesOfOneAndMissingOnes) {
       ElementsAre(1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2));
 }
 
-// relu(x + y) * y > 1 ? gelu' : ...: every kind of step agrees with its node.
+// In relu(x + y) * y > 1 ? gelu' : ..., every kind of step agrees with its
+// node.
 TEST(FusedKernelTest, AgreesWithItsStepsRunOneByOne) {
   const Operand x = F({2, 3}, {-2, -1, 0, 1, 2, 3});
   const Operand y = F({3}, {0.5, -0.5, 2});

@@ -107,7 +107,7 @@ TEST(GatherNdKernelTest, BatchAxesAreSharedByBoth) {
               ElementsAre(0, 3, 5, 6));
 }
 
-// One cell that two updates meet, per reduction.
+// Two updates meet at one cell, for each reduction.
 TEST(ScatterElementsKernelTest, CombinesUpdatesInOrder) {
   const std::pair<ScatterReduction, double> forms[] = {
       {ScatterReduction::kNone, 2},

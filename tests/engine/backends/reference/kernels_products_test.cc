@@ -69,10 +69,10 @@ TEST(BatchMatMulKernelTest, AnEmptyInnerAxisGivesZeros) {
               ElementsAre(0, 0, 0, 0));
 }
 
-// Two heads of one batch made of separate products and a softmax.
+// Composes two heads of one batch from separate products and a softmax.
 class AttentionKernelTest : public ::testing::Test {
  protected:
-  // The same by batched products and kSoftmax.
+  // Computes the same with batched products and kSoftmax.
   Numbers Composed(const AttentionAttributes& attention,
                    const Numbers& mask) const {
     Numbers scores =
@@ -102,7 +102,7 @@ TEST_F(AttentionKernelTest, EqualsItsPartsWithAMask) {
 
 TEST_F(AttentionKernelTest, CausalQueriesSeeNoLaterKeys) {
   const AttentionAttributes causal{.scale = 0.4, .causal = true};
-  // One key more than queries: query i sees keys 0 .. i + 1.
+  // With one key more than queries, query i sees keys 0 .. i + 1.
   Numbers mask(12, 0);
   mask[2] = mask[3] = mask[7] = -kInfinity;
   EXPECT_THAT(RunOp(Op::kAttention, causal, {q_, k_, v_})[0],

@@ -31,7 +31,7 @@ TEST(CrossEntropyKernelTest, LabelSmoothingSpreadsOverAllClasses) {
 
 TEST(CrossEntropyKernelTest, RowsBeyondTheCountAreIgnored) {
   const LossAttributes sum{.reduction = Reduction::kSum};
-  // The label of the padded row is out of range and must not matter.
+  // The label of the padded row is out of range and must be ignored.
   EXPECT_NEAR(RunOp(Op::kCrossEntropy, sum,
                     {kLogits, I({2}, {0, 99}), I({}, {1})})[0][0],
               std::log(2), 1e-12);

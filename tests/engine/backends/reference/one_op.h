@@ -25,7 +25,7 @@ inline Operand I(const Shape& shape, Numbers numbers) {
   return {{DType::kInt64, shape}, std::move(numbers)};
 }
 
-// The outputs, or the first error.
+// Returns the outputs, or the first error.
 inline absl::StatusOr<std::vector<Numbers>> TryRunOp(
     Op op, const Attributes& attributes, const std::vector<Operand>& operands) {
   Graph graph;

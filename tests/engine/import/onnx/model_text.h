@@ -7,9 +7,9 @@
 
 namespace gpupool::engine::onnx_import {
 
-// Aborts when the text does not parse.
+// Parses the text. Aborts when it does not parse.
 onnx::ModelProto ModelFromText(const std::string& text);
-// A model of opset 17 with the graph "agraph <graph>".
+// Returns a model of opset 17 with the graph "agraph <graph>".
 onnx::ModelProto ModelOfGraph(const std::string& graph);
 
 }  // namespace gpupool::engine::onnx_import

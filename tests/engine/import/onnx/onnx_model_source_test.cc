@@ -24,7 +24,7 @@ class OnnxModelSourceTest : public ::testing::Test {
     std::ofstream(folder_.path() + "/" + name) << bytes;
     return name;
   }
-  // y = x + w where w lies in an external file.
+  // Stores the model y = x + w, with w in an external file.
   v1::OnnxModel StoreModel() {
     onnx::ModelProto model = ModelOfGraph(
         "(float[N, T] x) => (float[N, T] y) <float[2] w = {1, 2}> "

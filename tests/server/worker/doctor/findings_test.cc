@@ -60,7 +60,7 @@ TEST(FindingsTest, JsonHoldsEverything) {
   EXPECT_THAT(one.at("text").get<std::string>(), HasSubstr("/a \"b\""));
 }
 
-// The page of the documentation is this table, with what is said around it.
+// The page of the documentation contains exactly this table.
 TEST(FindingsTest, TheDocumentationHasTheTable) {
   std::ifstream file(SourcePath("docs/doctor.md"));
   std::stringstream page;

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A folder with the files that a test gives it in place of /proc, /sys, /dev.
+// A folder with a test's files instead of /proc, /sys and /dev.
 class HostFactsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -67,7 +67,7 @@ TEST_F(HostFactsTest, OnlyNvidiasDisplayAnd3dControllersAreGpus) {
   };
   device("0000:01:00.0", "0x10de", "0x030200");
   device("0000:02:00.0", "0x10de", "0x030000");
-  device("0000:02:00.1", "0x10de", "0x040300");  // its sound
+  device("0000:02:00.1", "0x10de", "0x040300");  // the GPU's sound device
   device("0000:03:00.0", "0x1002", "0x030000");
   EXPECT_EQ(Read().pci_gpus, 2u);
 }
@@ -85,7 +85,7 @@ TEST_F(HostFactsTest, DeviceFilesAreToldApart) {
 }
 
 TEST_F(HostFactsTest, DeviceFilesThatCannotBeUsedAreNamed) {
-  // A link that leads nowhere cannot be opened by root either.
+  // Not even root can open a broken link.
   Write("dev/nvidiactl", "");
   std::filesystem::create_symlink("nowhere", root_ / "dev/nvidia0");
   const HostFacts facts = Read();

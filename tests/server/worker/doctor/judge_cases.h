@@ -1,5 +1,6 @@
-// For each finding a machine that has it: a healthy one with one thing changed.
-// The file of each judge lists those of its area, and judge_test.cc runs all.
+// A machine for each finding: a healthy machine with one change. The file of
+// each judge lists the machines of its area, and judge_test.cc tests all of
+// them.
 #pragma once
 
 #include <functional>
@@ -11,18 +12,18 @@
 namespace gpupool::server {
 
 struct JudgeCase {
-  std::string id;  // of the finding that this machine has
+  std::string id;  // the finding that this machine has
   std::function<void(DoctorFacts&)> change;
-  // A part of its text and of its remedy; may be empty.
+  // Part of the finding's text, and of its remedy; may be empty.
   std::string text = "";
   std::string remedy = "";
-  // Whether only this one beside those that are ok is found.
+  // Whether this is the only finding, except for those that are ok.
   bool alone = true;
 };
 
-// Two H100 with everything that they need.
+// Returns a machine with two H100 and everything that they need.
 DoctorFacts HealthyMachine();
-// No GPU, no driver, no module.
+// Returns a machine without GPU, driver and module.
 DoctorFacts MachineWithoutGpu();
 
 std::vector<JudgeCase> DriverCases();

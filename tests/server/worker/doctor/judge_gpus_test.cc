@@ -6,7 +6,7 @@
 namespace gpupool::server {
 namespace {
 
-// A machine with this number of the first GPU.
+// Returns a change that sets this number of the first GPU.
 std::function<void(DoctorFacts&)> With(int64_t engine::cuda::NvmlGpu::*number,
                                        int64_t value) {
   return [=](DoctorFacts& facts) { facts.nvml.gpus[1].*number = value; };

@@ -1,0 +1,131 @@
+// gpupool admin: running the server.
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/backup_file.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
+#include "client/cli/output/table.h"
+#include "client/text/units.h"
+
+namespace gpupool::client {
+namespace {
+
+int Drain(Context& context, bool stop) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  v1::DrainRequest request;
+  request.set_stop(stop);
+  const auto answer = (*client)->Drain(request);
+  if (!answer.ok()) return context.Fail(answer.status());
+  context.Print(*answer, [&] {
+    *context.out().stream << "the server accepts no more jobs; "
+                          << answer->running_jobs() << " running"
+                          << (stop ? ", it ends after their checkpoints" : "")
+                          << "\n";
+  });
+  return kOk;
+}
+
+int State(Context& context) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const auto state = (*client)->GetReconcileState({});
+  if (!state.ok()) return context.Fail(state.status());
+  context.Print(*state, [&] {
+    Table table({{"JOB", Table::kRight},
+                 {"ATTEMPT", Table::kRight},
+                 {"DEVICE"},
+                 {"IN STORE"},
+                 {"ON WORKER"}});
+    for (const auto& attempt : state->attempts()) {
+      table.AddRow({absl::StrCat(attempt.job_id()),
+                    absl::StrCat(attempt.attempt()), attempt.device(),
+                    attempt.in_store() ? "yes" : "no",
+                    attempt.on_worker() ? "yes" : "no"});
+    }
+    table.Print(context.out(), context.headers());
+    context.Say(absl::StrCat(state->mismatches_total(),
+                             " mismatches since the server's start"));
+  });
+  return kOk;
+}
+
+int Check(Context& context) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const auto report = (*client)->CheckDatabase({});
+  if (!report.ok()) return context.Fail(report.status());
+  context.Print(*report, [&] {
+    Table table({{"TABLE"}, {"ROWS", Table::kRight}});
+    const std::map<std::string, uint64_t> rows(report->rows().begin(),
+                                               report->rows().end());
+    for (const auto& [name, count] : rows) {
+      table.AddRow({name, absl::StrCat(count)});
+    }
+    table.Print(context.out(), context.headers());
+  });
+  for (const std::string& problem : report->problems()) context.Say(problem);
+  if (report->problems().empty()) {
+    context.Say("nothing is wrong");
+    return kOk;
+  }
+  return context.Fail(absl::DataLossError(
+      "the database is damaged: restore the state folder from a backup"));
+}
+
+int BackUp(Context& context, const std::string& file) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const auto bytes = BackUpDatabase(**client, file);
+  if (!bytes.ok()) return context.Fail(bytes.status());
+  context.Say(absl::StrCat(file, ": ", FormatBytes(*bytes)));
+  return kOk;
+}
+
+void AddDatabase(CLI::App& admin, Invocation& invocation) {
+  invocation.On(AddVerb(admin, "check",
+                        "Check the server's whole database while the server "
+                        "runs, and report damage.",
+                        "  gpupool admin check"),
+                Check);
+  auto file = std::make_shared<std::string>();
+  CLI::App* backup = AddVerb(
+      admin, "backup",
+      "Copy the server's database, as of one moment, to a new file on this "
+      "machine. Copy the server's blobs folder afterwards by other means.",
+      "  gpupool admin backup gpupool-2026-05-01.db");
+  backup->add_option("FILE", *file, "The file to write")->required();
+  invocation.On(backup, [file](Context& c) { return BackUp(c, *file); });
+}
+
+}  // namespace
+
+void AddAdmin(CLI::App& app, Invocation& invocation) {
+  CLI::App* admin =
+      AddVerb(app, "admin", "Drain, inspect and back up the server.",
+              "  gpupool admin drain --stop");
+  admin->require_subcommand(1);
+  auto stop = std::make_shared<bool>(false);
+  CLI::App* drain =
+      AddVerb(*admin, "drain",
+              "Stop the admission of jobs. With --stop the server ends as with "
+              "SIGTERM: running steps finish, jobs checkpoint and resume after "
+              "the next start.",
+              "  gpupool admin drain --stop");
+  drain->add_flag("--stop", *stop, "Also end the server");
+  invocation.On(drain, [stop](Context& c) { return Drain(c, *stop); });
+  invocation.On(AddVerb(*admin, "state",
+                        "Compare the server's list of running attempts with "
+                        "those of its workers.",
+                        "  gpupool admin state -o json"),
+                State);
+  AddDatabase(*admin, invocation);
+}
+
+}  // namespace gpupool::client

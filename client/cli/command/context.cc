@@ -1,0 +1,56 @@
+#include "client/cli/command/context.h"
+
+#include <CLI/CLI.hpp>
+#include <ostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/command/exit_code.h"
+
+namespace gpupool::client {
+
+absl::StatusOr<Client*> Context::client() {
+  if (client_ == nullptr) {
+    ClientOptions options;
+    options.address = options_.address;
+    options.call_timeout = options_.timeout;
+    absl::StatusOr<std::unique_ptr<Client>> client =
+        Client::Create(std::move(options));
+    if (!client.ok()) return client.status();
+    client_ = *std::move(client);
+  }
+  return client_.get();
+}
+
+void Context::Print(const google::protobuf::Message& message,
+                    const std::function<void()>& print_table) const {
+  PrintResult(out(), options_.output, message, print_table);
+}
+
+void Context::Say(absl::string_view text) const {
+  *err().stream << text << std::endl;
+}
+
+int Context::Fail(const absl::Status& status) const {
+  *err().stream << Paint(err(), Style::kRed, "error:") << " "
+                << status.message() << std::endl;
+  return ExitCodeFor(status);
+}
+
+void Invocation::On(CLI::App* verb, Command command) {
+  verb->callback([this, command = std::move(command)] {
+    if (!chosen_) chosen_ = command;
+  });
+}
+
+CLI::App* AddVerb(CLI::App& app, const std::string& name,
+                  const std::string& description, const std::string& example) {
+  CLI::App* verb = app.add_subcommand(name, description);
+  verb->fallthrough();
+  verb->footer(absl::StrCat("Example:\n", example,
+                            "\n\n`gpupool --help` lists the options that "
+                            "every verb takes."));
+  return verb;
+}
+
+}  // namespace gpupool::client

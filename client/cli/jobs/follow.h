@@ -1,0 +1,26 @@
+// Follows a job to its end on the console, for `run` and `watch`.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "client/cli/command/context.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::client {
+
+struct FollowOptions {
+  // Whether each event is printed as a line of JSON on standard output, and
+  // nothing else.
+  bool events_as_json = false;
+  // Whether progress goes to standard error, because standard output is for
+  // programs. By default it goes to standard output.
+  bool progress_on_err = false;
+};
+
+// Follows `job` until it ends, and returns it in its final state. Cancelled
+// when the user interrupts. The job then continues, and a line on standard
+// error says how to follow it again.
+absl::StatusOr<v1::Job> FollowJob(Context& context, Client& client,
+                                  const v1::Job& job,
+                                  const FollowOptions& options);
+
+}  // namespace gpupool::client

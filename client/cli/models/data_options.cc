@@ -1,0 +1,135 @@
+#include "client/cli/models/data_options.h"
+
+#include <CLI/CLI.hpp>
+#include <ostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/output/progress_line.h"
+#include "client/text/units.h"
+
+namespace gpupool::client {
+
+void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--labels", options.labels_file,
+                  "File of the labels (IDX and NPY have two files)")
+      ->type_name("FILE");
+  auto* column =
+      verb.add_option("--label-column", options.label_column,
+                      "CSV: column of the label, from 0; negative numbers "
+                      "count from the end (default: -1, the last)")
+          ->type_name("N");
+  verb.add_option("--label-columns", options.label_columns,
+                  "CSV: columns of a label of several numbers, in their order: "
+                  "numbers as for --label-column or, with --header, names")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B,...")
+      ->excludes(column);
+  verb.add_flag("--header", options.has_header,
+                "CSV: the first line holds names");
+  verb.add_option("--format", options.format,
+                  "Format of the file (default: by its name)")
+      ->check(CLI::IsMember({"csv", "idx", "npy", "npz"}))
+      ->type_name("FORMAT");
+  verb.add_option("--features-array", options.features_array,
+                  "NPZ: name of the array of features (default: x)")
+      ->type_name("NAME");
+  verb.add_option("--labels-array", options.labels_array,
+                  "NPZ: name of the array of labels (default: y)")
+      ->type_name("NAME");
+}
+
+void AddDataOption(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--data", options.file,
+                  "First upload this file as the job's dataset, unless the "
+                  "server has it")
+      ->type_name("PATH");
+  AddLayoutOptions(verb, options);
+}
+
+namespace {
+
+// Adds the columns as numbers if all of them are numbers, else as names.
+void AddLabelColumns(const std::vector<std::string>& columns,
+                     v1::DatasetLayout& layout) {
+  for (const std::string& column : columns) {
+    int number;
+    if (!absl::SimpleAtoi(column, &number)) {
+      layout.clear_label_columns();
+      layout.mutable_label_names()->Assign(columns.begin(), columns.end());
+      return;
+    }
+    layout.add_label_columns(number);
+  }
+}
+
+}  // namespace
+
+DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
+  DatasetUpload upload;
+  upload.name = name;
+  upload.file = options.file;
+  upload.labels_file = options.labels_file;
+  v1::DatasetFormat format = v1::DATASET_FORMAT_UNSPECIFIED;
+  v1::DatasetFormat_Parse(absl::AsciiStrToUpper(options.format), &format);
+  upload.layout.set_format(format);
+  if (options.label_column.has_value()) {
+    upload.layout.set_label_column(*options.label_column);
+  }
+  AddLabelColumns(options.label_columns, upload.layout);
+  upload.layout.set_has_header(options.has_header);
+  upload.layout.set_features_array(options.features_array);
+  upload.layout.set_labels_array(options.labels_array);
+  return upload;
+}
+
+namespace {
+
+UploadProgress TransferLine(const Context& context, const char* what,
+                            const std::string& name) {
+  if (!context.err().is_terminal) return nullptr;
+  return [&context, what, name](uint64_t sent, uint64_t total) {
+    const double share = static_cast<double>(sent) / static_cast<double>(total);
+    *context.err().stream << "\r\x1b[K" << what << " " << name << "  "
+                          << Bar(share, 24) << "  " << FormatBytes(sent)
+                          << " of " << FormatBytes(total) << std::flush;
+  };
+}
+
+}  // namespace
+
+UploadProgress UploadLine(const Context& context, const std::string& name) {
+  return TransferLine(context, "uploading", name);
+}
+
+UploadProgress DownloadLine(const Context& context, const std::string& name) {
+  return TransferLine(context, "receiving", name);
+}
+
+void ClearUploadLine(const Context& context) {
+  if (context.err().is_terminal) {
+    *context.err().stream << "\r\x1b[K" << std::flush;
+  }
+}
+
+absl::Status EnsureData(Context& context, Client& client,
+                        const std::string& name, const DataOptions& options) {
+  if (options.file.empty()) return absl::OkStatus();
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        "--data needs a name for the dataset: set data.dataset in the job "
+        "file");
+  }
+  const absl::StatusOr<EnsuredDataset> ensured = EnsureDataset(
+      client, MakeUpload(name, options), UploadLine(context, name));
+  ClearUploadLine(context);
+  if (!ensured.ok()) return ensured.status();
+  context.Say(absl::StrCat("dataset ", name,
+                           ensured->uploaded ? ": uploaded, " : ": present, ",
+                           GroupDigits(ensured->dataset.rows()), " rows"));
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,49 @@
+// The options that describe a file of examples, shared by `datasets upload` and
+// by `--data` of `run`, `submit` and `plan`, and the upload itself, with a
+// progress line on a terminal.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/command/context.h"
+#include "client/upload.h"
+
+namespace gpupool::client {
+
+struct DataOptions {
+  std::string file;
+  std::string labels_file;
+  std::optional<int> label_column;
+  std::vector<std::string> label_columns;  // numbers or names
+  bool has_header = false;
+  std::string format;  // "csv", ...; empty: from the file's name
+  std::string features_array;
+  std::string labels_array;
+};
+
+// Adds --labels, --label-column, --label-columns, --header, --format,
+// --features-array and --labels-array.
+void AddLayoutOptions(CLI::App& verb, DataOptions& options);
+
+// Adds --data and the layout options.
+void AddDataOption(CLI::App& verb, DataOptions& options);
+
+DatasetUpload MakeUpload(const std::string& name, const DataOptions& options);
+
+// Returns a callback that draws "uploading NAME [===>  ] 3.1 MiB of 9.8 MiB" on
+// `err` if that is a terminal.
+UploadProgress UploadLine(const Context& context, const std::string& name);
+// Returns the same callback with the word "receiving".
+UploadProgress DownloadLine(const Context& context, const std::string& name);
+void ClearUploadLine(const Context& context);
+
+// Uploads options.file as the dataset `name` unless the server has it already,
+// and reports on `err` what it did. Does nothing if options.file is empty.
+// InvalidArgument if `name` is empty.
+absl::Status EnsureData(Context& context, Client& client,
+                        const std::string& name, const DataOptions& options);
+
+}  // namespace gpupool::client

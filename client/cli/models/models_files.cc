@@ -1,0 +1,271 @@
+// gpupool models upload, plan and export: models as files.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
+#include "client/cli/models/data_options.h"
+#include "client/cli/models/model_view.h"
+#include "client/cli/models/plan_view.h"
+#include "client/cli/models/served_sizes.h"
+#include "client/cli/models/wait_version.h"
+#include "client/model_files.h"
+#include "client/text/units.h"
+#include "client/yaml/yaml_message.h"
+
+namespace gpupool::client {
+namespace {
+
+struct ModelFileOptions {
+  std::string file;
+  SizeTexts sizes;
+  std::vector<std::string> unbatched_inputs;
+  uint32_t max_batch_size = 0;
+  uint32_t max_programs = 0;
+  std::string precision = "highest";
+};
+
+struct UploadOptions {
+  ModelFileOptions model;
+  std::string name;
+  std::string weights;
+  uint32_t max_queue_delay_microseconds = 0;
+  bool benchmark = false;
+  bool no_wait = false;
+};
+
+struct ExportOptions {
+  std::string model;
+  std::string file;
+  std::string format = "onnx";
+};
+
+// Returns the precision with this name. `name` is one of the option's choices.
+v1::Precision PrecisionOf(const std::string& name) {
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
+  v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision);
+  return precision;
+}
+
+// Returns the model's spec. An ONNX file is uploaded. A YAML file holds a chain
+// of layers.
+absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
+                                        const ModelFileOptions& options) {
+  v1::ModelSpec spec;
+  if (absl::EndsWith(options.file, ".yaml") ||
+      absl::EndsWith(options.file, ".yml")) {
+    absl::Status read = YamlFileToMessage(options.file, spec);
+    if (!read.ok()) return read;
+    return spec;
+  }
+  v1::OnnxModel& onnx = *spec.mutable_onnx();
+  onnx.set_file(options.file);
+  absl::Status status = SetSizes(options.sizes, onnx);
+  if (!status.ok()) return status;
+  for (const std::string& name : options.unbatched_inputs) {
+    onnx.add_unbatched_inputs(name);
+  }
+  status =
+      UploadModelFiles(client, "", UploadLine(context, options.file), spec);
+  ClearUploadLine(context);
+  if (!status.ok()) return status;
+  return spec;
+}
+
+int Upload(Context& context, const UploadOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  absl::StatusOr<v1::ModelSpec> spec =
+      ReadModel(context, **client, options.model);
+  if (!spec.ok()) return context.Fail(spec.status());
+  if (!spec->has_onnx() && options.weights.empty()) {
+    return context.Fail(absl::InvalidArgumentError(absl::StrCat(
+        options.model.file,
+        " has layers without weights; give them with --weights FILE")));
+  }
+  v1::UploadModelRequest::Header header;
+  header.set_name(options.name);
+  *header.mutable_spec() = *std::move(spec);
+  header.mutable_serving()->set_max_batch_size(options.model.max_batch_size);
+  header.mutable_serving()->set_max_programs(options.model.max_programs);
+  header.mutable_serving()->set_max_queue_delay_microseconds(
+      options.max_queue_delay_microseconds);
+  header.mutable_serving()->set_precision(PrecisionOf(options.model.precision));
+  header.mutable_serving()->set_benchmark(options.benchmark);
+  absl::StatusOr<v1::ModelVersion> version = UploadModel(
+      **client, header, options.weights, UploadLine(context, options.weights));
+  ClearUploadLine(context);
+  if (!version.ok()) return context.Fail(version.status());
+  for (const std::string& warning : version->plan().warnings()) {
+    context.Say(absl::StrCat("warning: ", warning));
+  }
+  if (options.no_wait) return ReportVersion(context, *version);
+  const ClientOptions& limits = (*client)->options();
+  version = AwaitServed(context, **client, *std::move(version),
+                        std::max(limits.call_timeout, limits.wait_timeout));
+  if (absl::IsCancelled(version.status())) return kInterrupted;
+  if (!version.ok()) return context.Fail(version.status());
+  return ReportVersion(context, *version);
+}
+
+int Plan(Context& context, const ModelFileOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  absl::StatusOr<v1::ModelSpec> spec = ReadModel(context, **client, options);
+  if (!spec.ok()) return context.Fail(spec.status());
+  v1::PlanModelRequest request;
+  *request.mutable_spec() = *std::move(spec);
+  request.set_max_batch_size(options.max_batch_size);
+  request.set_max_programs(options.max_programs);
+  request.set_precision(PrecisionOf(options.precision));
+  const auto answer = (*client)->PlanModel(request);
+  if (!answer.ok()) return context.Fail(answer.status());
+  context.Print(*answer, [&] {
+    const auto pool = (*client)->ListDevices({});
+    const v1::Plan& plan = answer->plan();
+    *context.out().stream << options.file << ": "
+                          << GroupDigits(plan.parameters()) << " parameters, "
+                          << FormatCount(static_cast<double>(
+                                 plan.inference_flops_per_example()))
+                          << " FLOPs per example\n\n";
+    PrintPlanParts(context, plan, answer->devices(),
+                   pool.ok() ? *pool : v1::ListDevicesResponse());
+  });
+  return kOk;
+}
+
+int Export(Context& context, const ExportOptions& options) {
+  const absl::StatusOr<VersionName> name = ParseVersionName(options.model);
+  if (!name.ok()) return context.Fail(name.status());
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  v1::ExportModelRequest request;
+  request.set_model(name->model);
+  request.set_version(name->version);
+  request.set_format(options.format == "onnx"
+                         ? v1::ExportModelRequest::ONNX
+                         : v1::ExportModelRequest::SAFETENSORS);
+  const auto header = ExportModel(**client, request, options.file,
+                                  DownloadLine(context, options.file));
+  ClearUploadLine(context);
+  if (!header.ok()) return context.Fail(header.status());
+  context.Print(*header, [&] {
+    *context.out().stream << options.file << ": " << header->model()
+                          << " version " << header->version() << ", "
+                          << FormatBytes(header->total_bytes()) << "\n";
+  });
+  return kOk;
+}
+
+void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
+  verb.add_option("FILE", options.file,
+                  "An ONNX file (with its external data beside it), or a YAML "
+                  "file with layers")
+      ->required();
+  verb.add_option("--dimension", options.sizes.dimensions,
+                  "Size of a named dimension of an ONNX model, or the sizes to "
+                  "serve: a range 1:512 or a list 64,128; may be repeated")
+      ->type_name("NAME=SIZES");
+  verb.add_option("--pad", options.sizes.padding,
+                  "Pad this input with a number up to the next listed size")
+      ->type_name("INPUT=NUMBER");
+  verb.add_option("--bound", options.sizes.bound,
+                  "An input whose numbers determine shapes, with the largest "
+                  "numbers to expect")
+      ->type_name("INPUT=NUMBERS");
+  verb.add_option("--unbatched-input", options.unbatched_inputs,
+                  "An input whose first dimension is not the batch")
+      ->type_name("NAME");
+  verb.add_option("--max-batch-size", options.max_batch_size,
+                  "Maximum number of rows in one batch (default: 32)")
+      ->type_name("N");
+  verb.add_option(
+          "--max-programs", options.max_programs,
+          "Maximum number of programs to keep when sizes vary (default: 16)")
+      ->type_name("N");
+  verb.add_option("--precision", options.precision,
+                  "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
+                  "or fp16 (default: highest)")
+      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}))
+      ->type_name("PRECISION");
+}
+
+}  // namespace
+
+void AddModelsFiles(CLI::App& models, Invocation& invocation) {
+  auto upload_options = std::make_shared<UploadOptions>();
+  CLI::App* upload = AddVerb(
+      models, "upload",
+      "Make a new version of a model from a file and serve it: an ONNX model, "
+      "or layers with their weights as safetensors.",
+      "  gpupool models upload resnet resnet18.onnx --max-batch-size 8\n"
+      "  gpupool models upload encoder encoder.onnx \\\n"
+      "      --dimension sequence=64,128 --pad ids=0 --pad mask=0\n"
+      "  gpupool models upload digits layers.yaml --weights w.safetensors");
+  upload->add_option("NAME", upload_options->name, "Name of the model")
+      ->required();
+  AddModelFileOptions(*upload, upload_options->model);
+  upload
+      ->add_option("--weights", upload_options->weights,
+                   "Weights of a model of layers, safetensors")
+      ->type_name("FILE");
+  upload
+      ->add_option("--max-queue-delay-microseconds",
+                   upload_options->max_queue_delay_microseconds,
+                   "How long a request may wait to share a batch (default: 0)")
+      ->type_name("N");
+  upload->add_flag("--benchmark", upload_options->benchmark,
+                   "On GPUs measure the kernels of convolutions and take the "
+                   "fastest; loading takes longer");
+  upload->add_flag("--no-wait", upload_options->no_wait,
+                   "Return before the version is served");
+  invocation.On(upload, [upload_options](Context& c) {
+    return Upload(c, *upload_options);
+  });
+
+  auto plan_options = std::make_shared<ModelFileOptions>();
+  CLI::App* plan =
+      AddVerb(models, "plan",
+              "Show what serving a model file needs and on which devices it "
+              "fits. All unsupported operators are listed.",
+              "  gpupool models plan resnet18.onnx --max-batch-size 8\n"
+              "  gpupool models plan resnet18.onnx --precision bf16");
+  AddModelFileOptions(*plan, *plan_options);
+  invocation.On(plan,
+                [plan_options](Context& c) { return Plan(c, *plan_options); });
+
+  auto export_options = std::make_shared<ExportOptions>();
+  CLI::App* export_verb = AddVerb(
+      models, "export",
+      "Write a version to a file: as an ONNX model, or only its weights as "
+      "safetensors.",
+      "  gpupool models export digits -o digits.onnx\n"
+      "  gpupool models export digits/2 -o w.safetensors --format safetensors");
+  export_verb
+      ->add_option("MODEL", export_options->model,
+                   "MODEL or MODEL/VERSION (default: the newest)")
+      ->required();
+  export_verb->add_option("-o,--file", export_options->file, "File to write")
+      ->required()
+      ->type_name("FILE");
+  export_verb
+      ->add_option("--format", export_options->format,
+                   "onnx or safetensors (default: onnx)")
+      ->check(CLI::IsMember({"onnx", "safetensors"}))
+      ->type_name("FORMAT");
+  invocation.On(export_verb, [export_options](Context& c) {
+    return Export(c, *export_options);
+  });
+}
+
+}  // namespace gpupool::client

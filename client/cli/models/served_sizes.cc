@@ -1,0 +1,98 @@
+#include "client/cli/models/served_sizes.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace gpupool::client {
+namespace {
+
+absl::Status Refuse(const char* option, const std::string& text,
+                    const char* form) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", text, ": write ", form));
+}
+
+// Splits `text` at its first '='. Neither side may be empty.
+absl::StatusOr<std::pair<std::string, std::string>> Split(
+    const char* option, const std::string& text, const char* form) {
+  std::pair<std::string, std::string> parts =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  if (parts.first.empty() || parts.second.empty()) {
+    return Refuse(option, text, form);
+  }
+  return parts;
+}
+
+constexpr char kDimensionForm[] =
+    "NAME=SIZE, NAME=FIRST:LAST or NAME=SIZE,SIZE,..., for example "
+    "sequence=128";
+
+absl::Status SetDimension(const std::string& text, v1::OnnxModel& onnx) {
+  const auto parts = Split("--dimension", text, kDimensionForm);
+  if (!parts.ok()) return parts.status();
+  const auto& [name, value] = *parts;
+  const bool range = value.find(':') != std::string::npos;
+  std::vector<int64_t> sizes;
+  for (const absl::string_view one :
+       absl::StrSplit(value, absl::ByAnyChar(range ? ":" : ","))) {
+    if (!absl::SimpleAtoi(one, &sizes.emplace_back())) {
+      return Refuse("--dimension", text, kDimensionForm);
+    }
+  }
+  if (range && sizes.size() != 2) {
+    return Refuse("--dimension", text, kDimensionForm);
+  }
+  if (sizes.size() == 1 && value.find(',') == std::string::npos) {
+    (*onnx.mutable_dimensions())[name] = sizes[0];
+    return absl::OkStatus();
+  }
+  v1::DimensionSizes& served = (*onnx.mutable_served_dimensions())[name];
+  if (range) {
+    served.set_minimum(sizes[0]);
+    served.set_maximum(sizes[1]);
+  } else {
+    served.mutable_sizes()->Add(sizes.begin(), sizes.end());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SetSizes(const SizeTexts& texts, v1::OnnxModel& onnx) {
+  for (const std::string& text : texts.dimensions) {
+    absl::Status set = SetDimension(text, onnx);
+    if (!set.ok()) return set;
+  }
+  for (const std::string& text : texts.padding) {
+    constexpr char kForm[] = "INPUT=NUMBER, for example ids=0";
+    const auto parts = Split("--pad", text, kForm);
+    if (!parts.ok()) return parts.status();
+    double number = 0;
+    if (!absl::SimpleAtod(parts->second, &number)) {
+      return Refuse("--pad", text, kForm);
+    }
+    (*onnx.mutable_padding())[parts->first] = number;
+  }
+  for (const std::string& text : texts.bound) {
+    constexpr char kForm[] = "INPUT=NUMBER,NUMBER,..., for example shape=4,6";
+    const auto parts = Split("--bound", text, kForm);
+    if (!parts.ok()) return parts.status();
+    v1::PlannedNumbers& bound = (*onnx.mutable_bound_inputs())[parts->first];
+    for (const absl::string_view one : absl::StrSplit(parts->second, ',')) {
+      double number = 0;
+      if (!absl::SimpleAtod(one, &number)) {
+        return Refuse("--bound", text, kForm);
+      }
+      bound.add_numbers(number);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::client

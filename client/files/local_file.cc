@@ -1,0 +1,63 @@
+#include "client/files/local_file.h"
+
+#include <openssl/evp.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::client {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;  // the most that the server accepts
+
+}  // namespace
+
+absl::StatusOr<LocalFile> LocalFile::Open(const std::string& path) {
+  Handle handle(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (handle == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  return LocalFile(path, std::move(handle));
+}
+
+absl::Status LocalFile::ReadChunk(std::string& chunk) {
+  chunk.resize(kChunkBytes);
+  chunk.resize(std::fread(chunk.data(), 1, chunk.size(), handle_.get()));
+  if (!std::ferror(handle_.get())) return absl::OkStatus();
+  if (errno == EISDIR) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, " is a folder; name a file in it"));
+  }
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
+}
+
+absl::StatusOr<FileFacts> DescribeFile(const std::string& path) {
+  absl::StatusOr<LocalFile> file = LocalFile::Open(path);
+  if (!file.ok()) return file.status();
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest(EVP_MD_CTX_new(),
+                                                            &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
+  FileFacts facts;
+  std::string chunk;
+  do {
+    absl::Status read = file->ReadChunk(chunk);
+    if (!read.ok()) return read;
+    EVP_DigestUpdate(digest.get(), chunk.data(), chunk.size());
+    facts.bytes += chunk.size();
+  } while (!chunk.empty());
+  if (facts.bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
+  }
+  std::string bytes(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(digest.get(),
+                     reinterpret_cast<unsigned char*>(bytes.data()), &size);
+  bytes.resize(size);
+  facts.sha256 = absl::BytesToHexString(bytes);
+  return facts;
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,91 @@
+#include "client/files/partial_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::client {
+namespace {
+
+// Syncs the folder, since a new name is on stable storage only after that.
+void SyncFolderOf(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  const int fd = ::open(parent.empty() ? "." : parent.c_str(),
+                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);  // some file systems cannot sync a folder
+  ::close(fd);
+}
+
+}  // namespace
+
+absl::StatusOr<PartialFile> PartialFile::Create(const std::string& path) {
+  std::string partial = absl::StrCat(path, ".part");
+  Handle handle(std::fopen(partial.c_str(), "wb"), &std::fclose);
+  if (handle == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
+  }
+  return PartialFile(path, std::move(partial), std::move(handle));
+}
+
+PartialFile::PartialFile(PartialFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      handle_(std::move(other.handle_)),
+      bytes_(other.bytes_),
+      error_(other.error_) {
+  partial_.swap(other.partial_);
+}
+
+PartialFile::~PartialFile() {
+  if (!partial_.empty()) std::remove(partial_.c_str());
+}
+
+bool PartialFile::Append(absl::string_view bytes) {
+  if (error_ != 0) return false;
+  if (std::fwrite(bytes.data(), 1, bytes.size(), handle_.get()) !=
+      bytes.size()) {
+    error_ = errno;
+    return false;
+  }
+  bytes_ += bytes.size();
+  return true;
+}
+
+absl::Status PartialFile::Close() {
+  std::FILE* file = handle_.release();
+  if (error_ == 0 && (std::fflush(file) != 0 || ::fsync(::fileno(file)) != 0)) {
+    error_ = errno;
+  }
+  if (std::fclose(file) != 0 && error_ == 0) error_ = errno;
+  if (error_ == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(error_, absl::StrCat("cannot write ", partial_));
+}
+
+absl::Status PartialFile::Replace() {
+  if (std::rename(partial_.c_str(), path_.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_));
+  }
+  partial_.clear();
+  SyncFolderOf(path_);
+  return absl::OkStatus();
+}
+
+absl::Status PartialFile::Keep() {
+  if (::link(partial_.c_str(), path_.c_str()) == 0) {
+    SyncFolderOf(path_);
+    return absl::OkStatus();
+  }
+  if (errno == EEXIST) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path_, " exists; choose another name"));
+  }
+  // The file system has no hard links.
+  return Replace();
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,313 @@
+#include "client/files/tensor_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/text/text_file.h"
+
+namespace gpupool::client {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kMagic[] = "\x93NUMPY";
+constexpr size_t kMagicBytes = 6;
+constexpr size_t kLimitBytes = size_t{1} << 30;
+constexpr size_t kMostDimensions = 32;
+
+// NumPy has no bfloat16.
+struct TypeRow {
+  const char* name;
+  const char* numpy;
+  uint64_t bytes;
+};
+constexpr TypeRow kTypes[] = {
+    {"FP32", "<f4", 4},  {"FP64", "<f8", 8},  {"INT32", "<i4", 4},
+    {"INT64", "<i8", 8}, {"UINT8", "|u1", 1}, {"BOOL", "|b1", 1},
+    {"INT8", "|i1", 1},  {"FP16", "<f2", 2},  {"BF16", "", 2},
+};
+
+const TypeRow* FindType(absl::string_view name) {
+  const auto* row = std::find_if(
+      std::begin(kTypes), std::end(kTypes),
+      [&](const TypeRow& candidate) { return name == candidate.name; });
+  return row == std::end(kTypes) ? nullptr : row;
+}
+
+absl::Status BadNpy(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("not a .npy file: ", what));
+}
+
+// Returns the text of a key's value, up to the comma or bracket that ends it.
+absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
+  const size_t at = header.find(absl::StrCat("'", key, "':"));
+  if (at == absl::string_view::npos) return {};
+  absl::string_view value = header.substr(at + key.size() + 3);
+  value = absl::StripLeadingAsciiWhitespace(value);
+  const char end = absl::StartsWith(value, "(") ? ')' : ',';
+  value = value.substr(0, value.find(end));
+  absl::ConsumePrefix(&value, "(");
+  return absl::StripAsciiWhitespace(value);
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseShape(absl::string_view text) {
+  std::vector<int64_t> shape;
+  for (absl::string_view part :
+       absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    int64_t size = 0;
+    if (!absl::SimpleAtoi(part, &size) || size < 0 ||
+        shape.size() >= kMostDimensions) {
+      return BadNpy("its shape is not readable");
+    }
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+// Returns the bytes of the elements. If they exceed `limit`, returns some
+// number above `limit`.
+uint64_t TotalBytes(const std::vector<int64_t>& shape, uint64_t element_bytes,
+                    uint64_t limit) {
+  uint64_t total = element_bytes;
+  for (int64_t size : shape) {
+    if (size == 0) return 0;
+    if (total > limit / static_cast<uint64_t>(size)) return limit + 1;
+    total *= static_cast<uint64_t>(size);
+  }
+  return total;
+}
+
+// Returns the shape of nested arrays. Flatten reports arrays of different
+// lengths.
+std::vector<int64_t> ShapeOf(const Json& json) {
+  std::vector<int64_t> shape;
+  const Json* node = &json;
+  while (node->is_array() && shape.size() < kMostDimensions) {
+    shape.push_back(static_cast<int64_t>(node->size()));
+    if (node->empty()) break;
+    node = &node->front();
+  }
+  return shape;
+}
+
+bool Flatten(const Json& json, absl::Span<const int64_t> shape,
+             std::vector<Json>& numbers) {
+  if (shape.empty()) {
+    numbers.push_back(json);
+    return json.is_number() || json.is_boolean();
+  }
+  if (!json.is_array() || json.size() != static_cast<size_t>(shape[0])) {
+    return false;
+  }
+  return std::all_of(json.begin(), json.end(), [&](const Json& part) {
+    return Flatten(part, shape.subspan(1), numbers);
+  });
+}
+
+template <typename T>
+bool Append(const Json& json, std::string& bytes) {
+  T value{};
+  if constexpr (std::is_same_v<T, bool>) {
+    if (json.is_boolean()) {
+      value = json.get<bool>();
+    } else {
+      value = json.get<double>() != 0;
+    }
+  } else if constexpr (std::is_integral_v<T>) {
+    if (!json.is_number_integer()) return false;
+    const bool big = json.is_number_unsigned() &&
+                     json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+    const int64_t number = json.get<int64_t>();
+    if (big || number < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
+        number > static_cast<int64_t>(std::numeric_limits<T>::max())) {
+      return false;
+    }
+    value = static_cast<T>(number);
+  } else {
+    if (!json.is_number()) return false;
+    value = static_cast<T>(json.get<double>());
+  }
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  return true;
+}
+
+bool AppendAs(absl::string_view type, const Json& json, std::string& bytes) {
+  if (type == "FP32") return Append<float>(json, bytes);
+  if (type == "FP64") return Append<double>(json, bytes);
+  if (type == "INT32") return Append<int32_t>(json, bytes);
+  if (type == "INT64") return Append<int64_t>(json, bytes);
+  if (type == "UINT8") return Append<uint8_t>(json, bytes);
+  if (type == "INT8") return Append<int8_t>(json, bytes);
+  if (type == "BOOL") return Append<bool>(json, bytes);
+  return false;
+}
+
+template <typename T>
+Json NumberAt(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+// Converts a float16. A bfloat16 needs no such code, since its bits are the
+// upper half of a float.
+float HalfAt(const char* at) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, at, sizeof(bits));
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
+  if (exponent == 31) {
+    return mantissa == 0 ? sign * std::numeric_limits<float>::infinity()
+                         : std::numeric_limits<float>::quiet_NaN();
+  }
+  if (exponent == 0)
+    return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+}
+
+Json ElementAt(absl::string_view type, const char* at) {
+  if (type == "FP64") return NumberAt<double>(at);
+  if (type == "INT32") return NumberAt<int32_t>(at);
+  if (type == "INT64") return NumberAt<int64_t>(at);
+  if (type == "UINT8") return NumberAt<uint8_t>(at);
+  if (type == "INT8") return NumberAt<int8_t>(at);
+  if (type == "BOOL") return *at != 0;
+  if (type == "FP16") return HalfAt(at);
+  if (type == "BF16") {
+    uint16_t bits = 0;
+    std::memcpy(&bits, at, sizeof(bits));
+    const uint32_t wide = uint32_t{bits} << 16;
+    return NumberAt<float>(reinterpret_cast<const char*>(&wide));
+  }
+  return NumberAt<float>(at);
+}
+
+Json Nested(const Tensor& tensor, size_t dimension, const char*& at) {
+  if (dimension == tensor.shape.size()) {
+    Json element = ElementAt(tensor.data_type, at);
+    at += ElementBytes(tensor.data_type);
+    return element;
+  }
+  Json array = Json::array();
+  for (int64_t i = 0; i < tensor.shape[dimension]; ++i) {
+    array.push_back(Nested(tensor, dimension + 1, at));
+  }
+  return array;
+}
+
+}  // namespace
+
+uint64_t ElementBytes(absl::string_view data_type) {
+  const TypeRow* row = FindType(data_type);
+  return row == nullptr ? 0 : row->bytes;
+}
+
+absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
+  if (!absl::StartsWith(file, absl::string_view(kMagic, kMagicBytes)) ||
+      file.size() < kMagicBytes + 6) {
+    return BadNpy("it does not begin as one");
+  }
+  // The header's length has 2 bytes in version 1 and 4 in later ones.
+  const bool is_short = file[kMagicBytes] == 1;
+  uint32_t length = 0;
+  std::memcpy(&length, file.data() + kMagicBytes + 2, is_short ? 2 : 4);
+  const size_t begin = kMagicBytes + (is_short ? 4 : 6);
+  if (length > file.size() - begin) return BadNpy("its header is cut off");
+  const absl::string_view header = file.substr(begin, length);
+  absl::string_view type = ValueOf(header, "descr");
+  absl::ConsumePrefix(&type, "'");
+  absl::ConsumeSuffix(&type, "'");
+  const auto* row = std::find_if(
+      std::begin(kTypes), std::end(kTypes), [&](const TypeRow& candidate) {
+        return !type.empty() && (type == candidate.numpy);
+      });
+  if (row == std::end(kTypes)) {
+    return BadNpy(absl::StrCat("arrays of type '", type.substr(0, 20),
+                               "' cannot be sent"));
+  }
+  if (ValueOf(header, "fortran_order") != "False") {
+    return BadNpy("it is in Fortran order; save numpy.ascontiguousarray of it");
+  }
+  absl::StatusOr<std::vector<int64_t>> shape =
+      ParseShape(ValueOf(header, "shape"));
+  if (!shape.ok()) return shape.status();
+  const absl::string_view data = file.substr(begin + length);
+  // TotalBytes stays above the limit when the product overflows, so a hostile
+  // shape cannot wrap around to the right size.
+  if (TotalBytes(*shape, row->bytes, data.size()) != data.size()) {
+    return BadNpy(absl::StrCat("it holds ", data.size(),
+                               " bytes of data, which is not what its shape [",
+                               absl::StrJoin(*shape, ","), "] needs"));
+  }
+  return Tensor{row->name, *std::move(shape), std::string(data)};
+}
+
+std::string NpyText(const Tensor& tensor) {
+  const TypeRow* row = FindType(tensor.data_type);
+  // A bfloat16 is written as a 16-bit integer, because NumPy has no bfloat16.
+  const absl::string_view type =
+      row == nullptr || *row->numpy == '\0' ? "<u2" : row->numpy;
+  std::string header =
+      absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (",
+                   absl::StrJoin(tensor.shape, ", "),
+                   tensor.shape.size() == 1 ? ",), }" : "), }");
+  // The data begin at a multiple of 64 bytes.
+  header.append(63 - (kMagicBytes + 4 + header.size()) % 64, ' ');
+  header += '\n';
+  std::string text(kMagic, kMagicBytes);
+  text += {1, 0};
+  const auto length = static_cast<uint16_t>(header.size());
+  text.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  return text + header + tensor.bytes;
+}
+
+absl::StatusOr<Tensor> ParseJsonTensor(absl::string_view json,
+                                       absl::string_view data_type) {
+  const Json parsed = Json::parse(json.begin(), json.end(), nullptr,
+                                  /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) {
+    return absl::InvalidArgumentError("not JSON");
+  }
+  Tensor tensor{std::string(data_type), ShapeOf(parsed), ""};
+  std::vector<Json> numbers;
+  if (!Flatten(parsed, tensor.shape, numbers)) {
+    return absl::InvalidArgumentError(
+        "not nested arrays of numbers with equal lengths");
+  }
+  for (const Json& number : numbers) {
+    if (AppendAs(data_type, number, tensor.bytes)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(number.dump(), " cannot be sent as ", data_type));
+  }
+  return tensor;
+}
+
+std::string JsonText(const Tensor& tensor) {
+  const char* at = tensor.bytes.data();
+  return Nested(tensor, 0, at).dump();
+}
+
+absl::StatusOr<Tensor> ReadTensorFile(const std::string& path,
+                                      absl::string_view data_type) {
+  const absl::StatusOr<std::string> text = ReadTextFile(path, kLimitBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Tensor> tensor = absl::EndsWith(path, ".json")
+                                      ? ParseJsonTensor(*text, data_type)
+                                      : ParseNpy(*text);
+  if (tensor.ok()) return tensor;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", tensor.status().message()));
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,15 @@
+// Quotes a user's word for a message. Pure; from any thread.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace gpupool::client {
+
+// Returns `word` between single quotes, cut to 40 bytes and "...". Characters
+// that would move a terminal's cursor become escapes such as \n or \x1b. If the
+// user has named the wrong file, the word can be a whole file or binary.
+std::string Quoted(absl::string_view word);
+
+}  // namespace gpupool::client

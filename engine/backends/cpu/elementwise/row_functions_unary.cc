@@ -1,0 +1,219 @@
+// Functions of one row.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE \
+  "engine/backends/cpu/elementwise/row_functions_unary.cc"
+#include "hwy/foreach_target.h"  // must precede highway.h
+//
+#include <cmath>
+
+#include "engine/backends/cpu/elementwise/row_functions-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gpupool::engine {
+namespace HWY_NAMESPACE {
+
+using V = FloatVector;
+using C = RowConstants;
+
+struct AbsFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return hn::Abs(x); }
+};
+struct NegateFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return hn::Neg(x); }
+};
+struct SignFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    const V above = Truth(hn::Gt(x, Constant(0)));
+    const V below = Truth(hn::Lt(x, Constant(0)));
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Sub(above, below));
+  }
+};
+struct ClipFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    return hn::IfThenElse(hn::IsNaN(x), x,
+                          hn::Min(hn::Max(x, c.alpha), c.beta));
+  }
+};
+struct ExpFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return ExpOf(x); }
+};
+struct LogFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    const V zero = Constant(0);
+    const V infinity = Constant(HUGE_VALF);
+    // Highway's Log takes only positive finite numbers.
+    V y = hn::Log(FloatTag(), x);
+    y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+    y = hn::IfThenElse(hn::Lt(x, zero), hn::NaN(FloatTag()), y);
+    return hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::Eq(x, infinity)), x, y);
+  }
+};
+struct SqrtFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return hn::Sqrt(x); }
+};
+struct ReciprocalFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    return hn::Div(Constant(1), x);
+  }
+};
+struct FloorFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return hn::Floor(x); }
+};
+struct CeilFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return hn::Ceil(x); }
+};
+struct RoundFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return hn::Round(x); }
+};
+struct ErfFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    const V decay = ExpOf(hn::Neg(hn::Mul(x, x)));
+    return hn::IfThenElse(hn::IsNaN(x), x, ErfOf(x, decay));
+  }
+};
+struct LeakyReluFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    return hn::IfThenElse(hn::Lt(x, Constant(0)), hn::Mul(c.alpha, x), x);
+  }
+};
+struct EluFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    return hn::IfThenElse(hn::Lt(x, Constant(0)),
+                          hn::Mul(c.alpha, NegativeExpm1Of(x)), x);
+  }
+};
+struct SeluFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    const V below = hn::Mul(c.alpha, NegativeExpm1Of(x));
+    return hn::Mul(c.beta, hn::IfThenElse(hn::Gt(x, Constant(0)), x, below));
+  }
+};
+struct SoftplusFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return SoftplusOf(x); }
+};
+struct SoftsignFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    return hn::Div(x, hn::Add(Constant(1), hn::Abs(x)));
+  }
+};
+// Returns x bounded to 0 .. 1. NaN stays.
+HWY_INLINE V Unit(V x) {
+  return hn::IfThenElse(hn::IsNaN(x), x,
+                        hn::Min(hn::Max(x, Constant(0)), Constant(1)));
+}
+struct HardSigmoidFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    return Unit(hn::MulAdd(c.alpha, x, c.beta));
+  }
+};
+struct HardSwishFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    const V sixth = Constant(1.0f / 6);
+    return hn::Mul(x, Unit(hn::MulAdd(x, sixth, Constant(0.5f))));
+  }
+};
+struct SiluFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    return hn::Mul(x, SigmoidOf(x));
+  }
+};
+struct MishFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    return hn::Mul(x, TanhSoftplusOf(x));
+  }
+};
+struct ShrinkFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    const V above = hn::IfThenElseZero(hn::Gt(x, c.alpha), hn::Sub(x, c.beta));
+    const V y =
+        hn::IfThenElse(hn::Lt(x, hn::Neg(c.alpha)), hn::Add(x, c.beta), above);
+    return hn::IfThenElse(hn::IsNaN(x), x, y);
+  }
+};
+struct ThresholdedReluFunction {
+  HWY_INLINE V operator()(V x, const C& c) const {
+    return hn::IfThenElseZero(hn::Or(hn::IsNaN(x), hn::Gt(x, c.alpha)), x);
+  }
+};
+struct IsNanFunction {
+  HWY_INLINE V operator()(V x, const C&) const { return Truth(hn::IsNaN(x)); }
+};
+struct NotFunction {
+  HWY_INLINE V operator()(V x, const C&) const {
+    return Truth(hn::Eq(x, Constant(0)));
+  }
+};
+
+RowFunction FindUnary(UnaryFunction function) {
+  switch (function) {
+    case UnaryFunction::kAbs:
+      return UnaryRow<AbsFunction>;
+    case UnaryFunction::kNegate:
+      return UnaryRow<NegateFunction>;
+    case UnaryFunction::kSign:
+      return UnaryRow<SignFunction>;
+    case UnaryFunction::kClip:
+      return UnaryRow<ClipFunction>;
+    case UnaryFunction::kExp:
+      return UnaryRow<ExpFunction>;
+    case UnaryFunction::kLog:
+      return UnaryRow<LogFunction>;
+    case UnaryFunction::kSqrt:
+      return UnaryRow<SqrtFunction>;
+    case UnaryFunction::kReciprocal:
+      return UnaryRow<ReciprocalFunction>;
+    case UnaryFunction::kFloor:
+      return UnaryRow<FloorFunction>;
+    case UnaryFunction::kCeil:
+      return UnaryRow<CeilFunction>;
+    case UnaryFunction::kRound:
+      return UnaryRow<RoundFunction>;
+    case UnaryFunction::kErf:
+      return UnaryRow<ErfFunction>;
+    case UnaryFunction::kLeakyRelu:
+      return UnaryRow<LeakyReluFunction>;
+    case UnaryFunction::kElu:
+      return UnaryRow<EluFunction>;
+    case UnaryFunction::kSelu:
+      return UnaryRow<SeluFunction>;
+    case UnaryFunction::kSoftplus:
+      return UnaryRow<SoftplusFunction>;
+    case UnaryFunction::kSoftsign:
+      return UnaryRow<SoftsignFunction>;
+    case UnaryFunction::kHardSigmoid:
+      return UnaryRow<HardSigmoidFunction>;
+    case UnaryFunction::kHardSwish:
+      return UnaryRow<HardSwishFunction>;
+    case UnaryFunction::kSilu:
+      return UnaryRow<SiluFunction>;
+    case UnaryFunction::kMish:
+      return UnaryRow<MishFunction>;
+    case UnaryFunction::kShrink:
+      return UnaryRow<ShrinkFunction>;
+    case UnaryFunction::kThresholdedRelu:
+      return UnaryRow<ThresholdedReluFunction>;
+    case UnaryFunction::kIsNan:
+      return UnaryRow<IsNanFunction>;
+    case UnaryFunction::kNot:
+      return UnaryRow<NotFunction>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gpupool::engine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gpupool::engine {
+namespace {
+HWY_EXPORT(FindUnary);
+}  // namespace
+
+RowFunction UnaryRowFunction(UnaryFunction function) {
+  return HWY_DYNAMIC_DISPATCH(FindUnary)(function);
+}
+
+}  // namespace gpupool::engine
+#endif  // HWY_ONCE

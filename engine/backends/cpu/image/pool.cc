@@ -1,0 +1,219 @@
+// Max and average pools with their gradients by oneDNN. Its workspace for max
+// pools is the graph's argmax. Where the types differ (windows near 256 cells),
+// plain loops take over. Global average pools are loops.
+#include <algorithm>
+#include <utility>
+
+#include "engine/backends/cpu/image/planes.h"
+#include "engine/backends/cpu/image/pool_plain.h"
+#include "engine/backends/cpu/kernel/dnnl_kernel.h"
+#include "engine/backends/cpu/kernel/kernels.h"
+#include "engine/backends/cpu/kernel/parallel.h"
+#include "engine/backends/function_kernel.h"
+#include "engine/graph/window.h"
+
+namespace gpupool::engine {
+namespace {
+
+using Forward = dnnl::pooling_forward;
+using Backward = dnnl::pooling_backward;
+using Dims = dnnl::memory::dims;
+
+dnnl::algorithm AlgorithmOf(Op op, const Pool2dAttributes& pool) {
+  if (op == Op::kMaxPool || op == Op::kMaxPoolGrad) {
+    return dnnl::algorithm::pooling_max;
+  }
+  return pool.exclude_padding ? dnnl::algorithm::pooling_avg_exclude_padding
+                              : dnnl::algorithm::pooling_avg_include_padding;
+}
+
+// Returns the cells that the last window needs behind the input.
+int64_t EndNeeded(const WindowAxis& axis) {
+  const int64_t last = (axis.output() - 1) * axis.stride + axis.reach();
+  return std::max(axis.end, last - axis.begin - axis.input);
+}
+
+// Returns whether oneDNN's pools compute what the attributes specify.
+bool OneDnnKnows(Op op, const Pool2dAttributes& pool, const Shape& x) {
+  for (const WindowAxis& axis : WindowOf(pool, x)) {
+    if (axis.dilation != 1) return false;
+    const bool average = op == Op::kAvgPool || op == Op::kAvgPoolGrad;
+    // oneDNN would count cells behind the padding in the divisor, but the op
+    // does not.
+    if (average && !pool.exclude_padding && EndNeeded(axis) != axis.end) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct Geometry {
+  Dims kernel, stride, begin, end;
+
+  Geometry(const Pool2dAttributes& pool, const Shape& x) {
+    const Window window = WindowOf(pool, x);
+    for (size_t i = x.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
+      kernel.push_back(window[i].kernel);
+      stride.push_back(window[i].stride);
+      begin.push_back(window[i].begin);
+      end.push_back(EndNeeded(window[i]));
+    }
+  }
+};
+
+Forward::primitive_desc ForwardPrimitive(Op op, const Pool2dAttributes& pool,
+                                         const Value& x, const Value& y,
+                                         const CpuContext& context) {
+  const bool training = op != Op::kMaxPool || pool.with_argmax;
+  const Geometry g(pool, x.shape);
+  const auto kind = training ? dnnl::prop_kind::forward_training
+                             : dnnl::prop_kind::forward_inference;
+  return {Forward::desc(kind, AlgorithmOf(op, pool), DescOf(x), DescOf(y),
+                        g.stride, g.kernel, g.begin, g.end),
+          UserScratchpad(), context.engine()};
+}
+
+KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
+  const Op op = request.node.op;
+  const auto& pool = request.node.get<Pool2dAttributes>();
+  const Value& x = InputOf(request, 0);
+  const Value& y = OutputOf(request, 0);
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
+  const ScopedThreads scope(threads);
+  if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
+  const auto primitive = ForwardPrimitive(op, pool, x, y, context);
+  std::vector<Operand> operands = {
+      {DNNL_ARG_SRC, DescOf(x), Where::kInput, 0},
+      {DNNL_ARG_DST, DescOf(y), Where::kOutput, 0}};
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  if (pool.with_argmax) {
+    const auto argmax = DescOf(OutputOf(request, 1));
+    if (primitive.workspace_desc() != argmax) {
+      return MakePlainPool(request, threads);
+    }
+    operands.push_back({DNNL_ARG_WORKSPACE, argmax, Where::kOutput, 1});
+  }
+  kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
+                  std::move(operands));
+  return kernel;
+}
+
+KernelOr MakeGradient(const CompileRequest& request,
+                      const CpuContext& context) {
+  const Op op = request.node.op;
+  const auto& pool = request.node.get<Pool2dGradAttributes>().pool;
+  const Value& x = OutputOf(request, 0);
+  const Value& y = InputOf(request, 0);
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
+  const ScopedThreads scope(threads);
+  if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
+  Pool2dAttributes forward = pool;
+  // Only a max pool with a workspace is a valid hint for the gradient.
+  forward.with_argmax = true;
+  const auto hint =
+      ForwardPrimitive(op == Op::kMaxPoolGrad ? Op::kMaxPool : Op::kAvgPool,
+                       forward, x, y, context);
+  std::vector<Operand> operands = {
+      {DNNL_ARG_DIFF_DST, DescOf(y), Where::kInput, 0},
+      {DNNL_ARG_DIFF_SRC, DescOf(x), Where::kOutput, 0}};
+  if (op == Op::kMaxPoolGrad) {
+    const auto argmax = DescOf(InputOf(request, 1));
+    if (hint.workspace_desc() != argmax) return MakePlainPool(request, threads);
+    operands.push_back({DNNL_ARG_WORKSPACE, argmax, Where::kInput, 1});
+  }
+  const Geometry g(pool, x.shape);
+  const Backward::primitive_desc primitive(
+      Backward::desc(AlgorithmOf(op, pool), DescOf(x), DescOf(y), g.stride,
+                     g.kernel, g.begin, g.end),
+      UserScratchpad(), context.engine(), hint);
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
+                  std::move(operands));
+  return kernel;
+}
+
+constexpr int64_t kChannelRun = 64;
+
+// Computes the means of `count` neighbouring channels. x points to the first
+// cell of the first channel.
+void AverageChannels(const Planes& planes, int64_t count, const float* x,
+                     float* y) {
+  std::fill(y, y + count, 0.0f);
+  for (int64_t i = 0; i < planes.area; ++i, x += planes.channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c) y[c] += x[c];
+  }
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t c = 0; c < count; ++c) y[c] *= scale;
+}
+
+void SpreadChannels(const Planes& planes, int64_t count, const float* dy,
+                    float* dx) {
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t i = 0; i < planes.area; ++i, dx += planes.channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c) dx[c] = dy[c] * scale;
+  }
+}
+
+// Computes the same for planes that follow each other.
+void AveragePlanes(const Planes& planes, int64_t count, const float* x,
+                   float* y) {
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t c = 0; c < count; ++c, x += planes.area) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < planes.area; ++i) sum += x[i];
+    y[c] = sum * scale;
+  }
+}
+
+void SpreadPlanes(const Planes& planes, int64_t count, const float* dy,
+                  float* dx) {
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t c = 0; c < count; ++c, dx += planes.area) {
+    std::fill(dx, dx + planes.area, dy[c] * scale);
+  }
+}
+
+}  // namespace
+
+KernelOr MakePool(const CompileRequest& request, const CpuContext& context) {
+  const bool forward =
+      request.node.op == Op::kMaxPool || request.node.op == Op::kAvgPool;
+  return forward ? MakeForward(request, context)
+                 : MakeGradient(request, context);
+}
+
+KernelOr MakeGlobalPool(const CompileRequest& request,
+                        const CpuContext& context) {
+  const bool forward = request.node.op == Op::kGlobalAvgPool;
+  const Value& x = forward ? InputOf(request, 0) : OutputOf(request, 0);
+  const Planes planes(x.shape, x.layout);
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
+  const auto average =
+      x.layout == Layout::kChannelsLast ? AverageChannels : AveragePlanes;
+  const auto spread =
+      x.layout == Layout::kChannelsLast ? SpreadChannels : SpreadPlanes;
+  // A part is a run of channels of one image.
+  const int64_t runs = (planes.channels + kChannelRun - 1) / kChannelRun;
+  return MakeKernel([=](const KernelArguments& at) {
+    ParallelFor(
+        threads, planes.images * runs, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t first = i % runs * kChannelRun;
+            const int64_t plane = i / runs * planes.channels + first;
+            const int64_t count =
+                std::min(kChannelRun, planes.channels - first);
+            const int64_t cell = planes.offset(plane, 0);
+            if (forward) {
+              average(planes, count, at.in(0) + cell, at.out(0) + plane);
+            } else {
+              spread(planes, count, at.in(0) + plane, at.out(0) + cell);
+            }
+          }
+        });
+  });
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,84 @@
+// Products over the last two axes with broadcast batches. Each batch is a small
+// product on one thread. If there are fewer batches than threads, each is cut
+// into bands of rows.
+#include <algorithm>
+#include <vector>
+
+#include "engine/backends/cpu/kernel/kernels.h"
+#include "engine/backends/cpu/kernel/parallel.h"
+#include "engine/backends/cpu/product/small_gemm.h"
+#include "engine/backends/function_kernel.h"
+#include "engine/graph/broadcast.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr int64_t kRowGrain = 16;
+
+std::vector<int64_t> BatchDims(const Shape& shape) {
+  return {shape.dims().begin(), shape.dims().end() - 2};
+}
+
+// Returns the offset in elements of each batch's matrix.
+std::vector<int64_t> BatchOffsets(const Shape& from, const Shape& y) {
+  const Shape batches = *Shape::CreateMaybeEmpty(BatchDims(y));
+  const Shape own = *Shape::CreateMaybeEmpty(BatchDims(from));
+  const int64_t matrix = from[from.rank() - 2] * from[from.rank() - 1];
+  const std::vector<int64_t> strides = BroadcastStrides(own, batches);
+  std::vector<int64_t> offsets(static_cast<size_t>(batches.elements()), 0);
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    for (int axis = batches.rank() - 1; axis >= 0; --axis) {
+      offsets[i] += rest % batches[axis] * strides[static_cast<size_t>(axis)];
+      rest /= batches[axis];
+    }
+    offsets[i] *= matrix;
+  }
+  return offsets;
+}
+
+}  // namespace
+
+KernelOr MakeBatchMatMul(const CompileRequest& request,
+                         const CpuContext& context) {
+  const Value& a = InputOf(request, 0);
+  const Value& b = InputOf(request, 1);
+  const Value& y = OutputOf(request, 0);
+  if (y.dtype != DType::kFloat32 || a.shape.elements() == 0) return nullptr;
+  const auto& attributes = request.node.get<BatchMatMulAttributes>();
+  const int rank = y.shape.rank();
+  Gemm gemm{attributes.transpose_a, attributes.transpose_b};
+  gemm.m = y.shape[rank - 2];
+  gemm.n = y.shape[rank - 1];
+  gemm.lda = a.shape[a.shape.rank() - 1];
+  gemm.ldb = b.shape[b.shape.rank() - 1];
+  gemm.ldc = gemm.n;
+  gemm.k = gemm.transpose_a ? a.shape[a.shape.rank() - 2] : gemm.lda;
+  gemm.alpha = static_cast<float>(attributes.scale);
+  std::vector<int64_t> a_offsets = BatchOffsets(a.shape, y.shape);
+  std::vector<int64_t> b_offsets = BatchOffsets(b.shape, y.shape);
+  const int threads =
+      context.ThreadsForFlops(NodeFlops(request.graph, request.node));
+  const auto batches = static_cast<int64_t>(a_offsets.size());
+  const int64_t most = (gemm.m + kRowGrain - 1) / kRowGrain;
+  const int64_t bands =
+      batches >= threads ? 1 : std::min<int64_t>(threads, most);
+  return MakeKernel([=](const KernelArguments& at) {
+    UseOneThreadForGemm();
+    ParallelFor(threads, batches * bands, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto batch = static_cast<size_t>(i / bands);
+        const int64_t first = gemm.m * (i % bands) / bands;
+        Gemm band = gemm;
+        band.m = gemm.m * (i % bands + 1) / bands - first;
+        // Rows of the result are columns of a transposed operand.
+        const int64_t skip = gemm.transpose_a ? first : first * gemm.lda;
+        band.Run(at.in(0) + a_offsets[batch] + skip,
+                 at.in(1) + b_offsets[batch],
+                 at.out(0) + (i / bands * gemm.m + first) * gemm.n);
+      }
+    });
+  });
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,246 @@
+// Convolutions and their gradients. In the graph weights are row-major,
+// [filters, channels / groups, kernel...]. oneDNN chooses its own format for
+// them, so reorders stand before or after the convolution.
+#include <utility>
+
+#include "engine/backends/cpu/kernel/dnnl_kernel.h"
+#include "engine/backends/cpu/kernel/kernels.h"
+#include "engine/backends/cpu/product/winograd.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/window.h"
+
+namespace gpupool::engine {
+namespace {
+
+using Forward = dnnl::convolution_forward;
+using Dims = dnnl::memory::dims;
+
+// The common part of the three kinds of convolution.
+struct Geometry {
+  dnnl::memory::desc x, w, bias, y;
+  Dims stride, dilation, begin, end;
+};
+
+dnnl::memory::desc WeightDesc(const Value& w, int64_t groups) {
+  const Shape& shape = w.shape;
+  using Tag = dnnl::memory::format_tag;
+  const bool volume = shape.rank() == 5;
+  Dims dims(shape.dims().begin(), shape.dims().end());
+  Tag tag = volume ? Tag::oidhw : Tag::oihw;
+  if (groups > 1) {
+    dims[0] /= groups;
+    dims.insert(dims.begin(), groups);
+    tag = volume ? Tag::goidhw : Tag::goihw;
+  }
+  return {dims, DnnlType(w.dtype), tag};
+}
+
+Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
+                      const Value& w, const Value& y) {
+  Geometry geometry;
+  geometry.x = DescOf(x);
+  geometry.w = WeightDesc(w, conv.groups);
+  geometry.bias = dnnl::memory::desc({w.shape[0]}, DnnlType(w.dtype),
+                                     dnnl::memory::format_tag::a);
+  geometry.y = DescOf(y);
+  const Window window = WindowOf(conv, x.shape, w.shape);
+  for (size_t i = x.shape.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
+    geometry.stride.push_back(window[i].stride);
+    geometry.dilation.push_back(window[i].dilation - 1);
+    geometry.begin.push_back(window[i].begin);
+    geometry.end.push_back(window[i].end);
+  }
+  return geometry;
+}
+
+Forward::desc ForwardDesc(const Geometry& g, dnnl::algorithm algorithm,
+                          dnnl::prop_kind kind, bool bias) {
+  const auto w = AnyFormat(g.w);
+  if (bias) {
+    return {kind, algorithm, g.x,        w,       g.bias,
+            g.y,  g.stride,  g.dilation, g.begin, g.end};
+  }
+  return {kind, algorithm, g.x, w, g.y, g.stride, g.dilation, g.begin, g.end};
+}
+
+// Returns the forward primitive, which backward ones need as a hint.
+Forward::primitive_desc Hint(const Geometry& g, const CpuContext& context) {
+  return {ForwardDesc(g, dnnl::algorithm::convolution_direct,
+                      dnnl::prop_kind::forward_training, false),
+          UserScratchpad(), context.engine()};
+}
+
+// oneDNN's Winograd kernels are for inference only. They pay where enough cells
+// share the weights, which are transformed when they are loaded. They are used
+// where our own do not apply, such as for other activations.
+constexpr int64_t kWinogradCells = 784;
+constexpr int64_t kWinogradChannels = 64;
+
+bool SuitsOnednnWinograd(const CompileRequest& request) {
+  const auto& conv = request.node.get<Conv2dAttributes>();
+  const Shape& w = InputOf(request, 1).shape;
+  const Shape& y = OutputOf(request, 0).shape;
+  return InputOf(request, 0).dtype == DType::kFloat32 &&
+         request.stable_inputs[1] && w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
+         conv.stride == Extent{1, 1} && conv.dilation == Extent{1, 1} &&
+         conv.groups == 1 && w[0] >= kWinogradChannels &&
+         w[1] >= kWinogradChannels && y[0] * y[2] * y[3] >= kWinogradCells &&
+         OutputOf(request, 0).layout == Layout::kChannelsLast;
+}
+
+// Returns null when oneDNN has no such kernel.
+std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
+                                           const CpuContext& context,
+                                           const Geometry& g, int threads) try {
+  const Epilogue& epilogue = request.node.get<Conv2dAttributes>().epilogue;
+  dnnl::primitive_attr attr = UserScratchpad();
+  attr.set_post_ops(EpiloguePostOps(epilogue));
+  Geometry own = g;
+  // These kernels want their own formats of x and y, too.
+  own.x = AnyFormat(g.x);
+  own.y = AnyFormat(g.y);
+  const Forward::primitive_desc primitive(
+      ForwardDesc(own, dnnl::algorithm::convolution_winograd,
+                  dnnl::prop_kind::forward_inference, epilogue.bias),
+      attr, context.engine());
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  const Operand x{DNNL_ARG_SRC, primitive.src_desc(), Where::kWorkspace,
+                  kernel->AddWorkspace(primitive.src_desc().get_size())};
+  const Operand y{DNNL_ARG_DST, primitive.dst_desc(), Where::kWorkspace,
+                  kernel->AddWorkspace(primitive.dst_desc().get_size())};
+  kernel->AddReorder(When::kRun, {0, g.x, Where::kInput, 0}, x);
+  std::vector<Operand> operands = {
+      x,
+      kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
+                     primitive.weights_desc(), true),
+      y};
+  uint64_t next = 2;
+  if (epilogue.bias) {
+    operands.push_back({DNNL_ARG_BIAS, g.bias, Where::kInput, next++});
+  }
+  if (epilogue.residual) {
+    kernel->AddReorder(When::kRun, {0, g.y, Where::kInput, next}, y);
+  }
+  kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
+                  std::move(operands));
+  kernel->AddReorder(When::kRun, y, {0, g.y, Where::kOutput, 0});
+  return kernel;
+} catch (const dnnl::error&) {
+  return nullptr;
+}
+
+}  // namespace
+
+KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
+  // Our own Winograd kernels are the fastest where they apply.
+  ASSIGN_OR_RETURN(auto own, MakeWinogradConv2d(request, context));
+  if (own != nullptr) return own;
+  const auto& attributes = request.node.get<Conv2dAttributes>();
+  const Epilogue& epilogue = attributes.epilogue;
+  const int threads =
+      context.ThreadsForFlops(NodeFlops(request.graph, request.node));
+  const ScopedThreads scope(threads);
+  const Geometry g = MakeGeometry(attributes, InputOf(request, 0),
+                                  InputOf(request, 1), OutputOf(request, 0));
+  if (SuitsOnednnWinograd(request)) {
+    auto kernel = MakeOnednnWinograd(request, context, g, threads);
+    if (kernel != nullptr) return kernel;
+  }
+  dnnl::primitive_attr attr = UserScratchpad();
+  attr.set_post_ops(EpiloguePostOps(epilogue));
+  const Forward::primitive_desc primitive(
+      ForwardDesc(g, dnnl::algorithm::convolution_direct,
+                  dnnl::prop_kind::forward_inference, epilogue.bias),
+      attr, context.engine());
+
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  std::vector<Operand> operands = {
+      {DNNL_ARG_SRC, g.x, Where::kInput, 0},
+      kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
+                     primitive.weights_desc(), request.stable_inputs[1]),
+      {DNNL_ARG_DST, g.y, Where::kOutput, 0}};
+  uint64_t next = 2;
+  if (epilogue.bias) {
+    operands.push_back({DNNL_ARG_BIAS, g.bias, Where::kInput, next++});
+  }
+  if (epilogue.residual) {
+    kernel->AddReorder(When::kRun, {0, g.y, Where::kInput, next},
+                       {0, g.y, Where::kOutput, 0});
+  }
+  kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
+                  std::move(operands));
+  return kernel;
+}
+
+KernelOr MakeConv2dInputGrad(const CompileRequest& request,
+                             const CpuContext& context) {
+  ASSIGN_OR_RETURN(auto own, MakeWinogradInputGrad(request, context));
+  if (own != nullptr) return own;
+  const auto& attributes = request.node.get<Conv2dGradAttributes>();
+  const int threads =
+      context.ThreadsForFlops(NodeFlops(request.graph, request.node));
+  const ScopedThreads scope(threads);
+  const Geometry g = MakeGeometry(attributes.conv, OutputOf(request, 0),
+                                  InputOf(request, 1), InputOf(request, 0));
+  using Backward = dnnl::convolution_backward_data;
+  const Backward::primitive_desc primitive(
+      Backward::desc(dnnl::algorithm::convolution_direct, g.x, AnyFormat(g.w),
+                     g.y, g.stride, g.dilation, g.begin, g.end),
+      UserScratchpad(), context.engine(), Hint(g, context));
+
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  const Operand weights =
+      kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
+                     primitive.weights_desc(), request.stable_inputs[1]);
+  kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
+                  {{DNNL_ARG_DIFF_DST, g.y, Where::kInput, 0},
+                   weights,
+                   {DNNL_ARG_DIFF_SRC, g.x, Where::kOutput, 0}});
+  return kernel;
+}
+
+KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
+                              const CpuContext& context) {
+  ASSIGN_OR_RETURN(auto own, MakeWinogradWeightGrad(request, context));
+  if (own != nullptr) return own;
+  const auto& attributes = request.node.get<Conv2dGradAttributes>();
+  const int threads =
+      context.ThreadsForFlops(NodeFlops(request.graph, request.node));
+  const ScopedThreads scope(threads);
+  const Geometry g = MakeGeometry(attributes.conv, InputOf(request, 1),
+                                  OutputOf(request, 0), InputOf(request, 0));
+  using Backward = dnnl::convolution_backward_weights;
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const auto w = AnyFormat(g.w);
+  const auto desc = attributes.bias_grad
+                        ? Backward::desc(algorithm, g.x, w, g.bias, g.y,
+                                         g.stride, g.dilation, g.begin, g.end)
+                        : Backward::desc(algorithm, g.x, w, g.y, g.stride,
+                                         g.dilation, g.begin, g.end);
+  const Backward::primitive_desc primitive(desc, UserScratchpad(),
+                                           context.engine(), Hint(g, context));
+
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  const Operand plain{DNNL_ARG_DIFF_WEIGHTS, g.w, Where::kOutput, 0};
+  Operand result{DNNL_ARG_DIFF_WEIGHTS, primitive.diff_weights_desc(),
+                 Where::kOutput, 0};
+  // oneDNN may write the gradient in its own format, but the graph's is
+  // row-major.
+  const bool reorder = result.desc != plain.desc;
+  if (reorder) {
+    result.where = Where::kWorkspace;
+    result.at = kernel->AddWorkspace(result.desc.get_size());
+  }
+  std::vector<Operand> operands = {{DNNL_ARG_SRC, g.x, Where::kInput, 1},
+                                   {DNNL_ARG_DIFF_DST, g.y, Where::kInput, 0},
+                                   result};
+  if (attributes.bias_grad) {
+    operands.push_back({DNNL_ARG_DIFF_BIAS, g.bias, Where::kOutput, 1});
+  }
+  kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
+                  std::move(operands));
+  if (reorder) kernel->AddReorder(When::kRun, result, plain);
+  return kernel;
+}
+
+}  // namespace gpupool::engine

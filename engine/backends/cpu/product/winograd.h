@@ -1,0 +1,98 @@
+// Convolutions of 3x3 windows with stride 1 by Winograd's algorithm F(4x4, 3x3)
+// (Lavin and Gray 2015, arXiv 1509.09308). An image is cut into tiles of 4x4
+// results, each of which depends on a window of 6x6 cells. With the transforms
+//   V = B^T d B  of a window,  U = G g G^T  of a 3x3 kernel,  M = V * U,
+// a tile of results is A^T M A. V * U is a product cell by cell, so all tiles
+// together take 36 matrix products over channels, [tiles, C] x [C, K]. That is
+// a quarter of the multiplications of the plain algorithm. The gradient by
+// images is the same with the kernels rotated by 180 degrees. The gradient by
+// weights is the transposed algorithm, G^T (sum over tiles of V * (A dy A^T))
+// G.
+//
+// The makers return a null kernel where another algorithm is faster.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/backends/cpu/kernel/kernels.h"
+
+namespace gpupool::engine {
+
+// Make kernels for images with channels last. Weights are [filters, channels,
+// 3, 3].
+KernelOr MakeWinogradConv2d(const CompileRequest& request,
+                            const CpuContext& context);
+KernelOr MakeWinogradInputGrad(const CompileRequest& request,
+                               const CpuContext& context);
+KernelOr MakeWinogradWeightGrad(const CompileRequest& request,
+                                const CpuContext& context);
+
+// The points of the algorithm are 0, +a, -a, +b, -b and infinity. A polynomial
+// of degree 5 is determined by its values there. These a and b keep rounding
+// errors small in float32.
+inline constexpr double kWinogradA = 0.625;
+inline constexpr double kWinogradB = 1.5;
+
+inline constexpr int kWinogradResults = 4;  // along an edge of a tile
+inline constexpr int kWinogradWindow = 6;
+inline constexpr int kWinogradFrequencies = 36;  // cells of a transformed tile
+// Channels must be multiples of the widest vector.
+inline constexpr int64_t kWinogradLanes = 16;
+inline constexpr int64_t kWinogradBlock = 64;  // channels that lie together
+// Padding in numbers behind the matrix of each frequency. Without it the
+// matrices would compete for the same cache lines.
+inline constexpr int64_t kWinogradSkew = 16;
+
+// The tiles of an image batch, counted over images, rows and columns.
+struct WinogradTiles {
+  int64_t images = 0, height = 0, width = 0, channels = 0;
+  int64_t rows = 0, columns = 0;     // tiles of one image
+  int64_t begin_y = 0, begin_x = 0;  // padding before the first tile
+
+  int64_t count() const { return images * rows * columns; }
+  // Returns how many tiles to transform at a time. The tiles form as few groups
+  // of about equal size as their matrices, over `channels` channels, fit in
+  // `bytes`. The number of groups is a multiple of `threads` unless there are
+  // few tiles.
+  int64_t group(int64_t channels, int64_t bytes, int threads) const;
+};
+
+// Transformed tiles. Each block of channels has 36 matrices [tiles, channels].
+struct WinogradMatrices {
+  int64_t channels = 0, tiles = 0;
+
+  int64_t width(int64_t block) const {
+    return std::min(kWinogradBlock, channels - block * kWinogradBlock);
+  }
+  // Returns the distance in numbers from one matrix to the next.
+  int64_t stride(int64_t block) const {
+    return tiles * width(block) + kWinogradSkew;
+  }
+  // Returns the offset in numbers of a block's first matrix.
+  int64_t offset(int64_t block) const {
+    return block * kWinogradFrequencies *
+           (tiles * kWinogradBlock + kWinogradSkew);
+  }
+  int64_t blocks() const {
+    return (channels + kWinogradBlock - 1) / kWinogradBlock;
+  }
+  int64_t size() const {
+    return offset(blocks() - 1) + kWinogradFrequencies * stride(blocks() - 1);
+  }
+};
+
+// Returns whether Winograd's algorithm is faster for this convolution:
+// - It has 3x3 windows with stride 1.
+// - Its channels fill vectors.
+// - Its tiles are mostly full of results.
+// - Enough tiles share the transformed kernels, which are four times as large
+//   as the plain ones. More tiles are needed where the kernels are not
+//   `stable`, since each run transforms them.
+bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
+                   const Value& y, bool stable);
+// Returns the tiles of `x` from which the tiles of `y` follow.
+WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,
+                      int64_t begin_x);
+
+}  // namespace gpupool::engine

@@ -1,8 +1,0 @@
-#include "engine/backends/portable/indexing_functors.h"
-#include "engine/backends/portable/launch_host-inl.h"
-
-namespace gpupool::engine::portable {
-
-GPUPOOL_INDEXING_FUNCTORS(GPUPOOL_INSTANTIATE_FOR, GPUPOOL_INSTANTIATE_ROWS)
-
-}  // namespace gpupool::engine::portable

@@ -1,8 +1,0 @@
-#include "engine/backends/portable/launch_host-inl.h"
-#include "engine/backends/portable/reduce_functors.h"
-
-namespace gpupool::engine::portable {
-
-GPUPOOL_REDUCE_FUNCTORS(GPUPOOL_INSTANTIATE_FOR, GPUPOOL_INSTANTIATE_ROWS)
-
-}  // namespace gpupool::engine::portable

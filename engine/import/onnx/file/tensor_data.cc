@@ -1,0 +1,306 @@
+#include "engine/import/onnx/file/tensor_data.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/tensor/convert.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using onnx::TensorProto;
+
+std::string Name(const TensorProto& tensor) {
+  return absl::StrCat("tensor '", tensor.name(), "'");
+}
+
+template <typename... Parts>
+absl::Status Refuse(const TensorProto& tensor, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(Name(tensor), ": ", parts...));
+}
+
+// Returns the bytes of one element in raw_data and in external files.
+uint64_t StoredSize(int data_type) {
+  switch (data_type) {
+    case TensorProto::INT16:
+    case TensorProto::UINT16:
+      return 2;
+    case TensorProto::UINT32:
+      return 4;
+    case TensorProto::UINT64:
+      return 8;
+    default:
+      return SizeOf(*DTypeFromOnnx(data_type));
+  }
+}
+
+struct ExternalRange {
+  std::string location;
+  uint64_t offset = 0;
+  absl::optional<uint64_t> length;
+};
+
+absl::StatusOr<ExternalRange> RangeOf(const TensorProto& tensor) {
+  ExternalRange range;
+  for (const auto& entry : tensor.external_data()) {
+    uint64_t number = 0;
+    const bool counts = entry.key() == "offset" || entry.key() == "length";
+    if (counts && !absl::SimpleAtoi(entry.value(), &number)) {
+      return Refuse(tensor, "external ", entry.key(), " '", entry.value(),
+                    "' is no number of bytes");
+    }
+    if (entry.key() == "location") range.location = entry.value();
+    if (entry.key() == "offset") range.offset = number;
+    if (entry.key() == "length") range.length = number;
+  }
+  return range;
+}
+
+absl::Status CheckExternal(const TensorProto& tensor, uint64_t bytes,
+                           const ExternalFiles& external) {
+  ASSIGN_OR_RETURN(const ExternalRange range, RangeOf(tensor));
+  absl::StatusOr<uint64_t> size = external.Size(range.location);
+  if (!size.ok()) return Refuse(tensor, size.status().message());
+  if (range.length.has_value() && *range.length != bytes) {
+    return Refuse(tensor, "takes ", bytes, " bytes, but its external data has ",
+                  *range.length);
+  }
+  // The subtraction avoids an overflow.
+  if (range.offset > *size || bytes > *size - range.offset) {
+    return Refuse(tensor, "bytes ", range.offset, " to ", range.offset, " + ",
+                  bytes, " of '", range.location, "', which has ", *size);
+  }
+  return absl::OkStatus();
+}
+
+// Returns the number of elements in the typed field of this data type.
+int64_t TypedCount(const TensorProto& tensor) {
+  switch (tensor.data_type()) {
+    case TensorProto::FLOAT:
+      return tensor.float_data_size();
+    case TensorProto::DOUBLE:
+      return tensor.double_data_size();
+    case TensorProto::INT64:
+      return tensor.int64_data_size();
+    case TensorProto::UINT32:
+    case TensorProto::UINT64:
+      return tensor.uint64_data_size();
+    default:
+      return tensor.int32_data_size();
+  }
+}
+
+absl::Status CheckData(const TensorProto& tensor, int64_t elements,
+                       const ExternalFiles& external) {
+  if (tensor.has_segment()) return Refuse(tensor, "segments are not supported");
+  const uint64_t bytes =
+      static_cast<uint64_t>(elements) * StoredSize(tensor.data_type());
+  if (tensor.data_location() == TensorProto::EXTERNAL) {
+    return CheckExternal(tensor, bytes, external);
+  }
+  if (tensor.has_raw_data()) {
+    if (tensor.raw_data().size() == bytes) return absl::OkStatus();
+    return Refuse(tensor, "has ", tensor.raw_data().size(),
+                  " bytes of data; its shape takes ", bytes);
+  }
+  if (TypedCount(tensor) == elements) return absl::OkStatus();
+  return Refuse(tensor, "has ", TypedCount(tensor),
+                " numbers; its shape takes ", elements);
+}
+
+// Converts elements from raw_data to the engine's type. Copying allows for any
+// alignment.
+template <typename From, typename To>
+void Widen(absl::Span<const std::byte> from, absl::Span<std::byte> to) {
+  for (size_t i = 0; i < from.size() / sizeof(From); ++i) {
+    From x;
+    std::memcpy(&x, from.data() + i * sizeof(From), sizeof(From));
+    const To y = static_cast<To>(x);
+    std::memcpy(to.data() + i * sizeof(To), &y, sizeof(To));
+  }
+}
+
+void CopyRaw(int data_type, absl::Span<const std::byte> from,
+             absl::Span<std::byte> to) {
+  switch (data_type) {
+    case TensorProto::INT16:
+      return Widen<int16_t, int32_t>(from, to);
+    case TensorProto::UINT16:
+      return Widen<uint16_t, int32_t>(from, to);
+    case TensorProto::UINT32:
+      return Widen<uint32_t, int64_t>(from, to);
+    case TensorProto::BOOL:  // any byte but 0 is true
+      for (size_t i = 0; i < from.size(); ++i) {
+        to[i] = from[i] == std::byte{0} ? std::byte{0} : std::byte{1};
+      }
+      return;
+    default:
+      if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+  }
+}
+
+template <typename To, typename Field>
+void CopyField(const Field& field, absl::Span<std::byte> to) {
+  for (int i = 0; i < field.size(); ++i) {
+    const To y = static_cast<To>(field.Get(i));
+    std::memcpy(to.data() + static_cast<size_t>(i) * sizeof(To), &y,
+                sizeof(To));
+  }
+}
+
+void CopyTyped(const TensorProto& tensor, absl::Span<std::byte> to) {
+  switch (tensor.data_type()) {
+    case TensorProto::FLOAT:
+      return CopyField<float>(tensor.float_data(), to);
+    case TensorProto::DOUBLE:
+      return CopyField<double>(tensor.double_data(), to);
+    case TensorProto::INT64:
+      return CopyField<int64_t>(tensor.int64_data(), to);
+    case TensorProto::UINT32:
+    case TensorProto::UINT64:
+      return CopyField<int64_t>(tensor.uint64_data(), to);
+    case TensorProto::INT32:
+    case TensorProto::INT16:
+    case TensorProto::UINT16:
+      return CopyField<int32_t>(tensor.int32_data(), to);
+    case TensorProto::FLOAT16:  // bit patterns
+    case TensorProto::BFLOAT16:
+      return CopyField<uint16_t>(tensor.int32_data(), to);
+    case TensorProto::BOOL:
+      return CopyField<bool>(tensor.int32_data(), to);
+    default:
+      return CopyField<int8_t>(tensor.int32_data(), to);
+  }
+}
+
+}  // namespace
+
+int OnnxType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return onnx::TensorProto::FLOAT;
+    case DType::kFloat64:
+      return onnx::TensorProto::DOUBLE;
+    case DType::kInt32:
+      return onnx::TensorProto::INT32;
+    case DType::kInt64:
+      return onnx::TensorProto::INT64;
+    case DType::kUint8:
+      return onnx::TensorProto::UINT8;
+    case DType::kBool:
+      return onnx::TensorProto::BOOL;
+    case DType::kInt8:
+      return onnx::TensorProto::INT8;
+    case DType::kFloat16:
+      return onnx::TensorProto::FLOAT16;
+    case DType::kBFloat16:
+      return onnx::TensorProto::BFLOAT16;
+  }
+  return onnx::TensorProto::UNDEFINED;
+}
+
+absl::string_view OnnxTypeName(int data_type) {
+  if (!onnx::TensorProto_DataType_IsValid(data_type)) return "unknown";
+  return onnx::TensorProto_DataType_Name(
+      static_cast<onnx::TensorProto_DataType>(data_type));
+}
+
+absl::StatusOr<DType> DTypeFromOnnx(int data_type) {
+  switch (data_type) {
+    case TensorProto::FLOAT:
+      return DType::kFloat32;
+    case TensorProto::DOUBLE:
+      return DType::kFloat64;
+    case TensorProto::FLOAT16:
+      return DType::kFloat16;
+    case TensorProto::BFLOAT16:
+      return DType::kBFloat16;
+    case TensorProto::INT8:
+      return DType::kInt8;
+    case TensorProto::UINT8:
+      return DType::kUint8;
+    case TensorProto::BOOL:
+      return DType::kBool;
+    case TensorProto::INT16:
+    case TensorProto::UINT16:
+    case TensorProto::INT32:
+      return DType::kInt32;
+    case TensorProto::UINT32:
+    case TensorProto::UINT64:
+    case TensorProto::INT64:
+      return DType::kInt64;
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("element type ", OnnxTypeName(data_type), " (",
+                       data_type, ") is not supported"));
+  }
+}
+
+bool IsWidened(int data_type) {
+  return data_type == TensorProto::INT16 || data_type == TensorProto::UINT16 ||
+         data_type == TensorProto::UINT32 || data_type == TensorProto::UINT64;
+}
+
+absl::StatusOr<TensorType> DescribeTensor(const TensorProto& tensor,
+                                          const ExternalFiles& external) {
+  absl::StatusOr<DType> dtype = DTypeFromOnnx(tensor.data_type());
+  if (!dtype.ok()) {
+    return absl::Status(
+        dtype.status().code(),
+        absl::StrCat(Name(tensor), ": ", dtype.status().message()));
+  }
+  absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(tensor.dims());
+  if (!shape.ok()) return Refuse(tensor, shape.status().message());
+  RETURN_IF_ERROR(CheckData(tensor, shape->elements(), external));
+  return TensorType{*dtype, *shape};
+}
+
+absl::Status CopyTensor(const TensorProto& tensor,
+                        const ExternalFiles& external,
+                        absl::Span<std::byte> to) {
+  if (tensor.data_location() == TensorProto::EXTERNAL) {
+    ASSIGN_OR_RETURN(const ExternalRange range, RangeOf(tensor));
+    // Only widened types and booleans are stored in another form.
+    if (!IsWidened(tensor.data_type()) &&
+        tensor.data_type() != TensorProto::BOOL) {
+      return external.Read(range.location, range.offset, to);
+    }
+    const uint64_t elements =
+        to.size() / SizeOf(*DTypeFromOnnx(tensor.data_type()));
+    std::vector<std::byte> stored(elements * StoredSize(tensor.data_type()));
+    RETURN_IF_ERROR(
+        external.Read(range.location, range.offset, absl::MakeSpan(stored)));
+    CopyRaw(tensor.data_type(), stored, to);
+    return absl::OkStatus();
+  }
+  if (tensor.has_raw_data()) {
+    const std::string& raw = tensor.raw_data();
+    CopyRaw(tensor.data_type(),
+            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(raw.data()),
+                                raw.size()),
+            to);
+  } else {
+    CopyTyped(tensor, to);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostTensor> ReadTensor(const TensorProto& tensor,
+                                      const ExternalFiles& external) {
+  ASSIGN_OR_RETURN(const TensorType type, DescribeTensor(tensor, external));
+  std::vector<std::byte> bytes(type.shape.bytes(type.dtype));
+  RETURN_IF_ERROR(CopyTensor(tensor, external, absl::MakeSpan(bytes)));
+  HostTensor host{type.dtype, type.shape, {}};
+  host.numbers.resize(static_cast<size_t>(type.shape.elements()));
+  ReadAsDoubles(type.dtype, bytes.data(), 1, absl::MakeSpan(host.numbers));
+  return host;
+}
+
+}  // namespace gpupool::engine::onnx_import

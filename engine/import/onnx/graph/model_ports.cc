@@ -1,0 +1,311 @@
+// Determines the sizes of the model's inputs, and which ports have a batch
+// dimension.
+#include <onnx/onnx_pb.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/file/tensor_data.h"
+#include "engine/import/onnx/graph/graph_importer.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using Dimension = onnx::TensorShapeProto_Dimension;
+
+// Returns the shape of one example, which has no batch dimension.
+Shape Example(const ModelPort& port) {
+  if (!port.batched) return port.shape;
+  return *Shape::CreateMaybeEmpty(port.shape.dims().subspan(1));
+}
+
+template <typename... Parts>
+absl::Status Refuse(const onnx::ValueInfoProto& port, const Parts&... parts) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", port.name(), "': ", parts...));
+}
+
+// Tells whether a first dimension is the batch. Such a dimension has no size,
+// and no name with a given size.
+bool IsBatch(const OnnxBuildOptions& options, const std::string& input,
+             const Dimension& dim) {
+  return !dim.has_dim_value() &&
+         !options.dimensions.contains(dim.dim_param()) &&
+         !options.unbatched_inputs.contains(input);
+}
+
+struct InputShape {
+  Shape shape;
+  bool batched = false;
+};
+
+absl::StatusOr<int64_t> SizeOfDimension(const OnnxBuildOptions& options,
+                                        const onnx::ValueInfoProto& input,
+                                        int axis, const Dimension& dim) {
+  if (dim.has_dim_value()) return dim.dim_value();
+  const auto given = options.dimensions.find(dim.dim_param());
+  if (given != options.dimensions.end()) return given->second;
+  if (dim.dim_param().empty()) {
+    return Refuse(input, "dimension ", axis,
+                  " has neither a size nor a name; give the model fixed sizes "
+                  "or named dimensions");
+  }
+  return Refuse(input, "dimension ", axis, " is called '", dim.dim_param(),
+                "' and has no size; give one under `dimensions`");
+}
+
+absl::StatusOr<InputShape> ShapeOfInput(const OnnxBuildOptions& options,
+                                        const onnx::ValueInfoProto& input) {
+  InputShape result;
+  const auto& type = input.type().tensor_type();
+  const auto given = options.input_shapes.find(input.name());
+  if (!type.has_shape() && given == options.input_shapes.end()) {
+    return Refuse(input, "the model declares no shape for this input");
+  }
+  const bool may_batch = type.shape().dim_size() > 0;
+  result.batched =
+      may_batch && IsBatch(options, input.name(), type.shape().dim(0));
+  if (given != options.input_shapes.end()) {
+    result.shape = given->second;
+    return result;
+  }
+  std::vector<int64_t> dims;
+  for (int axis = 0; axis < type.shape().dim_size(); ++axis) {
+    if (axis == 0 && result.batched) {
+      dims.push_back(options.batch);
+      continue;
+    }
+    ASSIGN_OR_RETURN(
+        dims.emplace_back(),
+        SizeOfDimension(options, input, axis, type.shape().dim(axis)));
+  }
+  absl::StatusOr<Shape> shape = Shape::Create(dims);
+  if (!shape.ok()) return Refuse(input, shape.status().message());
+  result.shape = *shape;
+  return result;
+}
+
+absl::StatusOr<DType> DTypeOfInput(GraphImporter& importer,
+                                   const onnx::ValueInfoProto& input) {
+  const int type = input.type().tensor_type().elem_type();
+  absl::StatusOr<DType> dtype = DTypeFromOnnx(type);
+  if (!dtype.ok()) {
+    return absl::Status(
+        dtype.status().code(),
+        absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
+  }
+  if (IsWidened(type)) {
+    importer.Warn(absl::StrCat("input '", input.name(), "' is ",
+                               OnnxTypeName(type), " and taken as ",
+                               DTypeName(*dtype)));
+  }
+  return dtype;
+}
+
+// Adds the first input, transformed by input.scale and input.shift.
+absl::StatusOr<ValueId> ScaleInput(GraphImporter& importer, ValueId input) {
+  ModelGraph& model = importer.model();
+  const ModelPort& port = model.inputs[0];
+  if (!IsFloating(port.dtype) || !port.batched) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input '", port.name, "' cannot be scaled: it is ",
+                     port.batched ? "not floating" : "not batched"));
+  }
+  GraphBuilder& builder = importer.values().builder();
+  ValueIds operands{input};
+  for (const bool scale : {true, false}) {
+    const std::string name = scale ? "input.scale" : "input.shift";
+    const TensorType type{port.dtype, Example(port)};
+    ASSIGN_OR_RETURN(operands.emplace_back(),
+                     builder.Persistent(name, type, MemoryClass::kState));
+    model.persistents.push_back({.name = name,
+                                 .dtype = type.dtype,
+                                 .shape = type.shape,
+                                 .memory_class = MemoryClass::kState,
+                                 .initializer = {.value = scale ? 1.0 : 0.0}});
+  }
+  return builder.EmitOne(Op::kScaleShift, operands);
+}
+
+absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
+                            const onnx::ValueInfoProto& input,
+                            absl::string_view scope_name) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeOfInput(importer, input));
+  const auto bound = importer.options().bound.find(input.name());
+  if (bound != importer.options().bound.end()) {
+    // A bound input becomes a constant, not an input of the graph.
+    HostTensor tensor = bound->second;
+    const auto count = static_cast<size_t>(tensor.shape.elements());
+    if (tensor.dtype != dtype || tensor.numbers.size() != count) {
+      return Refuse(input, "is bound to ", tensor.numbers.size(), " ",
+                    DTypeName(tensor.dtype), " numbers for ",
+                    tensor.shape.ToString(), " ", DTypeName(dtype));
+    }
+    importer.model().bound.push_back(
+        {input.name(), ValueId{}, dtype, tensor.shape, false});
+    scope.Define(scope_name,
+                 Entry::Tensor(importer.values().Constant(std::move(tensor))));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const InputShape shape,
+                   ShapeOfInput(importer.options(), input));
+  ASSIGN_OR_RETURN(const ValueId id, importer.values().builder().Input(
+                                         input.name(), {dtype, shape.shape}));
+  importer.model().inputs.push_back(
+      {input.name(), id, dtype, shape.shape, shape.batched});
+  const bool scaled =
+      importer.options().input_scaling && importer.model().inputs.size() == 1;
+  ASSIGN_OR_RETURN(const ValueId x, scaled ? ScaleInput(importer, id)
+                                           : absl::StatusOr<ValueId>(id));
+  scope.Define(scope_name, Entry::Tensor(x));
+  return absl::OkStatus();
+}
+
+// Adds one input per element of a sequence or of an optional.
+absl::Status AddListInput(GraphImporter& importer, Scope& scope,
+                          const onnx::ValueInfoProto& input) {
+  onnx::TypeProto type = input.type();
+  if (type.has_optional_type()) {
+    // The copy is needed: the inner type is part of `type`.
+    const onnx::TypeProto inner = type.optional_type().elem_type();
+    type = inner;
+  }
+  const auto length = importer.options().sequence_lengths.find(input.name());
+  if (length == importer.options().sequence_lengths.end()) {
+    return absl::UnimplementedError(
+        absl::StrCat("input '", input.name(),
+                     "' is a sequence or an optional, whose length is not "
+                     "known"));
+  }
+  const bool sequence = type.has_sequence_type();
+  const onnx::TypeProto element =
+      sequence ? type.sequence_type().elem_type() : type;
+  if (!element.has_tensor_type()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "input '", input.name(), "' holds something else than tensors"));
+  }
+  std::vector<Entry> entries;
+  for (int i = 0; i < length->second; ++i) {
+    onnx::ValueInfoProto port;
+    port.set_name(absl::StrCat(input.name(), "[", i, "]"));
+    *port.mutable_type() = element;
+    RETURN_IF_ERROR(AddTensorInput(importer, scope, port, port.name()));
+    entries.push_back(*scope.Find(port.name()));
+  }
+  if (sequence && length->second >= 0) {
+    scope.Define(input.name(), Entry::Sequence(std::move(entries)));
+  } else {
+    scope.Define(input.name(), entries.empty() ? Entry() : entries[0]);
+  }
+  return absl::OkStatus();
+}
+
+// The names of dimensions that are the batch of some input.
+struct BatchNames {
+  bool any_input = false;
+  absl::flat_hash_set<std::string> names;
+};
+
+BatchNames FindBatchNames(GraphImporter& importer) {
+  BatchNames batch;
+  for (const ModelPort& port : importer.model().inputs) {
+    batch.any_input |= port.batched;
+  }
+  for (const auto& input : importer.file().model().graph().input()) {
+    const auto& shape = input.type().tensor_type().shape();
+    if (shape.dim_size() == 0 || shape.dim(0).dim_param().empty()) continue;
+    if (IsBatch(importer.options(), input.name(), shape.dim(0))) {
+      batch.names.insert(shape.dim(0).dim_param());
+    }
+  }
+  return batch;
+}
+
+// Tells whether an output's first dimension is the batch.
+//
+// It must have the batch's size. That is a coincidence if the model declares
+// this very size, or a name with a given size that no input's batch has.
+bool IsBatched(const GraphImporter& importer, const BatchNames& batch,
+               const onnx::ValueInfoProto& output, const Shape& shape) {
+  if (!batch.any_input || shape.rank() == 0) return false;
+  if (shape[0] != importer.options().batch) return false;
+  const auto& declared = output.type().tensor_type().shape();
+  if (declared.dim_size() == 0) return true;
+  const Dimension& dim = declared.dim(0);
+  if (dim.has_dim_value()) return dim.dim_value() != shape[0];
+  return !importer.options().dimensions.contains(dim.dim_param()) ||
+         batch.names.contains(dim.dim_param());
+}
+
+absl::Status AddOutput(GraphImporter& importer, const BatchNames& batch,
+                       const std::string& name,
+                       const onnx::ValueInfoProto& declared,
+                       const Entry& entry) {
+  if (entry.is_sequence()) {
+    for (size_t i = 0; i < entry.sequence->size(); ++i) {
+      RETURN_IF_ERROR(AddOutput(importer, batch,
+                                absl::StrCat(name, "[", i, "]"), declared,
+                                (*entry.sequence)[i]));
+    }
+    return absl::OkStatus();
+  }
+  if (!entry.is_tensor()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ValueId id,
+                   importer.Materialize(entry, MemoryClass::kWeight));
+  // Programs keep about as much again for the port.
+  RETURN_IF_ERROR(
+      importer.values().budget().Hold(2 * (sizeof(ModelPort) + name.size())));
+  const Value& value = importer.values().value(id);
+  importer.model().outputs.push_back(
+      {name, id, value.dtype, value.shape,
+       IsBatched(importer, batch, declared, value.shape)});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AddModelInputs(GraphImporter& importer, Scope& scope) {
+  const onnx::GraphProto& graph = importer.file().model().graph();
+  absl::flat_hash_set<absl::string_view> initializers;
+  for (const auto& tensor : graph.initializer()) {
+    initializers.insert(tensor.name());
+  }
+  importer.values().builder().SetSource("input", -1);
+  for (const auto& input : graph.input()) {
+    // Older files list initializers as inputs too.
+    if (initializers.contains(input.name()) &&
+        !importer.options().bound.contains(input.name())) {
+      continue;
+    }
+    const bool tensor = input.type().has_tensor_type();
+    RETURN_IF_ERROR(tensor
+                        ? AddTensorInput(importer, scope, input, input.name())
+                        : AddListInput(importer, scope, input));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope) {
+  const onnx::GraphProto& graph = importer.file().model().graph();
+  ModelGraph& model = importer.model();
+  const BatchNames batch = FindBatchNames(importer);
+  for (const auto& output : graph.output()) {
+    const Entry* entry = scope.Find(output.name());
+    if (entry == nullptr) return Refuse(output, "the output has no value");
+    RETURN_IF_ERROR(AddOutput(importer, batch, output.name(), output, *entry));
+  }
+  if (graph.output().empty()) {
+    return absl::InvalidArgumentError("the model has no outputs");
+  }
+  if (!model.inputs.empty()) model.input_shape = Example(model.inputs[0]);
+  if (!model.outputs.empty()) {
+    model.output = model.outputs[0].value;
+    model.output_shape = Example(model.outputs[0]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine::onnx_import

@@ -1,0 +1,254 @@
+// Lowers conversions to and from quantised numbers, and products and
+// convolutions of 8-bit integers. Each product first subtracts the zero points
+// from its operands.
+#include <cmath>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph/lowering_parts.h"
+#include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/products.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using Unary = UnaryFunction;
+using Binary = BinaryFunction;
+
+// Reshapes one number, or one number per cell of the axis, so that it
+// broadcasts to a value of that rank.
+absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,
+                                  int axis) {
+  if (ctx.shape(x).elements() == 1) return ctx.Reshape(x, {});
+  if (ctx.rank(x) != 1 || rank == 0) {
+    return ctx.Refuse("scales and zero points must be one number or a list, ",
+                      "not ", ctx.shape(x).ToString());
+  }
+  std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
+  dims[static_cast<size_t>(axis)] = ctx.shape(x)[0];
+  return ctx.Reshape(x, dims);
+}
+
+absl::StatusOr<int> QuantizationAxis(const NodeContext& ctx, int rank) {
+  ASSIGN_OR_RETURN(const int64_t block, ctx.Int("block_size", 0));
+  if (block != 0) return ctx.Unsupported("scales per block are not");
+  ASSIGN_OR_RETURN(const int64_t axis, ctx.Int("axis", 1));
+  // A single scale needs no axis, and the input may lack the default axis.
+  if (axis >= -rank && axis < rank) return ctx.Axis(axis, rank);
+  return 0;
+}
+
+struct Range {
+  double low, high;
+};
+
+absl::StatusOr<Range> RangeOf(const NodeContext& ctx, DType dtype) {
+  switch (dtype) {
+    case DType::kUint8:
+      return Range{0, 255};
+    case DType::kInt8:
+      return Range{-128, 127};
+    case DType::kInt32:
+      return Range{-2147483648.0, 2147483647.0};
+    default:
+      return ctx.Unsupported("numbers quantised to ", DTypeName(dtype),
+                             " are not");
+  }
+}
+
+// Adds round(x / scale) + zero, clamped to the range of `dtype`. All three
+// operands must be floating.
+absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x, ValueId scale,
+                                  ValueId zero, DType dtype) {
+  ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, dtype));
+  ASSIGN_OR_RETURN(const ValueId ratio, ctx.Binary(Binary::kDivide, x, scale));
+  ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kRound, ratio));
+  ASSIGN_OR_RETURN(const ValueId shifted,
+                   ctx.Binary(Binary::kAdd, whole, zero));
+  ASSIGN_OR_RETURN(const ValueId held,
+                   ctx.Unary(Unary::kClip, shifted, range.low, range.high));
+  return ctx.Cast(held, dtype);
+}
+
+absl::Status LowerQuantize(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId given, ctx.Input(0));
+  const int rank = ctx.rank(given);
+  ASSIGN_OR_RETURN(const int axis, QuantizationAxis(ctx, rank));
+  ASSIGN_OR_RETURN(const ValueId scales, ctx.Input(1));
+  ASSIGN_OR_RETURN(const ValueId scale, AlongAxis(ctx, scales, rank, axis));
+  ASSIGN_OR_RETURN(const ValueId x, ctx.Cast(given, ctx.dtype(scale)));
+  ASSIGN_OR_RETURN(DType dtype,
+                   ctx.TypeAttribute("output_dtype", DType::kUint8));
+  ValueId zero = ctx.Scalar(ctx.dtype(scale), 0);
+  if (ctx.has_input(2)) {
+    ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(2));
+    // The zero point overrides output_dtype.
+    dtype = ctx.dtype(zeros);
+    ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
+    ASSIGN_OR_RETURN(zero, AlongAxis(ctx, typed, rank, axis));
+  }
+  return Finish(ctx, Quantized(ctx, x, scale, zero, dtype));
+}
+
+absl::Status LowerDequantize(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId given, ctx.Input(0));
+  const int rank = ctx.rank(given);
+  ASSIGN_OR_RETURN(const int axis, QuantizationAxis(ctx, rank));
+  ASSIGN_OR_RETURN(const ValueId scales, ctx.Input(1));
+  ASSIGN_OR_RETURN(const ValueId scale, AlongAxis(ctx, scales, rank, axis));
+  ASSIGN_OR_RETURN(ValueId x, ctx.Cast(given, ctx.dtype(scale)));
+  if (ctx.has_input(2)) {
+    ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(2));
+    ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
+    ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));
+    ASSIGN_OR_RETURN(x, ctx.Binary(Binary::kSubtract, x, zero));
+  }
+  return Finish(ctx, ctx.Binary(Binary::kMultiply, x, scale));
+}
+
+// Adds the extreme of x and 0. The range must contain 0, which needs an exact
+// code.
+absl::StatusOr<ValueId> Extreme(NodeContext& ctx, ValueId x,
+                                ReduceFunction function) {
+  ValueId y = x;
+  if (ctx.rank(x) > 0) {
+    ASSIGN_OR_RETURN(y, ctx.Reduce(function, x, AllAxes(ctx.rank(x)), false));
+  }
+  return ctx.Binary(
+      function == ReduceFunction::kMax ? Binary::kMaximum : Binary::kMinimum, y,
+      0.0);
+}
+
+absl::Status LowerDynamicQuantize(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
+  ASSIGN_OR_RETURN(const ValueId high, Extreme(ctx, x, ReduceFunction::kMax));
+  ASSIGN_OR_RETURN(const ValueId low, Extreme(ctx, x, ReduceFunction::kMin));
+  ASSIGN_OR_RETURN(const ValueId span,
+                   ctx.Binary(Binary::kSubtract, high, low));
+  // The codes 0 to 255 cover the range.
+  ASSIGN_OR_RETURN(const ValueId scale,
+                   ctx.Binary(Binary::kDivide, span, 255.0));
+  ASSIGN_OR_RETURN(const ValueId ratio,
+                   ctx.Binary(Binary::kDivide, low, scale));
+  ASSIGN_OR_RETURN(const ValueId negated, ctx.Unary(Unary::kNegate, ratio));
+  ASSIGN_OR_RETURN(const ValueId rounded, ctx.Unary(Unary::kRound, negated));
+  ASSIGN_OR_RETURN(const ValueId zero,
+                   ctx.Unary(Unary::kClip, rounded, 0, 255));
+  ASSIGN_OR_RETURN(const ValueId y,
+                   Quantized(ctx, x, scale, zero, DType::kUint8));
+  ASSIGN_OR_RETURN(const ValueId zero_point, ctx.Cast(zero, DType::kUint8));
+  ctx.Set(0, y);
+  ctx.Set(1, scale);
+  ctx.Set(2, zero_point);
+  return absl::OkStatus();
+}
+
+// The zero point of an operand: one number, or one per row of the left matrix,
+// per column of the right matrix, or per filter.
+struct ZeroAxis {
+  int input = -1;  // input with the zero point
+  int axis = 0;    // negative: from the end
+};
+
+// Returns the input, cast to `dtype`, minus its zero point.
+absl::StatusOr<ValueId> Centred(NodeContext& ctx, int input,
+                                const ZeroAxis& zero_axis, DType dtype) {
+  ASSIGN_OR_RETURN(const ValueId given, ctx.Input(input));
+  ASSIGN_OR_RETURN(const ValueId x, ctx.Cast(given, dtype));
+  if (!ctx.has_input(zero_axis.input)) return x;
+  const int rank = ctx.rank(x);
+  ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(zero_axis.input));
+  ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, dtype));
+  // A zero point of a higher rank broadcasts as it is.
+  if (ctx.rank(typed) > 1) return ctx.Binary(Binary::kSubtract, x, typed);
+  int axis = 0;
+  if (ctx.shape(typed).elements() > 1) {
+    ASSIGN_OR_RETURN(axis, ctx.Axis(zero_axis.axis, rank));
+  }
+  ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));
+  return ctx.Binary(Binary::kSubtract, x, zero);
+}
+
+absl::Status LowerMatMulInteger(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId a, Centred(ctx, 0, {2, -2}, DType::kInt32));
+  ASSIGN_OR_RETURN(const ValueId b, Centred(ctx, 1, {3, -1}, DType::kInt32));
+  return Finish(ctx, MatrixProduct(ctx, a, b));
+}
+
+// Convolves in float64, which holds every sum of 8-bit products exactly.
+absl::Status LowerConvInteger(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId x, Centred(ctx, 0, {2, 0}, DType::kFloat64));
+  ASSIGN_OR_RETURN(const ValueId w, Centred(ctx, 1, {3, 0}, DType::kFloat64));
+  ASSIGN_OR_RETURN(const ValueId y, Convolution(ctx, {x, w}));
+  return Finish(ctx, ctx.Cast(y, DType::kInt32));
+}
+
+// The inputs for y = round(sum * first_scale * second_scale / scale) + zero,
+// which turns integer sums into quantised numbers. The second scale may have
+// one number per channel along `axis`.
+struct Requantize {
+  int first_scale, second_scale, scale, zero;  // input numbers
+  int axis;
+};
+
+absl::StatusOr<ValueId> Requantized(NodeContext& ctx, ValueId sum,
+                                    const Requantize& inputs) {
+  const int rank = ctx.rank(sum);
+  ASSIGN_OR_RETURN(const int axis, ctx.Axis(inputs.axis, rank));
+  ValueIds scales;
+  for (int input : {inputs.first_scale, inputs.second_scale, inputs.scale}) {
+    ASSIGN_OR_RETURN(const ValueId given, ctx.Input(input));
+    ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(given, ctx.dtype(sum)));
+    ASSIGN_OR_RETURN(const ValueId scale, AlongAxis(ctx, typed, rank, axis));
+    scales.push_back(scale);
+  }
+  ASSIGN_OR_RETURN(const ValueId both,
+                   ctx.Binary(Binary::kMultiply, scales[0], scales[1]));
+  ASSIGN_OR_RETURN(const ValueId numbers,
+                   ctx.Binary(Binary::kMultiply, sum, both));
+  // The output has the type of its zero point.
+  ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(inputs.zero));
+  ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(sum)));
+  ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));
+  return Quantized(ctx, numbers, scales[2], zero, ctx.dtype(zeros));
+}
+
+absl::Status LowerQLinearMatMul(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId a, Centred(ctx, 0, {2, -2}, DType::kInt32));
+  ASSIGN_OR_RETURN(const ValueId b, Centred(ctx, 3, {5, -1}, DType::kInt32));
+  ASSIGN_OR_RETURN(const ValueId sum, MatrixProduct(ctx, a, b));
+  ASSIGN_OR_RETURN(const ValueId numbers, ctx.Cast(sum, DType::kFloat32));
+  return Finish(ctx, Requantized(ctx, numbers, {1, 4, 6, 7, -1}));
+}
+
+absl::Status LowerQLinearConv(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId x, Centred(ctx, 0, {2, 0}, DType::kFloat32));
+  ASSIGN_OR_RETURN(const ValueId w, Centred(ctx, 3, {5, 0}, DType::kFloat32));
+  ValueId bias;
+  if (ctx.has_input(8)) {
+    ASSIGN_OR_RETURN(const ValueId given, ctx.Input(8));
+    ASSIGN_OR_RETURN(bias, ctx.Cast(given, DType::kFloat32));
+  }
+  ASSIGN_OR_RETURN(const ValueId sum, Convolution(ctx, {x, w, bias}));
+  return Finish(ctx, Requantized(ctx, sum, {1, 4, 6, 7, 1}));
+}
+
+constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
+
+}  // namespace
+
+absl::Span<const OperatorEntry> QuantizeOperators() {
+  static constexpr absl::string_view kFamily = "quantisation";
+  static const OperatorEntry rows[] = {
+      {"", "ConvInteger", kFamily, kShapes, LowerConvInteger},
+      {"", "DequantizeLinear", kFamily, kShapes, LowerDequantize},
+      {"", "DynamicQuantizeLinear", kFamily, kShapes, LowerDynamicQuantize},
+      {"", "MatMulInteger", kFamily, kShapes, LowerMatMulInteger},
+      {"", "QLinearConv", kFamily, kShapes, LowerQLinearConv},
+      {"", "QLinearMatMul", kFamily, kShapes, LowerQLinearMatMul},
+      {"", "QuantizeLinear", kFamily, kShapes, LowerQuantize},
+  };
+  return rows;
+}
+
+}  // namespace gpupool::engine::onnx_import

@@ -1,0 +1,16 @@
+// Replaces nodes whose inputs are all constants by their results, and removes
+// reshapes that change nothing or only feed another reshape. Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine {
+
+// The most elements of a folded result. A larger one would cost more memory in
+// the graph than it saves work.
+inline constexpr int64_t kMaxFoldedElements = 1 << 16;
+
+absl::Status FoldConstants(Graph& graph);
+
+}  // namespace gpupool::engine

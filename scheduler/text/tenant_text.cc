@@ -1,0 +1,101 @@
+#include "scheduler/text/tenant_text.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+absl::Status Wrong(const NamedWords& tenant, absl::string_view what,
+                   absl::string_view allowed) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tenant '", tenant.name, "'", tenant.where, ": ", what, "; ", allowed));
+}
+
+bool IsName(absl::string_view name) {
+  if (name.empty() || name.size() > 128) return false;
+  if (name.front() == '.' || name.back() == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+}
+
+absl::Status Set(const NamedWords& tenant, const NamedWords::Word& word,
+                 TenantShare* share) {
+  const std::string given = absl::StrCat(word.key, "=", word.value, word.where);
+  if (word.key == "weight") {
+    if (!absl::SimpleAtod(word.value, &share->weight) ||
+        !(share->weight >= 1 / kMostWeight && share->weight <= kMostWeight)) {
+      return Wrong(tenant, given,
+                   absl::StrCat("a weight is a number from ", 1 / kMostWeight,
+                                " to ", kMostWeight));
+    }
+    return absl::OkStatus();
+  }
+  if (word.key != "guaranteed" && word.key != "most") {
+    return Wrong(tenant, given,
+                 "known are weight=NUMBER, guaranteed=DEVICES, most=DEVICES");
+  }
+  uint32_t devices = 0;
+  if (!absl::SimpleAtoi(word.value, &devices) || devices > kMostTenantDevices) {
+    return Wrong(
+        tenant, given,
+        absl::StrCat("a number of devices is from 0 to ", kMostTenantDevices));
+  }
+  (word.key == "most" ? share->most : share->guaranteed) = devices;
+  return absl::OkStatus();
+}
+
+absl::Status Add(const NamedWords& tenant, TenantShares* shares) {
+  if (!IsName(tenant.name)) {
+    return Wrong(
+        tenant, "is no name",
+        "names have letters, digits, '-', '_', and '.' between levels");
+  }
+  if (tenant.words.empty()) {
+    return Wrong(tenant, "nothing is set",
+                 "give it a weight, a guarantee or a limit, as in "
+                 "NAME:weight=2,most=4");
+  }
+  TenantShare share;
+  for (const NamedWords::Word& word : tenant.words) {
+    absl::Status set = Set(tenant, word, &share);
+    if (!set.ok()) return set;
+  }
+  if (share.guaranteed && share.most && *share.guaranteed > *share.most) {
+    return Wrong(tenant,
+                 absl::StrCat("guaranteed=", *share.guaranteed,
+                              " is above most=", *share.most),
+                 "guarantee no more than it may use");
+  }
+  if (!shares->emplace(tenant.name, share).second) {
+    return Wrong(tenant, "is there twice", "write all of it once");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TenantShares> MakeTenantShares(
+    const std::vector<NamedWords>& entries) {
+  if (entries.size() > kMostTenantShares) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMostTenantShares,
+                     " tenants; leave those out that need no setting"));
+  }
+  TenantShares shares;
+  for (const NamedWords& tenant : entries) {
+    if (absl::Status added = Add(tenant, &shares); !added.ok()) return added;
+  }
+  return shares;
+}
+
+absl::StatusOr<TenantShares> ParseTenantShares(absl::string_view text) {
+  return MakeTenantShares(SplitNamedWords(text));
+}
+
+}  // namespace gpupool::scheduler

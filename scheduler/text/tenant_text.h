@@ -1,0 +1,28 @@
+// Tenants' shares as text, for flags and configuration files:
+//
+//   research:weight=3,guaranteed=4;research.vision:most=2;shop:weight=0.5
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "scheduler/state/fair_share.h"
+#include "scheduler/text/named_words.h"
+
+namespace gpupool::scheduler {
+
+inline constexpr size_t kMostTenantShares = 1000;
+inline constexpr double kMostWeight = 1e6;  // the least is 1 / this
+inline constexpr uint32_t kMostTenantDevices = 1 << 20;
+
+// Returns the shares of the entries. InvalidArgument names the tenant, the
+// value and what is allowed, for example when a guarantee is above the tenant's
+// limit.
+absl::StatusOr<TenantShares> MakeTenantShares(
+    const std::vector<NamedWords>& entries);
+
+// Returns the shares of the one-line form. Empty text has none.
+absl::StatusOr<TenantShares> ParseTenantShares(absl::string_view text);
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,138 @@
+// Private to server/api: the common part of all server-streaming rpcs. A
+// derived class produces messages. This one writes them one at a time, on
+// gRPC's threads only, and ends the stream once.
+//
+// Thread-safety: Wake and Stop may be called from any thread, any number of
+// times. Next is called by one thread at a time, without a lock.
+// Ownership: a stream owns itself from Begin until gRPC is done with it.
+//
+// Invariant: StartWrite and Finish are called without a lock, by the caller
+// that set busy_, since gRPC may call back before they return.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/api/rpc/grpc_status.h"
+#include "server/api/rpc/stream_registry.h"
+#include "server/api/rpc/timer.h"
+
+namespace gpupool::server {
+
+template <typename Message>
+class EventWriter : public grpc::ServerWriteReactor<Message>,
+                    public OpenStream,
+                    public std::enable_shared_from_this<EventWriter<Message>> {
+ public:
+  // Nothing to say now. The stream must call Wake when there is.
+  struct Idle {};
+  // A message to write, a final status, or nothing for now.
+  using Step = std::variant<Idle, Message, absl::Status>;
+
+  // Starts the stream. `stream` ends itself with an error when the registry is
+  // full.
+  static EventWriter* Begin(std::shared_ptr<EventWriter> stream,
+                            StreamRegistry* registry) {
+    EventWriter* raw = stream.get();
+    raw->registry_ = registry;
+    raw->self_ = stream;
+    const absl::Status added = registry->Add(stream);
+    if (added.ok()) raw->OnBegin();
+    if (!added.ok()) raw->Stop(added);
+    raw->Wake();
+    return raw;
+  }
+
+  // Calls Next soon, on a gRPC thread.
+  void Wake() {
+    {
+      absl::MutexLock lock(&mutex_);
+      wanted_ = true;
+      if (finished_ || busy_) return;
+      busy_ = true;
+    }
+    RunAfter(absl::ZeroDuration(),
+             [stream = this->shared_from_this()] { stream->Run(); });
+  }
+
+  void Stop(const absl::Status& status) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stop_.ok()) stop_ = status;
+    }
+    Wake();
+  }
+
+  void OnCancel() override {
+    Stop(absl::CancelledError("the client went away"));
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      absl::MutexLock lock(&mutex_);
+      if (stop_.ok()) stop_ = absl::CancelledError("the client went away");
+    }
+    Run();
+  }
+
+  void OnDone() override {
+    registry_->Remove(this);
+    OnEnd();
+    self_.reset();
+  }
+
+ protected:
+  virtual Step Next() = 0;
+  // Called once, before the first Next.
+  virtual void OnBegin() {}
+  // Called once, after the last Next.
+  virtual void OnEnd() {}
+
+ private:
+  // Runs the stream until it idles. The caller must have set busy_.
+  void Run() {
+    while (true) {
+      absl::Status stop;
+      {
+        absl::MutexLock lock(&mutex_);
+        wanted_ = false;
+        stop = stop_;
+      }
+      Step step = stop.ok() ? Next() : Step(stop);
+      if (auto* message = std::get_if<Message>(&step)) {
+        message_ = std::move(*message);
+        this->StartWrite(&message_);
+        return;
+      }
+      if (auto* status = std::get_if<absl::Status>(&step)) {
+        {
+          absl::MutexLock lock(&mutex_);
+          finished_ = true;
+        }
+        this->Finish(ToGrpc(*status));
+        return;
+      }
+      absl::MutexLock lock(&mutex_);
+      if (wanted_) continue;
+      busy_ = false;
+      return;
+    }
+  }
+
+  StreamRegistry* registry_ = nullptr;
+  std::shared_ptr<EventWriter> self_;
+  Message message_;  // message that is being written
+  absl::Mutex mutex_;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // in Run or writing
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status stop_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gpupool::server

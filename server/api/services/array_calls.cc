@@ -1,0 +1,88 @@
+// The calls of JobService for arrays of jobs.
+#include <memory>
+#include <utility>
+
+#include "server/api/rpc/unary.h"
+#include "server/api/services/job_service.h"
+#include "server/api/validation/convert.h"
+#include "server/api/validation/job_spec_check.h"
+#include "server/api/watch/watch_array.h"
+#include "server/control/calls/context.h"
+#include "server/control/jobs/array_admission.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+
+grpc::ServerUnaryReactor* JobService::SubmitArray(
+    grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
+    v1::JobArray* response) {
+  v1::SubmitJobRequest submit = *request;
+  const absl::Status checked = CheckRequestId(submit.request_id());
+  if (!checked.ok()) return Reply(context, checked);
+  auto tasks = CheckArraySpec(submit.mutable_spec());
+  if (!tasks.ok()) return Reply(context, tasks.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::SubmitArray(*control_, submit, *std::move(tasks),
+                      ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobService::GetArray(
+    grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+    v1::JobArray* response) {
+  const absl::Status checked = CheckId("id", request->id());
+  if (!checked.ok()) return Reply(context, checked);
+  return Reply(context, control_->store->GetArray(request->id()), response);
+}
+
+grpc::ServerUnaryReactor* JobService::ListArrays(
+    grpc::CallbackServerContext* context, const v1::ListArraysRequest* request,
+    v1::ListArraysResponse* response) {
+  return Reply(context, control_->store->ListArrays(*request), response);
+}
+
+grpc::ServerUnaryReactor* JobService::AskOfArray(
+    grpc::CallbackServerContext* context, uint64_t id,
+    scheduler::ArrayRequest what, v1::JobArray* response) {
+  const absl::Status checked = CheckId("id", id);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::AskOfArray(*control_, id, what, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobService::CancelArray(
+    grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+    v1::JobArray* response) {
+  return AskOfArray(context, request->id(), scheduler::ArrayRequest::kCancel,
+                    response);
+}
+
+grpc::ServerUnaryReactor* JobService::HoldArray(
+    grpc::CallbackServerContext* context, const v1::HoldJobRequest* request,
+    v1::JobArray* response) {
+  return AskOfArray(context, request->id(), scheduler::ArrayRequest::kHold,
+                    response);
+}
+
+grpc::ServerUnaryReactor* JobService::ReleaseArray(
+    grpc::CallbackServerContext* context, const v1::ReleaseJobRequest* request,
+    v1::JobArray* response) {
+  return AskOfArray(context, request->id(), scheduler::ArrayRequest::kRelease,
+                    response);
+}
+
+grpc::ServerUnaryReactor* JobService::RequeueArray(
+    grpc::CallbackServerContext* context, const v1::RequeueJobRequest* request,
+    v1::JobArray* response) {
+  return AskOfArray(context, request->id(), scheduler::ArrayRequest::kRequeue,
+                    response);
+}
+
+grpc::ServerWriteReactor<v1::JobArray>* JobService::WatchArray(
+    grpc::CallbackServerContext*, const v1::GetJobRequest* request) {
+  return WatchArrayStream::Begin(
+      std::make_shared<WatchArrayStream>(control_, request->id()), &watches_);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,251 @@
+#include "server/api/services/device_service.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gpupool/v1/device.grpc.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/api/rpc/stream_registry.h"
+#include "server/api/rpc/unary.h"
+#include "server/api/transfer/memory_dump.h"
+#include "server/api/validation/convert.h"
+#include "server/api/watch/watch_devices.h"
+#include "server/control/devices/device_requests.h"
+#include "server/control/devices/memory_requests.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::FromWorker;
+using worker::v1::ToWorker;
+
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+// A stream that ends at once with an error.
+template <typename Response>
+class Refuse : public grpc::ServerWriteReactor<Response> {
+ public:
+  explicit Refuse(const absl::Status& status) { this->Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+constexpr uint64_t kMaxHistoryEntries = 1'000'000;
+constexpr size_t kMaxReasonBytes = 200;
+
+absl::Status CheckFraction(double fraction) {
+  if (fraction > 0 && fraction <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "fraction is ", fraction, "; it must be above 0 and at most 1"));
+}
+
+absl::Status CheckReason(absl::string_view reason) {
+  if (reason.size() > kMaxReasonBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the reason has ", reason.size(), " bytes, at most ",
+                     kMaxReasonBytes, " are kept"));
+  }
+  if (std::any_of(reason.begin(), reason.end(), [](unsigned char byte) {
+        return absl::ascii_iscntrl(byte);
+      })) {
+    return absl::InvalidArgumentError(
+        "the reason has control characters; write it in one line");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHistory(const v1::RecordMemoryHistoryRequest& request) {
+  if (request.max_entries() <= kMaxHistoryEntries) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("max_entries is ", request.max_entries(), "; at most ",
+                   kMaxHistoryEntries, " events are kept"));
+}
+
+class Service : public v1::DeviceService::CallbackService,
+                public DeviceService {
+ public:
+  Service(const ControlContext* control, const BlobStore* blobs,
+          size_t watch_limit)
+      : control_(control), blobs_(blobs), watches_(watch_limit) {}
+
+  grpc::Service& service() override { return *this; }
+  void StopStreams() override {
+    watches_.StopAll();
+    dumps_.StopAll();
+  }
+
+  // ------------------------------------------------- answered by the worker
+
+  Reactor* GetMemoryStats(Context* context,
+                          const v1::GetMemoryStatsRequest* request,
+                          v1::MemoryStats* response) override {
+    ToWorker message;
+    message.mutable_get_memory();
+    return Ask(context, request->device(), std::move(message),
+               [response](FromWorker& reply) {
+                 response->Swap(reply.mutable_memory()->mutable_stats());
+               });
+  }
+
+  Reactor* GetMemorySummary(Context* context,
+                            const v1::GetMemorySummaryRequest* request,
+                            v1::GetMemorySummaryResponse* response) override {
+    ToWorker message;
+    message.mutable_get_memory()->set_with_summary(true);
+    return Ask(context, request->device(), std::move(message),
+               [response](FromWorker& reply) {
+                 response->set_text(
+                     std::move(*reply.mutable_memory()->mutable_summary()));
+               });
+  }
+
+  Reactor* GetMemorySnapshot(Context* context,
+                             const v1::GetMemorySnapshotRequest* request,
+                             v1::MemorySnapshot* response) override {
+    ToWorker message;
+    message.mutable_get_memory()->set_with_snapshot(true);
+    return Ask(context, request->device(), std::move(message),
+               [response](FromWorker& reply) {
+                 response->Swap(reply.mutable_memory()->mutable_snapshot());
+               });
+  }
+
+  Reactor* EmptyCache(Context* context, const v1::EmptyCacheRequest* request,
+                      v1::EmptyCacheResponse* response) override {
+    ToWorker message;
+    *message.mutable_empty_cache() = *request;
+    return Ask(context, request->device(), std::move(message),
+               [response](FromWorker& reply) {
+                 response->Swap(reply.mutable_empty_cache());
+               });
+  }
+
+  Reactor* ResetPeak(Context* context, const v1::ResetPeakRequest* request,
+                     v1::MemoryStats* response) override {
+    ToWorker message;
+    *message.mutable_reset_peak() = *request;
+    return Ask(context, request->device(), std::move(message),
+               [response](FromWorker& reply) {
+                 response->Swap(reply.mutable_memory()->mutable_stats());
+               });
+  }
+
+  Reactor* RecordMemoryHistory(Context* context,
+                               const v1::RecordMemoryHistoryRequest* request,
+                               v1::RecordMemoryHistoryResponse*) override {
+    absl::Status checked = CheckDevice(request->device());
+    if (checked.ok()) checked = CheckHistory(*request);
+    if (!checked.ok()) return Reply(context, checked);
+    ToWorker message;
+    auto& record = *message.mutable_record_memory_history();
+    record.set_enabled(request->enabled());
+    record.set_max_entries(request->max_entries());
+    return Ask(context, request->device(), std::move(message),
+               [](FromWorker&) {});
+  }
+
+  grpc::ServerWriteReactor<v1::DumpMemoryResponse>* DumpMemory(
+      Context*, const v1::DumpMemoryRequest* request) override {
+    const absl::Status checked = CheckDevice(request->device());
+    if (!checked.ok()) return new Refuse<v1::DumpMemoryResponse>(checked);
+    return MemoryDump::Begin(
+        std::make_shared<MemoryDump>(control_, blobs_, request->device()),
+        &dumps_);
+  }
+
+  // -------------------------------------------------------- decided by control
+
+  Reactor* ListDevices(Context* context, const v1::ListDevicesRequest*,
+                       v1::ListDevicesResponse* response) override {
+    for (v1::Device& device : server::ListDevices(*control_)) {
+      *response->add_devices() = std::move(device);
+    }
+    return Reply(context, absl::OkStatus());
+  }
+
+  Reactor* SetMemoryFraction(Context* context,
+                             const v1::SetMemoryFractionRequest* request,
+                             v1::MemoryStats* response) override {
+    absl::Status checked = CheckDevice(request->device());
+    if (checked.ok()) checked = CheckFraction(request->fraction());
+    if (!checked.ok()) return Reply(context, checked);
+    Reactor* reactor = context->DefaultReactor();
+    server::SetMemoryFraction(*control_, *request,
+                              ReplyLater(reactor, response));
+    return reactor;
+  }
+
+  Reactor* DrainDevice(Context* context, const v1::DrainDeviceRequest* request,
+                       v1::Device* response) override {
+    absl::Status checked = CheckDevice(request->device());
+    if (checked.ok()) checked = CheckReason(request->drain().reason());
+    if (!checked.ok()) return Reply(context, checked);
+    Reactor* reactor = context->DefaultReactor();
+    SetDrain(*control_, request->device(), request->drain(),
+             ReplyLater(reactor, response));
+    return reactor;
+  }
+
+  Reactor* ResumeDevice(Context* context,
+                        const v1::ResumeDeviceRequest* request,
+                        v1::Device* response) override {
+    const absl::Status checked = CheckDevice(request->device());
+    if (!checked.ok()) return Reply(context, checked);
+    Reactor* reactor = context->DefaultReactor();
+    SetDrain(*control_, request->device(), std::nullopt,
+             ReplyLater(reactor, response));
+    return reactor;
+  }
+
+  grpc::ServerWriteReactor<v1::ListDevicesResponse>* WatchDevices(
+      Context*, const v1::WatchDevicesRequest* request) override {
+    const absl::StatusOr<absl::Duration> interval = WatchInterval(*request);
+    if (!interval.ok()) {
+      return new Refuse<v1::ListDevicesResponse>(interval.status());
+    }
+    return WatchDevicesStream::Begin(
+        std::make_shared<WatchDevicesStream>(control_, *interval), &watches_);
+  }
+
+ private:
+  // Limit of dumps at a time, since each holds a file that may be large.
+  static constexpr size_t kMaxDumps = 16;
+
+  // Sends the message to the device's worker. `take` moves the client's answer
+  // out of the reply.
+  Reactor* Ask(Context* context, const std::string& device, ToWorker message,
+               std::function<void(FromWorker&)> take) {
+    const absl::Status checked = CheckDevice(device);
+    if (!checked.ok()) return Reply(context, checked);
+    Reactor* reactor = context->DefaultReactor();
+    AskDevice(
+        *control_, device, std::move(message),
+        [reactor, take = std::move(take)](absl::StatusOr<FromWorker> reply) {
+          if (reply.ok()) take(*reply);
+          reactor->Finish(ToGrpc(reply.status()));
+        });
+    return reactor;
+  }
+
+  const ControlContext* const control_;
+  const BlobStore* const blobs_;
+  StreamRegistry watches_;
+  StreamRegistry dumps_{kMaxDumps};
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceService> MakeDeviceService(const ControlContext* control,
+                                                 const BlobStore* blobs,
+                                                 size_t watch_limit) {
+  return std::make_unique<Service>(control, blobs, watch_limit);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,146 @@
+#include "server/api/services/model_service.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "server/api/rpc/unary.h"
+#include "server/api/transfer/model_export.h"
+#include "server/api/validation/convert.h"
+#include "server/api/validation/device_check.h"
+#include "server/api/validation/job_spec_check.h"
+#include "server/control/calls/context.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/models/model_requests.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+absl::Status CheckVersionNumber(uint64_t version) {
+  if (version == 0) return absl::OkStatus();  // the newest, or all
+  return CheckId("version", version);
+}
+
+bool IsExportFormat(v1::ExportModelRequest::Format format) {
+  return format == v1::ExportModelRequest::ONNX ||
+         format == v1::ExportModelRequest::SAFETENSORS;
+}
+
+// A stream that ends at once with an error.
+class RefuseExport : public grpc::ServerWriteReactor<v1::ExportModelResponse> {
+ public:
+  explicit RefuseExport(const absl::Status& status) { Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+ModelUploadContext ModelService::UploadContext() {
+  return {.control = control_,
+          .blobs = blobs_,
+          .file_limit_bytes = limits_.model_file_bytes,
+          .registry = &uploads_};
+}
+
+grpc::ServerReadReactor<v1::UploadModelRequest>* ModelService::UploadModel(
+    grpc::CallbackServerContext*, v1::ModelVersion* response) {
+  return StartModelUpload(UploadContext(), response);
+}
+
+grpc::ServerReadReactor<v1::UploadModelFileRequest>*
+ModelService::UploadModelFile(grpc::CallbackServerContext*,
+                              v1::ModelFile* response) {
+  return StartModelFileUpload(UploadContext(), response);
+}
+
+grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
+    grpc::CallbackServerContext*, const v1::ExportModelRequest* request) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (checked.ok() && !IsExportFormat(request->format())) {
+    checked = absl::InvalidArgumentError(absl::StrCat(
+        "format is ", request->format(), "; it must be ONNX or SAFETENSORS"));
+  }
+  if (!checked.ok()) return new RefuseExport(checked);
+  return ModelExport::Begin(
+      std::make_shared<ModelExport>(control_, blobs_, *request), &exports_);
+}
+
+grpc::ServerUnaryReactor* ModelService::ListModels(
+    grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
+    v1::ListModelsResponse* response) {
+  return Reply(context, control_->store->ListModels(*request), response);
+}
+
+grpc::ServerUnaryReactor* ModelService::GetModel(
+    grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
+    v1::Model* response) {
+  const absl::Status checked = CheckName("name", request->name());
+  if (!checked.ok()) return Reply(context, checked);
+  return Reply(context, control_->store->GetModel(request->name()), response);
+}
+
+grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
+    grpc::CallbackServerContext* context,
+    const v1::PromoteCheckpointRequest* request, v1::ModelVersion* response) {
+  v1::PromoteCheckpointRequest promote = *request;
+  const absl::Status checked = CheckPromote(&promote);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::PromoteCheckpoint(*control_, promote, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::LoadVersion(
+    grpc::CallbackServerContext* context, const v1::LoadVersionRequest* request,
+    v1::ModelVersion* response) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (checked.ok()) checked = CheckVersionDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::LoadVersion(*control_, *request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::UnloadVersion(
+    grpc::CallbackServerContext* context,
+    const v1::UnloadVersionRequest* request, v1::ModelVersion* response) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::UnloadVersion(*control_, *request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::DeleteVersion(
+    grpc::CallbackServerContext* context,
+    const v1::DeleteVersionRequest* request,
+    v1::DeleteVersionResponse* response) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckId("version", request->version());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::DeleteVersion(*control_, *request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::PlanModel(
+    grpc::CallbackServerContext* context, const v1::PlanModelRequest* request,
+    v1::PlanModelResponse* response) {
+  // Same default and limit as for serving.
+  v1::ServingOptions serving;
+  serving.set_max_batch_size(request->max_batch_size());
+  serving.set_max_programs(request->max_programs());
+  serving.set_precision(request->precision());
+  absl::Status checked = CheckServingOptions("request", &serving);
+  if (checked.ok()) checked = CheckModelSpec("spec", request->spec());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::PlanModel(*control_, request->spec(), serving,
+                    ReplyLater(reactor, response));
+  return reactor;
+}
+
+}  // namespace gpupool::server

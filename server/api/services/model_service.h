@@ -1,0 +1,74 @@
+// Implements ModelService of gpupool.v1; model.proto is its contract.
+#pragma once
+
+#include "gpupool/v1/model.grpc.pb.h"
+#include "server/api/rpc/api_limits.h"
+#include "server/api/transfer/model_upload.h"
+#include "server/store/blob_store.h"
+
+namespace gpupool::server {
+
+struct ControlContext;
+
+class ModelService : public v1::ModelService::CallbackService {
+ public:
+  // `control` and `blobs` must outlive the service.
+  ModelService(const ControlContext* control, const BlobStore* blobs,
+               const ApiLimits& limits)
+      : control_(control),
+        blobs_(blobs),
+        limits_(limits),
+        uploads_(kMostUploads),
+        exports_(kMostUploads) {}
+
+  // Ends all uploads and exports.
+  void StopStreams() {
+    uploads_.StopAll();
+    exports_.StopAll();
+  }
+
+  grpc::ServerReadReactor<v1::UploadModelRequest>* UploadModel(
+      grpc::CallbackServerContext* context,
+      v1::ModelVersion* response) override;
+  grpc::ServerReadReactor<v1::UploadModelFileRequest>* UploadModelFile(
+      grpc::CallbackServerContext* context, v1::ModelFile* response) override;
+  grpc::ServerWriteReactor<v1::ExportModelResponse>* ExportModel(
+      grpc::CallbackServerContext* context,
+      const v1::ExportModelRequest* request) override;
+  grpc::ServerUnaryReactor* ListModels(
+      grpc::CallbackServerContext* context,
+      const v1::ListModelsRequest* request,
+      v1::ListModelsResponse* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::Model* response) override;
+  grpc::ServerUnaryReactor* PromoteCheckpoint(
+      grpc::CallbackServerContext* context,
+      const v1::PromoteCheckpointRequest* request,
+      v1::ModelVersion* response) override;
+  grpc::ServerUnaryReactor* LoadVersion(grpc::CallbackServerContext* context,
+                                        const v1::LoadVersionRequest* request,
+                                        v1::ModelVersion* response) override;
+  grpc::ServerUnaryReactor* UnloadVersion(
+      grpc::CallbackServerContext* context,
+      const v1::UnloadVersionRequest* request,
+      v1::ModelVersion* response) override;
+  grpc::ServerUnaryReactor* DeleteVersion(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteVersionRequest* request,
+      v1::DeleteVersionResponse* response) override;
+  grpc::ServerUnaryReactor* PlanModel(grpc::CallbackServerContext* context,
+                                      const v1::PlanModelRequest* request,
+                                      v1::PlanModelResponse* response) override;
+
+ private:
+  ModelUploadContext UploadContext();
+
+  const ControlContext* const control_;
+  const BlobStore* const blobs_;
+  const ApiLimits limits_;
+  StreamRegistry uploads_;
+  StreamRegistry exports_;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,52 @@
+// Private to server/api: the meaning of an UploadDataset stream, without gRPC.
+// It is a header, then chunks in the order of the header's files. At the end
+// every file must be complete and have the announced digest.
+//
+// Used by one thread at a time. Destroying it before Finish leaves no file.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "server/store/blob_store.h"
+
+namespace gpupool::server {
+
+class DatasetUpload {
+ public:
+  // `blobs` must outlive the upload.
+  DatasetUpload(const BlobStore* blobs, uint64_t limit_bytes)
+      : blobs_(blobs), limit_bytes_(limit_bytes) {}
+
+  // Takes the stream's next message. InvalidArgument for a message that
+  // dataset.proto does not allow; ResourceExhausted for a dataset beyond the
+  // limit or the disk.
+  absl::Status Take(const v1::UploadDatasetRequest& message);
+
+  // Returns true once the header was taken.
+  bool has_header() const { return has_header_; }
+  const v1::UploadDatasetRequest::Header& header() const { return header_; }
+
+  // Stores the files of a complete stream. Returns the dataset as far as it is
+  // known here: name, layout and files.
+  absl::StatusOr<v1::Dataset> Finish();
+
+ private:
+  absl::Status TakeHeader(const v1::UploadDatasetRequest::Header& header);
+  absl::Status TakeChunk(const v1::UploadDatasetRequest::Chunk& chunk);
+  absl::Status CheckDisk() const;
+  // Adds the file's name to a writer's error.
+  absl::Status InFile(int index, const absl::Status& status) const;
+
+  const BlobStore* const blobs_;
+  const uint64_t limit_bytes_;
+  bool has_header_ = false;
+  int file_index_ = 0;
+  v1::UploadDatasetRequest::Header header_;
+  std::vector<std::unique_ptr<BlobWriter>> writers_;  // one for each file
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,321 @@
+#include "server/api/validation/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status_macros.h"
+#include "server/control/records/rows.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxFileNameBytes = 255;
+constexpr int kMaxLabelColumns = 65536;
+constexpr uint32_t kMaxDeviceIndex = 1023;
+constexpr uint32_t kMaxBatch = scheduler::kLargestMaxBatchSize;
+constexpr uint32_t kMaxPrograms = scheduler::kLargestMaxPrograms;
+constexpr uint32_t kMaxQueue = 65536;
+constexpr uint32_t kMaxDelayMicroseconds = 10'000'000;
+
+bool IsNameByte(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+         c == '-' || c == '.';
+}
+
+// Returns the format by the file name's ending, ignoring ".gz".
+v1::DatasetFormat FormatOf(absl::string_view file_name) {
+  const std::string name = absl::AsciiStrToLower(file_name);
+  absl::string_view stem = name;
+  absl::ConsumeSuffix(&stem, ".gz");
+  if (absl::EndsWith(stem, ".csv")) return v1::CSV;
+  if (absl::EndsWith(stem, ".idx") || absl::EndsWith(stem, "ubyte")) {
+    return v1::IDX;
+  }
+  if (absl::EndsWith(stem, ".npy")) return v1::NPY;
+  if (absl::EndsWith(stem, ".npz")) return v1::NPZ;
+  return v1::DATASET_FORMAT_UNSPECIFIED;
+}
+
+// Returns whether the format is one table (CSV, NPZ); IDX and NPY are a pair of
+// features and labels.
+bool IsTable(v1::DatasetFormat format) {
+  return format == v1::CSV || format == v1::NPZ;
+}
+
+// Checks one file and adds its size to `total_bytes`. Subtracts from the limit
+// instead of adding to the total, which a hostile size could overflow.
+absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
+                       uint64_t* total_bytes) {
+  if (file.file_name().size() > kMaxFileNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("files.file_name has ", file.file_name().size(),
+                     " bytes, the limit is ", kMaxFileNameBytes));
+  }
+  if (file.total_bytes() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("file ", Quoted(file.file_name()), " is empty"));
+  }
+  if (!engine::IsSha256Hex(file.sha256())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the sha256 of file ", Quoted(file.file_name()),
+                     " must be 64 lower-case hexadecimal digits"));
+  }
+  if (file.total_bytes() > limit_bytes - *total_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the dataset is larger than this server's limit of ", limit_bytes,
+        " bytes (file ", Quoted(file.file_name()), " has ", file.total_bytes(),
+        "); start gpupoold with a larger --dataset-limit"));
+  }
+  *total_bytes += file.total_bytes();
+  return absl::OkStatus();
+}
+
+// Fills in the format from the name of the first file, and checks that the
+// number of files goes with it.
+absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
+  v1::DatasetLayout* layout = header->mutable_layout();
+  const std::string& file_name = header->files(0).file_name();
+  if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
+    layout->set_format(FormatOf(file_name));
+  }
+  if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layout.format is not set and does not follow from the file name ",
+        Quoted(file_name),
+        " (gpupool: --format); known endings: .csv .idx .npy .npz, each but "
+        "the last two also with .gz"));
+  }
+  if (!v1::DatasetFormat_IsValid(layout->format())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout.format has the unknown value ",
+                     static_cast<int>(layout->format())));
+  }
+  const int wanted = IsTable(layout->format()) ? 1 : 2;
+  if (header->files_size() != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "format ", v1::DatasetFormat_Name(layout->format()), " takes ", wanted,
+        wanted == 1 ? " file"
+                    : " files (features and labels, gpupool: --labels)",
+        ", got ", header->files_size()));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that label columns are given in one way only, for CSV only.
+absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
+  const int count =
+      std::max(layout.label_columns_size(), layout.label_names_size());
+  if (count == 0) return absl::OkStatus();
+  const int ways = (layout.has_label_column() ? 1 : 0) +
+                   (layout.label_columns_size() > 0 ? 1 : 0) +
+                   (layout.label_names_size() > 0 ? 1 : 0);
+  if (ways > 1) {
+    return absl::InvalidArgumentError(
+        "layout has more than one of label_column, label_columns and "
+        "label_names; set one");
+  }
+  if (layout.format() != v1::CSV) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layout.label_columns and label_names are for CSV, the format is ",
+        v1::DatasetFormat_Name(layout.format()),
+        "; put labels of several numbers into an array [rows, ...]"));
+  }
+  if (count > kMaxLabelColumns) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout names ", count, " label columns, the limit is ",
+                     kMaxLabelColumns, "; use NPZ for larger labels"));
+  }
+  if (layout.label_names_size() > 0 && !layout.has_header()) {
+    return absl::InvalidArgumentError(
+        "layout.label_names needs a header line; set has_header (gpupool: "
+        "--header)");
+  }
+  for (const std::string& name : layout.label_names()) {
+    if (name.size() <= kMaxFileNameBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout.label_names: ", Quoted(name), " has ", name.size(),
+                     " bytes, the limit is ", kMaxFileNameBytes));
+  }
+  return absl::OkStatus();
+}
+
+// Fills in the roles of the files by their order, and checks given ones.
+absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
+  if (IsTable(header->layout().format())) {
+    v1::DatasetFile* file = header->mutable_files(0);
+    if (file->role() == v1::DatasetFile::ROLE_UNSPECIFIED) {
+      file->set_role(v1::DatasetFile::TABLE);
+    }
+    if (file->role() == v1::DatasetFile::TABLE) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "files.role must be TABLE for this format");
+  }
+  v1::DatasetFile* first = header->mutable_files(0);
+  v1::DatasetFile* second = header->mutable_files(1);
+  if (first->role() == v1::DatasetFile::ROLE_UNSPECIFIED &&
+      second->role() == v1::DatasetFile::ROLE_UNSPECIFIED) {
+    first->set_role(v1::DatasetFile::FEATURES);
+    second->set_role(v1::DatasetFile::LABELS);
+  }
+  // The files may come in either order.
+  const auto roles = std::minmax({first->role(), second->role()});
+  if (roles.first == v1::DatasetFile::FEATURES &&
+      roles.second == v1::DatasetFile::LABELS) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "files.role must be FEATURES for one file and LABELS for the other");
+}
+
+}  // namespace
+
+std::string Quoted(absl::string_view value) {
+  constexpr size_t kMaxShown = 64;
+  const bool cut = value.size() > kMaxShown;
+  size_t shown = std::min(value.size(), kMaxShown);
+  // Do not cut inside a character of UTF-8.
+  while (cut && shown > kMaxShown - 4 &&
+         (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
+    --shown;
+  }
+  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(value.substr(0, shown)),
+                      cut ? "...\"" : "\"");
+}
+
+absl::Status CheckName(absl::string_view field, absl::string_view value) {
+  if (value.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is not set"));
+  }
+  const bool good = value.size() <= kMaxNameBytes && value.front() != '.' &&
+                    std::all_of(value.begin(), value.end(), IsNameByte);
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " is ", Quoted(value), "; a name has 1 to ", kMaxNameBytes,
+      " letters, digits, '_', '-' or '.' and does not begin with '.'"));
+}
+
+absl::Status CheckRequestId(absl::string_view request_id) {
+  if (request_id.empty()) {
+    return absl::InvalidArgumentError(
+        "request_id is not set; make a random one for each job, and send the "
+        "same one again when you retry");
+  }
+  if (request_id.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("request_id has ", request_id.size(),
+                     " bytes, the limit is ", kMaxNameBytes));
+  }
+  const auto printable = [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c)) || c == ' ';
+  };
+  if (std::all_of(request_id.begin(), request_id.end(), printable)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "request_id is ", Quoted(request_id), "; it must be printable ASCII"));
+}
+
+absl::Status CheckId(absl::string_view field, uint64_t id) {
+  // The database has signed integers.
+  if (id >= 1 && id <= std::numeric_limits<int64_t>::max()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", id, "; ids begin at 1"));
+}
+
+absl::Status CheckPrecision(absl::string_view field, v1::Precision precision) {
+  if (v1::Precision_IsValid(precision)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", static_cast<int>(precision),
+                   "; choose highest, high, bf16 or fp16"));
+}
+
+absl::Status CheckDevice(absl::string_view device) {
+  if (device == "meta") return absl::OkStatus();
+  absl::string_view index = device;
+  uint32_t number = 0;
+  if ((absl::ConsumePrefix(&index, "cpu:") ||
+       absl::ConsumePrefix(&index, "cuda:")) &&
+      !index.empty() && absl::ascii_isdigit(index.front()) &&
+      absl::SimpleAtoi(index, &number) && number <= kMaxDeviceIndex) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("device is ", Quoted(device),
+                   "; write it as \"cpu:0\", \"cuda:1\" or \"meta\""));
+}
+
+absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
+                               uint64_t limit_bytes) {
+  RETURN_IF_ERROR(CheckName("name", header->name()));
+  if (header->files_size() < 1 || header->files_size() > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "files has ", header->files_size(), " entries; a dataset has 1 or 2"));
+  }
+  uint64_t total_bytes = 0;
+  for (const v1::DatasetFile& file : header->files()) {
+    RETURN_IF_ERROR(CheckFile(file, limit_bytes, &total_bytes));
+  }
+  RETURN_IF_ERROR(FillFormat(header));
+  RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
+  return FillRoles(header);
+}
+
+absl::Status CheckServingOptions(absl::string_view field,
+                                 v1::ServingOptions* options) {
+  *options = WithDefaults(*options);
+  struct Limit {
+    const char* name;
+    uint32_t value;
+    uint32_t largest;
+  };
+  const Limit limits[] = {
+      {"max_batch_size", options->max_batch_size(), kMaxBatch},
+      {"max_queue_size", options->max_queue_size(), kMaxQueue},
+      {"max_queue_delay_microseconds", options->max_queue_delay_microseconds(),
+       kMaxDelayMicroseconds},
+      {"max_programs", options->max_programs(), kMaxPrograms}};
+  for (const Limit& limit : limits) {
+    if (limit.value <= limit.largest) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".", limit.name, " is ", limit.value,
+                     ", the limit is ", limit.largest));
+  }
+  return CheckPrecision(absl::StrCat(field, ".precision"),
+                        options->precision());
+}
+
+absl::Status CheckPromote(v1::PromoteCheckpointRequest* request) {
+  RETURN_IF_ERROR(CheckId("job_id", request->job_id()));
+  if (!request->model().empty()) {
+    RETURN_IF_ERROR(CheckName("model", request->model()));
+  }
+  // Without options the job's own apply.
+  if (!request->has_serving()) return absl::OkStatus();
+  return CheckServingOptions("serving", request->mutable_serving());
+}
+
+absl::StatusOr<absl::Duration> WatchInterval(
+    const v1::WatchDevicesRequest& request) {
+  const double seconds =
+      request.interval_seconds() == 0 ? 1 : request.interval_seconds();
+  // Negates the whole range, so that NaN is refused, too.
+  if (!(seconds >= 0.1 && seconds <= 3600)) {
+    return absl::InvalidArgumentError(absl::StrCat("interval_seconds is ",
+                                                   request.interval_seconds(),
+                                                   "; it must be 0.1 .. 3600"));
+  }
+  return absl::Seconds(seconds);
+}
+
+}  // namespace gpupool::server

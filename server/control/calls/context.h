@@ -1,0 +1,46 @@
+// State that the handlers of server/control share. Callers that answer clients
+// hold one and pass it to the handlers: job_requests.h, admission.h,
+// model_requests.h, and so on. Requests that need no decision read `store` and
+// `board` directly.
+//
+// Thread-safety: every handler that takes a context may be called from any
+// thread. Work on the ledger goes through the queue and runs on the control
+// thread. Ownership: ControlLoop owns the context and everything that it names,
+// except `store`, `blobs` and `workers`.
+#pragma once
+
+#include <functional>
+
+#include "absl/time/time.h"
+
+namespace gpupool::server {
+
+class BlobStore;
+class DeviceBoard;
+class EventStreams;
+class Forecaster;
+class GroupFolders;
+class PlanCache;
+class Store;
+class VersionWaiters;
+class WorkQueue;
+class WorkerPort;
+struct ControlOptions;
+
+struct ControlContext {
+  const ControlOptions& options;
+  const Store* store;
+  BlobStore* blobs;
+  WorkQueue* queue;
+  DeviceBoard* board;
+  EventStreams* streams;
+  VersionWaiters* waiters;  // control thread only
+  GroupFolders* groups;     // control thread only
+  PlanCache* plans;
+  Forecaster* forecaster;
+  std::function<absl::Time()> now;
+  WorkerPort* workers = nullptr;  // null until ControlLoop::Start
+  std::function<void()> want_sweep = [] {};
+};
+
+}  // namespace gpupool::server

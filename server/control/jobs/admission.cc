@@ -1,0 +1,275 @@
+#include "server/control/jobs/admission.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/step/event.h"
+#include "server/control/calls/ask_worker.h"
+#include "server/control/calls/context.h"
+#include "server/control/calls/control_options.h"
+#include "server/control/calls/enqueue.h"
+#include "server/control/devices/device_board.h"
+#include "server/control/jobs/admission_parts.h"
+#include "server/control/jobs/array_admission.h"
+#include "server/control/jobs/forecast_requests.h"
+#include "server/control/jobs/job_requests.h"
+#include "server/control/jobs/plan_cache.h"
+#include "server/control/records/job_queues.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
+#include "server/control/records/transaction.h"
+#include "server/pool/worker_port.h"
+#include "server/store/blob_store.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+using JobCallback = Callback<v1::Job>;
+
+// State of a submission between its steps.
+struct Submission {
+  v1::SubmitJobRequest request;
+  uint64_t dataset_id = 0;  // dataset of the plan
+  PlanCache::Plan plan;
+  JobCallback callback;
+};
+
+// Returns the job, for a request that is repeated. AlreadyExists when the
+// request id came with another spec.
+absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
+                                     const v1::SubmitJobRequest& request) {
+  if (CanonicalBytes(job.spec()) == CanonicalBytes(request.spec())) return job;
+  return absl::AlreadyExistsError(absl::StrCat(
+      "request_id \"", request.request_id(), "\" was used for job ", job.id(),
+      " with another spec; use a new request_id for a new job"));
+}
+
+// Returns the job that was submitted with this request id, committed or not.
+absl::StatusOr<std::optional<v1::Job>> Earlier(
+    Transaction& transaction, const v1::SubmitJobRequest& request) {
+  const std::string& tenant = request.spec().tenant();
+  const JobRow* row =
+      transaction.ledger().FindRequest(tenant, request.request_id());
+  if (row != nullptr) return std::optional<v1::Job>(row->job);
+  ASSIGN_OR_RETURN(const auto array,
+                   EarlierArray(transaction, tenant, request.request_id()));
+  if (array) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "request_id \"", request.request_id(), "\" was used for array ",
+        array->id(), "; use a new request_id for a new job"));
+  }
+  return transaction.store().FindByRequestId(request.spec().tenant(),
+                                             request.request_id());
+}
+
+uint64_t AddJob(Transaction& transaction, const Submission& submission) {
+  v1::Job job =
+      NewJob(transaction, submission.request.spec(), *submission.plan);
+  job.set_request_id(submission.request.request_id());
+  const JobRow& row = AddRow(transaction, std::move(job));
+  const uint64_t id = row.job.id();
+  transaction.Apply(EventOf(row.job, transaction.ledger()));
+  return id;
+}
+
+void Admit(const ControlContext& context, Transaction& transaction,
+           const std::shared_ptr<Submission>& submission) {
+  auto earlier = Earlier(transaction, submission->request);
+  if (!earlier.ok()) return submission->callback(earlier.status());
+  if (earlier->has_value()) {
+    // The job may be new in this very transaction, so answer after the commit.
+    transaction.AfterCommit([job = **earlier, submission] {
+      submission->callback(SameOrRefuse(job, submission->request));
+    });
+    return;
+  }
+  const v1::JobSpec& spec = submission->request.spec();
+  absl::Status status = CheckRoom(context, transaction, 1);
+  if (status.ok()) {
+    status = CheckFits(transaction, spec, submission->plan->plan());
+  }
+  if (status.ok()) {
+    status = CheckDataset(transaction, spec.data().dataset(),
+                          submission->dataset_id);
+  }
+  if (status.ok()) status = CheckStartRules(transaction, spec);
+  if (!status.ok()) return submission->callback(status);
+  const uint64_t id = AddJob(transaction, *submission);
+  AnswerWithJob(context, transaction, id, submission->callback);
+}
+
+void Queue(const ControlContext& context,
+           const std::shared_ptr<Submission>& submission) {
+  Enqueue<v1::Job>(context, submission->callback,
+                   [&context, submission](Transaction& transaction) {
+                     Admit(context, transaction, submission);
+                   });
+}
+
+// Returns a dataset for planning before the data exists. Its rows are enough
+// for every batch and held-out rule. Bytes do not depend on the rows.
+v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
+  v1::Dataset dataset;
+  dataset.set_name(spec.data().dataset());
+  dataset.set_rows(UINT32_MAX);
+  dataset.set_classes(1);
+  return dataset;
+}
+
+}  // namespace
+
+void AnswerWithJob(const ControlContext& context, Transaction& transaction,
+                   uint64_t id, JobCallback callback) {
+  transaction.AfterCommit([&context, &ledger = transaction.ledger(), id,
+                           callback = std::move(callback)] {
+    const JobRow* row = ledger.FindJob(id);
+    if (row == nullptr) return callback(context.store->GetJob(id));
+    callback(WithReason(*context.board, row->job));
+  });
+}
+
+worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec) {
+  auto dataset = store.GetDataset(spec.data().dataset());
+  return PlanTraining(spec, dataset.ok() ? *dataset : AssumedDataset(spec));
+}
+
+absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
+                                        const std::string& name) {
+  auto dataset = store.GetDataset(name);
+  if (!absl::IsNotFound(dataset.status())) return dataset;
+  return absl::NotFoundError(
+      absl::StrCat("dataset \"", name,
+                   "\" does not exist; upload it with `gpupool datasets "
+                   "upload` or see `gpupool datasets list`"));
+}
+
+v1::Job WithReason(const DeviceBoard& board, v1::Job job) {
+  if (job.state() == v1::RUNNING) {
+    job.set_waiting_reason(board.SavingReason(job.id()));
+  }
+  if (job.state() != v1::QUEUED) return job;
+  job.set_waiting_reason(board.WaitingReason(job.id()));
+  if (job.waiting_reason().empty()) {
+    job.set_waiting_reason("waits behind many other jobs");
+  }
+  return job;
+}
+
+void SubmitJob(const ControlContext& context,
+               const v1::SubmitJobRequest& request, JobCallback callback) {
+  auto submission = std::make_shared<Submission>();
+  submission->request = request;
+  submission->callback = callback;
+  auto dataset = FindDataset(*context.store, request.spec().data().dataset());
+  std::string key;
+  if (dataset.ok()) {
+    submission->dataset_id = dataset->id();
+    key = PlanCache::KeyOf(request.spec(), dataset->id());
+    // A plan in the cache does not prove that the model's files are still
+    // there.
+    if (HasFiles(*context.blobs, request.spec().model())) {
+      submission->plan = context.plans->Find(key);
+    }
+  }
+  // With a plan all further checks are made in the transaction.
+  if (submission->plan != nullptr) return Queue(context, submission);
+
+  // Cheap checks before the meta worker is asked. Admit repeats them, since
+  // things may change while it plans.
+  auto earlier = context.store->FindByRequestId(request.spec().tenant(),
+                                                request.request_id());
+  if (!earlier.ok()) return callback(earlier.status());
+  if (earlier->has_value()) return callback(SameOrRefuse(**earlier, request));
+  if (context.board->draining()) return callback(Draining());
+  const absl::Status room = context.store->CheckRoom();
+  if (!room.ok()) return callback(room);
+  if (!dataset.ok()) return callback(dataset.status());
+  Ask<v1::Job>(
+      context,
+      {kMetaDevice, PlanTraining(request.spec(), *dataset),
+       context.options.plan_timeout},
+      callback,
+      [&context, submission, key](const worker::v1::FromWorker& reply) {
+        submission->plan =
+            std::make_shared<const worker::v1::PlanReply>(reply.plan());
+        context.plans->Add(key, submission->plan);
+        Queue(context, submission);
+      });
+}
+
+void CancelJob(const ControlContext& context, uint64_t id,
+               JobCallback callback) {
+  Enqueue<v1::Job>(
+      context, callback, [&context, id, callback](Transaction& transaction) {
+        if (transaction.ledger().FindJob(id) == nullptr) {
+          // An ended job, for which this is a no-op, or an unknown one.
+          return callback(context.store->GetJob(id));
+        }
+        transaction.Apply(scheduler::JobCancelRequested{scheduler::JobId(id)});
+        AnswerWithJob(context, transaction, id, callback);
+      });
+}
+
+void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
+             Callback<v1::PlanJobResponse> callback) {
+  auto dataset = FindDataset(*context.store, spec.data().dataset());
+  const bool uploaded = dataset.ok();
+  if (!uploaded && !absl::IsNotFound(dataset.status())) {
+    return callback(dataset.status());
+  }
+  Ask<v1::PlanJobResponse>(
+      context,
+      {kMetaDevice,
+       PlanTraining(spec, uploaded ? *dataset : AssumedDataset(spec)),
+       context.options.plan_timeout},
+      callback,
+      [&context, callback, uploaded,
+       spec](const worker::v1::FromWorker& reply) {
+        v1::PlanJobResponse response;
+        *response.mutable_plan() = reply.plan().plan();
+        // Without the data only a length in steps is known.
+        response.set_total_steps(uploaded ? reply.plan().total_steps()
+                                          : spec.training().steps());
+        const uint64_t bytes = response.plan().training().peak();
+        for (auto& fit : context.board->Fits(bytes, spec)) {
+          *response.add_devices() = std::move(fit);
+        }
+        AnswerWithForecast(context, spec, std::move(response), callback);
+      });
+}
+
+void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
+               const v1::ServingOptions& serving,
+               Callback<v1::PlanModelResponse> callback) {
+  worker::v1::ToWorker message;
+  *message.mutable_plan_inference()->mutable_spec() = spec;
+  const v1::ServingOptions options = WithDefaults(serving);
+  message.mutable_plan_inference()->set_max_batch_size(
+      options.max_batch_size());
+  message.mutable_plan_inference()->set_max_programs(options.max_programs());
+  message.mutable_plan_inference()->set_precision(options.precision());
+  Ask<v1::PlanModelResponse>(
+      context, {kMetaDevice, std::move(message), context.options.plan_timeout},
+      callback, [&context, callback](const worker::v1::FromWorker& reply) {
+        v1::PlanModelResponse response;
+        *response.mutable_plan() = reply.plan().plan();
+        const uint64_t bytes = response.plan().inference().peak();
+        for (auto& fit : context.board->Fits(bytes, v1::JobSpec())) {
+          *response.add_devices() = std::move(fit);
+        }
+        callback(std::move(response));
+      });
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,140 @@
+#include "server/control/jobs/admission_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/place/placement_policy.h"
+#include "scheduler/state/state.h"
+#include "server/control/calls/context.h"
+#include "server/control/calls/control_options.h"
+#include "server/control/devices/device_requests.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/records/job_queues.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
+#include "server/control/records/transaction.h"
+#include "server/store/blob_store.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+
+absl::Status Draining() {
+  return absl::UnavailableError(
+      "the server is draining and accepts no jobs; try again after its "
+      "restart");
+}
+
+absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
+                       size_t jobs) {
+  if (transaction.ledger().state.draining()) return Draining();
+  const absl::Status room = context.store->CheckRoom();
+  if (!room.ok()) return room;
+  const size_t limit = context.options.active_job_limit;
+  const size_t there = transaction.ledger().jobs.size();
+  if (there + jobs <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      there >= limit ? absl::StrCat("the queue is full (", limit,
+                                    " jobs have not ended); try again later")
+                     : absl::StrCat("the queue has no room for ", jobs,
+                                    " jobs (", there, " of ", limit,
+                                    " jobs have not ended); try again later"));
+}
+
+absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
+                       const v1::Plan& plan) {
+  const scheduler::State& state = transaction.ledger().state;
+  const scheduler::Queues& queues = state.queues();
+  RETURN_IF_ERROR(CheckQueue(queues, spec));
+  RETURN_IF_ERROR(CheckWantedDevice(state, spec.device()));
+  const scheduler::Queues::Entry& queue =
+      queues.at(queues.NumberOf(spec.queue()));
+  const scheduler::Need need{.bytes = plan.training().peak(),
+                             .wanted_device = spec.device(),
+                             .devices = DeviceCount(spec),
+                             .job = std::nullopt,
+                             .demands = DemandsOf(spec),
+                             .queue = &queue,
+                             .visitor = {},
+                             .spares_cpu = scheduler::SparesCpu(
+                                 spec.device(), queue.has_accelerators)};
+  const scheduler::Placement placement = scheduler::Place(state, need);
+  if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      scheduler::NeverFitsText(need, placement),
+      placement.lacks_host ? "; lower host_cores or host_bytes"
+      : need.devices > 1
+          ? "; use fewer devices, a smaller batch_size or model, or raise the "
+            "devices' limits"
+          : "; use a smaller batch_size or model, or raise the device's "
+            "limit"));
+}
+
+absl::Status CheckDataset(Transaction& transaction, const std::string& name,
+                          uint64_t id) {
+  auto dataset = FindDataset(transaction.store(), name);
+  if (!dataset.ok()) return dataset.status();
+  if (dataset->id() != id) {
+    return absl::UnavailableError(
+        absl::StrCat("dataset \"", name,
+                     "\" was replaced while the job was planned; try again"));
+  }
+  // The store does not show deletions of this very transaction.
+  const auto& gone = transaction.batch().delete_datasets;
+  if (std::find(gone.begin(), gone.end(), dataset->id()) == gone.end()) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("dataset \"", name, "\" has just been deleted"));
+}
+
+v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,
+               const worker::v1::PlanReply& plan) {
+  v1::Job job;
+  job.set_id(transaction.store().AllocateId(IdKind::kJob));
+  *job.mutable_spec() = spec;
+  job.set_state(v1::QUEUED);
+  job.set_held(spec.hold());
+  *job.mutable_plan() = plan.plan();
+  job.mutable_progress()->set_total_steps(plan.total_steps());
+  *job.mutable_create_time() = ToTimestamp(transaction.now());
+  job.mutable_memory()->set_planned_peak_bytes(plan.plan().training().peak());
+  return job;
+}
+
+JobRow& AddRow(Transaction& transaction, v1::Job job) {
+  Ledger& ledger = transaction.ledger();
+  JobRow& row = ledger.AddJob(std::move(job));
+  row.queued_since = transaction.now();
+  ++ledger.job_counts[v1::QUEUED];
+  v1::JobEvent event;
+  event.mutable_state_change()->set_to(v1::QUEUED);
+  event.mutable_state_change()->set_reason("submitted");
+  transaction.AppendEvent(row, std::move(event));
+  return row;
+}
+
+// Needed although planning read the files: they may be gone since then.
+bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
+  if (!model.has_onnx()) return true;
+  const auto& files = model.onnx().external_files();
+  return blobs.Contains(model.onnx().sha256()) &&
+         std::all_of(files.begin(), files.end(), [&](const auto& file) {
+           return blobs.Contains(file.sha256());
+         });
+}
+
+worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
+                                  const v1::Dataset& dataset) {
+  worker::v1::ToWorker message;
+  *message.mutable_plan_training()->mutable_spec() = spec;
+  *message.mutable_plan_training()->mutable_dataset() = dataset;
+  return message;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,57 @@
+// Private to server/control: the common parts of admitting jobs and arrays.
+//
+// Thread-safety: any thread, where no transaction is passed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace gpupool::v1 {
+class Dataset;
+class Job;
+class JobSpec;
+class ModelSpec;
+class Plan;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class PlanReply;
+class ToWorker;
+}  // namespace gpupool::worker::v1
+
+namespace gpupool::server {
+
+class BlobStore;
+class Transaction;
+struct ControlContext;
+struct JobRow;
+
+absl::Status Draining();
+
+// Returns OK if `jobs` more jobs may be admitted now.
+absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
+                       size_t jobs);
+// Returns OK if a job of the plan may wait in its queue and may ever start.
+absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
+                       const v1::Plan& plan);
+// Returns OK if the dataset is still the one with that id.
+absl::Status CheckDataset(Transaction& transaction, const std::string& name,
+                          uint64_t id);
+
+// Returns whether the model's files are there. A plan does not prove that,
+// since they may have been deleted after planning.
+bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model);
+
+// Returns the request for the meta worker.
+worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
+                                  const v1::Dataset& dataset);
+
+// Returns a QUEUED job with the next id.
+v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,
+               const worker::v1::PlanReply& plan);
+// Adds the row with its first event. Does not tell the scheduler.
+JobRow& AddRow(Transaction& transaction, v1::Job job);
+
+}  // namespace gpupool::server

@@ -1,0 +1,128 @@
+#include "server/control/upkeep/blob_janitor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "server/control/calls/log.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr uint64_t kManifestLimitBytes = uint64_t{16} << 20;
+
+// Adds the model's files. A manifest names them too, but a job that has not
+// begun has no manifest yet.
+void AddFilesOf(const v1::ModelSpec& model,
+                absl::flat_hash_set<std::string>& used) {
+  if (!model.has_onnx()) return;
+  used.insert(model.onnx().sha256());
+  for (const auto& file : model.onnx().external_files()) {
+    used.insert(file.sha256());
+  }
+}
+
+}  // namespace
+
+BlobJanitor::BlobJanitor(Options options, const Store* store,
+                         const BlobStore* blobs)
+    : options_(options), store_(store), blobs_(blobs) {}
+
+BlobJanitor::~BlobJanitor() { Stop(); }
+
+void BlobJanitor::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void BlobJanitor::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void BlobJanitor::Want() {
+  absl::MutexLock lock(&mutex_);
+  wanted_ = true;
+}
+
+void BlobJanitor::Run() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(this, &BlobJanitor::HasNews),
+                              options_.interval);
+      if (stopping_) return;
+      // Cleared before the sweep, so that a wish during the sweep starts
+      // another.
+      wanted_ = false;
+    }
+    auto result = SweepOnce(absl::Now());
+    if (!result.ok()) {
+      LogWarning(absl::StrCat("event=sweep_failed error=\"",
+                              result.status().message(), "\""));
+    } else if (result->removed_files > 0) {
+      LogInfo(absl::StrCat("event=swept files=", result->removed_files,
+                           " bytes=", result->removed_bytes));
+    }
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(
+    const std::string& manifest) {
+  // A manifest is named by its content, so a known one never changes.
+  auto known = manifests_.find(manifest);
+  if (known != manifests_.end()) return known->second;
+  std::vector<std::string> files;
+  auto bytes = blobs_->Read(manifest, kManifestLimitBytes);
+  if (absl::IsNotFound(bytes.status())) return files;
+  if (!bytes.ok()) return bytes.status();
+  const auto json = nlohmann::json::parse(*bytes, nullptr,
+                                          /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("files") ||
+      !json["files"].is_array()) {
+    return absl::DataLossError(
+        absl::StrCat("manifest ", manifest, " is not readable"));
+  }
+  for (const auto& file : json["files"]) {
+    if (!file.is_object()) continue;
+    files.push_back(file.value("sha256", ""));
+  }
+  manifests_[manifest] = files;
+  return files;
+}
+
+// Returns all blobs that rows or manifests name. An unreadable manifest is an
+// error: the sweep would take its files for garbage.
+absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
+  absl::flat_hash_set<std::string> used;
+  std::vector<std::string> manifests;
+  ASSIGN_OR_RETURN(const auto datasets, store_->LoadDatasets());
+  for (const auto& dataset : datasets) {
+    for (const auto& file : dataset.files()) used.insert(file.sha256());
+  }
+  ASSIGN_OR_RETURN(const auto jobs, store_->LoadAllActiveJobs());
+  for (const auto& job : jobs) AddFilesOf(job.spec().model(), used);
+  ASSIGN_OR_RETURN(const auto checkpoints, store_->LoadCheckpoints(0));
+  for (const auto& row : checkpoints) {
+    manifests.push_back(row.manifest_sha256());
+  }
+  ASSIGN_OR_RETURN(const auto versions, store_->LoadVersions());
+  for (const auto& row : versions) manifests.push_back(row.manifest_sha256());
+  for (const std::string& manifest : manifests) {
+    if (!used.insert(manifest).second) continue;
+    ASSIGN_OR_RETURN(const auto files, FilesOf(manifest));
+    used.insert(files.begin(), files.end());
+  }
+  return used;
+}
+
+absl::StatusOr<SweepResult> BlobJanitor::SweepOnce(absl::Time now) {
+  ASSIGN_OR_RETURN(const auto used, References());
+  return blobs_->Sweep(used, options_.min_age, now);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,61 @@
+// Removes blobs that nothing refers to any more: data of pruned checkpoints,
+// deleted versions, abandoned uploads.
+//
+// Thread-safety: any thread. A thread of its own does the work, so that reading
+// manifests never delays the control thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/store/blob_store.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+
+class BlobJanitor {
+ public:
+  struct Options {
+    absl::Duration interval = absl::Minutes(10);
+    absl::Duration min_age = absl::Hours(1);
+  };
+
+  // Both pointers must outlive the janitor.
+  BlobJanitor(Options options, const Store* store, const BlobStore* blobs);
+  ~BlobJanitor();  // Stops.
+
+  void Start();
+  void Stop();
+  // Sweeps soon instead of at the next interval.
+  void Want();
+
+  // Runs one sweep now. Removes nothing when a manifest in use cannot be read.
+  absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
+
+ private:
+  absl::StatusOr<absl::flat_hash_set<std::string>> References();
+  absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& manifest);
+  void Run();
+  bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return wanted_ || stopping_;
+  }
+
+  const Options options_;
+  const Store* store_;
+  const BlobStore* blobs_;
+  // Files named by each manifest. Used by the sweeping thread only.
+  std::map<std::string, std::vector<std::string>> manifests_;
+  absl::Mutex mutex_;
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace gpupool::server

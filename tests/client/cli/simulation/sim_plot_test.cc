@@ -1,0 +1,61 @@
+#include "client/cli/simulation/sim_plot.h"
+
+#include <gmock/gmock.h>
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+SimResult Result(const std::string& policy, int jobs) {
+  SimResult result{.policy = policy, .summary = {}, .replay = {}};
+  for (int i = 1; i <= jobs; ++i) {
+    result.replay.jobs.push_back({.completion = absl::Seconds(10.0 * i)});
+    result.replay.samples.push_back(
+        {.at = absl::Minutes(i),
+         .busy_devices = static_cast<uint32_t>(i % 5),
+         .queued_jobs = static_cast<uint32_t>(i % 7)});
+  }
+  return result;
+}
+
+int CountOf(const std::string& text, const std::string& word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != std::string::npos;
+       at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(SimPlotTest, HasALineOfEachPolicyInEachPanelAndInTheLegend) {
+  const std::string svg = SimPlot({Result("las", 50), Result("srs", 900)}, 4);
+  EXPECT_THAT(svg, ::testing::StartsWith("<svg xmlns="));
+  EXPECT_THAT(svg, ::testing::EndsWith("</svg>\n"));
+  EXPECT_EQ(CountOf(svg, "class=\"l0\""), 4);
+  EXPECT_EQ(CountOf(svg, "class=\"l1\""), 4);
+  for (const char* text :
+       {">las<", ">srs<", "Jobs that have ended", "Devices at work",
+        "Jobs that wait", ">days<", "seconds from submission to end"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+}
+
+TEST(SimPlotTest, NoNumberIsMissingWhateverTheResult) {
+  for (int jobs : {0, 1, 2, 5000}) {
+    const std::string svg = SimPlot({Result("las", jobs)}, 1);
+    EXPECT_THAT(svg, Not(HasSubstr("nan"))) << jobs;
+    EXPECT_THAT(svg, Not(HasSubstr("inf"))) << jobs;
+    EXPECT_LT(svg.size(), 25000u) << jobs;
+  }
+}
+
+TEST(SimPlotTest, AxesReachBeyondTheData) {
+  const std::string svg = SimPlot({Result("las", 900)}, 4);
+  EXPECT_THAT(svg, HasSubstr(">10000</text>")) << "of at most 9000 seconds";
+  EXPECT_THAT(svg, Not(HasSubstr(">100000</text>")));
+}
+
+}  // namespace
+}  // namespace gpupool::client

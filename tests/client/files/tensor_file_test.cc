@@ -1,0 +1,85 @@
+#include "client/files/tensor_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(TensorFileTest, NpyKeepsTypeShapeAndBytes) {
+  for (const char* type : {"FP32", "INT64", "BOOL", "FP16", "UINT8"}) {
+    SCOPED_TRACE(type);
+    for (const std::vector<int64_t>& shape :
+         {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}}) {
+      uint64_t count = 1;
+      for (int64_t size : shape) count *= static_cast<uint64_t>(size);
+      const Tensor tensor{type, shape,
+                          std::string(count * ElementBytes(type), 'q')};
+      const std::string file = NpyText(tensor);
+      EXPECT_EQ((file.size() - tensor.bytes.size()) % 64, 0u);
+      const auto read = ParseNpy(file);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->data_type, type);
+      EXPECT_EQ(read->shape, shape);
+      EXPECT_EQ(read->bytes, tensor.bytes);
+    }
+  }
+}
+
+TEST(TensorFileTest, WhatIsNoNpyIsRefused) {
+  const std::string file = NpyText({"FP32", {2}, std::string(8, 'x')});
+  EXPECT_FALSE(ParseNpy("").ok());
+  EXPECT_FALSE(ParseNpy(file.substr(0, 20)).ok());
+  EXPECT_THAT(ParseNpy(file.substr(0, file.size() - 1)).status().message(),
+              HasSubstr("holds 7 bytes"));
+  std::string other = file;
+  other.replace(other.find("False"), 5, "True ");
+  EXPECT_THAT(ParseNpy(other).status().message(), HasSubstr("Fortran"));
+  other = file;
+  other.replace(other.find("<f4"), 3, "<c8");
+  EXPECT_THAT(ParseNpy(other).status().message(), HasSubstr("'<c8'"));
+}
+
+TEST(TensorFileTest, JsonBecomesTheAskedType) {
+  const auto ids = ParseJsonTensor("[[1, 2, 3], [4, 5, -6]]", "INT64");
+  ASSERT_TRUE(ids.ok()) << ids.status();
+  EXPECT_THAT(ids->shape, ElementsAre(2, 3));
+  int64_t last = 0;
+  std::memcpy(&last, ids->bytes.data() + 40, 8);
+  EXPECT_EQ(last, -6);
+  EXPECT_EQ(JsonText(*ids), "[[1,2,3],[4,5,-6]]");
+  EXPECT_EQ(JsonText(*ParseJsonTensor("[true, false]", "BOOL")),
+            "[true,false]");
+  EXPECT_EQ(JsonText(*ParseJsonTensor("0.5", "FP32")), "0.5");
+}
+
+TEST(TensorFileTest, JsonThatIsNoTensorIsRefused) {
+  EXPECT_FALSE(ParseJsonTensor("[1, [2]]", "INT64").ok());
+  EXPECT_FALSE(ParseJsonTensor("[[1], [2, 3]]", "INT64").ok());
+  EXPECT_FALSE(ParseJsonTensor("[1", "INT64").ok());
+  EXPECT_FALSE(ParseJsonTensor("[\"a\"]", "FP32").ok());
+  EXPECT_THAT(ParseJsonTensor("[300]", "UINT8").status().message(),
+              HasSubstr("300 cannot be sent as UINT8"));
+  EXPECT_FALSE(ParseJsonTensor("[0.5]", "INT32").ok());
+}
+
+TEST(TensorFileTest, HalvesArePrintedAsNumbers) {
+  const uint16_t halves[] = {0x3c00, 0xc000, 0x0001, 0x7bff};
+  const Tensor tensor{
+      "FP16", {4}, std::string(reinterpret_cast<const char*>(halves), 8)};
+  EXPECT_THAT(JsonText(tensor), HasSubstr("[1.0,-2.0,"));
+  EXPECT_THAT(JsonText(tensor), HasSubstr("65504.0]"));
+  const uint16_t brain = 0x3f80;
+  EXPECT_EQ(
+      JsonText(
+          {"BF16", {}, std::string(reinterpret_cast<const char*>(&brain), 2)}),
+      "1.0");
+}
+
+}  // namespace
+}  // namespace gpupool::client

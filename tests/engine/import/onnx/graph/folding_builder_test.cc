@@ -1,0 +1,93 @@
+#include "engine/import/onnx/graph/folding_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using ::testing::ElementsAre;
+
+class FoldingBuilderTest : public ::testing::Test {
+ protected:
+  FoldingBuilder Builder(int64_t budget = kImportBudget) {
+    return FoldingBuilder(
+        &graph_, ImportBudget(budget), [](const std::string&) {
+          return HostTensor{DType::kFloat32, Shape({2}), {3, 4}};
+        });
+  }
+  static ValueId Constant(FoldingBuilder& builder, std::vector<double> x) {
+    const auto size = static_cast<int64_t>(x.size());
+    return builder.Constant({DType::kFloat32, Shape({size}), std::move(x)});
+  }
+  static ValueId Emit(FoldingBuilder& builder, Op op, ValueIds inputs) {
+    return builder.Emit(op, inputs, {})->front();
+  }
+  Graph graph_;
+};
+
+TEST_F(FoldingBuilderTest, ComputesWhatDependsOnConstantsOnly) {
+  FoldingBuilder builder = Builder();
+  const ValueId sum =
+      Emit(builder, Op::kAdd,
+           {Constant(builder, {1, 2}), Constant(builder, {10, 20})});
+  EXPECT_TRUE(graph_.nodes().empty());
+  EXPECT_EQ(graph_.value(sum).kind, ValueKind::kConstant);
+  EXPECT_THAT(graph_.value(sum).constant, ElementsAre(11, 22));
+}
+
+TEST_F(FoldingBuilderTest, EqualNumbersAreKeptOnce) {
+  FoldingBuilder builder = Builder();
+  const ValueId same = Constant(builder, {5, 5, 5});
+  EXPECT_THAT(graph_.value(same).constant, ElementsAre(5));
+  const ValueId sum =
+      Emit(builder, Op::kAdd, {same, Constant(builder, {1, 2, 3})});
+  EXPECT_THAT(builder.Numbers(sum)->numbers, ElementsAre(6, 7, 8));
+}
+
+TEST_F(FoldingBuilderTest, RoundsToTheElementType) {
+  FoldingBuilder builder = Builder();
+  const ValueId sum =
+      Emit(builder, Op::kAdd,
+           {Constant(builder, {0x1p24, 0}), Constant(builder, {1, 0})});
+  EXPECT_EQ(graph_.value(sum).constant[0], 0x1p24);
+}
+
+TEST_F(FoldingBuilderTest, WeightsStayInTheGraphButTheirNumbersCanBeAsked) {
+  FoldingBuilder builder = Builder();
+  const TensorType type{DType::kFloat32, Shape({2})};
+  const ValueId weight =
+      *builder.builder().Persistent("w", type, MemoryClass::kWeight);
+  const ValueId sum = Emit(builder, Op::kAdd, {weight, weight});
+  EXPECT_EQ(graph_.nodes().size(), 1u);
+  EXPECT_TRUE(builder.HasNumbers(sum));
+  EXPECT_THAT(builder.Numbers(sum)->numbers, ElementsAre(6, 8));
+}
+
+TEST_F(FoldingBuilderTest, NamesTheInputsThatAValueDependsOn) {
+  FoldingBuilder builder = Builder();
+  const TensorType type{DType::kFloat32, Shape({2})};
+  const ValueId a = *builder.builder().Input("a", type);
+  const ValueId b = *builder.builder().Input("b", type);
+  const ValueId c = *builder.builder().Input("c", type);
+  const ValueId x = Emit(builder, Op::kAdd, {a, Constant(builder, {1, 2})});
+  const ValueId y = Emit(builder, Op::kAdd, {x, c});
+  EXPECT_THAT(builder.InputsOf(y), ElementsAre("a", "c"));
+  EXPECT_THAT(builder.InputsOf(b), ElementsAre("b"));
+  EXPECT_FALSE(builder.HasNumbers(y));
+  EXPECT_EQ(builder.Numbers(y).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(FoldingBuilderTest, BeyondTheBudgetNodesStayAndQuestionsAreRefused) {
+  FoldingBuilder builder = Builder(10);
+  const ValueId sum =
+      Emit(builder, Op::kAdd,
+           {Constant(builder, {1, 2}), Constant(builder, {10, 20})});
+  EXPECT_EQ(graph_.nodes().size(), 1u);
+  EXPECT_EQ(builder.Numbers(sum).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gpupool::engine::onnx_import

@@ -1,0 +1,164 @@
+#include "engine/import/onnx/graph/onnx_import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/graph/verify.h"
+#include "tests/engine/import/onnx/model_text.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+absl::StatusOr<ModelGraph> Import(const std::string& graph,
+                                  const OnnxBuildOptions& options = {}) {
+  const auto file =
+      OnnxFile::Parse(ModelOfGraph(graph).SerializeAsString(), {});
+  if (!file.ok()) return file.status();
+  return ImportOnnx(**file, options);
+}
+
+constexpr char kDense[] =
+    "(float[N, 2] x) => (float[N, 3] y) "
+    "<float[2, 3] w = {1, 2, 3, 4, 5, 6}, float[3] b = {1, 2, 3}> "
+    "{ m = MatMul(x, w) y = Add(m, b) }";
+
+TEST(OnnxImportTest, WeightsBecomePersistentUnderTheirNames) {
+  const auto model = Import(kDense);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->persistents.size(), 2u);
+  EXPECT_EQ(model->persistents[0].name, "w");
+  EXPECT_EQ(model->persistents[0].memory_class, MemoryClass::kWeight);
+  EXPECT_EQ(model->persistents[0].initializer.kind, Initializer::Kind::kStored);
+  EXPECT_EQ(model->parameters(), 9u);
+  EXPECT_TRUE(Verify(model->graph).ok());
+}
+
+TEST(OnnxImportTest, DescribesEveryNode) {
+  const auto model = Import(kDense, {.batch = 4});
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->layers.size(), 2u);
+  EXPECT_EQ(model->layers[0].name, "m");
+  EXPECT_EQ(model->layers[0].kind, "MatMul");
+  EXPECT_EQ(model->layers[0].parameters, 6u);
+  EXPECT_EQ(model->layers[0].output_shape, Shape({3}));
+  EXPECT_GE(model->layers[0].flops, 12u);
+}
+
+TEST(OnnxImportTest, ANamedFirstDimensionIsTheBatch) {
+  const auto model = Import(kDense, {.batch = 4});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs[0].shape, Shape({4, 2}));
+  EXPECT_TRUE(model->inputs[0].batched);
+  EXPECT_TRUE(model->outputs[0].batched);
+  EXPECT_EQ(model->input_shape, Shape({2}));
+  EXPECT_EQ(model->output_shape, Shape({3}));
+}
+
+TEST(OnnxImportTest, AListedOrUnbatchedFirstDimensionIsNotTheBatch) {
+  const auto listed = Import(kDense, {.batch = 4, .dimensions = {{"N", 7}}});
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->inputs[0].shape, Shape({7, 2}));
+  EXPECT_FALSE(listed->inputs[0].batched);
+  EXPECT_FALSE(listed->outputs[0].batched);
+  EXPECT_FALSE(Import(kDense, {.unbatched_inputs = {"x"}}).ok());
+}
+
+TEST(OnnxImportTest, OtherDimensionsNeedSizes) {
+  const char kGraph[] =
+      "(float[N, sequence] x) => (float[N, sequence] y) { y = Relu(x) }";
+  const absl::Status status = Import(kGraph).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'sequence'"));
+  const auto model = Import(kGraph, {.dimensions = {{"sequence", 9}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs[0].shape, Shape({1, 9}));
+}
+
+TEST(OnnxImportTest, HostileSizesAreRefused) {
+  for (const int64_t size : {int64_t{0}, int64_t{-3}, int64_t{1} << 62}) {
+    EXPECT_EQ(Import(kDense, {.dimensions = {{"N", size}}}).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(Import(kDense, {.batch = 0}).ok());
+}
+
+TEST(OnnxImportTest, AnInputWithAnInitializerIsAnInitializer) {
+  const auto model = Import(
+      "(float[2] x, float[2] w) => (float[2] y) "
+      "<float[2] w = {1, 2}> { y = Add(x, w) }");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs.size(), 1u);
+  EXPECT_EQ(model->persistents.size(), 1u);
+}
+
+TEST(OnnxImportTest, SaysWhichInputsMustBeKnown) {
+  const char kGraph[] =
+      "(float[6] x, int64[2] shape) => (float[A, B] y) "
+      "{ y = Reshape(x, shape) }";
+  const absl::Status status = Import(kGraph).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(NeededInputs(status), ElementsAre("shape"));
+  const auto model = Import(
+      kGraph, {.bound = {{"shape", {DType::kInt64, Shape({2}), {2, 3}}}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->outputs[0].shape, Shape({2, 3}));
+  EXPECT_EQ(model->inputs.size(), 1u);
+  EXPECT_THAT(NeededInputs(absl::OkStatus()), IsEmpty());
+}
+
+TEST(OnnxImportTest, WithAllInputsBoundEverythingIsComputed) {
+  const auto model =
+      Import("(float[3] x) => (int64[A, B] y) { y = NonZero(x) }",
+             {.bound = {{"x", {DType::kFloat32, Shape({3}), {0, 5, 7}}}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Value& y = model->graph.value(model->outputs[0].value);
+  EXPECT_EQ(y.kind, ValueKind::kConstant);
+  EXPECT_THAT(y.constant, ElementsAre(1, 2));
+}
+
+TEST(OnnxImportTest, ABoundInputMustHaveTheDeclaredType) {
+  EXPECT_FALSE(
+      Import(kDense, {.bound = {{"x", {DType::kInt64, Shape({1, 2}), {1, 2}}}}})
+          .ok());
+  EXPECT_FALSE(
+      Import(kDense, {.bound = {{"x", {DType::kFloat32, Shape({1, 2}), {1}}}}})
+          .ok());
+}
+
+TEST(OnnxImportTest, ListsAllUnsupportedOperatorsAtOnce) {
+  const absl::Status status = Import(
+                                  "(float[2] x) => (float[2] y) "
+                                  "{ a = Strange(x) b = Relu(a) y = Odd(b) }")
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::AllOf(HasSubstr("Strange 'a'"), HasSubstr("Odd 'y'"),
+                               ::testing::Not(HasSubstr("Relu"))));
+}
+
+TEST(OnnxImportTest, ScalesTheFirstInput) {
+  const auto model = Import(kDense, {.input_scaling = true});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->persistents[0].name, "input.scale");
+  EXPECT_EQ(model->persistents[0].shape, Shape({2}));
+  EXPECT_EQ(model->persistents[1].name, "input.shift");
+}
+
+TEST(OnnxImportTest, WarnsOfConvolutionsWhoseNormsMayBeFolded) {
+  const auto model = Import(
+      "(float[N, 1, 4, 4] x) => (float[N, 1, 4, 4] y) "
+      "<float[1, 1, 1, 1] w = {2}, float[1] b = {1}> { y = Conv(x, w, b) }");
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->warnings.size(), 1u);
+  EXPECT_THAT(model->warnings[0], HasSubstr("folded"));
+  EXPECT_THAT(Import(kDense)->warnings, IsEmpty());
+}
+
+}  // namespace
+}  // namespace gpupool::engine::onnx_import

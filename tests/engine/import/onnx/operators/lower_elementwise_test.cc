@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/import/onnx/operators/lowering_case.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(LowerElementwiseTest, AddOfEqualFloatingShapesIsTheOpThatFuses) {
+  const auto model = ImportLowering(
+      {.graph = "(float[2] a, float[2] b) => (float[2] y) { y = Add(a, b) }"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(CountOps(model->graph, Op::kAdd), 1);
+  EXPECT_EQ(CountOps(model->graph, Op::kBinary), 0);
+}
+
+TEST(LowerElementwiseTest, OldBroadcastAlignsTheSecondOperandAtTheAxis) {
+  const auto y =
+      RunLowering({.opset = 6,
+                   .graph = "(float[2, 3] a, float[2] b) => (float[2, 3] y) "
+                            "{ y = Add<broadcast = 1, axis = 0>(a, b) }",
+                   .inputs = {{"a", Floats({2, 3}, {0, 1, 2, 3, 4, 5})},
+                              {"b", Floats({2}, {10, 20})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(10, 11, 12, 23, 24, 25));
+}
+
+TEST(LowerElementwiseTest, OldBroadcastThatDoesNotFitIsRefused) {
+  const auto y = ImportLowering(
+      {.opset = 6,
+       .graph = "(float[2, 3] a, float[2, 3] b) => (float[2, 3] y) "
+                "{ y = Add<broadcast = 1, axis = 1>(a, b) }"});
+  EXPECT_EQ(y.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(y.status().message()), HasSubstr("axis 1"));
+}
+
+TEST(LowerElementwiseTest, ClipTakesLimitsFromAttributesBeforeOpset11) {
+  const auto y = RunLowering({.opset = 6,
+                              .graph = "(float[3] x) => (float[3] y) "
+                                       "{ y = Clip<min = -1.0, max = 2.0>(x) }",
+                              .inputs = {{"x", Floats({3}, {-5, 0.5, 5})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(-1, 0.5, 2));
+}
+
+TEST(LowerElementwiseTest, ClipTakesLimitsFromInputsThatNeedNotBeKnown) {
+  const auto y =
+      RunLowering({.opset = 13,
+                   .graph = "(float[3] x, float high) => (float[3] y) "
+                            "{ y = Clip(x, , high) }",
+                   .inputs = {{"x", Floats({3}, {-5, 0.5, 5})},
+                              {"high", Floats({}, {2})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(-5, 0.5, 2));
+}
+
+TEST(LowerElementwiseTest, ModOfFloatingNumbersNeedsFmod) {
+  const auto y = ImportLowering(
+      {.graph = "(float[1] a, float[1] b) => (float[1] y) { y = Mod(a, b) }"});
+  EXPECT_EQ(y.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LowerElementwiseTest, PowKeepsTheTypeOfTheBase) {
+  const auto y = RunLowering(
+      {.opset = 15,
+       .graph = "(int64[2] a, float[2] b) => (int64[2] y) { y = Pow(a, b) }",
+       .inputs = {{"a", Ints({2}, {4, 9})}, {"b", Floats({2}, {0.5, 2})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_EQ((*y)[0].dtype, DType::kInt64);
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(2, 81));
+}
+
+}  // namespace
+}  // namespace gpupool::engine::onnx_import

@@ -1,0 +1,77 @@
+#include "scheduler/text/tenant_text.h"
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParseTenantSharesTest, ReadsAllThatIsSet) {
+  const auto shares = ParseTenantShares(
+      "research:weight=3,guaranteed=4; research.vision : most = 2;");
+  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_EQ(shares->size(), 2u);
+  EXPECT_EQ(shares->at("research").weight, 3);
+  EXPECT_EQ(shares->at("research").guaranteed, 4u);
+  EXPECT_FALSE(shares->at("research").most.has_value());
+  EXPECT_EQ(shares->at("research.vision").weight, 1);
+  EXPECT_EQ(shares->at("research.vision").most, 2u);
+}
+
+TEST(ParseTenantSharesTest, NothingIsNoShares) {
+  const auto shares = ParseTenantShares(" ; ");
+  ASSERT_TRUE(shares.ok()) << shares.status();
+  EXPECT_TRUE(shares->empty());
+}
+
+TEST(ParseTenantSharesTest, ErrorsNameTheTenantTheValueAndWhatIsAllowed) {
+  struct Case {
+    const char* text;
+    const char* error;
+  };
+  for (const Case& wrong : {
+           Case{":weight=1", "tenant '': is no name"},
+           Case{"a b:weight=1", "tenant 'a b': is no name"},
+           Case{".a:weight=1", "is no name"},
+           Case{"a", "tenant 'a': nothing is set"},
+           Case{"a:weight=0", "'a': weight=0; a weight is a number from 1e-06"},
+           Case{"a:weight=nan", "weight=nan"},
+           Case{"a:weight=x", "weight=x"},
+           Case{"a:most=-1", "most=-1; a number of devices is from 0"},
+           Case{"a:most=1.5", "most=1.5"},
+           Case{"a:guaranteed=99999999999", "guaranteed=99999999999"},
+           Case{"a:limit=3", "known are weight=NUMBER"},
+           Case{"a:guaranteed=3,most=2", "guaranteed=3 is above most=2"},
+           Case{"a:most=1;a:weight=2", "tenant 'a': is there twice"},
+       }) {
+    const auto shares = ParseTenantShares(wrong.text);
+    EXPECT_EQ(shares.status().code(), absl::StatusCode::kInvalidArgument)
+        << wrong.text;
+    EXPECT_THAT(std::string(shares.status().message()), HasSubstr(wrong.error));
+  }
+}
+
+TEST(MakeTenantSharesTest, ErrorsSayWhereTheEntryAndTheWordStand) {
+  NamedWords tenant{
+      .name = "a",
+      .words = {{"weight", "2", " at line 3"}, {"most", "x", " at line 4"}},
+      .where = " at line 2"};
+  EXPECT_THAT(std::string(MakeTenantShares({tenant}).status().message()),
+              HasSubstr("tenant 'a' at line 2: most=x at line 4; a number"));
+  tenant.words.pop_back();
+  EXPECT_EQ(MakeTenantShares({tenant})->at("a").weight, 2);
+}
+
+TEST(ParseTenantSharesTest, TheirNumberIsBounded) {
+  std::string text;
+  for (size_t i = 0; i <= kMostTenantShares; ++i) {
+    absl::StrAppend(&text, "t", i, ":weight=1;");
+  }
+  EXPECT_FALSE(ParseTenantShares(text).ok());
+}
+
+}  // namespace
+}  // namespace gpupool::scheduler

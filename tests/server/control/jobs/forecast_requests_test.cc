@@ -1,0 +1,64 @@
+#include "server/control/jobs/forecast_requests.h"
+
+#include <gmock/gmock.h>
+
+#include "server/control/jobs/admission.h"
+#include "server/control/jobs/job_requests.h"
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ForecastRequestsTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Hello("cpu:0");
+    planned_bytes = 900;  // of 1000: one at a time
+  }
+  v1::StartForecast Start() {
+    Answer<v1::PlanJobResponse> answer;
+    PlanJob(control(), Request("planned").spec(), answer.callback());
+    const auto plan = answer.Wait();
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? plan->start() : v1::StartForecast();
+  }
+  void Run(double seconds) {
+    v1::SubmitJobRequest request = Request("r1");
+    request.mutable_spec()->set_expected_run_seconds(seconds);
+    SubmitAndStart(request);
+    ReportStarted(1, 1);
+    ASSERT_TRUE(Becomes(1, v1::RUNNING));
+  }
+};
+
+TEST_F(ForecastRequestsTest, WhereThereIsRoomItWouldStartAtOnce) {
+  const v1::StartForecast start = Start();
+  EXPECT_TRUE(start.has_time());
+  EXPECT_THAT(start.devices(), ElementsAre("cpu:0"));
+  EXPECT_EQ(start.waits_for(), "");
+  EXPECT_EQ(ListJobs(control(), {})->jobs_size(), 0) << "nothing is stored";
+}
+
+TEST_F(ForecastRequestsTest, OtherwiseWhenOthersHaveEnded) {
+  Run(1000);
+  const v1::StartForecast start = Start();
+  EXPECT_GT(start.time().seconds(), absl::ToUnixSeconds(absl::Now()) + 900);
+  EXPECT_THAT(start.devices(), ElementsAre("cpu:0"));
+  EXPECT_THAT(start.waits_for(), HasSubstr("waits for 900 B on a device"));
+}
+
+TEST_F(ForecastRequestsTest, WhatNobodyKnowsIsNotTold) {
+  Run(0);
+  const v1::StartForecast start = Start();
+  EXPECT_FALSE(start.has_time());
+  EXPECT_EQ(start.devices_size(), 0);
+  EXPECT_EQ(start.why_unknown(), "nobody knows how long job 1 will run");
+}
+
+}  // namespace
+}  // namespace gpupool::server

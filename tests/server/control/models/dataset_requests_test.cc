@@ -1,0 +1,102 @@
+#include "server/control/models/dataset_requests.h"
+
+#include <gmock/gmock.h>
+
+#include "server/control/jobs/admission.h"
+#include "server/store/store.h"
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DatasetRequestsTest : public ControlTest {
+ protected:
+  v1::Dataset Table(const std::string& name, const std::string& bytes) {
+    v1::Dataset dataset;
+    dataset.set_name(name);
+    v1::DatasetFile& file = *dataset.add_files();
+    file.set_role(v1::DatasetFile::TABLE);
+    file.set_file_name("table.csv");
+    file.set_sha256(*blobs->Put(bytes));
+    return dataset;
+  }
+  absl::StatusOr<v1::Dataset> Register(const v1::Dataset& dataset) {
+    Answer<v1::Dataset> answer;
+    RegisterDataset(control(), dataset, answer.callback());
+    return answer.Wait();
+  }
+  absl::Status Delete(const std::string& name) {
+    Answer<v1::DeleteDatasetResponse> answer;
+    DeleteDataset(control(), name, answer.callback());
+    return answer.Wait().status();
+  }
+};
+
+TEST_F(DatasetRequestsTest, ADatasetGetsTheFactsThatTheWorkerRead) {
+  const auto dataset = Register(Table("digits", "1,2\n"));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->id(), 1u);
+  EXPECT_EQ(dataset->rows(), 10u);
+  EXPECT_EQ(dataset->feature_shape(0), 4);
+  EXPECT_EQ(FindDataset(*store, "digits")->rows(), 10u);
+  EXPECT_EQ(store->ListDatasets({})->datasets_size(), 1);
+}
+
+TEST_F(DatasetRequestsTest, TheSameContentAgainIsANoOpOtherContentIsRefused) {
+  ASSERT_TRUE(Register(Table("digits", "1,2\n")).ok());
+  EXPECT_EQ(Register(Table("digits", "1,2\n"))->id(), 1u);
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(Register(Table("digits", "9,9\n")).status()));
+}
+
+TEST_F(DatasetRequestsTest, TwoAtTheSameTimeMakeOne) {
+  std::vector<Answer<v1::Dataset>> answers(20);
+  for (auto& answer : answers) {
+    RegisterDataset(control(), Table("digits", "1,2\n"), answer.callback());
+  }
+  for (auto& answer : answers) EXPECT_EQ(answer.Wait()->id(), 1u);
+}
+
+TEST_F(DatasetRequestsTest, ABrokenLineIsToldInTheWorkersWords) {
+  workers->meta = [](const worker::v1::ToWorker&) {
+    return absl::InvalidArgumentError(
+        "table.csv: line 17, column 3: \"x\" is not a number");
+  };
+  const auto status = Register(Table("digits", "1,x\n")).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("line 17, column 3"));
+  EXPECT_TRUE(absl::IsNotFound(FindDataset(*store, "digits").status()));
+}
+
+TEST_F(DatasetRequestsTest, BytesThatVanishedMeanwhileAreNoticed) {
+  v1::Dataset dataset = Table("digits", "1,2\n");
+  dataset.mutable_files(0)->set_sha256(std::string(64, '0'));
+  EXPECT_TRUE(absl::IsUnavailable(Register(dataset).status()));
+}
+
+TEST_F(DatasetRequestsTest, ADatasetInUseIsNotDeleted) {
+  AddDataset("digits");
+  ASSERT_TRUE(Submit(Request("r1")).ok());
+  const absl::Status status = Delete("digits");
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("used by job 1"));
+  Answer<v1::Job> cancelled;
+  CancelJob(control(), 1, cancelled.callback());
+  ASSERT_TRUE(cancelled.Wait().ok());
+  EXPECT_TRUE(Delete("digits").ok());
+  EXPECT_TRUE(absl::IsNotFound(Delete("digits")));
+}
+
+TEST_F(DatasetRequestsTest, BytesGoWithTheLastDatasetThatHasThem) {
+  const std::string digest = *blobs->Put("1,2\n");
+  ASSERT_TRUE(Register(Table("one", "1,2\n")).ok());
+  ASSERT_TRUE(Register(Table("two", "1,2\n")).ok());
+  ASSERT_TRUE(Delete("one").ok());
+  EXPECT_TRUE(blobs->Contains(digest));
+  ASSERT_TRUE(Delete("two").ok());
+  EXPECT_FALSE(blobs->Contains(digest));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,96 @@
+#include "server/control/upkeep/blob_janitor.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "absl/time/clock.h"
+
+namespace gpupool::server {
+namespace {
+
+class BlobJanitorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path() / "gpupoolXXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+    store = *Store::Open(folder / "gpupool.db");
+    blobs = *BlobStore::Open(folder / "blobs");
+  }
+  void TearDown() override {
+    store.reset();
+    std::filesystem::remove_all(folder);
+  }
+  // Adds a checkpoint of job 1 whose manifest has this text.
+  std::string Checkpoint(const std::string& manifest) {
+    WriteBatch batch;
+    v1::Job job;
+    job.set_id(1);
+    batch.upsert_jobs.push_back(job);
+    v1::Checkpoint checkpoint;
+    checkpoint.set_job_id(1);
+    checkpoint.set_step(1);
+    checkpoint.set_manifest_sha256(*blobs->Put(manifest));
+    batch.upsert_checkpoints.push_back(checkpoint);
+    EXPECT_TRUE(store->Commit(batch).ok());
+    return checkpoint.manifest_sha256();
+  }
+  absl::StatusOr<SweepResult> Sweep(absl::Duration later) {
+    BlobJanitor janitor({.min_age = absl::Hours(1)}, store.get(), blobs.get());
+    return janitor.SweepOnce(absl::Now() + later);
+  }
+
+  std::filesystem::path folder;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<BlobStore> blobs;
+};
+
+TEST_F(BlobJanitorTest, KeepsWhatAManifestNamesAndRemovesTheRest) {
+  const std::string weights = *blobs->Put("weights");
+  const std::string stray = *blobs->Put("nobody wants this");
+  const std::string manifest = Checkpoint(
+      R"({"files":[{"role":"weights","sha256":")" + weights + R"("}]})");
+  const auto result = Sweep(absl::Hours(2));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->removed_files, 1u);
+  EXPECT_TRUE(blobs->Contains(weights));
+  EXPECT_TRUE(blobs->Contains(manifest));
+  EXPECT_FALSE(blobs->Contains(stray));
+}
+
+TEST_F(BlobJanitorTest, LeavesYoungBlobsAlone) {
+  const std::string young = *blobs->Put("on its way");
+  ASSERT_TRUE(Sweep(absl::Minutes(30)).ok());
+  EXPECT_TRUE(blobs->Contains(young));
+}
+
+TEST_F(BlobJanitorTest, RemovesNothingWhenAManifestCannotBeRead) {
+  const std::string stray = *blobs->Put("maybe somebody's weights");
+  Checkpoint("not json");
+  EXPECT_TRUE(absl::IsDataLoss(Sweep(absl::Hours(2)).status()));
+  EXPECT_TRUE(blobs->Contains(stray));
+}
+
+TEST_F(BlobJanitorTest, KeepsTheModelFilesOfJobsThatHaveNotEnded) {
+  v1::Job job;
+  job.set_id(1);
+  job.set_state(v1::QUEUED);
+  v1::OnnxModel& onnx = *job.mutable_spec()->mutable_model()->mutable_onnx();
+  onnx.set_sha256(*blobs->Put("model"));
+  onnx.add_external_files()->set_sha256(*blobs->Put("its data"));
+  WriteBatch batch;
+  batch.upsert_jobs.push_back(job);
+  ASSERT_TRUE(store->Commit(batch).ok());
+  ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
+  EXPECT_TRUE(blobs->Contains(onnx.sha256()));
+  EXPECT_TRUE(blobs->Contains(onnx.external_files(0).sha256()));
+  batch.upsert_jobs[0].set_state(v1::FAILED);
+  ASSERT_TRUE(store->Commit(batch).ok());
+  ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
+  EXPECT_FALSE(blobs->Contains(onnx.sha256()));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -27,12 +27,14 @@ absl::Status ReshapeRule(RuleContext& context) {
 }
 
 absl::Status AddRule(RuleContext& context) {
+  // Without broadcasting both operands get the gradient as it is.
   context.Set(0, context.dy());
   context.Set(1, context.dy());
   return absl::OkStatus();
 }
 
 absl::Status DropoutRule(RuleContext& context) {
+  // The same seed and step repeat the mask of the forward node.
   return context.Emit(0, Op::kDropout,
                       {context.dy(), context.input(1), context.input(2)},
                       context.node().attributes);

@@ -51,7 +51,7 @@ class RuleContext {
 // this form of it, has no rule.
 absl::Status ApplyRule(RuleContext& context);
 
-// The families of the op table's column `gradient`, in rules_*.cc.
+// The rules of the families, in rules_*.cc: the op table's column `gradient`.
 absl::Status MatMulRule(RuleContext& context);
 absl::Status Conv2dRule(RuleContext& context);
 absl::Status PoolRule(RuleContext& context);

@@ -15,12 +15,12 @@
 namespace gpupool::engine {
 
 struct StepTailOptions {
-  // `clip` in it is set by the step tail.
+  // The attributes of the optimizer. The step tail sets `clip` in them.
   OptimizerAttributes optimizer;
   double clip_value = 0;  // clamps gradients to [-c, c] first; 0: it does not
   double clip_norm = 0;   // of the clamped gradients; 0: no clipping
-  // Gradients are those of the loss times the scale; both limits are of the
-  // true gradients.
+  // Set when the gradients are those of the loss times a scale. Both limits
+  // above are limits of the true gradients.
   std::optional<LossScaling> loss_scaling;
 };
 

@@ -1,4 +1,5 @@
-// FLOPs per op: the column `cost` of the op table.
+// FLOPs of every op: the column `cost` of the op table. Sums and products
+// saturate, because shapes of untrusted models may overflow.
 #include <array>
 #include <limits>
 
@@ -33,6 +34,7 @@ uint64_t ConvFlops(const TensorType& y, const Shape& w) {
   return Multiply(Multiply(2, Elements(y)), per_output);
 }
 
+// Returns one FLOP for each cell of each window.
 uint64_t WindowFlops(const Pool2dAttributes& pool, const TensorType& y) {
   return Multiply(Elements(y), static_cast<uint64_t>(pool.kernel.cells()));
 }
@@ -44,7 +46,7 @@ uint64_t EpilogueFlops(const Epilogue& epilogue, const TensorType& y) {
   return Multiply(Elements(y), per_element);
 }
 
-// One pass per axis over what the axes before it made of the input.
+// Counts one pass for each axis. Each pass reads the result of the one before.
 uint64_t PassesFlops(const ResizeAttributes& resize, const Shape& input) {
   uint64_t total = 0;
   auto elements = static_cast<uint64_t>(input.elements());
@@ -58,8 +60,9 @@ uint64_t PassesFlops(const ResizeAttributes& resize, const Shape& input) {
   return total;
 }
 
-// q [B, H, T, D], k [B, H, S, D] and v [B, H, S, E] in B * H * T * S scores,
-// each of which costs a softmax, `by_d` products of D and `by_e` of E numbers.
+// Counts B * H * T * S scores for q [B, H, T, D], k [B, H, S, D] and v [B, H,
+// S, E]. Each score costs a softmax, `by_d` products of D and `by_e` of E
+// numbers.
 uint64_t ScoreFlops(absl::Span<const TensorType> qkv, uint64_t by_d,
                     uint64_t by_e) {
   const auto d = static_cast<uint64_t>(qkv[0].shape[3]);
@@ -81,7 +84,7 @@ struct NodeTypes {
   }
 };
 
-// The column of the table: a function, or so many for each element.
+// The cost of an op: a function of the node, or FLOPs for each element.
 struct Cost {
   enum class Of : uint8_t { kInput, kOutput };
   uint64_t per_element = 0;
@@ -143,6 +146,8 @@ uint64_t AttentionFlops(const NodeTypes& node) {
 }
 
 uint64_t AttentionGradFlops(const NodeTypes& node) {
+  // The gradient recomputes the scores (D) and makes dq, dk (D each), dv and
+  // the gradient of the scores (E each).
   return ScoreFlops(node.inputs.subspan(1, 3), 3, 2);
 }
 

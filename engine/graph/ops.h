@@ -1,7 +1,7 @@
-// The ops and what a pass, a planner or a back end may ask about them without
-// knowing them. Adding an op means one row in op_table.inc, one shape rule, one
-// reference kernel and, when differentiable, one gradient rule.
-// All functions are pure.
+// The ops, and everything that passes, planners and back ends need to know
+// about them. A new op needs one row in op_table.inc, one shape rule, one
+// reference kernel and, when differentiable, one gradient rule. All functions
+// are pure.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ enum class LayoutRule : uint8_t {
   kConvert,  // kLayoutConvert
 };
 
-// The width of an op when a model trains in 16 bits (engine/passes/autocast.h).
+// The width of an op when a model trains in 16 bits
+// (engine/passes/formats/autocast.h).
 enum class AutocastRule : uint8_t {
   kLow,     // it runs in 16 bits
   kWide,    // it runs in 32 bits

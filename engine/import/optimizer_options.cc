@@ -52,7 +52,7 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// NaN is outside of every limit.
+// Checks that the value is within the limit. NaN is outside of every limit.
 absl::Status CheckLimit(absl::string_view what, double value, v1::Limit limit) {
   switch (limit) {
     case v1::ABOVE_ZERO:

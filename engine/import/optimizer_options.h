@@ -1,5 +1,5 @@
-// From the optimizer, the clipping and the loss scaling of a training spec to
-// the options of the step tail. Fields are found by the names that
+// Converts optimizer, clipping and loss scaling of a training spec to options
+// of the step tail. Fields are found by the names that
 // engine/graph/attributes_optimizers.h gives them; their limits are options of
 // the message (limits.proto). Pure.
 #pragma once
@@ -13,14 +13,14 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// Returns the optimizer's base rate, or its default. InvalidArgument when no
+// Returns the optimizer's base rate, or its default. INVALID_ARGUMENT when no
 // optimizer is set, SGD has no learning rate, or the rate is not finite or not
 // above 0.
 absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 
-// Defaults applied; reads the optimizer, clip_gradient_value,
-// clip_gradient_norm, precision and loss_scaling.
-// InvalidArgument names the field that is missing or out of range.
+// Returns the options with defaults applied. Reads the optimizer,
+// clip_gradient_value, clip_gradient_norm, precision and loss_scaling.
+// INVALID_ARGUMENT names the field that is missing or out of range.
 absl::StatusOr<StepTailOptions> ConvertOptimizer(
     const v1::TrainingSpec& training);
 

@@ -16,6 +16,7 @@ using Schedule = v1::LearningRateSchedule;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// The functions below return fields of the rules, or PyTorch's defaults.
 double Gamma(double gamma) { return gamma == 0 ? 0.1 : gamma; }
 double FactorOf(const Schedule::Constant& rule) {
   return rule.has_factor() ? rule.factor() : 1.0 / 3;

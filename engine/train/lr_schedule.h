@@ -11,7 +11,7 @@ class LearningRateSchedule;
 
 namespace gpupool::engine {
 
-// InvalidArgument names the field that is out of range.
+// Returns INVALID_ARGUMENT, naming the field, when a field is out of range.
 absl::Status ValidateSchedule(const v1::LearningRateSchedule& schedule,
                               double base, uint64_t total_steps);
 

@@ -119,6 +119,8 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
     case Route::kDirect:
       return MakeDirect(request, context);
     case Route::kWidened:
+      // Converts nothing where oneDNN takes bfloat16. It never takes float16
+      // here.
       if (RowOf(request.node.op).types == Types::kBfloat16 &&
           !HasFloat16(request)) {
         ASSIGN_OR_RETURN(auto kernel, MakeDirect(request, context));

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/composed_attention.h"
-#include "engine/backends/cuda/cudnn_attention.h"
-#include "engine/backends/cuda/cudnn_convolution.h"
-#include "engine/backends/cuda/cudnn_norm.h"
+#include "engine/backends/cuda/cudnn/cudnn_attention.h"
+#include "engine/backends/cuda/cudnn/cudnn_convolution.h"
+#include "engine/backends/cuda/cudnn/cudnn_norm.h"
+#include "engine/backends/cuda/kernels/composed_attention.h"
 #include "engine/backends/cuda/op_library.h"
 #include "engine/base/status_macros.h"
 
@@ -99,6 +99,7 @@ portable::KernelOr CudaLibraries::MakeKernel(
       if (cudnn_ == nullptr) return nullptr;
       return MakeCudnnNorm(cudnn_.get(), request, context);
     case Library::kAllReduce:
+      // No other kernel can take the node, so the caller must get the reason.
       if (nccl_ == nullptr) return no_nccl_;
       return nccl_->MakeKernel(request);
     case Library::kNone:

@@ -24,6 +24,8 @@ portable::KernelOr KernelChoice::Choose(
   if (libraries_ != nullptr) {
     auto kernel = libraries_->MakeKernel(request, context);
     if (kernel.ok() && *kernel != nullptr) return kernel;
+    // The refusal is final for a sum over ranks. All other nodes have a
+    // portable kernel.
     const bool alone = LibraryOf(request.node.op) == Library::kAllReduce;
     if (!kernel.ok() && alone) return kernel.status();
     if (!kernel.ok()) ReportRefusal(request.node, kernel.status());

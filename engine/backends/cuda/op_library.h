@@ -1,5 +1,5 @@
-// The library of NVIDIA's that may have a kernel for an op: the column `library`
-// of the op table. Pure.
+// The library of NVIDIA's that may have a kernel for an op: the column
+// `library` of the op table. Pure.
 #pragma once
 
 #include <array>

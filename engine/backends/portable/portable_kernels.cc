@@ -1,4 +1,5 @@
-// Which family makes the kernel of an op: the column `portable` of the table.
+// The family that makes the kernel of an op: the column `portable` of the
+// table.
 #include <algorithm>
 #include <array>
 
@@ -38,6 +39,7 @@ KernelOr MakePortableKernel(const CompileRequest& request,
   const Maker make = kMakers[static_cast<size_t>(node.op)];
   if (make != nullptr) {
     ASSIGN_OR_RETURN(auto kernel, make(request, context));
+    // A family returns null for a node beyond its limits.
     if (kernel != nullptr) return kernel;
   }
   return absl::UnimplementedError(absl::StrCat(

@@ -1,6 +1,6 @@
-// The kernels of the op table's column `reference`, written for obviousness:
-// index loops straight from the definition, double precision. Internal to the
-// reference back end.
+// The kernels of the op table's column `reference`, written to be obviously
+// right: index loops straight from the definition, in double precision.
+// Internal to the reference back end.
 #pragma once
 
 #include <vector>
@@ -28,7 +28,8 @@ struct Operands {
   const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
 };
 
-// InvalidArgument for impossible data such as a label out of range.
+// Runs a node's kernel. INVALID_ARGUMENT for impossible data such as a label
+// out of range.
 absl::Status RunKernel(const Operands& operands);
 
 void Reshape(const Operands& o);

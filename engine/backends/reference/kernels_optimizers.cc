@@ -13,8 +13,8 @@ double Gradient(const Operands& o, bool clip, size_t i) {
   return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
 }
 
-// Whether the clip coefficient is given and not a number: then the parameter
-// and the states go through as they are, which this does.
+// Returns whether the clip coefficient is given and NaN. If so, copies the
+// parameter and the states to the outputs unchanged.
 bool KeepsEverything(const Operands& o, bool clip) {
   if (!clip || !std::isnan(o.inputs.back()[0])) return false;
   for (size_t i = 0; i < o.outputs.size(); ++i) {
@@ -25,7 +25,7 @@ bool KeepsEverything(const Operands& o, bool clip) {
   return true;
 }
 
-// torch.optim.SGD; the velocity of the first step is the gradient.
+// Computes torch.optim.SGD. The velocity of the first step is the gradient.
 void Step(const SgdAttributes& sgd, const Operands& o) {
   const double rate = o.in(2)[0];
   const bool first = o.in(3)[0] <= 1;
@@ -42,7 +42,7 @@ void Step(const SgdAttributes& sgd, const Operands& o) {
   }
 }
 
-// torch.optim.Adam and AdamW.
+// Computes torch.optim.Adam and AdamW.
 void Step(const AdamAttributes& adam, const Operands& o) {
   const double rate = o.in(2)[0];
   const double step = o.in(3)[0];
@@ -65,7 +65,7 @@ void Step(const AdamAttributes& adam, const Operands& o) {
   }
 }
 
-// torch.optim.RMSprop.
+// Computes torch.optim.RMSprop.
 void Step(const RmspropAttributes& rmsprop, const Operands& o) {
   const double rate = o.in(2)[0];
   const size_t momentum = rmsprop.centered ? 6 : 5;  // index of the input
@@ -89,7 +89,7 @@ void Step(const RmspropAttributes& rmsprop, const Operands& o) {
   }
 }
 
-// torch.optim.Adagrad.
+// Computes torch.optim.Adagrad.
 void Step(const AdagradAttributes& adagrad, const Operands& o) {
   const double rate = o.in(2)[0] / (1 + (o.in(3)[0] - 1) * adagrad.lr_decay);
   for (size_t i = 0; i < o.in(0).size(); ++i) {
@@ -101,7 +101,7 @@ void Step(const AdagradAttributes& adagrad, const Operands& o) {
   }
 }
 
-// Chen et al. 2023, arXiv 2302.06675, algorithm 2.
+// Computes Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2).
 void Step(const LionAttributes& lion, const Operands& o) {
   const double rate = o.in(2)[0];
   for (size_t i = 0; i < o.in(0).size(); ++i) {
@@ -114,7 +114,7 @@ void Step(const LionAttributes& lion, const Operands& o) {
   }
 }
 
-// torch.optim.Adamax.
+// Computes torch.optim.Adamax.
 void Step(const AdamaxAttributes& adamax, const Operands& o) {
   const double rate = o.in(2)[0] / (1 - std::pow(adamax.beta1, o.in(3)[0]));
   for (size_t i = 0; i < o.in(0).size(); ++i) {

@@ -38,8 +38,8 @@ Wide Probability(Wide x) {
   return std::erfc(-x / std::numbers::sqrt2_v<Wide>) / 2;
 }
 
-// What the approximation of GELU has in place of the probability is
-// (1 + tanh(u)) / 2 = sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+// Returns 2 u with u = sqrt(2 / pi) (x + 0.044715 x^3). The approximation of
+// GELU has (1 + tanh(u)) / 2 = sigmoid(2 u) in place of the probability.
 Wide GeluExponent(Wide x) {
   const Wide scale =
       2 * std::numbers::sqrt2_v<Wide> * std::numbers::inv_sqrtpi_v<Wide>;
@@ -61,7 +61,8 @@ double Minimum(double a, double b) {
   return std::min(a, b);
 }
 
-// The sign of b: the remainder is within half of b to either side.
+// The result has the sign of b, as in Python. The remainder is within half of b
+// to either side.
 double Modulo(double a, double b) {
   const double r = std::remainder(a, b);
   return r != 0 && std::signbit(r) != std::signbit(b) ? r + b : r;
@@ -72,7 +73,7 @@ double IntegerPower(double a, double b) {
   return std::trunc(std::pow(a, b));
 }
 
-// d gelu(x) / dx.
+// Returns the derivative of GELU.
 double GeluSlope(Wide x) { return Narrow(Probability(x) + x * Density(x)); }
 
 double GeluTanhSlope(Wide x) {

@@ -1,5 +1,5 @@
-// The functions of one or two numbers behind the elementwise ops, straight
-// from their definitions (engine/graph/functions.h). Pure.
+// Functions of one or two numbers, for the elementwise ops, straight from their
+// definitions (engine/graph/functions.h). Pure.
 //
 // They are the oracle of the other back ends, so they share neither code nor
 // formulas with these: composed functions are computed in long double, by other

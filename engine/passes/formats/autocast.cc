@@ -14,7 +14,8 @@
 namespace gpupool::engine {
 namespace {
 
-// Where a result leaves the range or the precision of 16 bits early.
+// Returns whether the result may leave the range of 16 bits, or lose their
+// precision, for ordinary arguments.
 bool NeedsRange(UnaryFunction function) {
   switch (function) {
     case UnaryFunction::kExp:
@@ -32,7 +33,7 @@ bool NeedsRange(UnaryFunction function) {
   }
 }
 
-// Whether the function that the node carries leaves the range of 16 bits.
+// Returns the same for the function that the node carries.
 bool NeedsRange(const Node& node) {
   switch (node.op) {
     case Op::kUnary:
@@ -156,8 +157,10 @@ class Autocaster {
       const bool side = i > 0 && IsNorm(node.op);
       ASSIGN_OR_RETURN(id, Version(id, side ? DType::kFloat32 : wanted));
     }
-    // Of integers and truth values nothing hangs on the choice.
+    // The vote means nothing for integers and bool, which IsFloat skips.
     Vote vote = rule == AutocastRule::kLow ? Vote::kLow : Vote::kWide;
+    // Nodes of weights and constants only pass on that they have no vote, so
+    // the op that reads them decides. A gather of weights votes for 16 bits.
     if (inputs == Vote::kNone && RuleOf(node) != AutocastRule::kLow) {
       const bool known = !HasUnknownInput(node);
       if (known) vote = Vote::kNone;

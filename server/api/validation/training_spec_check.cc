@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
-#include "server/api/convert.h"
-#include "server/api/field_range.h"
+#include "server/api/validation/convert.h"
+#include "server/api/validation/field_range.h"
 
 namespace gpupool::server {
 namespace {
@@ -92,6 +92,7 @@ std::string NamesOf(const OneofDescriptor& choices) {
   return names;
 }
 
+// Checks the fields of the chosen optimizer; exactly one must be chosen.
 absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
   const auto* optimizers =
       training.GetDescriptor()->FindOneofByName("optimizer");

@@ -18,8 +18,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Rates and seeds are inputs of a program. A rate that its schedule is checked
-// against, or that may be refused, stays.
+// Clears rates and seeds, which are inputs of a program. A rate stays when its
+// schedule is checked against it or when it may be refused.
 void ForgetNumbers(v1::TrainingSpec& training) {
   training.clear_seed();
   const auto* reflection = training.GetReflection();

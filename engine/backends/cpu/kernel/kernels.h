@@ -1,7 +1,7 @@
-// One maker of kernels per op family: the op table's column `cpu`. All are
-// called by CpuBackend::Compile with float32 data where an op is not mere
-// movement; they touch no tensor memory. A maker gives a null kernel where it
-// has none for the shapes or types at hand: the reference kernel takes over.
+// One maker of kernels per op family, for CpuBackend::Compile: the op table's
+// column `cpu`. Data is float32, except for ops that only move elements. Makers
+// touch no tensor memory. A maker returns a null kernel for shapes or types
+// that it does not support: then the reference kernel runs.
 //
 // Buffers are aligned to kAlignmentBytes and padded to a multiple of it, so
 // elementwise kernels may read and write whole vectors up to the padding's end.
@@ -78,9 +78,9 @@ KernelOr MakeReduction(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const CpuContext& context);
-// Running averages of parameters.
+// Makes running averages of parameters.
 KernelOr MakeAverage(const CompileRequest& request, const CpuContext& context);
-// Reshape that is not a view, and layout conversion.
+// Makes layout conversion, and reshape where it is not a view.
 KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context);
 
 }  // namespace gpupool::engine

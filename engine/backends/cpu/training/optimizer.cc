@@ -1,5 +1,5 @@
 // Steps of SGD, Adam and AdamW. Formulas: engine/graph/attributes_optimizers.h.
-// Results may overwrite their inputs; buffers are padded, so there are no
+// Results may overwrite their inputs. Buffers are padded, so loops have no
 // tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/training/optimizer.cc"

@@ -1,6 +1,6 @@
 // The choice of the optimizer's step; steps of all but SGD and Adam; running
 // averages of parameters. Formulas: engine/graph/attributes_optimizers.h.
-// Results may overwrite their inputs; buffers are padded, so there are no
+// Results may overwrite their inputs. Buffers are padded, so loops have no
 // tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/training/optimizer_adaptive.cc"
@@ -99,7 +99,7 @@ void AdamaxRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   }
 }
 
-// state' = keep * state + take * p
+// Computes state' = keep * state + take * p.
 void AverageRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   const FloatTag d;
   const V keep = hn::Set(d, s.keep), take = hn::Set(d, s.take);

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/function_kernel.h"
 
 namespace gpupool::engine {
 
-// The elements of the parameter and how many threads share them.
+// The elements of the parameter, and the threads that share them.
 struct StepSize {
   int64_t elements;
   int threads;
@@ -21,8 +21,8 @@ struct StepSize {
 KernelOr MakeStep(const SgdAttributes& attributes, const StepSize& size);
 KernelOr MakeStep(const AdamAttributes& attributes, const StepSize& size);
 
-// The clip coefficient of an optimizer node, its last input; 1 where the node
-// has none.
+// Returns the clip coefficient of an optimizer node, which is its last input.
+// Returns 1 when the node has none.
 inline float ClipOf(const KernelArguments& at, bool clip) {
   return clip ? *at.in(at.inputs() - 1) : 1.0f;
 }

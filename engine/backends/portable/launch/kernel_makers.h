@@ -35,7 +35,8 @@ inline const Value& OutputOf(const CompileRequest& request, size_t i) {
   return request.graph.value(request.node.outputs[i]);
 }
 
-// Chooses the family by the node's op: the op table's column `portable`.
+// Makes a node's kernel by the family of its op: the op table's column
+// `portable`.
 //   UNIMPLEMENTED  no family takes the op with these types; names the layer
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context);
@@ -69,10 +70,10 @@ KernelOr MakeNorm(const CompileRequest& request,
 // Makes losses, their gradients and the count of correct answers.
 KernelOr MakeLoss(const CompileRequest& request,
                   const PortableContext& context);
-// Optimizer steps.
+// Makes optimizer steps.
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const PortableContext& context);
-// Running averages of parameters.
+// Makes running averages of parameters.
 KernelOr MakeAverage(const CompileRequest& request,
                      const PortableContext& context);
 

@@ -15,6 +15,7 @@ StepInputs<T> InputsOf(const Optimizer& optimizer, const KernelArguments& at) {
   in.g = at.in<T>(1);
   in.learning_rate = at.in<double>(2);
   in.step = at.in<int64_t>(3);
+  // The clip coefficient is always the last input.
   in.clip = optimizer.clip ? at.in<float>(at.inputs() - 1) : nullptr;
   in.weight_decay = optimizer.weight_decay;
   return in;
@@ -46,6 +47,7 @@ AdamFunctor<T> Bind(const AdamAttributes& adam, const KernelArguments& at) {
   functor.v_out = at.out<T>(2);
   functor.beta1 = adam.beta1;
   functor.beta2 = adam.beta2;
+  // beta^step is exp(step * log(beta)) on the device.
   functor.log_beta1 = std::log(adam.beta1);
   functor.log_beta2 = std::log(adam.beta2);
   functor.epsilon = adam.epsilon;
@@ -68,6 +70,7 @@ RmspropFunctor<T> Bind(const RmspropAttributes& rmsprop,
   if (rmsprop.momentum != 0) {
     const size_t buffer = rmsprop.centered ? 6 : 5;
     functor.buffer = at.in<T>(buffer);
+    // Each state's output is three places before its input.
     functor.buffer_out = at.out<T>(buffer - 3);
   }
   functor.alpha = rmsprop.alpha;
@@ -111,7 +114,7 @@ EmaFunctor<T> Bind(const EmaAttributes& ema, const KernelArguments& at) {
   return {at.in<T>(0), at.in<T>(1), at.out<T>(0), ema.decay};
 }
 
-// A kernel that launches, for each element, what is bound to the addresses.
+// Makes a kernel that launches the functor Bind(addresses) for each element.
 template <typename Carried>
 KernelOr MakeStep(const Carried& attributes, const CompileRequest& request,
                   LaunchStream stream) {

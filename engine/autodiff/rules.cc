@@ -1,5 +1,7 @@
 #include "engine/autodiff/rules.h"
 
+#include <array>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
@@ -15,72 +17,46 @@ absl::Status RuleContext::Emit(size_t input, Op op,
   return absl::OkStatus();
 }
 
+namespace {
+
+using Rule = absl::Status (*)(RuleContext&);
+
+absl::Status ReshapeRule(RuleContext& context) {
+  return context.Emit(0, Op::kReshape, {context.dy()},
+                      ShapeAttributes{context.shape(context.input(0))});
+}
+
+absl::Status AddRule(RuleContext& context) {
+  // Without broadcasting both operands get the gradient as it is.
+  context.Set(0, context.dy());
+  context.Set(1, context.dy());
+  return absl::OkStatus();
+}
+
+absl::Status DropoutRule(RuleContext& context) {
+  // The same seed and step repeat the mask of the forward node.
+  return context.Emit(0, Op::kDropout,
+                      {context.dy(), context.input(1), context.input(2)},
+                      context.node().attributes);
+}
+
+absl::Status NoGradient(RuleContext& context) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(OpName(context.node().op), " of layer '",
+                   context.node().source, "' has no gradient"));
+}
+
+constexpr std::array<Rule, kOpCount> kRules = {
+#define GPUPOOL_OP(op, name, inputs, outputs, attributes, type_rule, layout, \
+                   in_place, traits, cost, autocast, gradient, ...)          \
+  gradient,
+#include "engine/graph/op_table.inc"
+};
+
+}  // namespace
+
 absl::Status ApplyRule(RuleContext& context) {
-  switch (context.node().op) {
-    case Op::kReshape:
-      return context.Emit(0, Op::kReshape, {context.dy()},
-                          ShapeAttributes{context.shape(context.input(0))});
-    // Without broadcasting both operands get the gradient as it is.
-    case Op::kAdd:
-      context.Set(0, context.dy());
-      context.Set(1, context.dy());
-      return absl::OkStatus();
-    // The same seed and step repeat the mask of the forward node.
-    case Op::kDropout:
-      return context.Emit(0, Op::kDropout,
-                          {context.dy(), context.input(1), context.input(2)},
-                          context.node().attributes);
-    case Op::kMatMul:
-      return MatMulRule(context);
-    case Op::kConv2d:
-      return Conv2dRule(context);
-    case Op::kMaxPool:
-    case Op::kAvgPool:
-    case Op::kGlobalAvgPool:
-      return PoolRule(context);
-    case Op::kRelu:
-    case Op::kGelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kSoftmax:
-      return ActivationRule(context);
-    case Op::kBatchNormTraining:
-    case Op::kLayerNorm:
-      return NormRule(context);
-    case Op::kCrossEntropy:
-    case Op::kMeanSquaredError:
-      return LossRule(context);
-    case Op::kUnary:
-    case Op::kBinary:
-    case Op::kWhere:
-    case Op::kCast:
-    case Op::kReduce:
-    case Op::kCumSum:
-    case Op::kBroadcast:
-      return ElementwiseRule(context);
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kPad:
-    case Op::kConcat:
-    case Op::kGather:
-    case Op::kGatherElements:
-    case Op::kGatherNd:
-    case Op::kScatterElements:
-    case Op::kScatterNd:
-    case Op::kTopK:
-    case Op::kResize:
-      return MovementRule(context);
-    case Op::kBatchMatMul:
-    case Op::kAttention:
-    case Op::kLrn:
-    case Op::kLogSoftmax:
-    case Op::kConv2dInputGrad:
-      return ProductRule(context);
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat(OpName(context.node().op), " of layer '",
-                       context.node().source, "' has no gradient"));
-  }
+  return kRules[static_cast<size_t>(context.node().op)](context);
 }
 
 }  // namespace gpupool::engine::autodiff

@@ -51,18 +51,15 @@ class RuleContext {
 // this form of it, has no rule.
 absl::Status ApplyRule(RuleContext& context);
 
-// The rules of the families, in rules_*.cc.
+// The rules of the families, in rules_*.cc: the op table's column `gradient`.
 absl::Status MatMulRule(RuleContext& context);
 absl::Status Conv2dRule(RuleContext& context);
 absl::Status PoolRule(RuleContext& context);
 absl::Status ActivationRule(RuleContext& context);
 absl::Status NormRule(RuleContext& context);
 absl::Status LossRule(RuleContext& context);
-// Handles kUnary, kBinary, kWhere, kCast, kReduce, kCumSum, kBroadcast.
 absl::Status ElementwiseRule(RuleContext& context);
-// Handles kTranspose, kSlice, kPad, kConcat, gathers, scatters, kTopK, kResize.
 absl::Status MovementRule(RuleContext& context);
-// Handles kBatchMatMul, kAttention, kLrn, kLogSoftmax, kConv2dInputGrad.
 absl::Status ProductRule(RuleContext& context);
 
 }  // namespace gpupool::engine::autodiff

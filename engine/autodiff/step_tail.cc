@@ -15,34 +15,14 @@ namespace {
 struct Recipe {
   Op op;
   Attributes attributes;
-  std::vector<std::string> states;
+  std::vector<absl::string_view> states;
 };
-
-Recipe RecipeOf(const SgdAttributes& sgd) {
-  if (sgd.momentum == 0) return {Op::kSgdStep, sgd, {}};
-  return {Op::kSgdStep, sgd, {"/momentum"}};
-}
-Recipe RecipeOf(const AdamAttributes& adam) {
-  return {Op::kAdamStep, adam, {"/adam.m", "/adam.v"}};
-}
-Recipe RecipeOf(const RmspropAttributes& rmsprop) {
-  Recipe recipe{Op::kRmspropStep, rmsprop, {"/rmsprop.v"}};
-  if (rmsprop.centered) recipe.states.push_back("/rmsprop.mean");
-  if (rmsprop.momentum != 0) recipe.states.push_back("/rmsprop.momentum");
-  return recipe;
-}
-Recipe RecipeOf(const AdagradAttributes& adagrad) {
-  return {Op::kAdagradStep, adagrad, {"/adagrad.sum"}};
-}
-Recipe RecipeOf(const LionAttributes& lion) {
-  return {Op::kLionStep, lion, {"/lion.m"}};
-}
 
 Recipe MakeRecipe(const StepTailOptions& options, bool clip) {
   return std::visit(
-      [clip](auto attributes) {
-        attributes.clip = clip;
-        return RecipeOf(attributes);
+      [clip](auto optimizer) -> Recipe {
+        optimizer.clip = clip;
+        return {StepOf(optimizer), optimizer, optimizer.states()};
       },
       options.optimizer);
 }
@@ -161,8 +141,8 @@ absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
     const TensorType type = graph.value(parameters[i]).type();
     ValueIds inputs{parameters[i], clipped.gradients[i], rate, clipped.step};
     ValueIds updated{parameters[i]};
-    for (const std::string& suffix : recipe.states) {
-      states.push_back({name + suffix, type.dtype, type.shape});
+    for (const absl::string_view suffix : recipe.states) {
+      states.push_back({absl::StrCat(name, suffix), type.dtype, type.shape});
       ASSIGN_OR_RETURN(const ValueId state,
                        builder.Persistent(states.back().name, type,
                                           MemoryClass::kOptimizer));

@@ -1,26 +1,10 @@
 // The end of a training step: clipping, loss scaling and the optimizer, as
 // graph nodes that overwrite the parameters and the optimizer's state. Pure.
-//
-// With g the clipped gradient, p the parameter and t the step from 1, as in
-// PyTorch's torch/optim:
-//   SGD      g += wd p; v = m v + (1 - dampening) g (first: v = g);
-//            p -= lr (nesterov ? g + m v : v)
-//   Adam     g += wd p (AdamW: p *= 1 - lr wd); m = b1 m + (1 - b1) g;
-//            v = b2 v + (1 - b2) g^2;
-//            p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps)
-//   RMSprop  g += wd p; v = a v + (1 - a) g^2; centered: mean = a mean +
-//            (1 - a) g, v - mean^2 in place of v below;
-//            s = g / (sqrt(v) + eps); momentum: b = m b + s in place of s;
-//            p -= lr s
-//   Adagrad  g += wd p; sum += g^2;
-//            p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(sum) + eps)
-//   Lion     p *= 1 - lr wd; p -= lr sign(b1 m + (1 - b1) g);
-//            m = b2 m + (1 - b2) g   (Chen et al. 2023, arXiv 2302.06675)
+// The optimizers: engine/graph/attributes_optimizers.h.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,12 +16,9 @@ namespace gpupool::engine {
 
 struct StepTailOptions {
   // The attributes of the optimizer. The step tail sets `clip` in them.
-  std::variant<SgdAttributes, AdamAttributes, RmspropAttributes,
-               AdagradAttributes, LionAttributes>
-      optimizer;
-  double clip_value = 0;  // clamps gradients to [-c, c] first; 0: no clamping
-  // Limits the norm of the clamped gradients; 0: no clipping.
-  double clip_norm = 0;
+  OptimizerAttributes optimizer;
+  double clip_value = 0;  // clamps gradients to [-c, c] first; 0: it does not
+  double clip_norm = 0;   // of the clamped gradients; 0: no clipping
   // Set when the gradients are those of the loss times a scale. Both limits
   // above are limits of the true gradients.
   std::optional<LossScaling> loss_scaling;
@@ -45,9 +26,7 @@ struct StepTailOptions {
 
 // A state of the optimizer, which begins as zeros.
 struct OptimizerState {
-  // "<parameter>/momentum", "/adam.m", "/adam.v", "/rmsprop.v",
-  // "/rmsprop.mean", "/rmsprop.momentum", "/adagrad.sum", "/lion.m"
-  std::string name;
+  std::string name;  // the parameter's name and that of the state
   DType dtype = DType::kFloat32;
   Shape shape;
 };

@@ -9,6 +9,7 @@
 
 #include "engine/graph/attributes_core.h"
 #include "engine/graph/attributes_movement.h"
+#include "engine/graph/attributes_optimizers.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::engine {
@@ -172,61 +173,6 @@ struct AllReduceAttributes {
                          const AllReduceAttributes&) = default;
 };
 
-struct SgdAttributes {
-  double momentum = 0;  // 0: no velocity input and output
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  bool clip = false;  // the last input is the clip coefficient
-
-  friend bool operator==(const SgdAttributes&, const SgdAttributes&) = default;
-};
-
-struct AdamAttributes {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
-  bool decoupled = false;  // AdamW
-  bool clip = false;       // the last input is the clip coefficient
-
-  friend bool operator==(const AdamAttributes&,
-                         const AdamAttributes&) = default;
-};
-
-// The formulas of these optimizers are in engine/autodiff/step_tail.h.
-struct RmspropAttributes {
-  double alpha = 0.99;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
-  double momentum = 0;    // 0: no momentum buffer
-  bool centered = false;  // false: no gradient mean
-  bool clip = false;      // the last input is the clip coefficient
-
-  friend bool operator==(const RmspropAttributes&,
-                         const RmspropAttributes&) = default;
-};
-
-struct AdagradAttributes {
-  double lr_decay = 0;
-  double epsilon = 1e-10;
-  double weight_decay = 0;
-  bool clip = false;
-
-  friend bool operator==(const AdagradAttributes&,
-                         const AdagradAttributes&) = default;
-};
-
-struct LionAttributes {
-  double beta1 = 0.9;
-  double beta2 = 0.99;
-  double weight_decay = 0;
-  bool clip = false;
-
-  friend bool operator==(const LionAttributes&,
-                         const LionAttributes&) = default;
-};
-
 struct EmaAttributes {
   double decay = 0.999;  // average' = decay * average + (1 - decay) * p
 
@@ -271,18 +217,24 @@ struct FusedAttributes {
                          const FusedAttributes&) = default;
 };
 
-using Attributes = std::variant<
-    std::monostate, MatMulAttributes, Conv2dAttributes, Conv2dGradAttributes,
-    Pool2dAttributes, Pool2dGradAttributes, NormAttributes,
-    BatchNormUpdateAttributes, GeluAttributes, DropoutAttributes,
-    LossAttributes, AllReduceAttributes, SgdAttributes, AdamAttributes,
-    ShapeAttributes, LayoutAttributes, UnaryAttributes, BinaryAttributes,
-    CastAttributes, ReduceAttributes, ArgReduceAttributes, CumSumAttributes,
-    TransposeAttributes, SliceAttributes, SliceGradAttributes, PadAttributes,
-    AxisAttributes, GatherGradAttributes, GatherNdAttributes, ScatterAttributes,
-    TopKAttributes, ResizeAttributes, ResizeGradAttributes,
-    BatchMatMulAttributes, AttentionAttributes, LrnAttributes, RandomAttributes,
-    FusedAttributes, RmspropAttributes, AdagradAttributes, LionAttributes,
-    EmaAttributes>;
+// The alternatives of both.
+template <typename... First, typename... Second>
+std::variant<First..., Second...> Joined(std::variant<First...>,
+                                         std::variant<Second...>);
+
+using Attributes = decltype(Joined(
+    std::variant<
+        std::monostate, MatMulAttributes, Conv2dAttributes,
+        Conv2dGradAttributes, Pool2dAttributes, Pool2dGradAttributes,
+        NormAttributes, BatchNormUpdateAttributes, GeluAttributes,
+        DropoutAttributes, LossAttributes, AllReduceAttributes, ShapeAttributes,
+        LayoutAttributes, UnaryAttributes, BinaryAttributes, CastAttributes,
+        ReduceAttributes, ArgReduceAttributes, CumSumAttributes,
+        TransposeAttributes, SliceAttributes, SliceGradAttributes,
+        PadAttributes, AxisAttributes, GatherGradAttributes, GatherNdAttributes,
+        ScatterAttributes, TopKAttributes, ResizeAttributes,
+        ResizeGradAttributes, BatchMatMulAttributes, AttentionAttributes,
+        LrnAttributes, RandomAttributes, FusedAttributes, EmaAttributes>(),
+    OptimizerAttributes()));
 
 }  // namespace gpupool::engine

@@ -12,27 +12,7 @@ namespace gpupool::engine {
 
 using type_rules::Refuse;
 
-bool MayBeFusedStep(Op op) {
-  switch (op) {
-    case Op::kUnary:
-    case Op::kBinary:
-    case Op::kWhere:
-    case Op::kCast:
-    case Op::kAdd:
-    case Op::kRelu:
-    case Op::kGelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kReluGrad:
-    case Op::kGeluGrad:
-    case Op::kSigmoidGrad:
-    case Op::kTanhGrad:
-    case Op::kUnaryGrad:
-      return true;
-    default:
-      return false;
-  }
-}
+bool MayBeFusedStep(Op op) { return Info(op).fusable; }
 
 Attributes StepAttributes(const FusedStep& step) {
   return std::visit([](const auto& a) { return Attributes(a); },

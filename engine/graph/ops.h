@@ -1,6 +1,7 @@
-// The op table: everything that passes, planners and back ends need to know
-// about an op. A new op needs one row here, one shape rule, one reference
-// kernel and, when differentiable, one gradient rule. All functions are pure.
+// The ops, and everything that passes, planners and back ends need to know
+// about them. A new op needs one row in op_table.inc, one shape rule, one
+// reference kernel and, when differentiable, one gradient rule. All functions
+// are pure.
 #pragma once
 
 #include <cstdint>
@@ -15,130 +16,14 @@
 
 namespace gpupool::engine {
 
-// Each line shows inputs -> outputs. An attribute tells whether [x], which is
-// optional, exists. C is dimension 1 of x, and per-channel values are [C].
-// Scalars have rank 0.
 enum class Op : uint8_t {
-  // Views.
-  kReshape,        // x -> y; ShapeAttributes; the bytes stay
-  kLayoutConvert,  // x -> y; LayoutAttributes; 4-D
-  // Elementwise, with broadcasting for two or more inputs.
-  kUnary,   // x -> y; UnaryAttributes
-  kBinary,  // a, b -> y; BinaryAttributes
-  kWhere,   // condition bool, a, b -> condition ? a : b
-  kCast,    // x -> y; CastAttributes
-  kFused,   // x... -> y...; FusedAttributes; made by passes only
-  // Elementwise.
-  kAdd,         // a, b -> a + b; same shape, floating
-  kRelu,        // x -> y
-  kGelu,        // x -> y; GeluAttributes
-  kSigmoid,     // x -> y
-  kTanh,        // x -> y
-  kScaleShift,  // x [N, f...], scale [f...], shift [f...] -> x*scale + shift
-  kDropout,     // x, seed int64 [], step int64 [] -> y; DropoutAttributes.
-                // Its gradient is the same node applied to dy.
-  // Products. The inputs of the epilogue follow the operands.
-  kMatMul,       // a, b, [bias], [residual] -> y; MatMulAttributes
-  kConv2d,       // x, w [O, I/groups, kh, kw], [bias], [residual] -> y
-  kBatchMatMul,  // a [..., m, k], b [..., k, n] -> [..., m, n];
-                 // BatchMatMulAttributes
-  kAttention,    // q [B, H, T, D], k [B, H, S, D], v [B, H, S, E], [mask
-                 // broadcast to B, H, T, S] -> y [B, H, T, E], [lse]: log of
-                 // the sum of exp [B, H, T], >= 32 bits; AttentionAttributes
-  // Reductions.
-  kReduce,     // x -> y; ReduceAttributes
-  kArgReduce,  // x -> int64 positions; ArgReduceAttributes
-  kCumSum,     // x -> y; CumSumAttributes
-  // Movement: any element type, no arithmetic.
-  kBroadcast,  // x -> y of ShapeAttributes, as in NumPy
-  kTranspose,  // x -> y; TransposeAttributes
-  kSlice,      // x -> y; SliceAttributes
-  kPad,        // x -> y; PadAttributes
-  kConcat,     // x... -> y; AxisAttributes
-  // Indexing. Indices are int32 or int64; negative ones count from the end. An
-  // index outside the input is INVALID_ARGUMENT when the program runs.
-  kGather,           // x, indices -> x's axis replaced by the indices' shape;
-                     // AxisAttributes
-  kGatherElements,   // x, indices -> y of the indices' shape; AxisAttributes
-  kGatherNd,         // x, indices [..., n] -> y; GatherNdAttributes
-  kScatterElements,  // x, indices, updates -> y; ScatterAttributes
-  kScatterNd,        // x, indices [..., n], updates -> y; ScatterAttributes
-  kTopK,             // x -> values, int64 indices; TopKAttributes
-  kRandom,           // seed int64 [], step int64 [] -> y; RandomAttributes
-  // Images.
-  kResize,  // x -> y; ResizeAttributes
-  kLrn,     // x [N, C, ...] -> y; LrnAttributes
-  // Pools.
-  kMaxPool,        // x -> y, [argmax]: position in the window, kh * width +
-                   // kw, of the first maximum; uint8 when the window has at
-                   // most 256 cells, else int32
-  kAvgPool,        // x -> y
-  kGlobalAvgPool,  // x [N, C, ...] -> [N, C]
-  // Normalisation, with biased variances. If x has 16 bits, the other inputs
-  // may be float32.
-  kBatchNormTraining,   // x, gamma, beta -> y, mean, variance
-  kBatchNormUpdate,     // running_mean, running_variance, mean, variance ->
-                        // the new running ones (variance made unbiased)
-  kBatchNormInference,  // x, gamma, beta, mean, variance -> y
-  kLayerNorm,           // x, gamma [last], beta [last] -> y, [mean, variance]
-                        // of shape [product of the other dimensions]
-  kSoftmax,             // x -> y over the last dimension
-  kLogSoftmax,          // x -> y over the last dimension
-  // Losses (scalars) and evaluation. With row_count (int64 []) only the first
-  // row_count rows count.
-  kCrossEntropy,      // logits [N, C], labels int32|int64 [N], [row_count]
-  kMeanSquaredError,  // prediction [N, ...], target, [row_count]
-  kCorrectCount,      // logits [N, C], labels [N], [row_count] -> int64 []
-  // Gradients. Gradients of losses assume that the loss's own gradient is 1.
-  kReluGrad,               // dy, y -> dx
-  kGeluGrad,               // dy, x -> dx; GeluAttributes
-  kSigmoidGrad,            // dy, y -> dx
-  kTanhGrad,               // dy, y -> dx
-  kUnaryGrad,              // dy, x -> dx; UnaryAttributes of the forward node
-  kSliceGrad,              // dy -> dx; SliceGradAttributes
-  kPadGrad,                // dy -> dx; PadAttributes of the forward node
-  kGatherGrad,             // dy, indices -> dx; GatherGradAttributes
-  kResizeGrad,             // dy -> dx; ResizeGradAttributes
-  kLrnGrad,                // dy, x -> dx; LrnAttributes
-  kLogSoftmaxGrad,         // dy, y -> dx
-  kAttentionGrad,          // dy, q, k, v, y, lse, [mask] -> dq, dk, dv;
-                           // AttentionAttributes
-  kColumnSum,              // x [m, n] -> [n]
-  kConv2dInputGrad,        // dy, w -> dx; Conv2dGradAttributes
-  kConv2dWeightGrad,       // dy, x -> dw, [db]; Conv2dGradAttributes
-  kMaxPoolGrad,            // dy, argmax -> dx; Pool2dGradAttributes
-  kAvgPoolGrad,            // dy -> dx; Pool2dGradAttributes
-  kGlobalAvgPoolGrad,      // dy -> dx; ShapeAttributes: of x
-  kBatchNormTrainingGrad,  // dy, x, gamma, mean, variance ->
-                           // dx, dgamma, dbeta
-  kLayerNormGrad,          // dy, x, gamma, mean, variance ->
-                           // dx, dgamma, dbeta
-  kSoftmaxGrad,            // dy, y -> dx
-  kCrossEntropyGrad,       // logits, labels -> dlogits; LossAttributes
-  kMeanSquaredErrorGrad,   // prediction, target -> dprediction
-  // Step tail. learning_rate is float64 []; step is int64 [] and counts from 1.
-  // An optimizer with a clip (float32 []) multiplies gradients by it. If the
-  // clip is NaN, the optimizer changes nothing.
-  kGlobalNorm,   // g... -> float32 [], the Euclidean norm over all inputs
-  kSgdStep,      // p, g, learning_rate, step, [velocity], [clip] ->
-                 // p', [velocity']
-  kAdamStep,     // p, g, learning_rate, step, m, v, [clip] -> p', m', v'
-  kRmspropStep,  // p, g, learning_rate, step, v, [mean], [momentum],
-                 // [clip] -> p', v', [mean'], [momentum']
-  kAdagradStep,  // p, g, learning_rate, step, s, [clip] -> p', s'
-  kLionStep,     // p, g, learning_rate, step, m, [clip] -> p', m'
-  kEmaUpdate,    // average, p -> average'; EmaAttributes
-  // Between the ranks of a job; AllReduceAttributes. All ranks run the same
-  // nodes in the same order.
-  kAllReduceStart,  // g... float32 -> flat [all their elements], which is
-                    // undefined until the wait: the sum is on its way
-  kAllReduceWait,   // flat... -> means over the ranks, of the attribute's
-                    // shapes, in the order of the flats' elements
-  // Load stage.
-  kFoldBatchNorm,  // w [O, ...], gamma, beta, mean, variance, [bias] ->
-                   // w', bias'; NormAttributes
+#define GPUPOOL_OP(op, ...) k##op,
+#include "engine/graph/op_table.inc"
 };
-inline constexpr int kOpCount = static_cast<int>(Op::kFoldBatchNorm) + 1;
+inline constexpr int kOpCount = 0
+#define GPUPOOL_OP(...) +1
+#include "engine/graph/op_table.inc"
+    ;
 
 struct TensorType {
   DType dtype = DType::kFloat32;
@@ -157,18 +42,34 @@ enum class LayoutRule : uint8_t {
   kConvert,  // kLayoutConvert
 };
 
+// The width of an op when a model trains in 16 bits
+// (engine/passes/formats/autocast.h).
+enum class AutocastRule : uint8_t {
+  kLow,     // it runs in 16 bits
+  kWide,    // it runs in 32 bits
+  kFollow,  // it runs in the type of its operands
+};
+
+// A number of inputs or outputs.
+struct Arity {
+  int least;
+  int most;  // -1: no limit
+};
+
+// The columns of the op table that are plain facts (op_table.inc).
 struct OpInfo {
   Op op;
   absl::string_view name;  // "conv2d"
-  int min_inputs;
-  int max_inputs;  // -1: no limit
-  int min_outputs;
-  int max_outputs;
+  Arity inputs;
+  Arity outputs;
   LayoutRule layout;
   // A bit mask of the inputs whose bytes output 0 may overwrite.
   uint32_t in_place_inputs;
+  bool pure;         // same inputs, same outputs: may be folded and merged
+  bool takes_empty;  // inputs without elements
+  bool fusable;      // may be a step of kFused
+  AutocastRule autocast;
   bool differentiable;
-  bool pure;  // same inputs, same outputs: may be folded and merged
 };
 
 const OpInfo& Info(Op op);
@@ -184,8 +85,13 @@ absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
 bool IsWeightInput(Op op, size_t input);
 bool IsWeightOutput(Op op, size_t output);
 
-// Returns the floating-point operations of a node; a multiply-add counts as
-// two. Data movement counts 0. Saturates instead of overflowing.
+// The optimizer among the attributes; aborts where there is none.
+OptimizerAttributes OptimizerOf(const Attributes& attributes);
+// The op whose nodes carry the attributes of this optimizer.
+Op StepOf(const OptimizerAttributes& optimizer);
+
+// Floating point operations of a node; a multiply-add counts two. Data
+// movement counts 0. Saturates instead of overflowing.
 uint64_t Flops(Op op, const Attributes& attributes,
                absl::Span<const TensorType> inputs,
                absl::Span<const TensorType> outputs);

@@ -184,21 +184,6 @@ class Writer {
     if (a.label_smoothing != 0) Add("label_smoothing", a.label_smoothing);
   }
   void operator()(const AllReduceAttributes& a) { Add("ranks", a.ranks); }
-  void operator()(const SgdAttributes& a) {
-    Add("momentum", a.momentum);
-    Add("dampening", a.dampening);
-    Add("weight_decay", a.weight_decay);
-    Flag("nesterov", a.nesterov);
-    Flag("clip", a.clip);
-  }
-  void operator()(const AdamAttributes& a) {
-    Add("beta1", a.beta1);
-    Add("beta2", a.beta2);
-    Add("epsilon", a.epsilon);
-    Add("weight_decay", a.weight_decay);
-    Flag("decoupled", a.decoupled);
-    Flag("clip", a.clip);
-  }
   void operator()(const ShapeAttributes& a) {
     Add("shape", a.shape.ToString());
   }
@@ -318,25 +303,16 @@ class Writer {
     List("results", a.results);
     Add("shape", a.shape.ToString());
   }
-  void operator()(const RmspropAttributes& a) {
-    Add("alpha", a.alpha);
-    Add("epsilon", a.epsilon);
-    Add("weight_decay", a.weight_decay);
-    Add("momentum", a.momentum);
-    Flag("centered", a.centered);
-    Flag("clip", a.clip);
-  }
-  void operator()(const AdagradAttributes& a) {
-    Add("lr_decay", a.lr_decay);
-    Add("epsilon", a.epsilon);
-    Add("weight_decay", a.weight_decay);
-    Flag("clip", a.clip);
-  }
-  void operator()(const LionAttributes& a) {
-    Add("beta1", a.beta1);
-    Add("beta2", a.beta2);
-    Add("weight_decay", a.weight_decay);
-    Flag("clip", a.clip);
+  template <typename Optimizer>
+  requires std::is_constructible_v<OptimizerAttributes, Optimizer>
+  void operator()(const Optimizer& a) {
+    Optimizer::Fields(a, [this](absl::string_view name, auto value) {
+      if constexpr (std::is_same_v<decltype(value), bool>) {
+        Flag(name, value);
+      } else {
+        Add(name, value);
+      }
+    });
   }
   void operator()(const EmaAttributes& a) { Add("decay", a.decay); }
 

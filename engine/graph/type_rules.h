@@ -14,89 +14,14 @@ namespace gpupool::engine::type_rules {
 using Inputs = absl::Span<const TensorType>;
 using Result = absl::StatusOr<TensorTypes>;
 
-Result Reshape(Op op, const Attributes& attributes, Inputs inputs);
-Result LayoutConvert(Op op, const Attributes& attributes, Inputs inputs);
-// Takes one floating-point input and returns its type.
-Result Unary(Op op, const Attributes& attributes, Inputs inputs);
-// Takes two floating-point inputs of the same type and returns that type.
-Result Binary(Op op, const Attributes& attributes, Inputs inputs);
-Result ScaleShift(Op op, const Attributes& attributes, Inputs inputs);
-Result Dropout(Op op, const Attributes& attributes, Inputs inputs);
-Result ColumnSum(Op op, const Attributes& attributes, Inputs inputs);
-Result MatMul(Op op, const Attributes& attributes, Inputs inputs);
-
-Result Conv2d(Op op, const Attributes& attributes, Inputs inputs);
-Result Conv2dInputGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result Conv2dWeightGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result MaxPool(Op op, const Attributes& attributes, Inputs inputs);
-Result AvgPool(Op op, const Attributes& attributes, Inputs inputs);
-Result PoolGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result GlobalAvgPool(Op op, const Attributes& attributes, Inputs inputs);
-Result GlobalAvgPoolGrad(Op op, const Attributes& attributes, Inputs inputs);
-
-Result BatchNormTraining(Op op, const Attributes& attributes, Inputs inputs);
-Result BatchNormUpdate(Op op, const Attributes& attributes, Inputs inputs);
-Result BatchNormInference(Op op, const Attributes& attributes, Inputs inputs);
-Result BatchNormTrainingGrad(Op op, const Attributes& attributes,
-                             Inputs inputs);
-Result LayerNorm(Op op, const Attributes& attributes, Inputs inputs);
-Result LayerNormGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result FoldBatchNorm(Op op, const Attributes& attributes, Inputs inputs);
-
-Result CrossEntropy(Op op, const Attributes& attributes, Inputs inputs);
-Result CrossEntropyGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result MeanSquaredError(Op op, const Attributes& attributes, Inputs inputs);
-Result CorrectCount(Op op, const Attributes& attributes, Inputs inputs);
-Result GlobalNorm(Op op, const Attributes& attributes, Inputs inputs);
-Result AllReduceStart(Op op, const Attributes& attributes, Inputs inputs);
-Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs);
-Result SgdStep(Op op, const Attributes& attributes, Inputs inputs);
-Result AdamStep(Op op, const Attributes& attributes, Inputs inputs);
-
-// Core ops are in type_rules_elementwise.cc, type_rules_movement.cc,
-// type_rules_products.cc and type_rules_training.cc.
-Result UnaryOp(Op op, const Attributes& attributes, Inputs inputs);
-Result BinaryOp(Op op, const Attributes& attributes, Inputs inputs);
-Result Where(Op op, const Attributes& attributes, Inputs inputs);
-Result Cast(Op op, const Attributes& attributes, Inputs inputs);
-Result Fused(Op op, const Attributes& attributes, Inputs inputs);
-Result Reduce(Op op, const Attributes& attributes, Inputs inputs);
-Result ArgReduce(Op op, const Attributes& attributes, Inputs inputs);
-Result CumSum(Op op, const Attributes& attributes, Inputs inputs);
-Result Broadcast(Op op, const Attributes& attributes, Inputs inputs);
-Result UnaryGrad(Op op, const Attributes& attributes, Inputs inputs);
-
-Result Transpose(Op op, const Attributes& attributes, Inputs inputs);
-Result Slice(Op op, const Attributes& attributes, Inputs inputs);
-Result SliceGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result Pad(Op op, const Attributes& attributes, Inputs inputs);
-Result PadGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result Concat(Op op, const Attributes& attributes, Inputs inputs);
-Result Gather(Op op, const Attributes& attributes, Inputs inputs);
-Result GatherGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result GatherElements(Op op, const Attributes& attributes, Inputs inputs);
-Result GatherNd(Op op, const Attributes& attributes, Inputs inputs);
-Result ScatterElements(Op op, const Attributes& attributes, Inputs inputs);
-Result ScatterNd(Op op, const Attributes& attributes, Inputs inputs);
-Result TopK(Op op, const Attributes& attributes, Inputs inputs);
-Result Random(Op op, const Attributes& attributes, Inputs inputs);
-Result Resize(Op op, const Attributes& attributes, Inputs inputs);
-Result ResizeGrad(Op op, const Attributes& attributes, Inputs inputs);
-
-Result BatchMatMul(Op op, const Attributes& attributes, Inputs inputs);
-Result Attention(Op op, const Attributes& attributes, Inputs inputs);
-Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs);
-Result Lrn(Op op, const Attributes& attributes, Inputs inputs);
-Result LrnGrad(Op op, const Attributes& attributes, Inputs inputs);
-
-// Checks an optimizer with `states` tensors of the parameter's type after the
-// four inputs that all optimizers have. With `clip` the last input is the clip
-// coefficient.
-Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip);
-Result RmspropStep(Op op, const Attributes& attributes, Inputs inputs);
-Result AdagradStep(Op op, const Attributes& attributes, Inputs inputs);
-Result LionStep(Op op, const Attributes& attributes, Inputs inputs);
-Result EmaUpdate(Op op, const Attributes& attributes, Inputs inputs);
+// The rules of the op table's column `type_rule`. Unary takes one floating
+// input and Binary two of the same type; both give the same out. OptimizerStep
+// takes parameter, gradient, learning rate, step, the optimizer's states and,
+// where it clips, the coefficient.
+#define GPUPOOL_OP(op, name, inputs_taken, outputs_given, attributes_carried, \
+                   type_rule, ...)                                            \
+  Result type_rule(Op, const Attributes& attributes, Inputs inputs);
+#include "engine/graph/op_table.inc"
 
 // Returns INVALID_ARGUMENT "<op>: <text>".
 template <typename... Parts>

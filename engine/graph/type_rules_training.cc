@@ -1,4 +1,4 @@
-// Rules of losses, evaluation and the step tail.
+// Rules of losses, evaluation, norms of gradients and sums over ranks.
 #include "engine/base/status_macros.h"
 #include "engine/graph/type_rules.h"
 
@@ -35,27 +35,6 @@ absl::Status CheckSmoothing(Op op, const Attributes& attributes) {
 }
 
 }  // namespace
-
-Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip) {
-  const TensorType& parameter = inputs[0];
-  RETURN_IF_ERROR(CheckFloating(op, parameter));
-  if (inputs.size() != 4 + states + clip) {
-    return Refuse(op, "has ", inputs.size(), " inputs instead of ",
-                  4 + states + clip);
-  }
-  RETURN_IF_ERROR(CheckType(op, "gradient", inputs[1], parameter));
-  RETURN_IF_ERROR(
-      CheckType(op, "learning_rate", inputs[2], {DType::kFloat64, {}}));
-  RETURN_IF_ERROR(CheckType(op, "step", inputs[3], kInt64Scalar));
-  for (const TensorType& state : inputs.subspan(4, states)) {
-    RETURN_IF_ERROR(CheckType(op, "state", state, parameter));
-  }
-  if (clip) {
-    RETURN_IF_ERROR(
-        CheckType(op, "clip", inputs.back(), {DType::kFloat32, {}}));
-  }
-  return TensorTypes(1 + states, parameter);
-}
 
 Result CrossEntropy(Op op, const Attributes& attributes, Inputs inputs) {
   RETURN_IF_ERROR(CheckLabels(op, inputs));
@@ -127,16 +106,6 @@ Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs) {
                   taken);
   }
   return outputs;
-}
-
-Result SgdStep(Op op, const Attributes& attributes, Inputs inputs) {
-  const auto& sgd = std::get<SgdAttributes>(attributes);
-  return OptimizerStep(op, inputs, sgd.momentum != 0 ? 1 : 0, sgd.clip);
-}
-
-Result AdamStep(Op op, const Attributes& attributes, Inputs inputs) {
-  return OptimizerStep(op, inputs, 2,
-                       std::get<AdamAttributes>(attributes).clip);
 }
 
 }  // namespace gpupool::engine::type_rules

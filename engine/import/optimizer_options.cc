@@ -1,172 +1,180 @@
 #include "engine/import/optimizer_options.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/precision.h"
 #include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::engine {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// The numbers of an optimizer where a job does not give them.
+struct Optimizer {
+  v1::TrainingSpec::OptimizerCase field;
+  OptimizerAttributes attributes;
+  double learning_rate;  // 0: it has no good default
+};
+
+constexpr Optimizer kOptimizers[] = {
+    {v1::TrainingSpec::kSgd, SgdAttributes{}, 0},
+    {v1::TrainingSpec::kAdam, AdamAttributes{}, 1e-3},
+    {v1::TrainingSpec::kAdamw,
+     AdamAttributes{.weight_decay = 1e-2, .decoupled = true}, 1e-3},
+    {v1::TrainingSpec::kRmsprop, RmspropAttributes{}, 1e-2},
+    {v1::TrainingSpec::kAdagrad, AdagradAttributes{}, 1e-2},
+    {v1::TrainingSpec::kLion, LionAttributes{}, 1e-4},
+    {v1::TrainingSpec::kAdamax, AdamaxAttributes{}, 2e-3},
+};
+
+const Optimizer& DefaultsOf(const v1::TrainingSpec& training) {
+  const auto* row = std::find_if(
+      std::begin(kOptimizers), std::end(kOptimizers),
+      [&](const Optimizer& o) { return o.field == training.optimizer_case(); });
+  GPUPOOL_CHECK(row != std::end(kOptimizers));
+  return *row;
+}
 
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Checks low <= value < high, which is false for NaN.
-absl::Status InRange(absl::string_view what, double value, double low,
-                     double high) {
-  if (value >= low && value < high) return absl::OkStatus();
-  return Refuse(what, " ", value, " must be at least ", low, " and below ",
-                high);
-}
-
-absl::Status NotNegative(absl::string_view what, double value) {
-  if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
-  return Refuse(what, " ", value, " must be at least 0");
-}
-
-absl::Status Positive(absl::string_view what, double value) {
-  if (value > 0 && std::isfinite(value)) return absl::OkStatus();
-  return Refuse(what, " ", value, " must be above 0");
-}
-
-// Checks the rate, if there is one. The rate itself is an input of the program.
-template <typename Optimizer>
-absl::Status CheckRate(absl::string_view name, const Optimizer& optimizer) {
-  if (!optimizer.has_learning_rate()) return absl::OkStatus();
-  return Positive(absl::StrCat(name, ": learning_rate"),
-                  optimizer.learning_rate());
-}
-
-absl::StatusOr<SgdAttributes> Convert(const v1::Sgd& sgd) {
-  RETURN_IF_ERROR(Positive("sgd: learning_rate", sgd.learning_rate()));
-  RETURN_IF_ERROR(InRange("sgd: momentum", sgd.momentum(), 0, 1));
-  RETURN_IF_ERROR(InRange("sgd: dampening", sgd.dampening(), 0, 1));
-  RETURN_IF_ERROR(NotNegative("sgd: weight_decay", sgd.weight_decay()));
-  if (sgd.nesterov() && (sgd.momentum() == 0 || sgd.dampening() != 0)) {
-    return Refuse("sgd: nesterov needs a momentum above 0 and no dampening");
+// Checks that the value is within the limit. NaN is outside of every limit.
+absl::Status CheckLimit(absl::string_view what, double value, v1::Limit limit) {
+  switch (limit) {
+    case v1::ABOVE_ZERO:
+      if (value > 0 && std::isfinite(value)) return absl::OkStatus();
+      return Refuse(what, " ", value, " must be above 0");
+    case v1::AT_LEAST_ZERO:
+      if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
+      return Refuse(what, " ", value, " must be at least 0");
+    case v1::SHARE:
+      if (value >= 0 && value < 1) return absl::OkStatus();
+      return Refuse(what, " ", value, " must be at least 0 and below 1");
+    default:
+      return absl::OkStatus();
   }
-  return SgdAttributes{.momentum = sgd.momentum(),
-                       .dampening = sgd.dampening(),
-                       .weight_decay = sgd.weight_decay(),
-                       .nesterov = sgd.nesterov()};
 }
 
-// Converts the options that Adam and AdamW share.
-template <typename AdamProto>
-absl::StatusOr<AdamAttributes> ConvertAdam(absl::string_view name,
-                                           const AdamProto& adam) {
-  AdamAttributes attributes;
-  if (adam.has_beta1()) attributes.beta1 = adam.beta1();
-  if (adam.has_beta2()) attributes.beta2 = adam.beta2();
-  if (adam.has_epsilon()) attributes.epsilon = adam.epsilon();
-  attributes.weight_decay = adam.weight_decay();
-  const auto what = [name](absl::string_view field) {
-    return absl::StrCat(name, ": ", field);
-  };
-  RETURN_IF_ERROR(CheckRate(name, adam));
-  RETURN_IF_ERROR(InRange(what("beta1"), attributes.beta1, 0, 1));
-  RETURN_IF_ERROR(InRange(what("beta2"), attributes.beta2, 0, 1));
-  RETURN_IF_ERROR(Positive(what("epsilon"), attributes.epsilon));
-  RETURN_IF_ERROR(NotNegative(what("weight_decay"), adam.weight_decay()));
-  return attributes;
+// The message of an optimizer and its name in the job, such as "adam".
+struct Chosen {
+  std::string name;
+  const Message& message;
+
+  bool Gives(const FieldDescriptor* field) const {
+    return field != nullptr &&
+           (!field->has_presence() ||
+            message.GetReflection()->HasField(message, field));
+  }
+  const FieldDescriptor* Find(absl::string_view field) const {
+    return message.GetDescriptor()->FindFieldByName(std::string(field));
+  }
+  // Overwrites the number if the job gives it.
+  void operator()(absl::string_view field, double& number) const {
+    const FieldDescriptor* found = Find(field);
+    if (!Gives(found)) return;
+    number = message.GetReflection()->GetDouble(message, found);
+  }
+  void operator()(absl::string_view field, bool& flag) const {
+    const FieldDescriptor* found = Find(field);
+    if (!Gives(found)) return;
+    flag = message.GetReflection()->GetBool(message, found);
+  }
+};
+
+absl::StatusOr<Chosen> ChosenIn(const v1::TrainingSpec& training) {
+  const auto* optimizers =
+      training.GetDescriptor()->FindOneofByName("optimizer");
+  const FieldDescriptor* field =
+      training.GetReflection()->GetOneofFieldDescriptor(training, optimizers);
+  if (field != nullptr) {
+    return Chosen{field->name(),
+                  training.GetReflection()->GetMessage(training, field)};
+  }
+  std::string names;
+  const int last = optimizers->field_count() - 1;
+  for (int i = 0; i <= last; ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : (i == last ? " or " : ", "),
+                    optimizers->field(i)->name());
+  }
+  return Refuse("training has no optimizer; choose ", names);
 }
 
-absl::StatusOr<AdamAttributes> ConvertAdamW(const v1::AdamW& adamw) {
-  ASSIGN_OR_RETURN(AdamAttributes attributes, ConvertAdam("adamw", adamw));
-  attributes.decoupled = true;
-  // PyTorch's AdamW has the same default.
-  if (!adamw.has_weight_decay()) attributes.weight_decay = 1e-2;
-  return attributes;
+absl::Status CheckFields(const Chosen& chosen) {
+  const auto* fields = chosen.message.GetDescriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    const FieldDescriptor* field = fields->field(i);
+    const v1::Limit limit = field->options().GetExtension(v1::limit);
+    if (limit == v1::ANY || !chosen.Gives(field)) continue;
+    double number = 0;
+    chosen(field->name(), number);
+    RETURN_IF_ERROR(CheckLimit(absl::StrCat(chosen.name, ": ", field->name()),
+                               number, limit));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<RmspropAttributes> Convert(const v1::Rmsprop& rmsprop) {
-  RmspropAttributes attributes;
-  if (rmsprop.has_alpha()) attributes.alpha = rmsprop.alpha();
-  if (rmsprop.has_epsilon()) attributes.epsilon = rmsprop.epsilon();
-  attributes.weight_decay = rmsprop.weight_decay();
-  attributes.momentum = rmsprop.momentum();
-  attributes.centered = rmsprop.centered();
-  RETURN_IF_ERROR(CheckRate("rmsprop", rmsprop));
-  RETURN_IF_ERROR(InRange("rmsprop: alpha", attributes.alpha, 0, 1));
-  RETURN_IF_ERROR(Positive("rmsprop: epsilon", attributes.epsilon));
-  RETURN_IF_ERROR(
-      NotNegative("rmsprop: weight_decay", attributes.weight_decay));
-  RETURN_IF_ERROR(InRange("rmsprop: momentum", attributes.momentum, 0, 1));
-  return attributes;
-}
-
-absl::StatusOr<AdagradAttributes> Convert(const v1::Adagrad& adagrad) {
-  AdagradAttributes attributes;
-  if (adagrad.has_epsilon()) attributes.epsilon = adagrad.epsilon();
-  attributes.lr_decay = adagrad.lr_decay();
-  attributes.weight_decay = adagrad.weight_decay();
-  RETURN_IF_ERROR(CheckRate("adagrad", adagrad));
-  RETURN_IF_ERROR(NotNegative("adagrad: lr_decay", attributes.lr_decay));
-  RETURN_IF_ERROR(Positive("adagrad: epsilon", attributes.epsilon));
-  RETURN_IF_ERROR(
-      NotNegative("adagrad: weight_decay", attributes.weight_decay));
-  RETURN_IF_ERROR(NotNegative("adagrad: initial_accumulator",
-                              adagrad.initial_accumulator()));
-  return attributes;
-}
-
-absl::StatusOr<LionAttributes> Convert(const v1::Lion& lion) {
-  LionAttributes attributes;
-  if (lion.has_beta1()) attributes.beta1 = lion.beta1();
-  if (lion.has_beta2()) attributes.beta2 = lion.beta2();
-  attributes.weight_decay = lion.weight_decay();
-  RETURN_IF_ERROR(CheckRate("lion", lion));
-  RETURN_IF_ERROR(InRange("lion: beta1", attributes.beta1, 0, 1));
-  RETURN_IF_ERROR(InRange("lion: beta2", attributes.beta2, 0, 1));
-  RETURN_IF_ERROR(NotNegative("lion: weight_decay", attributes.weight_decay));
-  return attributes;
+absl::Status CheckNesterov(const OptimizerAttributes& optimizer) {
+  const auto* sgd = std::get_if<SgdAttributes>(&optimizer);
+  if (sgd == nullptr || !sgd->nesterov ||
+      (sgd->momentum != 0 && sgd->dampening == 0)) {
+    return absl::OkStatus();
+  }
+  return Refuse("sgd: nesterov needs a momentum above 0 and no dampening");
 }
 
 }  // namespace
+
+absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training) {
+  ASSIGN_OR_RETURN(const Chosen chosen, ChosenIn(training));
+  const double standard = DefaultsOf(training).learning_rate;
+  double rate = standard;
+  chosen("learning_rate", rate);
+  if (rate == 0 && standard == 0) {
+    return Refuse("training.", chosen.name,
+                  ".learning_rate is missing; it has no good default, 0.1 to "
+                  "0.01 is common");
+  }
+  if (!std::isfinite(rate) || rate <= 0) {
+    return Refuse("the learning rate is ", rate,
+                  "; it must be finite and above 0");
+  }
+  return rate;
+}
 
 absl::StatusOr<StepTailOptions> ConvertOptimizer(
     const v1::TrainingSpec& training) {
   StepTailOptions options;
   options.clip_value = training.clip_gradient_value();
-  RETURN_IF_ERROR(NotNegative("clip_gradient_value", options.clip_value));
+  RETURN_IF_ERROR(
+      CheckLimit("clip_gradient_value", options.clip_value, v1::AT_LEAST_ZERO));
   ASSIGN_OR_RETURN(options.loss_scaling, ConvertLossScaling(training));
   options.clip_norm = training.clip_gradient_norm();
-  RETURN_IF_ERROR(NotNegative("clip_gradient_norm", options.clip_norm));
-  switch (training.optimizer_case()) {
-    case v1::TrainingSpec::kSgd: {
-      ASSIGN_OR_RETURN(options.optimizer, Convert(training.sgd()));
-      return options;
-    }
-    case v1::TrainingSpec::kAdam: {
-      ASSIGN_OR_RETURN(options.optimizer, ConvertAdam("adam", training.adam()));
-      return options;
-    }
-    case v1::TrainingSpec::kAdamw: {
-      ASSIGN_OR_RETURN(options.optimizer, ConvertAdamW(training.adamw()));
-      return options;
-    }
-    case v1::TrainingSpec::kRmsprop: {
-      ASSIGN_OR_RETURN(options.optimizer, Convert(training.rmsprop()));
-      return options;
-    }
-    case v1::TrainingSpec::kAdagrad: {
-      ASSIGN_OR_RETURN(options.optimizer, Convert(training.adagrad()));
-      return options;
-    }
-    case v1::TrainingSpec::kLion: {
-      ASSIGN_OR_RETURN(options.optimizer, Convert(training.lion()));
-      return options;
-    }
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
-      break;
-  }
-  return Refuse(
-      "training has no optimizer; choose sgd, adam, adamw, rmsprop, adagrad or "
-      "lion");
+  RETURN_IF_ERROR(
+      CheckLimit("clip_gradient_norm", options.clip_norm, v1::AT_LEAST_ZERO));
+  ASSIGN_OR_RETURN(const Chosen chosen, ChosenIn(training));
+  RETURN_IF_ERROR(CheckFields(chosen));
+  options.optimizer = DefaultsOf(training).attributes;
+  std::visit(
+      [&chosen](auto& optimizer) {
+        std::decay_t<decltype(optimizer)>::Fields(optimizer, chosen);
+      },
+      options.optimizer);
+  RETURN_IF_ERROR(CheckNesterov(options.optimizer));
+  return options;
 }
 
 double InitialOptimizerState(const v1::TrainingSpec& training) {

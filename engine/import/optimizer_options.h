@@ -1,5 +1,7 @@
 // Converts optimizer, clipping and loss scaling of a training spec to options
-// of the step tail. Pure.
+// of the step tail. Fields are found by the names that
+// engine/graph/attributes_optimizers.h gives them; their limits are options of
+// the message (limits.proto). Pure.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,6 +12,11 @@ class TrainingSpec;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
+
+// Returns the optimizer's base rate, or its default. INVALID_ARGUMENT when no
+// optimizer is set, SGD has no learning rate, or the rate is not finite or not
+// above 0.
+absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 
 // Returns the options with defaults applied. Reads the optimizer,
 // clip_gradient_value, clip_gradient_norm, precision and loss_scaling.

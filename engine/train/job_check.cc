@@ -9,6 +9,7 @@
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/data/table.h"
+#include "engine/import/optimizer_options.h"
 #include "engine/import/precision.h"
 #include "engine/train/lr_schedule.h"
 #include "gpupool/v1/dataset.pb.h"

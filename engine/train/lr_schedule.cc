@@ -16,12 +16,6 @@ using Schedule = v1::LearningRateSchedule;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Returns the optimizer's rate, or `standard` when it has none.
-template <typename Optimizer>
-double RateOf(const Optimizer& optimizer, double standard) {
-  return optimizer.has_learning_rate() ? optimizer.learning_rate() : standard;
-}
-
 // The functions below return fields of the rules, or PyTorch's defaults.
 double Gamma(double gamma) { return gamma == 0 ? 0.1 : gamma; }
 double FactorOf(const Schedule::Constant& rule) {
@@ -319,44 +313,6 @@ absl::Status CheckRule(const Schedule& schedule, double base) {
 }
 
 }  // namespace
-
-absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training) {
-  double rate = 0;
-  switch (training.optimizer_case()) {
-    case v1::TrainingSpec::kSgd:
-      rate = training.sgd().learning_rate();
-      if (rate == 0) {
-        return absl::InvalidArgumentError(
-            "training.sgd.learning_rate is missing; SGD has no good default, "
-            "0.1 to 0.01 is common");
-      }
-      break;
-    case v1::TrainingSpec::kAdam:
-      rate = RateOf(training.adam(), 1e-3);
-      break;
-    case v1::TrainingSpec::kAdamw:
-      rate = RateOf(training.adamw(), 1e-3);
-      break;
-    case v1::TrainingSpec::kRmsprop:
-      rate = RateOf(training.rmsprop(), 1e-2);
-      break;
-    case v1::TrainingSpec::kAdagrad:
-      rate = RateOf(training.adagrad(), 1e-2);
-      break;
-    case v1::TrainingSpec::kLion:
-      rate = RateOf(training.lion(), 1e-4);
-      break;
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
-      return absl::InvalidArgumentError(
-          "training has no optimizer; set sgd, adam, adamw, rmsprop, adagrad "
-          "or lion");
-  }
-  if (!std::isfinite(rate) || rate <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the learning rate is ", rate, "; it must be finite and above 0"));
-  }
-  return rate;
-}
 
 absl::Status ValidateSchedule(const v1::LearningRateSchedule& schedule,
                               double base, uint64_t total_steps) {

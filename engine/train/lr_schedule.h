@@ -4,21 +4,12 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace gpupool::v1 {
 class LearningRateSchedule;
-class TrainingSpec;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
-
-// Returns the optimizer's base rate with defaults applied (Adam and AdamW 1e-3,
-// RMSprop and Adagrad 1e-2, Lion 1e-4). INVALID_ARGUMENT when
-// - no optimizer is set,
-// - SGD has no learning rate, or
-// - the rate is not finite or not above 0.
-absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 
 // Returns INVALID_ARGUMENT, naming the field, when a field is out of range.
 absl::Status ValidateSchedule(const v1::LearningRateSchedule& schedule,

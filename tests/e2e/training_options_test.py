@@ -70,6 +70,38 @@ class TrainingOptions(harness.TestCase):
                        if path.is_file())
         self.assertNotIn("planned anew", logs)
 
+    def test_every_optimizer_of_the_api_learns_in_the_bytes_that_are_planned(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        messages, _ = harness.stubs()("gpupool.v1.job")
+        chosen = messages.TrainingSpec.DESCRIPTOR.oneofs_by_name["optimizer"]
+        text = (harness.ROOT / "examples/best_of_many.yaml").read_text()
+        text = text.replace("on_success: true", "on_success: false")
+        text = text.replace("  schedule:\n    one_cycle: {maximum: 0.01}", "")
+        jobs = {}
+        for field in chosen.fields:
+            rate = "learning_rate: 0.1" if field.name == "sgd" else ""
+            jobs[field.name] = server.submit(text.replace(
+                "{adamw: {weight_decay: 0.02}}", f"{{{field.name}: {{{rate}}}}}"))
+        for name, job in jobs.items():
+            done = server.wait_job(job)
+            self.assertEqual("SUCCEEDED", done["state"], (name, done))
+            self.assertGreater(done["evaluation"]["accuracy"], 0.4, name)
+            self.assertEqual(done["memory"]["planned_peak_bytes"],
+                             done["memory"]["measured_peak_bytes"], name)
+
+    def test_numbers_outside_of_their_limits_are_refused_by_name(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        text = (harness.ROOT / "examples/best_of_many.yaml").read_text()
+        path = server.state / "job.yaml"
+        for given, said in (("{adamax: {beta2: 1}}", "training.adamax.beta2 is 1"),
+                            ("{sgd: {momentum: 0.9}}", "training.sgd.learning_rate is 0")):
+            path.write_text(text.replace("{adamw: {weight_decay: 0.02}}", given))
+            with self.assertRaises(harness.CommandFailed) as failed:
+                server.cli("submit", path)
+            self.assertIn(said, failed.exception.stderr)
+
     def test_a_pattern_without_a_match_is_refused_at_submission(self):
         server = self.start("--devices", "cpu:1")
         server.upload_digits()

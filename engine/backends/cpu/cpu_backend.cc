@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <dnnl.hpp>
 #include <utility>
 
@@ -25,147 +26,29 @@ namespace {
 
 using Maker = KernelOr (*)(const CompileRequest&, const CpuContext&);
 
-Maker MakerOf(Op op) {
-  switch (op) {
-    case Op::kReshape:
-    case Op::kLayoutConvert:
-      return MakeLayout;
-    case Op::kAdd:
-    case Op::kRelu:
-    case Op::kGelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kReluGrad:
-    case Op::kGeluGrad:
-    case Op::kSigmoidGrad:
-    case Op::kTanhGrad:
-    case Op::kUnary:
-    case Op::kUnaryGrad:
-    case Op::kBinary:
-    case Op::kWhere:
-    case Op::kFused:
-      return MakeTileProgram;
-    case Op::kScaleShift:
-      return MakeScaleShift;
-    case Op::kCast:
-      return MakeCast;
-    case Op::kReduce:
-    case Op::kArgReduce:
-    case Op::kCumSum:
-      return MakeReduce;
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kSliceGrad:
-    case Op::kPad:
-    case Op::kPadGrad:
-    case Op::kConcat:
-    case Op::kBroadcast:
-      return MakeMovement;
-    case Op::kGather:
-    case Op::kGatherGrad:
-      return MakeGather;
-    case Op::kDropout:
-      return MakeDropout;
-    case Op::kMatMul:
-      return MakeMatMul;
-    case Op::kBatchMatMul:
-      return MakeBatchMatMul;
-    case Op::kAttention:
-      return MakeAttention;
-    case Op::kAttentionGrad:
-      return MakeAttentionGrad;
-    case Op::kConv2d:
-      return MakeConv2d;
-    case Op::kConv2dInputGrad:
-      return MakeConv2dInputGrad;
-    case Op::kConv2dWeightGrad:
-      return MakeConv2dWeightGrad;
-    case Op::kMaxPool:
-    case Op::kAvgPool:
-    case Op::kMaxPoolGrad:
-    case Op::kAvgPoolGrad:
-      return MakePool;
-    case Op::kGlobalAvgPool:
-    case Op::kGlobalAvgPoolGrad:
-      return MakeGlobalPool;
-    case Op::kResize:
-    case Op::kResizeGrad:
-      return MakeResize;
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormUpdate:
-    case Op::kBatchNormInference:
-    case Op::kBatchNormTrainingGrad:
-    case Op::kFoldBatchNorm:
-      return MakeBatchNorm;
-    case Op::kLayerNorm:
-    case Op::kLayerNormGrad:
-      return MakeLayerNorm;
-    case Op::kSoftmax:
-    case Op::kSoftmaxGrad:
-    case Op::kLogSoftmax:
-    case Op::kLogSoftmaxGrad:
-      return MakeSoftmax;
-    case Op::kCrossEntropy:
-    case Op::kCrossEntropyGrad:
-    case Op::kMeanSquaredError:
-    case Op::kMeanSquaredErrorGrad:
-    case Op::kCorrectCount:
-      return MakeLoss;
-    case Op::kColumnSum:
-    case Op::kGlobalNorm:
-      return MakeReduction;
-    case Op::kSgdStep:
-    case Op::kAdamStep:
-      return MakeOptimizer;
-    case Op::kRmspropStep:
-    case Op::kAdagradStep:
-    case Op::kLionStep:
-    case Op::kEmaUpdate:
-      return MakeAdaptiveOptimizer;
-    default:
-      return nullptr;
-  }
-}
+// The elements that a maker's kernels take as they are.
+enum class Types : uint8_t {
+  kNone,      // there is no maker
+  kFloat32,   // 16-bit numbers are widened
+  kBfloat16,  // float32, and bfloat16 where oneDNN and the processor can
+  kTile,      // the types of tile programs
+  kAny,
+};
 
-// Returns whether the op's kernel takes elements of any type.
-bool TakesAnyType(Op op) {
-  switch (op) {
-    case Op::kReshape:
-    case Op::kLayoutConvert:
-    case Op::kCast:
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kSliceGrad:
-    case Op::kPad:
-    case Op::kPadGrad:
-    case Op::kConcat:
-    case Op::kBroadcast:
-    case Op::kGather:
-      return true;
-    default:
-      return false;
-  }
-}
+struct Row {
+  Maker maker;
+  Types types;
+};
 
-// Returns whether oneDNN computes the op in bfloat16 if the processor can.
-bool IsNativeInBfloat16(Op op) {
-  switch (op) {
-    case Op::kMatMul:
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kConv2dWeightGrad:
-    case Op::kMaxPool:
-    case Op::kAvgPool:
-    case Op::kMaxPoolGrad:
-    case Op::kAvgPoolGrad:
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormInference:
-    case Op::kBatchNormTrainingGrad:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr std::array<Row, kOpCount> kRows = {{
+#define GPUPOOL_OP(op, name, inputs, outputs, attributes, type_rule, layout,   \
+                   in_place, traits, cost, autocast, gradient, reference, cpu, \
+                   cpu_types, portable, ...)                                   \
+  {cpu, Types::cpu_types},
+#include "engine/graph/op_table.inc"
+}};
+
+const Row& RowOf(Op op) { return kRows[static_cast<size_t>(op)]; }
 
 // Returns whether kernels for float32 take the value as it is. Learning rates
 // are scalars of float64. Labels, indices and counts are integers.
@@ -181,9 +64,10 @@ enum class Route : uint8_t {
 };
 
 Route RouteOf(const Graph& graph, const Node& node) {
-  if (MakerOf(node.op) == nullptr) return Route::kFallback;
-  if (TakesAnyType(node.op)) return Route::kDirect;
-  const bool tile = MakerOf(node.op) == MakeTileProgram;
+  const Types types = RowOf(node.op).types;
+  if (types == Types::kNone) return Route::kFallback;
+  if (types == Types::kAny) return Route::kDirect;
+  const bool tile = types == Types::kTile;
   bool half = false;
   const auto fast = [&](ValueId id) {
     const Value& value = graph.value(id);
@@ -210,7 +94,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 // Returns a null kernel when there is no fast one for these types or shapes.
 KernelOr MakeDirect(const CompileRequest& request, const CpuContext& context) {
   try {
-    return MakerOf(request.node.op)(request, context);
+    return RowOf(request.node.op).maker(request, context);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) {
       return absl::ResourceExhaustedError("oneDNN ran out of host memory");
@@ -237,7 +121,8 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
     case Route::kWidened:
       // Converts nothing where oneDNN takes bfloat16. It never takes float16
       // here.
-      if (IsNativeInBfloat16(request.node.op) && !HasFloat16(request)) {
+      if (RowOf(request.node.op).types == Types::kBfloat16 &&
+          !HasFloat16(request)) {
         ASSIGN_OR_RETURN(auto kernel, MakeDirect(request, context));
         if (kernel != nullptr) return kernel;
       }
@@ -287,8 +172,9 @@ bool IsFastOnCpu(const Graph& graph, const Node& node) {
 
 bool IsFastOnCpu(Op op, DType dtype) {
   if (IsAllReduce(op)) return dtype == DType::kFloat32;
-  return MakerOf(op) != nullptr &&
-         (dtype == DType::kFloat32 || IsHalf(dtype) || TakesAnyType(op));
+  const Types types = RowOf(op).types;
+  return types != Types::kNone &&
+         (dtype == DType::kFloat32 || IsHalf(dtype) || types == Types::kAny);
 }
 
 }  // namespace gpupool::engine

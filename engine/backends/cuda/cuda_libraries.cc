@@ -7,6 +7,7 @@
 #include "engine/backends/cuda/cudnn/cudnn_convolution.h"
 #include "engine/backends/cuda/cudnn/cudnn_norm.h"
 #include "engine/backends/cuda/kernels/composed_attention.h"
+#include "engine/backends/cuda/op_library.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -85,31 +86,26 @@ std::string CudaLibraries::Describe() const {
 
 portable::KernelOr CudaLibraries::MakeKernel(
     const CompileRequest& request, const portable::PortableContext& context) {
-  switch (request.node.op) {
-    case Op::kMatMul:
-    case Op::kBatchMatMul:
+  switch (LibraryOf(request.node.op)) {
+    case Library::kMatMul:
       if (cublaslt_ == nullptr) return nullptr;
       return MakeCublasLtMatmul(cublaslt_.get(), request, context);
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kConv2dWeightGrad:
+    case Library::kConvolution:
       if (cudnn_ == nullptr) return nullptr;
       return MakeCudnnConvolution(cudnn_.get(), request, context);
-    case Op::kAttention:
-    case Op::kAttentionGrad:
+    case Library::kAttention:
       return MakeAttention(request, context);
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormTrainingGrad:
+    case Library::kNorm:
       if (cudnn_ == nullptr) return nullptr;
       return MakeCudnnNorm(cudnn_.get(), request, context);
-    case Op::kAllReduceStart:
-    case Op::kAllReduceWait:
+    case Library::kAllReduce:
       // No other kernel can take the node, so the caller must get the reason.
       if (nccl_ == nullptr) return no_nccl_;
       return nccl_->MakeKernel(request);
-    default:
-      return nullptr;
+    case Library::kNone:
+      break;
   }
+  return nullptr;
 }
 
 portable::KernelOr CudaLibraries::MakeAttention(

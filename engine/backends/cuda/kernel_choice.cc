@@ -1,31 +1,17 @@
 #include "engine/backends/cuda/kernel_choice.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/op_library.h"
 
 namespace gpupool::engine::cuda {
 namespace {
 
 constexpr size_t kMostReports = 64;
 
-// Returns whether only a library can compute the op: no portable kernel reaches
-// other ranks.
-bool IsAllReduce(Op op) {
-  return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
-}
-
 bool IsProduct(Op op) {
-  switch (op) {
-    case Op::kMatMul:
-    case Op::kBatchMatMul:
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kConv2dWeightGrad:
-    case Op::kAttention:
-    case Op::kAttentionGrad:
-      return true;
-    default:
-      return false;
-  }
+  const Library library = LibraryOf(op);
+  return library == Library::kMatMul || library == Library::kConvolution ||
+         library == Library::kAttention;
 }
 
 }  // namespace
@@ -40,7 +26,8 @@ portable::KernelOr KernelChoice::Choose(
     if (kernel.ok() && *kernel != nullptr) return kernel;
     // The refusal is final for a sum over ranks. All other nodes have a
     // portable kernel.
-    if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
+    const bool alone = LibraryOf(request.node.op) == Library::kAllReduce;
+    if (!kernel.ok() && alone) return kernel.status();
     if (!kernel.ok()) ReportRefusal(request.node, kernel.status());
   }
   return portable::MakePortableKernel(request, context);

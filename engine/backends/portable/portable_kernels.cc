@@ -1,5 +1,7 @@
-// Maps ops to the families that make their kernels.
+// The family that makes the kernel of an op: the column `portable` of the
+// table.
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/portable/launch/maker.h"
@@ -10,100 +12,13 @@ namespace {
 
 using Maker = KernelOr (*)(const CompileRequest&, const PortableContext&);
 
-// Returns null for ops without portable kernels.
-Maker MakerOf(Op op) {
-  switch (op) {
-    case Op::kUnary:
-    case Op::kBinary:
-    case Op::kWhere:
-    case Op::kCast:
-    case Op::kFused:
-    case Op::kAdd:
-    case Op::kRelu:
-    case Op::kGelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kScaleShift:
-    case Op::kDropout:
-    case Op::kRandom:
-    case Op::kReluGrad:
-    case Op::kGeluGrad:
-    case Op::kSigmoidGrad:
-    case Op::kTanhGrad:
-    case Op::kUnaryGrad:
-      return MakeElementwise;
-    case Op::kReshape:
-    case Op::kLayoutConvert:
-    case Op::kBroadcast:
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kSliceGrad:
-    case Op::kPad:
-    case Op::kPadGrad:
-    case Op::kConcat:
-      return MakeMovement;
-    case Op::kGather:
-    case Op::kGatherGrad:
-    case Op::kGatherElements:
-    case Op::kGatherNd:
-    case Op::kScatterElements:
-    case Op::kScatterNd:
-    case Op::kTopK:
-      return MakeIndexing;
-    case Op::kReduce:
-    case Op::kArgReduce:
-    case Op::kCumSum:
-    case Op::kColumnSum:
-    case Op::kGlobalNorm:
-      return MakeReduce;
-    case Op::kMatMul:
-    case Op::kBatchMatMul:
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kConv2dWeightGrad:
-    case Op::kAttention:
-    case Op::kAttentionGrad:
-      return MakeProduct;
-    case Op::kMaxPool:
-    case Op::kMaxPoolGrad:
-    case Op::kAvgPool:
-    case Op::kAvgPoolGrad:
-    case Op::kGlobalAvgPool:
-    case Op::kGlobalAvgPoolGrad:
-    case Op::kResize:
-    case Op::kResizeGrad:
-    case Op::kLrn:
-    case Op::kLrnGrad:
-      return MakeImage;
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormUpdate:
-    case Op::kBatchNormInference:
-    case Op::kBatchNormTrainingGrad:
-    case Op::kLayerNorm:
-    case Op::kLayerNormGrad:
-    case Op::kSoftmax:
-    case Op::kSoftmaxGrad:
-    case Op::kLogSoftmax:
-    case Op::kLogSoftmaxGrad:
-    case Op::kFoldBatchNorm:
-      return MakeNorm;
-    case Op::kCrossEntropy:
-    case Op::kCrossEntropyGrad:
-    case Op::kMeanSquaredError:
-    case Op::kMeanSquaredErrorGrad:
-    case Op::kCorrectCount:
-      return MakeLoss;
-    case Op::kSgdStep:
-    case Op::kAdamStep:
-    case Op::kRmspropStep:
-    case Op::kAdagradStep:
-    case Op::kLionStep:
-    case Op::kEmaUpdate:
-      return MakeOptimizer;
-    default:
-      return nullptr;
-  }
-}
+constexpr std::array<Maker, kOpCount> kMakers = {
+#define GPUPOOL_OP(op, name, inputs, outputs, attributes, type_rule, layout,   \
+                   in_place, traits, cost, autocast, gradient, reference, cpu, \
+                   cpu_types, portable, ...)                                   \
+  portable,
+#include "engine/graph/op_table.inc"
+};
 
 bool AllOutputsEmpty(const CompileRequest& request) {
   const ValueIds& outputs = request.node.outputs;
@@ -121,9 +36,10 @@ KernelOr MakePortableKernel(const CompileRequest& request,
     return MakeKernel([](const KernelArguments&) {});
   }
   const Node& node = request.node;
-  // A family returns null for a node beyond its limits.
-  if (const Maker make = MakerOf(node.op); make != nullptr) {
+  const Maker make = kMakers[static_cast<size_t>(node.op)];
+  if (make != nullptr) {
     ASSIGN_OR_RETURN(auto kernel, make(request, context));
+    // A family returns null for a node beyond its limits.
     if (kernel != nullptr) return kernel;
   }
   return absl::UnimplementedError(absl::StrCat(

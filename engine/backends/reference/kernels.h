@@ -1,5 +1,6 @@
-// One kernel per op, written to be obviously right: index loops straight from
-// the definition, in double precision. Internal to the reference back end.
+// The kernels of the op table's column `reference`, written to be obviously
+// right: index loops straight from the definition, in double precision.
+// Internal to the reference back end.
 #pragma once
 
 #include <vector>
@@ -26,10 +27,6 @@ struct Operands {
   const Shape& in_shape(size_t i) const { return input_types[i].shape; }
   const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
 };
-
-// Returns whether an optimizer's clip coefficient is given and NaN. If so,
-// copies the parameter and the states to the outputs unchanged.
-bool KeepsEverything(const Operands& o, bool clip);
 
 // Runs a node's kernel. INVALID_ARGUMENT for impossible data such as a label
 // out of range.
@@ -72,8 +69,6 @@ void MeanSquaredErrorGrad(const Operands& o);
 void GlobalNorm(const Operands& o);
 void AllReduceStart(const Operands& o);
 void AllReduceWait(const Operands& o);
-void SgdStep(const Operands& o);
-void AdamStep(const Operands& o);
 
 // kernels_elementwise.cc
 void UnaryOp(const Operands& o);
@@ -113,9 +108,7 @@ void LrnGrad(const Operands& o);
 void LogSoftmax(const Operands& o);
 void LogSoftmaxGrad(const Operands& o);
 // kernels_optimizers.cc
-void RmspropStep(const Operands& o);
-void AdagradStep(const Operands& o);
-void LionStep(const Operands& o);
+void OptimizerStep(const Operands& o);
 void EmaUpdate(const Operands& o);
 
 }  // namespace gpupool::engine::reference

@@ -1,4 +1,5 @@
-// Optimizers except SGD and Adam.
+// Optimizer steps, by the formulas of engine/graph/attributes_optimizers.h, and
+// running averages.
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +13,8 @@ double Gradient(const Operands& o, bool clip, size_t i) {
   return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
 }
 
-}  // namespace
-
+// Returns whether the clip coefficient is given and NaN. If so, copies the
+// parameter and the states to the outputs unchanged.
 bool KeepsEverything(const Operands& o, bool clip) {
   if (!clip || !std::isnan(o.inputs.back()[0])) return false;
   for (size_t i = 0; i < o.outputs.size(); ++i) {
@@ -24,10 +25,48 @@ bool KeepsEverything(const Operands& o, bool clip) {
   return true;
 }
 
+// Computes torch.optim.SGD. The velocity of the first step is the gradient.
+void Step(const SgdAttributes& sgd, const Operands& o) {
+  const double rate = o.in(2)[0];
+  const bool first = o.in(3)[0] <= 1;
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    const double p = o.in(0)[i];
+    double g = Gradient(o, sgd.clip, i) + sgd.weight_decay * p;
+    if (sgd.momentum != 0) {
+      const double v =
+          first ? g : sgd.momentum * o.in(4)[i] + (1 - sgd.dampening) * g;
+      g = sgd.nesterov ? g + sgd.momentum * v : v;
+      o.out(1)[i] = v;
+    }
+    o.out(0)[i] = p - rate * g;
+  }
+}
+
+// Computes torch.optim.Adam and AdamW.
+void Step(const AdamAttributes& adam, const Operands& o) {
+  const double rate = o.in(2)[0];
+  const double step = o.in(3)[0];
+  const double correction1 = 1 - std::pow(adam.beta1, step);
+  const double correction2 = std::sqrt(1 - std::pow(adam.beta2, step));
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    double p = o.in(0)[i];
+    double g = Gradient(o, adam.clip, i);
+    if (adam.decoupled) {
+      p *= 1 - rate * adam.weight_decay;
+    } else {
+      g += adam.weight_decay * p;
+    }
+    const double m = adam.beta1 * o.in(4)[i] + (1 - adam.beta1) * g;
+    const double v = adam.beta2 * o.in(5)[i] + (1 - adam.beta2) * g * g;
+    o.out(0)[i] = p - rate / correction1 * m /
+                          (std::sqrt(v) / correction2 + adam.epsilon);
+    o.out(1)[i] = m;
+    o.out(2)[i] = v;
+  }
+}
+
 // Computes torch.optim.RMSprop.
-void RmspropStep(const Operands& o) {
-  const auto& rmsprop = o.node.get<RmspropAttributes>();
-  if (KeepsEverything(o, rmsprop.clip)) return;
+void Step(const RmspropAttributes& rmsprop, const Operands& o) {
   const double rate = o.in(2)[0];
   const size_t momentum = rmsprop.centered ? 6 : 5;  // index of the input
   for (size_t i = 0; i < o.in(0).size(); ++i) {
@@ -51,9 +90,7 @@ void RmspropStep(const Operands& o) {
 }
 
 // Computes torch.optim.Adagrad.
-void AdagradStep(const Operands& o) {
-  const auto& adagrad = o.node.get<AdagradAttributes>();
-  if (KeepsEverything(o, adagrad.clip)) return;
+void Step(const AdagradAttributes& adagrad, const Operands& o) {
   const double rate = o.in(2)[0] / (1 + (o.in(3)[0] - 1) * adagrad.lr_decay);
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double p = o.in(0)[i];
@@ -64,10 +101,8 @@ void AdagradStep(const Operands& o) {
   }
 }
 
-// Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2).
-void LionStep(const Operands& o) {
-  const auto& lion = o.node.get<LionAttributes>();
-  if (KeepsEverything(o, lion.clip)) return;
+// Computes Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2).
+void Step(const LionAttributes& lion, const Operands& o) {
   const double rate = o.in(2)[0];
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double g = Gradient(o, lion.clip, i);
@@ -77,6 +112,31 @@ void LionStep(const Operands& o) {
     o.out(0)[i] = o.in(0)[i] * (1 - rate * lion.weight_decay) - rate * sign;
     o.out(1)[i] = lion.beta2 * m + (1 - lion.beta2) * g;
   }
+}
+
+// Computes torch.optim.Adamax.
+void Step(const AdamaxAttributes& adamax, const Operands& o) {
+  const double rate = o.in(2)[0] / (1 - std::pow(adamax.beta1, o.in(3)[0]));
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    const double p = o.in(0)[i];
+    const double g = Gradient(o, adamax.clip, i) + adamax.weight_decay * p;
+    const double m = adamax.beta1 * o.in(4)[i] + (1 - adamax.beta1) * g;
+    const double u =
+        std::max(std::abs(g) + adamax.epsilon, adamax.beta2 * o.in(5)[i]);
+    o.out(0)[i] = p - rate * m / u;
+    o.out(1)[i] = m;
+    o.out(2)[i] = u;
+  }
+}
+
+}  // namespace
+
+void OptimizerStep(const Operands& o) {
+  std::visit(
+      [&o](const auto& optimizer) {
+        if (!KeepsEverything(o, optimizer.clip)) Step(optimizer, o);
+      },
+      OptimizerOf(o.node.attributes));
 }
 
 void EmaUpdate(const Operands& o) {

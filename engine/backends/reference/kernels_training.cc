@@ -56,11 +56,6 @@ size_t CountedRows(const Operands& o, size_t rows) {
   return std::max<size_t>(counted, 1);
 }
 
-// Returns the gradient after clipping.
-double Gradient(const Operands& o, bool clip, size_t i) {
-  return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
-}
-
 }  // namespace
 
 // The loss of a row is -(1 - s) log p[label] - s / classes * sum of log p.
@@ -162,50 +157,6 @@ void AllReduceWait(const Operands& o) {
       }
       number = o.in(flat)[begin++];
     }
-  }
-}
-
-// Computes torch.optim.SGD. The velocity of the first step is the gradient.
-void SgdStep(const Operands& o) {
-  const auto& sgd = o.node.get<SgdAttributes>();
-  if (KeepsEverything(o, sgd.clip)) return;
-  const double rate = o.in(2)[0];
-  const bool first = o.in(3)[0] <= 1;
-  for (size_t i = 0; i < o.in(0).size(); ++i) {
-    const double p = o.in(0)[i];
-    double g = Gradient(o, sgd.clip, i) + sgd.weight_decay * p;
-    if (sgd.momentum != 0) {
-      const double v =
-          first ? g : sgd.momentum * o.in(4)[i] + (1 - sgd.dampening) * g;
-      g = sgd.nesterov ? g + sgd.momentum * v : v;
-      o.out(1)[i] = v;
-    }
-    o.out(0)[i] = p - rate * g;
-  }
-}
-
-// Computes torch.optim.Adam and AdamW.
-void AdamStep(const Operands& o) {
-  const auto& adam = o.node.get<AdamAttributes>();
-  if (KeepsEverything(o, adam.clip)) return;
-  const double rate = o.in(2)[0];
-  const double step = o.in(3)[0];
-  const double correction1 = 1 - std::pow(adam.beta1, step);
-  const double correction2 = std::sqrt(1 - std::pow(adam.beta2, step));
-  for (size_t i = 0; i < o.in(0).size(); ++i) {
-    double p = o.in(0)[i];
-    double g = Gradient(o, adam.clip, i);
-    if (adam.decoupled) {
-      p *= 1 - rate * adam.weight_decay;
-    } else {
-      g += adam.weight_decay * p;
-    }
-    const double m = adam.beta1 * o.in(4)[i] + (1 - adam.beta1) * g;
-    const double v = adam.beta2 * o.in(5)[i] + (1 - adam.beta2) * g * g;
-    o.out(0)[i] = p - rate / correction1 * m /
-                          (std::sqrt(v) / correction2 + adam.epsilon);
-    o.out(1)[i] = m;
-    o.out(2)[i] = v;
   }
 }
 

@@ -2,21 +2,48 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace gpupool::engine::reference {
 namespace {
 
-constexpr double kSqrtHalf = 0.70710678118654752440;
-constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
-constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
-constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
-constexpr double kGeluCubic = 0.044715;
+// More digits and a wider range than any type of a tensor.
+using Wide = long double;
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double Narrow(Wide x) { return static_cast<double>(x); }
 
-// log(1 + exp(x)) without overflow for large x.
-double Softplus(double x) {
-  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+// Beyond this exp(-x) is nothing beside 1.
+constexpr double kFlat = 100;
+
+// 1 / (1 + exp(-x)) = exp(x) / (1 + exp(x)), with the exponent that is small.
+Wide Sigmoid(Wide x) {
+  const Wide small = std::exp(-std::abs(x));
+  return (x < 0 ? small : Wide{1}) / (1 + small);
+}
+
+// log(1 + exp(x)).
+Wide Softplus(Wide x) { return x > kFlat ? x : std::log1p(std::exp(x)); }
+
+// exp(x) - 1, by sinh(y) = (exp(y) - exp(-y)) / 2.
+Wide ExpMinusOne(Wide x) {
+  return x < -kFlat ? -1 : 2 * std::sinh(x / 2) * std::exp(x / 2);
+}
+
+// The normal distribution.
+Wide Density(Wide x) {
+  return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi_v<Wide> /
+         std::numbers::sqrt2_v<Wide>;
+}
+Wide Probability(Wide x) {
+  return std::erfc(-x / std::numbers::sqrt2_v<Wide>) / 2;
+}
+
+// Returns 2 u with u = sqrt(2 / pi) (x + 0.044715 x^3). The approximation of
+// GELU has (1 + tanh(u)) / 2 = sigmoid(2 u) in place of the probability.
+Wide GeluExponent(Wide x) {
+  const Wide scale =
+      2 * std::numbers::sqrt2_v<Wide> * std::numbers::inv_sqrtpi_v<Wide>;
+  return scale * (x + Wide{0.044715L} * x * x * x);
 }
 
 double Sign(double x) {
@@ -34,10 +61,11 @@ double Minimum(double a, double b) {
   return std::min(a, b);
 }
 
-// The result has the sign of b, as in Python.
+// The result has the sign of b, as in Python. The remainder is within half of b
+// to either side.
 double Modulo(double a, double b) {
-  const double r = std::fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  const double r = std::remainder(a, b);
+  return r != 0 && std::signbit(r) != std::signbit(b) ? r + b : r;
 }
 
 double IntegerPower(double a, double b) {
@@ -46,15 +74,14 @@ double IntegerPower(double a, double b) {
 }
 
 // Returns the derivative of GELU.
-double GeluSlope(double x) {
-  return 0.5 * (1 + std::erf(x * kSqrtHalf)) +
-         x * kInverseSqrtTwoPi * std::exp(-0.5 * x * x);
-}
+double GeluSlope(Wide x) { return Narrow(Probability(x) + x * Density(x)); }
 
-double GeluTanhSlope(double x) {
-  const double t = std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x));
-  return 0.5 * (1 + t) +
-         0.5 * x * (1 - t * t) * kSqrtTwoOverPi * (1 + 3 * kGeluCubic * x * x);
+double GeluTanhSlope(Wide x) {
+  const Wide s = Sigmoid(GeluExponent(x));
+  const Wide slope = 2 * std::numbers::sqrt2_v<Wide> *
+                     std::numbers::inv_sqrtpi_v<Wide> *
+                     (1 + 3 * Wide{0.044715L} * x * x);
+  return Narrow(s + x * slope * s * (1 - s));
 }
 
 double IsInf(double sign, double x) {
@@ -71,19 +98,44 @@ double ShrinkSlope(double lambda, double x) {
   return x < -lambda || x > lambda ? 1 : 0;
 }
 
-double MishSlope(double x) {
-  const double t = std::tanh(Softplus(x));
-  return t + x * (1 - t * t) * Sigmoid(x);
+// tanh(log(n)) = (n^2 - 1) / (n^2 + 1) with n = 1 + exp(x).
+double Mish(Wide x) {
+  if (x > kFlat) return Narrow(x);
+  const Wide above = std::exp(x) * (std::exp(x) + 2);
+  return Narrow(x * above / (above + 2));
 }
 
-double SiluSlope(double x) {
-  const double s = Sigmoid(x);
-  return s * (1 + x * (1 - s));
+// Misra 2019, arXiv 1908.08681, section 2.
+double MishSlope(Wide x) {
+  if (x > kFlat && std::isfinite(x)) return 1;
+  const Wide e = std::exp(x);
+  const Wide omega = 4 * (x + 1) + 4 * e * e + e * e * e + e * (4 * x + 6);
+  const Wide delta = 2 * e + e * e + 2;
+  return Narrow(e == 0 ? e : e * omega / (delta * delta));
+}
+
+// The quotient's rule on x / (1 + exp(-x)), with the exponent that is small.
+double SiluSlope(Wide x) {
+  const Wide small = std::exp(-std::abs(x));
+  const Wide below = (1 + small) * (1 + small);
+  return Narrow(x < 0 ? small * (1 + small + x) / below
+                      : (1 + small + x * small) / below);
+}
+
+// max(0, min(1, x / 6 + 1 / 2)).
+double HardSwishGate(double x) {
+  if (x <= -3) return 0;
+  return x >= 3 ? 1 : (x + 3) / 6;
 }
 
 double HardSwishSlope(double x) {
   if (x < -3) return 0;
-  return x > 3 ? 1 : x / 3 + 0.5;
+  return x > 3 ? 1 : (2 * x + 3) / 6;
+}
+
+double HardSigmoid(double line) {
+  if (line < 0) return 0;
+  return line > 1 ? 1 : line;
 }
 
 // Returns a function without parameters.
@@ -141,31 +193,31 @@ double PlainDerivative(UnaryFunction function, double x) {
     case UnaryFunction::kSqrt:
       return 0.5 / std::sqrt(x);
     case UnaryFunction::kReciprocal:
-      return -1 / (x * x);
+      return -std::pow(x, -2);
     case UnaryFunction::kSin:
       return std::cos(x);
     case UnaryFunction::kCos:
       return -std::sin(x);
     case UnaryFunction::kTan:
-      return 1 / (std::cos(x) * std::cos(x));
+      return 1 + std::tan(x) * std::tan(x);
     case UnaryFunction::kAsin:
-      return 1 / std::sqrt(1 - x * x);
+      return 1 / std::sqrt((1 - x) * (1 + x));
     case UnaryFunction::kAcos:
-      return -1 / std::sqrt(1 - x * x);
+      return -1 / std::sqrt((1 - x) * (1 + x));
     case UnaryFunction::kAtan:
-      return 1 / (1 + x * x);
+      return std::pow(std::hypot(x, 1), -2);
     case UnaryFunction::kSinh:
       return std::cosh(x);
     case UnaryFunction::kCosh:
       return std::sinh(x);
     case UnaryFunction::kAsinh:
-      return 1 / std::sqrt(x * x + 1);
+      return 1 / std::hypot(x, 1);
     case UnaryFunction::kAcosh:
-      return 1 / (std::sqrt(x - 1) * std::sqrt(x + 1));
+      return 1 / std::sinh(std::acosh(x));
     case UnaryFunction::kAtanh:
-      return 1 / (1 - x * x);
+      return 1 / ((1 - x) * (1 + x));
     case UnaryFunction::kErf:
-      return kTwoOverSqrtPi * std::exp(-x * x);
+      return 2 * std::numbers::inv_sqrtpi * std::exp(-x * x);
     default:
       return 0;
   }
@@ -188,23 +240,23 @@ double Apply(const UnaryAttributes& unary, double x) {
     case UnaryFunction::kLeakyRelu:
       return x < 0 ? alpha * x : x;
     case UnaryFunction::kElu:
-      return x < 0 ? alpha * std::expm1(x) : x;
+      return x < 0 ? Narrow(alpha * ExpMinusOne(x)) : x;
     case UnaryFunction::kSelu:
-      return beta * (x > 0 ? x : alpha * std::expm1(x));
+      return beta * (x > 0 ? x : Narrow(alpha * ExpMinusOne(x)));
     case UnaryFunction::kCelu:
-      return Maximum(0, x) + Minimum(0, alpha * std::expm1(x / alpha));
+      return x > 0 ? x : Narrow(alpha * ExpMinusOne(x / alpha));
     case UnaryFunction::kSoftplus:
-      return Softplus(x);
+      return Narrow(Softplus(x));
     case UnaryFunction::kSoftsign:
       return x / (1 + std::abs(x));
     case UnaryFunction::kHardSigmoid:
-      return Maximum(0, Minimum(1, alpha * x + beta));
+      return HardSigmoid(alpha * x + beta);
     case UnaryFunction::kHardSwish:
-      return x * Maximum(0, Minimum(1, x / 6 + 0.5));
+      return x * HardSwishGate(x);
     case UnaryFunction::kSilu:
-      return x * Sigmoid(x);
+      return Narrow(x * Sigmoid(x));
     case UnaryFunction::kMish:
-      return x * std::tanh(Softplus(x));
+      return Mish(x);
     case UnaryFunction::kShrink:
       return Shrink(alpha, beta, x);
     case UnaryFunction::kThresholdedRelu:
@@ -238,9 +290,9 @@ double Derivative(const UnaryAttributes& unary, double x) {
     case UnaryFunction::kCelu:
       return x > 0 ? 1 : std::exp(x / alpha);
     case UnaryFunction::kSoftplus:
-      return Sigmoid(x);
+      return Narrow(Sigmoid(x));
     case UnaryFunction::kSoftsign:
-      return 1 / ((1 + std::abs(x)) * (1 + std::abs(x)));
+      return std::pow(1 + std::abs(x), -2);
     case UnaryFunction::kHardSigmoid: {
       const double y = alpha * x + unary.beta;
       return y > 0 && y < 1 ? alpha : 0;
@@ -335,12 +387,11 @@ double Activate(Activation activation, double x) {
     case Activation::kRelu:
       return x < 0 ? 0 : x;  // NaN stays
     case Activation::kGelu:
-      return 0.5 * x * (1 + std::erf(x * kSqrtHalf));
+      return Narrow(x * Probability(x));
     case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1 + std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)));
+      return Narrow(x * Sigmoid(GeluExponent(x)));
     case Activation::kSigmoid:
-      return Sigmoid(x);
+      return Narrow(Sigmoid(x));
     case Activation::kTanh:
       return std::tanh(x);
     case Activation::kUnary:
@@ -366,9 +417,9 @@ double ActivationSlope(Activation activation, double saved) {
     case Activation::kGeluTanh:
       return GeluTanhSlope(saved);
     case Activation::kSigmoid:
-      return saved * (1 - saved);
+      return saved - saved * saved;
     case Activation::kTanh:
-      return 1 - saved * saved;
+      return (1 - saved) * (1 + saved);
     case Activation::kUnary:
       break;
   }

@@ -1,5 +1,9 @@
 // Functions of one or two numbers, for the elementwise ops, straight from their
-// definitions (engine/graph/attributes_core.h). Pure.
+// definitions (engine/graph/functions.h). Pure.
+//
+// They are the oracle of the other back ends, so they share neither code nor
+// formulas with these: composed functions are computed in long double, by other
+// identities. Their own test is against numbers of many digits.
 #pragma once
 
 #include "engine/graph/attributes.h"

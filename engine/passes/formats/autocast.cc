@@ -14,12 +14,6 @@
 namespace gpupool::engine {
 namespace {
 
-enum class Choice : uint8_t {
-  kLow,
-  kWide,
-  kFollow,  // the type of its operands
-};
-
 // Returns whether the result may leave the range of 16 bits, or lose their
 // precision, for ordinary arguments.
 bool NeedsRange(UnaryFunction function) {
@@ -39,58 +33,25 @@ bool NeedsRange(UnaryFunction function) {
   }
 }
 
-Choice ChoiceOf(const Node& node) {
+// Returns the same for the function that the node carries.
+bool NeedsRange(const Node& node) {
   switch (node.op) {
-    case Op::kMatMul:
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kBatchMatMul:
-    case Op::kAttention:
-      return Choice::kLow;
     case Op::kUnary:
-      return NeedsRange(node.get<UnaryAttributes>().function) ? Choice::kWide
-                                                              : Choice::kFollow;
+      return NeedsRange(node.get<UnaryAttributes>().function);
     case Op::kBinary:
-      return node.get<BinaryAttributes>().function == BinaryFunction::kPower
-                 ? Choice::kWide
-                 : Choice::kFollow;
+      return node.get<BinaryAttributes>().function == BinaryFunction::kPower;
     case Op::kReduce: {
       const ReduceFunction function = node.get<ReduceAttributes>().function;
-      const bool extreme =
-          function == ReduceFunction::kMax || function == ReduceFunction::kMin;
-      return extreme ? Choice::kFollow : Choice::kWide;
+      return function != ReduceFunction::kMax &&
+             function != ReduceFunction::kMin;
     }
-    case Op::kReshape:
-    case Op::kWhere:
-    case Op::kAdd:
-    case Op::kRelu:
-    case Op::kGelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kDropout:
-    case Op::kArgReduce:
-    case Op::kBroadcast:
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kPad:
-    case Op::kConcat:
-    case Op::kGather:
-    case Op::kGatherElements:
-    case Op::kGatherNd:
-    case Op::kScatterElements:
-    case Op::kScatterNd:
-    case Op::kTopK:
-    case Op::kResize:
-    case Op::kMaxPool:
-    case Op::kAvgPool:
-    case Op::kGlobalAvgPool:
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormInference:
-    case Op::kLayerNorm:
-      return Choice::kFollow;
     default:
-      return Choice::kWide;
+      return false;
   }
+}
+
+AutocastRule RuleOf(const Node& node) {
+  return NeedsRange(node) ? AutocastRule::kWide : Info(node.op).autocast;
 }
 
 bool IsGather(Op op) {
@@ -185,11 +146,11 @@ class Autocaster {
     builder_.SetSource(node.source, node.region);
     if (!TakesPart(node)) return KeepTypes(std::move(node));
     const Vote inputs = VoteOfInputs(node);
-    Choice choice = ChoiceOf(node);
-    if (choice == Choice::kFollow) {
-      choice = inputs == Vote::kLow ? Choice::kLow : Choice::kWide;
+    AutocastRule rule = RuleOf(node);
+    if (rule == AutocastRule::kFollow) {
+      rule = inputs == Vote::kLow ? AutocastRule::kLow : AutocastRule::kWide;
     }
-    const DType wanted = choice == Choice::kLow ? low_ : DType::kFloat32;
+    const DType wanted = rule == AutocastRule::kLow ? low_ : DType::kFloat32;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId& id = node.inputs[i];
       if (!IsFloat(id)) continue;
@@ -197,10 +158,10 @@ class Autocaster {
       ASSIGN_OR_RETURN(id, Version(id, side ? DType::kFloat32 : wanted));
     }
     // The vote means nothing for integers and bool, which IsFloat skips.
-    Vote vote = choice == Choice::kLow ? Vote::kLow : Vote::kWide;
+    Vote vote = rule == AutocastRule::kLow ? Vote::kLow : Vote::kWide;
     // Nodes of weights and constants only pass on that they have no vote, so
     // the op that reads them decides. A gather of weights votes for 16 bits.
-    if (inputs == Vote::kNone && ChoiceOf(node) != Choice::kLow) {
+    if (inputs == Vote::kNone && RuleOf(node) != AutocastRule::kLow) {
       const bool known = !HasUnknownInput(node);
       if (known) vote = Vote::kNone;
       if (!known && IsGather(node.op)) vote = Vote::kLow;

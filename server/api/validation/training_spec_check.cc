@@ -1,14 +1,22 @@
 #include "server/api/validation/training_spec_check.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/field_range.h"
 
 namespace gpupool::server {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
 
 constexpr uint32_t kMaxBatch = 1 << 20;
 constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
@@ -47,91 +55,61 @@ absl::Status CheckLoss(const v1::TrainingSpec& training) {
                        training.huber().delta(), kPositive);
 }
 
-absl::Status CheckSgd(const v1::Sgd& sgd) {
-  RETURN_IF_ERROR(
-      CheckRange("training.sgd.learning_rate", sgd.learning_rate(), kPositive));
-  RETURN_IF_ERROR(CheckRange("training.sgd.momentum", sgd.momentum(), kShare));
-  RETURN_IF_ERROR(CheckRange("training.sgd.weight_decay", sgd.weight_decay(),
-                             kNotNegative));
-  RETURN_IF_ERROR(
-      CheckRange("training.sgd.dampening", sgd.dampening(), kShare));
+Range RangeOf(v1::Limit limit) {
+  switch (limit) {
+    case v1::ABOVE_ZERO:
+      return kPositive;
+    case v1::AT_LEAST_ZERO:
+      return kNotNegative;
+    default:
+      return kShare;
+  }
+}
+
+// Checks the numbers of a message that have a limit (limits.proto).
+absl::Status CheckLimits(const std::string& path, const Message& message) {
+  const auto* fields = message.GetDescriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    const FieldDescriptor* field = fields->field(i);
+    const v1::Limit limit = field->options().GetExtension(v1::limit);
+    if (limit == v1::ANY) continue;
+    const bool given = !field->has_presence() ||
+                       message.GetReflection()->HasField(message, field);
+    RETURN_IF_ERROR(CheckOptional(
+        absl::StrCat(path, ".", field->name()), given,
+        message.GetReflection()->GetDouble(message, field), RangeOf(limit)));
+  }
+  return absl::OkStatus();
+}
+
+std::string NamesOf(const OneofDescriptor& choices) {
+  std::string names;
+  const int last = choices.field_count() - 1;
+  for (int i = 0; i <= last; ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : (i == last ? " or " : ", "),
+                    choices.field(i)->name());
+  }
+  return names;
+}
+
+// Checks the fields of the chosen optimizer; exactly one must be chosen.
+absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
+  const auto* optimizers =
+      training.GetDescriptor()->FindOneofByName("optimizer");
+  const auto* reflection = training.GetReflection();
+  const FieldDescriptor* chosen =
+      reflection->GetOneofFieldDescriptor(training, optimizers);
+  if (chosen == nullptr) {
+    return Missing("training's optimizer", NamesOf(*optimizers));
+  }
+  RETURN_IF_ERROR(CheckLimits(absl::StrCat("training.", chosen->name()),
+                              reflection->GetMessage(training, chosen)));
+  const v1::Sgd& sgd = training.sgd();
   if (!sgd.nesterov() || (sgd.momentum() > 0 && sgd.dampening() == 0)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       "training.sgd.nesterov needs a momentum above 0 and no dampening");
-}
-
-// Checks the fields that Adam, AdamW and Lion share.
-template <typename Optimizer>
-absl::Status CheckBetas(const std::string& field, const Optimizer& optimizer) {
-  RETURN_IF_ERROR(CheckOptional(field + ".learning_rate",
-                                optimizer.has_learning_rate(),
-                                optimizer.learning_rate(), kPositive));
-  RETURN_IF_ERROR(CheckOptional(field + ".beta1", optimizer.has_beta1(),
-                                optimizer.beta1(), kShare));
-  RETURN_IF_ERROR(CheckOptional(field + ".beta2", optimizer.has_beta2(),
-                                optimizer.beta2(), kShare));
-  return CheckRange(field + ".weight_decay", optimizer.weight_decay(),
-                    kNotNegative);
-}
-
-template <typename Optimizer>
-absl::Status CheckAdam(const std::string& field, const Optimizer& adam) {
-  RETURN_IF_ERROR(CheckBetas(field, adam));
-  return CheckOptional(field + ".epsilon", adam.has_epsilon(), adam.epsilon(),
-                       kPositive);
-}
-
-absl::Status CheckRmsprop(const v1::Rmsprop& rmsprop) {
-  const std::string field = "training.rmsprop";
-  RETURN_IF_ERROR(CheckOptional(field + ".learning_rate",
-                                rmsprop.has_learning_rate(),
-                                rmsprop.learning_rate(), kPositive));
-  RETURN_IF_ERROR(CheckOptional(field + ".alpha", rmsprop.has_alpha(),
-                                rmsprop.alpha(), kShare));
-  RETURN_IF_ERROR(CheckOptional(field + ".epsilon", rmsprop.has_epsilon(),
-                                rmsprop.epsilon(), kPositive));
-  RETURN_IF_ERROR(CheckRange(field + ".weight_decay", rmsprop.weight_decay(),
-                             kNotNegative));
-  return CheckRange(field + ".momentum", rmsprop.momentum(), kShare);
-}
-
-absl::Status CheckAdagrad(const v1::Adagrad& adagrad) {
-  const std::string field = "training.adagrad";
-  RETURN_IF_ERROR(CheckOptional(field + ".learning_rate",
-                                adagrad.has_learning_rate(),
-                                adagrad.learning_rate(), kPositive));
-  RETURN_IF_ERROR(
-      CheckRange(field + ".lr_decay", adagrad.lr_decay(), kNotNegative));
-  RETURN_IF_ERROR(CheckOptional(field + ".epsilon", adagrad.has_epsilon(),
-                                adagrad.epsilon(), kPositive));
-  RETURN_IF_ERROR(CheckRange(field + ".weight_decay", adagrad.weight_decay(),
-                             kNotNegative));
-  return CheckRange(field + ".initial_accumulator",
-                    adagrad.initial_accumulator(), kNotNegative);
-}
-
-// Checks the fields of the chosen optimizer; exactly one must be chosen.
-absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
-  switch (training.optimizer_case()) {
-    case v1::TrainingSpec::kSgd:
-      return CheckSgd(training.sgd());
-    case v1::TrainingSpec::kAdam:
-      return CheckAdam("training.adam", training.adam());
-    case v1::TrainingSpec::kAdamw:
-      return CheckAdam("training.adamw", training.adamw());
-    case v1::TrainingSpec::kRmsprop:
-      return CheckRmsprop(training.rmsprop());
-    case v1::TrainingSpec::kAdagrad:
-      return CheckAdagrad(training.adagrad());
-    case v1::TrainingSpec::kLion:
-      return CheckBetas("training.lion", training.lion());
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
-      break;
-  }
-  return Missing("training's optimizer",
-                 "sgd, adam, adamw, rmsprop, adagrad or lion");
 }
 
 absl::Status CheckOneCycle(const v1::LearningRateSchedule::OneCycle& rule) {

@@ -1,5 +1,8 @@
 #include "server/control/jobs/plan_cache.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -12,31 +15,23 @@ namespace gpupool::server {
 
 namespace {
 
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
 // Clears rates and seeds, which are inputs of a program. A rate stays when its
 // schedule is checked against it or when it may be refused.
 void ForgetNumbers(v1::TrainingSpec& training) {
   training.clear_seed();
-  const auto forget = [&training](auto& optimizer) {
-    const double rate = optimizer.learning_rate();
-    if (training.has_schedule() || !(rate > 0) || !std::isfinite(rate)) return;
-    optimizer.set_learning_rate(1);
-  };
-  switch (training.optimizer_case()) {
-    case v1::TrainingSpec::kSgd:
-      return forget(*training.mutable_sgd());
-    case v1::TrainingSpec::kAdam:
-      return forget(*training.mutable_adam());
-    case v1::TrainingSpec::kAdamw:
-      return forget(*training.mutable_adamw());
-    case v1::TrainingSpec::kRmsprop:
-      return forget(*training.mutable_rmsprop());
-    case v1::TrainingSpec::kAdagrad:
-      return forget(*training.mutable_adagrad());
-    case v1::TrainingSpec::kLion:
-      return forget(*training.mutable_lion());
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
-      return;
-  }
+  const auto* reflection = training.GetReflection();
+  const FieldDescriptor* chosen = reflection->GetOneofFieldDescriptor(
+      training, training.GetDescriptor()->FindOneofByName("optimizer"));
+  if (chosen == nullptr || training.has_schedule()) return;
+  Message& optimizer = *reflection->MutableMessage(&training, chosen);
+  const FieldDescriptor* field =
+      optimizer.GetDescriptor()->FindFieldByName("learning_rate");
+  const double rate = optimizer.GetReflection()->GetDouble(optimizer, field);
+  if (!(rate > 0) || !std::isfinite(rate)) return;
+  optimizer.GetReflection()->SetDouble(&optimizer, field, 1);
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ CASES = {
     "adagrad with state": lambda p: torch.optim.Adagrad(
         p, lr=RATE, lr_decay=0.1, weight_decay=0.01,
         initial_accumulator_value=0.25),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=RATE),
+    "adamax with fields": lambda p: torch.optim.Adamax(
+        p, lr=RATE, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.01),
     "adamw": lambda p: torch.optim.AdamW(p, lr=RATE),
     "sgd": lambda p: torch.optim.SGD(p, lr=RATE, momentum=0.9, nesterov=True,
                                      weight_decay=0.01),

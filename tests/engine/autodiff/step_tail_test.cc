@@ -135,6 +135,16 @@ TEST_F(StepTailTest, LionMovesBySignsAndShrinksTheParameter) {
   ExpectNear(Step(2, {-1, 1}), {0.85 * 0.95 - 0.1, -1.8 * 0.95 + 0.1});
 }
 
+TEST_F(StepTailTest, AdamaxDividesByTheLargestGradient) {
+  Build({.optimizer = AdamaxAttributes{.beta1 = 0.5, .beta2 = 0.5}});
+  EXPECT_THAT(names_, ElementsAre("w/adamax.m", "w/adamax.u"));
+  // m = g / 2 over 1 - 0.5, u = |g|: the first step is the rate.
+  ExpectNear(Step(1, {4, -2}), {0.9, -1.9});
+  // m = 1 + 0.5 and -0.5 - 1.5 over 1 - 0.25; u = max(2, 1) and max(1, 3).
+  ExpectNear(Step(2, {1, -3}),
+             {0.9 - 0.1 * 2.0 / 2.0, -1.9 + 0.1 * (2.0 / 0.75) / 3.0});
+}
+
 TEST_F(StepTailTest, ClippingReachesEveryOptimizer) {
   Build({.optimizer = AdagradAttributes{.epsilon = 1}, .clip_norm = 1});
   // The clipped gradient is {0.6, 0.8}: g / (|g| + 1).

@@ -36,8 +36,9 @@ TEST(OpTableTest, RowsStandInOrderWithDistinctNames) {
     const OpInfo& info = Info(static_cast<Op>(i));
     EXPECT_EQ(static_cast<int>(info.op), i);
     EXPECT_TRUE(names.insert(std::string(info.name)).second) << info.name;
-    EXPECT_TRUE(info.max_outputs == -1 || info.min_outputs <= info.max_outputs);
-    EXPECT_TRUE(info.max_inputs == -1 || info.min_inputs <= info.max_inputs);
+    for (const Arity& arity : {info.inputs, info.outputs}) {
+      EXPECT_TRUE(arity.most == -1 || arity.least <= arity.most) << info.name;
+    }
   }
 }
 

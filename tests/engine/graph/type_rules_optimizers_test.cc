@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <set>
 #include <utility>
 
 #include "engine/graph/ops.h"
@@ -28,6 +29,10 @@ TEST(OptimizerRulesTest, EveryStateIsUpdated) {
   const auto all = InferTypes(Op::kRmspropStep, full, StepInputs(3, true));
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(*all, TensorTypes(4, kParameter));
+  const auto two =
+      InferTypes(Op::kAdamaxStep, AdamaxAttributes{}, StepInputs(2, false));
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(*two, TensorTypes(3, kParameter));
   for (const auto& [op, attributes] :
        {std::pair<Op, Attributes>{Op::kAdagradStep, AdagradAttributes{}},
         std::pair<Op, Attributes>{Op::kLionStep, LionAttributes{}}}) {
@@ -35,6 +40,34 @@ TEST(OptimizerRulesTest, EveryStateIsUpdated) {
     ASSERT_TRUE(types.ok()) << types.status();
     EXPECT_EQ(*types, TensorTypes(2, kParameter));
   }
+}
+
+// Calls visit with the default of each optimizer.
+template <size_t... kIndices, typename Visitor>
+void ForEachOptimizer(std::index_sequence<kIndices...>, const Visitor& visit) {
+  (visit(std::variant_alternative_t<kIndices, OptimizerAttributes>()), ...);
+}
+
+TEST(OptimizerRulesTest, TheTableHasAStepForEachWithRoomForItsStates) {
+  std::set<Op> steps;
+  ForEachOptimizer(
+      std::make_index_sequence<std::variant_size_v<OptimizerAttributes>>(),
+      [&](auto optimizer) {
+        const Op op = StepOf(optimizer);
+        SCOPED_TRACE(OpName(op));
+        EXPECT_TRUE(steps.insert(op).second);
+        EXPECT_EQ(OptimizerOf(optimizer), OptimizerAttributes(optimizer));
+        const size_t states = optimizer.states().size();
+        EXPECT_EQ(Info(op).inputs.least, static_cast<int>(4 + states));
+        EXPECT_EQ(Info(op).outputs.least, static_cast<int>(1 + states));
+        for (const bool clip : {false, true}) {
+          optimizer.clip = clip;
+          const auto types =
+              InferTypes(op, optimizer, StepInputs(states, clip));
+          ASSERT_TRUE(types.ok()) << types.status();
+          EXPECT_EQ(*types, TensorTypes(1 + states, kParameter));
+        }
+      });
 }
 
 TEST(OptimizerRulesTest, RefusesMissingAndStrangeStates) {

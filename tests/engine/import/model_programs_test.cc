@@ -54,7 +54,7 @@ TEST(TrainingGraphTest, EveryOptimizerLearns) {
         "sgd { learning_rate: 0.1 momentum: 0.5 dampening: 0.5 }", "adam {}",
         "adamw { weight_decay: 0.1 }", "adam {} clip_gradient_norm: 1",
         "rmsprop {}", "rmsprop { momentum: 0.5 centered: true }", "adagrad {}",
-        "lion {}", "adam {} clip_gradient_value: 0.1"}) {
+        "lion {}", "adamax {}", "adam {} clip_gradient_value: 0.1"}) {
     SCOPED_TRACE(optimizer);
     auto model = Train(absl::StrCat("cross_entropy { label_smoothing: 0.1 } ",
                                     "batch_size: 8 ", optimizer));

@@ -1,12 +1,16 @@
 #include "engine/import/optimizer_options.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "engine/graph/builder.h"
+#include "gpupool/v1/limits.pb.h"
 #include "tests/engine/testing/graph_testing.h"
 
 namespace gpupool::engine {
@@ -58,6 +62,9 @@ TEST(OptimizerOptionsTest, WeightsAreThoseOfPytorchAfterFourSteps) {
       {"sgd { learning_rate: 0.1 momentum: 0.9 nesterov: true "
        "weight_decay: 0.01 }",
        {0.6349313141945196, 0.5035343769641616}},
+      {"adamax {}", {0.74547169247348583, -0.13943976114948631}},
+      {"adamax { beta1: 0.8 beta2: 0.95 epsilon: 1e-6 weight_decay: 0.01 }",
+       {0.74283365218182733, -0.13556613133913451}},
       {"lion { weight_decay: 0.01 }", {0.796605596101, -0.09860259810050001}},
   };
   for (const auto& [optimizer, weights] : cases) {
@@ -68,7 +75,7 @@ TEST(OptimizerOptionsTest, WeightsAreThoseOfPytorchAfterFourSteps) {
 
 TEST(OptimizerOptionsTest, FieldsOutOfRangeAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "choose sgd, adam, adamw, rmsprop, adagrad or lion"},
+      {"", "choose sgd, adam, adamw, rmsprop, adagrad, lion or adamax"},
       {"rmsprop { alpha: 1 }", "rmsprop: alpha 1"},
       {"rmsprop { epsilon: 0 }", "rmsprop: epsilon 0"},
       {"rmsprop { learning_rate: 0 }", "rmsprop: learning_rate 0"},
@@ -81,12 +88,83 @@ TEST(OptimizerOptionsTest, FieldsOutOfRangeAreNamed) {
       {"lion { beta1: 1 }", "lion: beta1 1"},
       {"lion { beta2: -0.5 }", "lion: beta2 -0.5"},
       {"lion { weight_decay: -1 }", "lion: weight_decay -1"},
+      {"adamax { beta2: 1 }", "adamax: beta2 1"},
       {"adam {} clip_gradient_norm: nan", "clip_gradient_norm nan"},
   };
   for (const auto& [text, message] : cases) {
     auto tail = ConvertOptimizer(TrainingFromText(text));
     EXPECT_EQ(tail.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(tail.status().message(), HasSubstr(message)) << text;
+  }
+}
+
+TEST(BaseLearningRateTest, DefaultsAreThoseOfTheOptimizer) {
+  v1::TrainingSpec training;
+  EXPECT_THAT(BaseLearningRate(training).status().message(),
+              HasSubstr("no optimizer"));
+  training.mutable_sgd();
+  EXPECT_THAT(BaseLearningRate(training).status().message(),
+              HasSubstr("sgd.learning_rate is missing"));
+  training.mutable_sgd()->set_learning_rate(0.1);
+  EXPECT_EQ(*BaseLearningRate(training), 0.1);
+  training.mutable_adam();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-3);
+  training.mutable_adamw()->set_learning_rate(0.5);
+  EXPECT_EQ(*BaseLearningRate(training), 0.5);
+  training.mutable_rmsprop();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-2);
+  training.mutable_adagrad();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-2);
+  training.mutable_lion();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-4);
+  training.mutable_adamax();
+  EXPECT_EQ(*BaseLearningRate(training), 2e-3);
+}
+
+TEST(BaseLearningRateTest, RatesMustBeFiniteAndPositive) {
+  for (double rate : {0.0, -1.0, HUGE_VAL, std::nan("")}) {
+    v1::TrainingSpec training;
+    training.mutable_adam()->set_learning_rate(rate);
+    EXPECT_EQ(BaseLearningRate(training).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << rate;
+  }
+}
+
+// The message, the defaults and the op table agree on the optimizers.
+TEST(OptimizerOptionsTest, EveryOptimizerOfTheMessageHasAStep) {
+  const auto* optimizers =
+      v1::TrainingSpec::descriptor()->FindOneofByName("optimizer");
+  for (int i = 0; i < optimizers->field_count(); ++i) {
+    SCOPED_TRACE(optimizers->field(i)->name());
+    v1::TrainingSpec training;
+    google::protobuf::Message* message =
+        training.GetReflection()->MutableMessage(&training,
+                                                 optimizers->field(i));
+    message->GetReflection()->SetDouble(
+        message, message->GetDescriptor()->FindFieldByName("learning_rate"),
+        0.25);
+    EXPECT_EQ(*BaseLearningRate(training), 0.25);
+    auto tail = ConvertOptimizer(training);
+    ASSERT_TRUE(tail.ok()) << tail.status();
+    EXPECT_EQ(OpName(StepOf(tail->optimizer)).substr(0, 2),
+              optimizers->field(i)->name().substr(0, 2));
+  }
+}
+
+// A number without a limit would be taken as it is, NaN included.
+TEST(OptimizerOptionsTest, EveryNumberOfAnOptimizerHasALimit) {
+  const auto* optimizers =
+      v1::TrainingSpec::descriptor()->FindOneofByName("optimizer");
+  for (int i = 0; i < optimizers->field_count(); ++i) {
+    const auto* fields = optimizers->field(i)->message_type();
+    for (int k = 0; k < fields->field_count(); ++k) {
+      const google::protobuf::FieldDescriptor* field = fields->field(k);
+      const bool number = field->cpp_type() ==
+                          google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE;
+      EXPECT_EQ(field->options().GetExtension(v1::limit) != v1::ANY, number)
+          << field->full_name();
+    }
   }
 }
 

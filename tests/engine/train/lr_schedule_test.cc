@@ -28,37 +28,6 @@ v1::LearningRateSchedule FromText(const std::string& text) {
   return schedule;
 }
 
-TEST(LearningRateTest, DefaultsAreThoseOfTheOptimizer) {
-  v1::TrainingSpec training;
-  EXPECT_THAT(BaseLearningRate(training).status().message(),
-              HasSubstr("no optimizer"));
-  training.mutable_sgd();
-  EXPECT_THAT(BaseLearningRate(training).status().message(),
-              HasSubstr("sgd.learning_rate is missing"));
-  training.mutable_sgd()->set_learning_rate(0.1);
-  EXPECT_EQ(*BaseLearningRate(training), 0.1);
-  training.mutable_adam();
-  EXPECT_EQ(*BaseLearningRate(training), 1e-3);
-  training.mutable_adamw()->set_learning_rate(0.5);
-  EXPECT_EQ(*BaseLearningRate(training), 0.5);
-  training.mutable_rmsprop();
-  EXPECT_EQ(*BaseLearningRate(training), 1e-2);
-  training.mutable_adagrad();
-  EXPECT_EQ(*BaseLearningRate(training), 1e-2);
-  training.mutable_lion();
-  EXPECT_EQ(*BaseLearningRate(training), 1e-4);
-}
-
-TEST(LearningRateTest, RatesMustBeFiniteAndPositive) {
-  for (double rate : {0.0, -1.0, HUGE_VAL, std::nan("")}) {
-    v1::TrainingSpec training;
-    training.mutable_adam()->set_learning_rate(rate);
-    EXPECT_EQ(BaseLearningRate(training).status().code(),
-              absl::StatusCode::kInvalidArgument)
-        << rate;
-  }
-}
-
 TEST(LearningRateTest, WithoutARuleItIsConstant) {
   for (uint64_t step : {0, 5, 99}) {
     EXPECT_EQ(RateAt({}, 0.3, step, 100), 0.3);

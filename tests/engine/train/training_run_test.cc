@@ -197,7 +197,7 @@ TEST_F(TrainingRunTest, AnInterruptedRunEndsWithTheSameBits) {
        {"sgd { learning_rate: 0.1 momentum: 0.9 }", "adam {}", "adamw {}",
         "rmsprop { momentum: 0.5 centered: true }",
         "adagrad { initial_accumulator: 0.1 lr_decay: 0.01 }", "lion {}",
-        "adam {} ema { decay: 0.9 }",
+        "adamax {}", "adam {} ema { decay: 0.9 }",
         "adam {} accumulate_batches: 3 clip_gradient_value: 0.5",
         "sgd { learning_rate: 0.1 } accumulate_batches: 2 "
         "ema { decay: 0.8 } freeze: '*.bias' huber {}",

@@ -1,7 +1,7 @@
-// One maker of kernels per op family, for CpuBackend::Compile. Data is float32,
-// except for ops that only move elements. Makers touch no tensor memory. A
-// maker returns a null kernel for shapes or types that it does not support:
-// then the reference kernel runs.
+// One maker of kernels per op family, for CpuBackend::Compile: the op table's
+// column `cpu`. Data is float32, except for ops that only move elements. Makers
+// touch no tensor memory. A maker returns a null kernel for shapes or types
+// that it does not support: then the reference kernel runs.
 //
 // Buffers are aligned to kAlignmentBytes and padded to a multiple of it, so
 // elementwise kernels may read and write whole vectors up to the padding's end.
@@ -78,9 +78,8 @@ KernelOr MakeReduction(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const CpuContext& context);
-// Makes RMSprop, Adagrad, Lion and running averages.
-KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
-                               const CpuContext& context);
+// Makes running averages of parameters.
+KernelOr MakeAverage(const CompileRequest& request, const CpuContext& context);
 // Makes layout conversion, and reshape where it is not a view.
 KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context);
 

@@ -1,4 +1,4 @@
-// SGD, Adam and AdamW steps, as in PyTorch's torch/optim/{sgd,adam,adamw}.py.
+// Steps of SGD, Adam and AdamW. Formulas: engine/graph/attributes_optimizers.h.
 // Results may overwrite their inputs. Buffers are padded, so loops have no
 // tails.
 #undef HWY_TARGET_INCLUDE
@@ -78,10 +78,12 @@ namespace {
 HWY_EXPORT(SgdRange);
 HWY_EXPORT(AdamRange);
 
-KernelOr MakeSgd(const SgdAttributes& attributes, int64_t count, int threads) {
+}  // namespace
+
+KernelOr MakeStep(const SgdAttributes& attributes, const StepSize& size) {
   const auto range = HWY_DYNAMIC_DISPATCH(SgdRange);
   return MakeKernel([=](const KernelArguments& at) {
-    if (KeepsEverything(at, attributes.clip, count)) return;
+    if (KeepsEverything(at, attributes.clip, size.elements)) return;
     const bool first = *at.in<int64_t>(3) <= 1;
     const bool has_velocity = attributes.momentum != 0;
     SgdStep s;
@@ -99,16 +101,15 @@ KernelOr MakeSgd(const SgdAttributes& attributes, int64_t count, int threads) {
     s.take_gradient =
         first ? 1.0f : static_cast<float>(1 - attributes.dampening);
     s.nesterov = attributes.nesterov;
-    ParallelFor(threads, count, 16,
+    ParallelFor(size.threads, size.elements, 16,
                 [&](int64_t begin, int64_t end) { range(s, begin, end); });
   });
 }
 
-KernelOr MakeAdam(const AdamAttributes& attributes, int64_t count,
-                  int threads) {
+KernelOr MakeStep(const AdamAttributes& attributes, const StepSize& size) {
   const auto range = HWY_DYNAMIC_DISPATCH(AdamRange);
   return MakeKernel([=](const KernelArguments& at) {
-    if (KeepsEverything(at, attributes.clip, count)) return;
+    if (KeepsEverything(at, attributes.clip, size.elements)) return;
     const double rate = *at.in<double>(2);
     const auto step = static_cast<double>(*at.in<int64_t>(3));
     const double correction1 = 1 - std::pow(attributes.beta1, step);
@@ -134,22 +135,9 @@ KernelOr MakeAdam(const AdamAttributes& attributes, int64_t count,
     s.rate = static_cast<float>(rate / correction1);
     s.root_scale = static_cast<float>(1 / std::sqrt(correction2));
     s.epsilon = static_cast<float>(attributes.epsilon);
-    ParallelFor(threads, count, 16,
+    ParallelFor(size.threads, size.elements, 16,
                 [&](int64_t begin, int64_t end) { range(s, begin, end); });
   });
-}
-
-}  // namespace
-
-KernelOr MakeOptimizer(const CompileRequest& request,
-                       const CpuContext& context) {
-  const Value& p = InputOf(request, 0);
-  const int64_t count = p.shape.elements();
-  const int threads = context.ThreadsForBytes(MovedBytes(request));
-  if (request.node.op == Op::kSgdStep) {
-    return MakeSgd(request.node.get<SgdAttributes>(), count, threads);
-  }
-  return MakeAdam(request.node.get<AdamAttributes>(), count, threads);
 }
 
 }  // namespace gpupool::engine

@@ -1,6 +1,7 @@
-// RMSprop, Adagrad, Lion steps and running averages of parameters
-// (engine/autodiff/step_tail.h has the formulas). Results may overwrite their
-// inputs. Buffers are padded, so loops have no tails.
+// The choice of the optimizer's step; steps of all but SGD and Adam; running
+// averages of parameters. Formulas: engine/graph/attributes_optimizers.h.
+// Results may overwrite their inputs. Buffers are padded, so loops have no
+// tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/training/optimizer_adaptive.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -81,6 +82,23 @@ void LionRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   }
 }
 
+void AdamaxRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
+  const FloatTag d;
+  for (int64_t i = begin; i < end; i += FloatLanes()) {
+    const V p = hn::Load(d, s.p + i);
+    const V g = DecayedGradient(s, p, i);
+    const V mean = hn::MulAdd(hn::Set(d, s.blend_keep), hn::Load(d, s.mean + i),
+                              hn::Mul(hn::Set(d, s.blend_take), g));
+    const V size = hn::Add(hn::Abs(g), hn::Set(d, s.epsilon));
+    const V most =
+        hn::Max(hn::Mul(hn::Set(d, s.keep), hn::Load(d, s.state + i)), size);
+    hn::Store(mean, d, s.mean_out + i);
+    hn::Store(most, d, s.state_out + i);
+    hn::Store(hn::NegMulAdd(hn::Set(d, s.rate), hn::Div(mean, most), p), d,
+              s.p_out + i);
+  }
+}
+
 // Computes state' = keep * state + take * p.
 void AverageRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   const FloatTag d;
@@ -103,12 +121,13 @@ namespace {
 HWY_EXPORT(RmspropRange);
 HWY_EXPORT(AdagradRange);
 HWY_EXPORT(LionRange);
+HWY_EXPORT(AdamaxRange);
 HWY_EXPORT(AverageRange);
 
-struct Count {
-  int64_t elements;
-  int threads;
-};
+StepSize StepSizeOf(const CompileRequest& request, const CpuContext& context) {
+  return {InputOf(request, 0).shape.elements(),
+          context.ThreadsForBytes(MovedBytes(request))};
+}
 
 // Returns a step with the operands that all kinds have. The first state is
 // input 4 and output 1.
@@ -125,12 +144,12 @@ AdaptiveStep StepOf(const KernelArguments& at, bool clip) {
 }
 
 template <typename Range>
-void RunStep(const Count& count, Range range, const AdaptiveStep& s) {
+void RunStep(const StepSize& count, Range range, const AdaptiveStep& s) {
   ParallelFor(count.threads, count.elements, 16,
               [&](int64_t begin, int64_t end) { range(s, begin, end); });
 }
 
-KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
+KernelOr MakeStep(const RmspropAttributes& rmsprop, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(RmspropRange);
   return MakeKernel([=](const KernelArguments& at) {
     if (KeepsEverything(at, rmsprop.clip, count.elements)) return;
@@ -155,7 +174,7 @@ KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
   });
 }
 
-KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
+KernelOr MakeStep(const AdagradAttributes& adagrad, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(AdagradRange);
   return MakeKernel([=](const KernelArguments& at) {
     if (KeepsEverything(at, adagrad.clip, count.elements)) return;
@@ -170,7 +189,7 @@ KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
   });
 }
 
-KernelOr MakeLion(const LionAttributes& lion, const Count& count) {
+KernelOr MakeStep(const LionAttributes& lion, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(LionRange);
   return MakeKernel([=](const KernelArguments& at) {
     if (KeepsEverything(at, lion.clip, count.elements)) return;
@@ -184,7 +203,28 @@ KernelOr MakeLion(const LionAttributes& lion, const Count& count) {
   });
 }
 
-KernelOr MakeAverage(const EmaAttributes& ema, const Count& count) {
+KernelOr MakeStep(const AdamaxAttributes& adamax, const StepSize& count) {
+  const auto range = HWY_DYNAMIC_DISPATCH(AdamaxRange);
+  return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, adamax.clip, count.elements)) return;
+    AdaptiveStep s = StepOf(at, adamax.clip);
+    s.mean = at.in(4);
+    s.mean_out = at.out(1);
+    s.state = at.in(5);
+    s.state_out = at.out(2);
+    s.weight_decay = static_cast<float>(adamax.weight_decay);
+    s.blend_keep = static_cast<float>(adamax.beta1);
+    s.blend_take = static_cast<float>(1 - adamax.beta1);
+    s.keep = static_cast<float>(adamax.beta2);
+    s.epsilon = static_cast<float>(adamax.epsilon);
+    const auto step = static_cast<double>(*at.in<int64_t>(3));
+    s.rate = static_cast<float>(*at.in<double>(2) /
+                                (1 - std::pow(adamax.beta1, step)));
+    RunStep(count, range, s);
+  });
+}
+
+KernelOr MakeAverageOf(const EmaAttributes& ema, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(AverageRange);
   return MakeKernel([=](const KernelArguments& at) {
     AdaptiveStep s;
@@ -199,23 +239,20 @@ KernelOr MakeAverage(const EmaAttributes& ema, const Count& count) {
 
 }  // namespace
 
-KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
-                               const CpuContext& context) {
-  const Value& p = InputOf(request, 0);
-  if (p.dtype != DType::kFloat32) return nullptr;
-  const Count count{p.shape.elements(),
-                    context.ThreadsForBytes(MovedBytes(request))};
-  const Node& node = request.node;
-  switch (node.op) {
-    case Op::kRmspropStep:
-      return MakeRmsprop(node.get<RmspropAttributes>(), count);
-    case Op::kAdagradStep:
-      return MakeAdagrad(node.get<AdagradAttributes>(), count);
-    case Op::kLionStep:
-      return MakeLion(node.get<LionAttributes>(), count);
-    default:
-      return MakeAverage(node.get<EmaAttributes>(), count);
-  }
+KernelOr MakeOptimizer(const CompileRequest& request,
+                       const CpuContext& context) {
+  if (InputOf(request, 0).dtype != DType::kFloat32) return nullptr;
+  return std::visit(
+      [size = StepSizeOf(request, context)](const auto& optimizer) {
+        return MakeStep(optimizer, size);
+      },
+      OptimizerOf(request.node.attributes));
+}
+
+KernelOr MakeAverage(const CompileRequest& request, const CpuContext& context) {
+  if (InputOf(request, 0).dtype != DType::kFloat32) return nullptr;
+  return MakeAverageOf(request.node.get<EmaAttributes>(),
+                       StepSizeOf(request, context));
 }
 
 }  // namespace gpupool::engine

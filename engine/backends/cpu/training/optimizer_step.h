@@ -5,9 +5,21 @@
 #include <cstdint>
 #include <cstring>
 
+#include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/function_kernel.h"
 
 namespace gpupool::engine {
+
+// The elements of the parameter, and the threads that share them.
+struct StepSize {
+  int64_t elements;
+  int threads;
+};
+
+// Kernels of optimizers that are in files of their own; optimizer_adaptive.cc
+// has the others and chooses.
+KernelOr MakeStep(const SgdAttributes& attributes, const StepSize& size);
+KernelOr MakeStep(const AdamAttributes& attributes, const StepSize& size);
 
 // Returns the clip coefficient of an optimizer node, which is its last input.
 // Returns 1 when the node has none.
@@ -65,14 +77,14 @@ struct AdamStep {
   float epsilon = 0;
 };
 
-// RMSprop, Adagrad and Lion. `state` is the running square, the sum of squares
-// or the momentum, in this order.
+// The steps of optimizer_adaptive.cc. `state` is what divides the move, or the
+// momentum where nothing does; `mean` is the running mean of gradients.
 struct AdaptiveStep {
   const float* p = nullptr;
   const float* g = nullptr;
   const float* state = nullptr;
-  const float* mean = nullptr;      // null: not centered
-  const float* velocity = nullptr;  // null: no momentum
+  const float* mean = nullptr;
+  const float* velocity = nullptr;
   float* p_out = nullptr;
   float* state_out = nullptr;
   float* mean_out = nullptr;

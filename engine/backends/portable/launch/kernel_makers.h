@@ -35,7 +35,8 @@ inline const Value& OutputOf(const CompileRequest& request, size_t i) {
   return request.graph.value(request.node.outputs[i]);
 }
 
-// Makes a node's kernel by the family of its op.
+// Makes a node's kernel by the family of its op: the op table's column
+// `portable`.
 //   UNIMPLEMENTED  no family takes the op with these types; names the layer
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context);
@@ -69,8 +70,11 @@ KernelOr MakeNorm(const CompileRequest& request,
 // Makes losses, their gradients and the count of correct answers.
 KernelOr MakeLoss(const CompileRequest& request,
                   const PortableContext& context);
-// Makes optimizer steps and running averages.
+// Makes optimizer steps.
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const PortableContext& context);
+// Makes running averages of parameters.
+KernelOr MakeAverage(const CompileRequest& request,
+                     const PortableContext& context);
 
 }  // namespace gpupool::engine::portable

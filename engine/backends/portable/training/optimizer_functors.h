@@ -220,6 +220,41 @@ struct LionFunctor {
 };
 
 template <typename T>
+struct AdamaxFunctor {
+  StepInputs<T> in;
+  const T* m = nullptr;
+  const T* u = nullptr;
+  T* p_out = nullptr;
+  T* m_out = nullptr;
+  T* u_out = nullptr;
+  double beta1 = 0.9, beta2 = 0.999;
+  double log_beta1 = 0;  // the natural logarithm of beta1
+  double epsilon = 1e-8;
+
+  GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
+    using R = Real_t<T>;
+    if (in.Keeps()) {
+      p_out[i] = in.p[i];
+      m_out[i] = m[i];
+      u_out[i] = u[i];
+      return;
+    }
+    const auto correction =
+        -std::expm1(static_cast<R>(static_cast<double>(*in.step) * log_beta1));
+    const R p = Load(in.p, i);
+    const R g = in.Decayed(i);
+    const R m_new =
+        static_cast<R>(beta1) * Load(m, i) + static_cast<R>(1 - beta1) * g;
+    const R decayed = static_cast<R>(beta2) * Load(u, i);
+    const R size = std::fabs(g) + static_cast<R>(epsilon);
+    const R u_new = size < decayed ? decayed : size;  // NaN of g stays
+    Store(p_out, i, p - in.Rate() / correction * m_new / u_new);
+    Store(m_out, i, m_new);
+    Store(u_out, i, u_new);
+  }
+};
+
+template <typename T>
 struct EmaFunctor {
   const T* average = nullptr;
   const T* p = nullptr;
@@ -242,6 +277,7 @@ struct EmaFunctor {
   FOR(RmspropFunctor<T>)                      \
   FOR(AdagradFunctor<T>)                      \
   FOR(LionFunctor<T>)                         \
+  FOR(AdamaxFunctor<T>)                       \
   FOR(EmaFunctor<T>)
 
 // Calls FOR with every functor of LaunchFor; none is one of LaunchRows.

@@ -348,6 +348,13 @@ void BuildLionStep(OpCase& at) {
   EmitStep(at, Op::kLionStep, lion, 1);
 }
 
+void BuildAdamaxStep(OpCase& at) {
+  AdamaxAttributes adamax;
+  adamax.weight_decay = at.Coin() ? 0.1 : 0;
+  adamax.clip = at.Coin();
+  EmitStep(at, Op::kAdamaxStep, adamax, 2, adamax.clip);
+}
+
 void BuildEmaUpdate(OpCase& at) {
   const Shape shape = RandomParameter(at);
   const ValueId average = at.Weights(shape);
@@ -386,6 +393,7 @@ std::vector<OpCaseMaker> CoreOpCases() {
       {"RmspropStep", BuildRmspropStep, 5e-6},
       {"AdagradStep", BuildAdagradStep, 5e-6},
       {"LionStep", BuildLionStep, 5e-6},
+      {"AdamaxStep", BuildAdamaxStep, 5e-6},
       {"EmaUpdate", BuildEmaUpdate},
   };
 }

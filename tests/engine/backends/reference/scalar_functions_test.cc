@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tests/engine/backends/reference/scalar_function_values.h"
+
 namespace gpupool::engine::reference {
 namespace {
 
@@ -46,6 +48,54 @@ TEST(UnaryFunctionTest, KnownValues) {
   EXPECT_EQ(At(UnaryFunction::kThresholdedRelu, 1.5, 1), 1.5);
   EXPECT_EQ(At(UnaryFunction::kNot, 0), 1);
   EXPECT_EQ(At(UnaryFunction::kNot, 1), 0);
+}
+
+// Within a few units in the last place, or of 1e-16 where numbers cancel.
+void ExpectClose(double got, double want) {
+  EXPECT_LE(std::abs(got - want), 1e-14 * std::abs(want) + 1e-16)
+      << got << " instead of " << want;
+}
+
+// The numbers have 17 digits and come from the definitions by another program.
+TEST(UnaryFunctionTest, ValuesAndSlopesAreThoseOfManyDigits) {
+  for (const auto& known : kUnaryValues) {
+    SCOPED_TRACE(::testing::Message()
+                 << "function " << static_cast<int>(known.function) << " at "
+                 << known.x);
+    const UnaryAttributes unary{known.function, kAlpha, kBeta};
+    ExpectClose(Apply(unary, known.x), known.y);
+    ExpectClose(Derivative(unary, known.x), known.slope);
+  }
+}
+
+TEST(ActivationTest, ValuesAndSlopesAreThoseOfManyDigits) {
+  for (const auto& known : kActivationValues) {
+    SCOPED_TRACE(::testing::Message()
+                 << "activation " << static_cast<int>(known.function) << " at "
+                 << known.x);
+    ExpectClose(Activate(known.function, known.x), known.y);
+    const bool by_input = known.function == Activation::kGelu ||
+                          known.function == Activation::kGeluTanh;
+    ExpectClose(ActivationSlope(known.function, by_input ? known.x : known.y),
+                known.slope);
+  }
+}
+
+TEST(UnaryFunctionTest, LargeNumbersNeitherOverflowNorCancel) {
+  EXPECT_EQ(At(UnaryFunction::kSoftplus, 1e300), 1e300);
+  EXPECT_EQ(At(UnaryFunction::kMish, 1e300), 1e300);
+  EXPECT_EQ(At(UnaryFunction::kSilu, 1e300), 1e300);
+  EXPECT_EQ(At(UnaryFunction::kElu, -1e300, 2), -2);
+  EXPECT_EQ(At(UnaryFunction::kElu, -kInfinity, 2), -2);
+  EXPECT_EQ(At(UnaryFunction::kSilu, -1e4), 0);
+  for (const double x : {-1e4, 1e4}) {
+    const double end = x < 0 ? 0 : 1;
+    EXPECT_EQ(Derivative({UnaryFunction::kSoftplus}, x), end);
+    EXPECT_EQ(Derivative({UnaryFunction::kMish}, x), end);
+    EXPECT_EQ(Derivative({UnaryFunction::kSilu}, x), end);
+    EXPECT_EQ(ActivationSlope(Activation::kGelu, x), end);
+    EXPECT_EQ(ActivationSlope(Activation::kGeluTanh, x), end);
+  }
 }
 
 TEST(UnaryFunctionTest, RoundGoesToTheEvenNeighbour) {

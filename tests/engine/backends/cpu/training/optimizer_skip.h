@@ -13,8 +13,9 @@
 
 namespace gpupool::engine {
 
-inline constexpr std::array kOptimizers = {"SgdStep", "AdamStep", "RmspropStep",
-                                           "AdagradStep", "LionStep"};
+inline constexpr std::array kOptimizers = {"SgdStep",     "AdamStep",
+                                           "RmspropStep", "AdagradStep",
+                                           "LionStep",    "AdamaxStep"};
 
 inline OpCaseMaker FindOpCase(const std::string& name) {
   for (OpCaseMaker& maker : AllOpCases()) {

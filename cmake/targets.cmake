@@ -4,7 +4,7 @@
 function(gpupool_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;USES" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
-  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_USES})
 endfunction()
 

@@ -36,4 +36,5 @@ endif()
 # A bundled binary finds its libraries in ../lib. DT_RPATH (old tags) also
 # holds for the libraries' own dependencies.
 set(CMAKE_BUILD_RPATH "$ORIGIN/../lib")
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
 add_link_options(-Wl,--disable-new-dtags)

@@ -15,6 +15,8 @@ usage: ./dev VERB [arguments]
                    (KIND is thread), or those of untrusted files under Address-
                    and UndefinedBehaviorSanitizer (address)
   build [preset]   build one of: release (default), dev, asan, tsan
+  install [PREFIX] build the programs and the C++ client library, and put both
+                   under PREFIX (default /usr/local)
   lint             formatting, headers that compile alone, clang-tidy, house rules
                    (--since REVISION: the slow ones for changed files only)
   format           rewrite the sources with clang-format
@@ -38,17 +40,40 @@ verb_build() {
   say "$(cuda_news "${1:-release}")"
 }
 
-# A module that cannot be built costs the demo the GPU and nothing else.
+verb_install() {
+  local prefix=${1:-/usr/local} part
+  case $prefix in
+    -*) die "install where? ./dev install [PREFIX]" ;;
+  esac
+  build_for_all release
+  build_preset release gpupool gpupoold gpupool-worker gpupool_client
+  build_cuda_module
+  say "$(cuda_news release)"
+  for part in programs client; do
+    cmake --install build/release --prefix "$prefix" --component "$part" \
+      >build/release/install.log 2>&1 || {
+      tail -n 5 build/release/install.log >&2
+      die "cannot install under $prefix"
+    }
+  done
+  say "installed: $prefix/bin/gpupool, and gpupool::client for CMake"
+}
+
+# build_cuda_module: where there is nvcc. A module that cannot be built costs the
+# GPU and nothing else.
+build_cuda_module() {
+  [ "$(cuda_of_build release)" = yes ] || return 0
+  say "building the CUDA module"
+  ninja -C build/release gpupool_cuda >&2 || {
+    rm -f build/release/lib/libgpupool_cuda.so
+    say "nvcc could not build the CUDA module: its messages are above"
+  }
+}
+
 verb_demo() {
   build_for_all release
   build_preset release gpupool gpupoold gpupool-worker
-  if [ "$(cuda_of_build release)" = yes ]; then
-    say "building the CUDA module"
-    ninja -C build/release gpupool_cuda >&2 || {
-      rm -f build/release/lib/libgpupool_cuda.so
-      say "nvcc could not build the CUDA module: its messages are above"
-    }
-  fi
+  build_cuda_module
   say "$(cuda_news release)"
   tools/demo.sh build/release/bin
 }

@@ -1,43 +1,20 @@
 #include "engine/runtime/constants.h"
 
-#include <cstdint>
+#include <cstring>
 
-#include "engine/base/check.h"
+#include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
-namespace {
-
-template <typename T>
-void WriteAs(const Value& value, std::byte* data) {
-  T* out = reinterpret_cast<T*>(data);
-  const bool fill = value.constant.size() == 1;
-  for (int64_t i = 0; i < value.shape.elements(); ++i) {
-    out[i] = static_cast<T>(value.constant[fill ? 0 : static_cast<size_t>(i)]);
-  }
-}
-
-}  // namespace
 
 void WriteConstant(const Value& value, std::byte* data) {
-  switch (value.dtype) {
-    case DType::kFloat32:
-      return WriteAs<float>(value, data);
-    case DType::kFloat64:
-      return WriteAs<double>(value, data);
-    case DType::kInt32:
-      return WriteAs<int32_t>(value, data);
-    case DType::kInt64:
-      return WriteAs<int64_t>(value, data);
-    case DType::kUint8:
-    case DType::kBool:
-      return WriteAs<uint8_t>(value, data);
-    case DType::kInt8:
-      return WriteAs<int8_t>(value, data);
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      break;
+  const auto bytes = static_cast<size_t>(value.bytes());
+  if (bytes == 0) return;
+  WriteFromDoubles(value.dtype, value.constant, 1, data);
+  if (value.constant.size() != 1) return;
+  const size_t element = bytes / static_cast<size_t>(value.shape.elements());
+  for (size_t at = element; at < bytes; at += element) {
+    std::memcpy(data + at, data, element);
   }
-  GPUPOOL_CHECK(false && "no constants of half precision");
 }
 
 }  // namespace gpupool::engine

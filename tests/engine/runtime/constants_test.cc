@@ -33,6 +33,24 @@ TEST(ConstantsTest, ConvertsEachNumberToTheType) {
             (std::vector<uint8_t>{1, 2, 255}));
 }
 
+TEST(ConstantsTest, RoundsToTheTypesOfHalfPrecision) {
+  EXPECT_EQ(Written<uint16_t>(DType::kFloat16, {1, -2, 1e9}),
+            (std::vector<uint16_t>{0x3c00, 0xc000, 0x7c00}));
+  EXPECT_EQ(Written<uint16_t>(DType::kBFloat16, {1, -2, 0.3}),
+            (std::vector<uint16_t>{0x3f80, 0xc000, 0x3e9a}));
+  EXPECT_EQ(Written<uint16_t>(DType::kFloat16, {0.5}),
+            (std::vector<uint16_t>{0x3800, 0x3800, 0x3800}));
+}
+
+TEST(ConstantsTest, WritesNothingWithoutElements) {
+  Value value;
+  value.shape = Shape{0, 3};
+  value.constant = {1};
+  std::byte untouched{7};
+  WriteConstant(value, &untouched);
+  EXPECT_EQ(untouched, std::byte{7});
+}
+
 TEST(ConstantsTest, OneNumberFillsTheValue) {
   EXPECT_EQ(Written<float>(DType::kFloat32, {7}),
             (std::vector<float>{7, 7, 7}));

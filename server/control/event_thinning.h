@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace gpupool::server {
+#include "server/store/events_kept.h"
 
-inline constexpr uint64_t kEventsKept = 4096;
+namespace gpupool::server {
 
 // Sequences of a job's events that go when the event `newest` comes; about one
 // on average.

@@ -18,6 +18,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/reservation.pb.h"
 #include "server/store/database.h"
+#include "server/store/events_kept.h"
 #include "server/store/migrations.h"
 #include "server/store/store_writer.h"
 
@@ -190,22 +191,30 @@ class Checker {
         [](const v1::JobEvent& row, SQLite::Statement& at) {
           return row.job_id() == Id(at, 2) && row.sequence() == Id(at, 3);
         });
-    ForEach(
+    // Older events may be thinned.
+    const std::string newest = absl::StrCat(
         "SELECT jobs.id, COUNT(sequence), MIN(sequence), MAX(sequence),"
         " jobs.end_time_ns, jobs.has_events FROM jobs"
-        " LEFT JOIN job_events ON job_id = jobs.id GROUP BY jobs.id",
-        [&](SQLite::Statement& at) {
-          const uint64_t count = Id(at, 1);
-          const bool ended = Id(at, 4) > 0;
-          if (count > 0 && Id(at, 3) - Id(at, 2) + 1 != count) {
-            Say(absl::StrCat("job ", Id(at, 0), ": its events have a gap"));
-          } else if (!ended && count > 0 && Id(at, 2) != 1) {
-            Say(absl::StrCat("job ", Id(at, 0), ": its first events are gone"));
-          } else if (count > 0 && Id(at, 5) == 0) {
-            Say(absl::StrCat("job ", Id(at, 0),
-                             " has events though it says that it has none"));
-          }
-        });
+        " LEFT JOIN (SELECT job_id, MAX(sequence) AS last FROM job_events"
+        " GROUP BY job_id) AS ends ON ends.job_id = jobs.id"
+        " LEFT JOIN job_events ON job_events.job_id = jobs.id"
+        " AND sequence > last - ",
+        kEventsKept, " GROUP BY jobs.id");
+    ForEach(newest.c_str(), [&](SQLite::Statement& at) {
+      const uint64_t count = Id(at, 1);
+      const uint64_t first = Id(at, 2);
+      const uint64_t last = Id(at, 3);
+      const bool ended = Id(at, 4) > 0;
+      if (count > 0 && last - first + 1 != count) {
+        Say(absl::StrCat("job ", Id(at, 0), ": its events have a gap"));
+      } else if (!ended && count > 0 &&
+                 first != (last > kEventsKept ? last - kEventsKept + 1 : 1)) {
+        Say(absl::StrCat("job ", Id(at, 0), ": its first events are gone"));
+      } else if (count > 0 && Id(at, 5) == 0) {
+        Say(absl::StrCat("job ", Id(at, 0),
+                         " has events though it says that it has none"));
+      }
+    });
   }
 
   // Two never have a device at a time.

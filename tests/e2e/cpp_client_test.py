@@ -63,7 +63,7 @@ class CppClient(harness.TestCase):
 
     def test_the_installed_programs_run(self):
         out = run(self.prefix / "bin/gpupool", "version", "--client")
-        self.assertIn("gpupool", out)
+        self.assertIn("client: ", out)
 
 
 if __name__ == "__main__":

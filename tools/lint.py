@@ -15,13 +15,15 @@ import re
 import subprocess
 import sys
 
+import changed_code
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CUDA = "engine/backends/cuda/"
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.M)
 
 
 def tracked(*patterns):
-    """Files git tracks or would track (not ignored)."""
+    """Returns the files that git tracks or would track (not ignored)."""
     out = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
         cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -48,7 +50,8 @@ class Closure:
         return self.includes[path]
 
     def digest(self, path, extra):
-        """Of the file, all that it includes, and `extra` without ROOT's path."""
+        """Returns a digest of the file, of all that it includes, and of `extra`
+    without ROOT's path."""
         seen, todo = set(), [path]
         while todo:
             current = todo.pop()
@@ -62,7 +65,7 @@ class Closure:
 
 
 def cache_folder():
-    """Where results are kept: one folder for all clones of a user."""
+    """Returns the folder of results, which all clones of a user share."""
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(home) / "gpupool-lint"
 
@@ -73,7 +76,7 @@ def version_of(tool):
 
 
 def run_cached(name, jobs):
-    """jobs: (label, key, command). Prints what fails; returns the labels."""
+    """Runs `jobs`: (label, key, command). Prints failures and returns their labels."""
     folder = cache_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
     todo = [job for job in jobs if not (folder / job[1]).exists()]
@@ -105,7 +108,7 @@ def check_format():
 
 
 def compile_flags(build):
-    """-I and -isystem flags of any source of ours, -D left out."""
+    """Returns the -I and -isystem flags of any of our sources, without -D."""
     commands = json.loads((build / "compile_commands.json").read_text())
     flags = {}
     for entry in commands:
@@ -118,7 +121,7 @@ def compile_flags(build):
 
 
 def cuda_includes(flags):
-    """-isystem flags of the CUDA module's sources; none where it is not built."""
+    """Returns the -isystem flags of the CUDA module's sources; none if not built."""
     return sorted({f"-isystem{words[i + 1]}" for path, words in flags.items()
                    if path.startswith(CUDA) for i, word in enumerate(words)
                    if word == "-isystem" and "cuda" in words[i + 1]})
@@ -150,27 +153,20 @@ def tidy_jobs(build, flags, closure):
             yield path, key, ["clang-tidy", "--quiet", "-p", str(build), path]
 
 
-def changed_since(revision):
-    """Files that differ from the revision; None stands for all files."""
-    if not revision:
-        return None
-    return set(subprocess.run(
-        ["git", "diff", "--name-only", revision], cwd=ROOT, check=True,
-        capture_output=True, text=True).stdout.split())
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--no-clang-tidy", action="store_true")
     parser.add_argument("--since", metavar="REVISION",
-                        help="the slow checks look only at files that differ "
-                        "from this revision")
+                        help="the slow checks look only at files that have other "
+                        "code than at this revision")
     options = parser.parse_args()
     build = (ROOT / options.build).resolve()
     closure = Closure([ROOT, build / "proto"])
     flags = compile_flags(build)
-    changed = changed_since(options.since)
+    changed = None  # all files
+    if options.since:
+        changed = changed_code.changed_since(ROOT, options.since)
 
     def wanted(jobs):
         return [job for job in jobs if changed is None or job[0] in changed]

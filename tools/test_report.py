@@ -12,8 +12,9 @@ import dataclasses
 import re
 import sys
 
-RESULT = re.compile(r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (.+?) \.*\s*"
-                    r"(Passed|\*\*\*\S.*?|\S.*?)\s+[\d.]+ sec\s*$")
+# CTest may add to a name what its parameter is: "Faults/A.B/Once  # GetParam() =".
+RESULT = re.compile(r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (\S+).*?"
+                    r"(Passed|\*\*\*\S.*?|Not Run.*?)\s+[\d.]+ sec\s*$")
 SEED = re.compile(r"\b\w*seed\w*\s*[=:]?\s*\d+", re.I)
 
 

@@ -8,7 +8,6 @@ namespace gpupool::engine {
 
 void WriteConstant(const Value& value, std::byte* data) {
   const auto bytes = static_cast<size_t>(value.bytes());
-  if (bytes == 0) return;
   WriteFromDoubles(value.dtype, value.constant, 1, data);
   if (value.constant.size() != 1) return;
   const size_t element = bytes / static_cast<size_t>(value.shape.elements());

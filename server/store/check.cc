@@ -18,6 +18,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/reservation.pb.h"
 #include "server/store/database.h"
+#include "server/store/events_kept.h"
 #include "server/store/migrations.h"
 #include "server/store/store.h"
 #include "server/store/store_writer.h"

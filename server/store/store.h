@@ -62,9 +62,6 @@ struct RetiredJobs {
 
 enum class IdKind { kJob, kDataset, kVersion, kReservation };
 
-// Number of a job's newest events that are never thinned.
-inline constexpr uint64_t kEventsKept = 4096;
-
 // Changes that are committed together.
 struct WriteBatch {
   // Arrays without their counts, which follow from the tasks. An array goes

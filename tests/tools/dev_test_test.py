@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -77,6 +78,17 @@ class DevTest(unittest.TestCase):
         failed, = self.lines(output, "failed:")
         self.assertRegex(failed, r"failed: fault.storm \(Failed, KILL_SEED=43\), "
                                  r"build/release/tests.log:\d+")
+
+    def test_a_parameter_behind_a_name_is_no_failure(self):
+        log = self.folder / "tests.log"
+        log.write_text(
+            "1/2 Test #1: Faults/A.B/Once  # GetParam() = false ....   Passed    0.1 sec\n"
+            "2/2 Test #2: Faults/A.B/Then  # GetParam() = true ...***Failed    0.1 sec\n")
+        done = subprocess.run(
+            [sys.executable, ROOT / "tools/test_report.py", "failed", log],
+            capture_output=True, text=True, check=True)
+        self.assertEqual([f"failed: Faults/A.B/Then (Failed), {log}:2"],
+                         done.stdout.splitlines())
 
     def test_a_regex_chooses_and_one_that_fits_nothing_is_an_error(self):
         self.add("one", "unit", "exit 0")

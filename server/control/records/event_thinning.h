@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/store/store.h"
+#include "server/store/events_kept.h"
 
 namespace gpupool::server {
 

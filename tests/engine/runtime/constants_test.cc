@@ -42,15 +42,6 @@ TEST(ConstantsTest, RoundsToTheTypesOfHalfPrecision) {
             (std::vector<uint16_t>{0x3800, 0x3800, 0x3800}));
 }
 
-TEST(ConstantsTest, WritesNothingWithoutElements) {
-  Value value;
-  value.shape = Shape{0, 3};
-  value.constant = {1};
-  std::byte untouched{7};
-  WriteConstant(value, &untouched);
-  EXPECT_EQ(untouched, std::byte{7});
-}
-
 TEST(ConstantsTest, OneNumberFillsTheValue) {
   EXPECT_EQ(Written<float>(DType::kFloat32, {7}),
             (std::vector<float>{7, 7, 7}));

@@ -11,6 +11,7 @@
 #include "SQLiteCpp/SQLiteCpp.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "server/store/events_kept.h"
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
 

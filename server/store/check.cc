@@ -20,7 +20,6 @@
 #include "server/store/database.h"
 #include "server/store/events_kept.h"
 #include "server/store/migrations.h"
-#include "server/store/store.h"
 #include "server/store/store_writer.h"
 
 namespace gpupool::server {

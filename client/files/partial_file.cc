@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,15 +23,40 @@ void SyncFolderOf(const std::string& path) {
   ::close(fd);
 }
 
+// Returns the path of the file itself, which a link may lead to. Refuses what
+// a rename would replace though it is no file, such as /dev/null.
+absl::StatusOr<std::string> PathToWrite(const std::string& path) {
+  if (path == "-") {
+    return absl::InvalidArgumentError(
+        "cannot write to standard output: name a file (./- for one that is "
+        "called so)");
+  }
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) &&
+      !std::filesystem::is_regular_file(status)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write ", path, ": it is not a file"));
+  }
+  if (!std::filesystem::is_symlink(
+          std::filesystem::symlink_status(path, error))) {
+    return path;
+  }
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
 }  // namespace
 
-absl::StatusOr<PartialFile> PartialFile::Create(const std::string& path) {
-  std::string partial = absl::StrCat(path, ".part");
+absl::StatusOr<PartialFile> PartialFile::Create(const std::string& name) {
+  const absl::StatusOr<std::string> path = PathToWrite(name);
+  if (!path.ok()) return path.status();
+  std::string partial = absl::StrCat(*path, ".part");
   Handle handle(std::fopen(partial.c_str(), "wb"), &std::fclose);
   if (handle == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
   }
-  return PartialFile(path, std::move(partial), std::move(handle));
+  return PartialFile(*path, std::move(partial), std::move(handle));
 }
 
 PartialFile::PartialFile(PartialFile&& other) noexcept

@@ -17,7 +17,9 @@ namespace gpupool::client {
 
 class PartialFile {
  public:
-  static absl::StatusOr<PartialFile> Create(const std::string& path);
+  // Begins the file `name`, or the one that a link of that name leads to.
+  // InvalidArgument when something else has the name, such as a device.
+  static absl::StatusOr<PartialFile> Create(const std::string& name);
   PartialFile(PartialFile&& other) noexcept;
   ~PartialFile();  // Removes the file, unless it got its name.
 

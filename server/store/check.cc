@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 #include "SQLiteCpp/Backup.h"
@@ -30,7 +31,12 @@ constexpr int kPagesAtOnce = 1024;
 constexpr int kOperationsBetweenLooks = 10000;
 
 absl::Status CheckThere(const std::string& path) {
-  if (std::filesystem::exists(path)) return absl::OkStatus();
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return absl::OkStatus();
+  if (error) {
+    return absl::ErrnoToStatus(error.value(),
+                               absl::StrCat("cannot open ", path));
+  }
   return absl::NotFoundError(absl::StrCat("there is no database ", path));
 }
 

@@ -41,6 +41,12 @@ absl::StatusOr<JobOrArray> FirstOf(Client& client,
 
 absl::StatusOr<JobOrArray> FindJobOrArray(Client& client,
                                           const std::string& text) {
+  // An empty name would fit every job.
+  if (text.empty()) {
+    return absl::InvalidArgumentError(
+        "the job is empty: write its number, its name, or a task as in 7_3; "
+        "see them with `gpupool jobs`");
+  }
   uint64_t id = 0;
   uint32_t index = 0;
   if (absl::SimpleAtoi(text, &id)) return FindById(client, id);

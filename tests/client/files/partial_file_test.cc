@@ -51,6 +51,27 @@ TEST_F(PartialFileTest, NothingIsLeftOfOneThatIsNotKept) {
   EXPECT_EQ(Files(), 0);
 }
 
+TEST_F(PartialFileTest, WhatIsNoFileIsNotReplaced) {
+  for (const std::string& name :
+       {folder_, std::string("/dev/null"), std::string("-")}) {
+    const auto file = PartialFile::Create(name);
+    EXPECT_TRUE(absl::IsInvalidArgument(file.status())) << name;
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(PartialFileTest, TheFileThatALinkLeadsToIsReplaced) {
+  std::ofstream(path_) << "old";
+  const std::string link = folder_ + "/link";
+  std::filesystem::create_symlink("f", link);
+  auto file = PartialFile::Create(link);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Append("new") && file->Close().ok());
+  ASSERT_TRUE(file->Replace().ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(Content(), "new");
+}
+
 TEST_F(PartialFileTest, KeepWritesOverNothingAndReplaceDoes) {
   std::ofstream(path_) << "old";
   {

@@ -174,6 +174,13 @@ TEST_F(CheckTest, OldEventsMayBeThinnedAndNewOnesMayNot) {
             "job 4: its events have a gap");
 }
 
+TEST_F(CheckTest, APathThatCannotBeLookedAtIsAnErrorOfItsOwn) {
+  const std::string path = directory_ / std::string(300, 'x');
+  const absl::Status status = CheckDatabase(path).status();
+  EXPECT_TRUE(absl::StrContains(status.message(), "cannot open ")) << status;
+  EXPECT_FALSE(absl::IsNotFound(status)) << status;
+}
+
 TEST_F(CheckTest, IdsThatWouldBeGivenAgainAreFound) {
   EXPECT_EQ(ProblemsAfter("UPDATE ids SET last = 3"),
             "the next job would get the id of one that is there");

@@ -130,6 +130,14 @@ TEST_F(CancelTest, CancelsAndSaysSo) {
   EXPECT_EQ(out(), "job 4 (digits) is cancelled\n");
 }
 
+TEST_F(CancelTest, AnEmptyNameIsNoJob) {
+  AddJob(4, "digits", v1::RUNNING);
+  EXPECT_EQ(Run({"cancel", ""}), 2);
+  EXPECT_THAT(err(), HasSubstr("the job is empty: write its number, its name"));
+  EXPECT_EQ(Run({"get", "digits"}), 0);
+  EXPECT_THAT(out(), Not(HasSubstr("cancel")));
+}
+
 using WaitTest = CommandTest;
 
 TEST_F(WaitTest, ReturnsTheJobsResult) {

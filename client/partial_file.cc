@@ -13,13 +13,13 @@
 namespace gpupool::client {
 namespace {
 
-// A name is on stable storage with its folder.
+// Syncs the folder, since a new name is on stable storage only after that.
 void SyncFolderOf(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   const int fd = ::open(parent.empty() ? "." : parent.c_str(),
                         O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
-  ::fsync(fd);  // some file systems cannot
+  ::fsync(fd);  // some file systems cannot sync a folder
   ::close(fd);
 }
 
@@ -110,7 +110,7 @@ absl::Status PartialFile::Keep() {
     return absl::AlreadyExistsError(
         absl::StrCat(path_, " exists; choose another name"));
   }
-  // A file system without links.
+  // The file system has no hard links.
   return Replace();
 }
 

@@ -1,5 +1,5 @@
-// A file on this machine that appears whole or not at all: it is written beside
-// its name, synced and then renamed.
+// A file on this machine that appears complete or not at all. It is written
+// under a temporary name beside its final name, synced and then renamed.
 //
 // Thread-safety: one thread for each object.
 #pragma once
@@ -21,19 +21,21 @@ class PartialFile {
   // InvalidArgument when something else has the name, such as a device.
   static absl::StatusOr<PartialFile> Create(const std::string& name);
   PartialFile(PartialFile&& other) noexcept;
-  ~PartialFile();  // nothing is left of it unless it was kept
+  ~PartialFile();  // Removes the file, unless it got its name.
 
-  // False when the bytes could not be written; Close says why.
+  // Appends bytes. Returns false if they could not be written. Close returns
+  // the reason.
   bool Append(absl::string_view bytes);
-  // The bytes are on stable storage. ResourceExhausted when the disk is full.
+  // Syncs the bytes to stable storage. ResourceExhausted if the disk is full.
   absl::Status Close();
-  // After Close: gives it its name, in the place of what had it.
+  // After Close: gives the file its name. Replaces an existing file.
   absl::Status Replace();
-  // The same, but AlreadyExists when something has the name.
+  // After Close: gives the file its name. AlreadyExists if something has the
+  // name.
   absl::Status Keep();
 
   uint64_t bytes() const { return bytes_; }
-  // Where it is until it gets its name.
+  // Returns the temporary path.
   const std::string& partial_path() const { return partial_; }
 
  private:

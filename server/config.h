@@ -15,36 +15,36 @@
 namespace gpupool::server {
 
 struct Config {
-  // Every setting has its default.
+  // Sets every setting to its default.
   Config();
 
   std::string devices;               // see device_list.h
-  uint64_t device_memory_bytes = 0;  // of each device; 0: see devices.h
+  uint64_t device_memory_bytes = 0;  // per device; 0: see devices.h
   std::string state_dir;
   std::string listen;      // an IP address
   uint16_t grpc_port = 0;  // 0: any free port
   uint16_t http_port = 0;
   uint16_t metrics_port = 0;
-  std::string port_file;  // empty: none is written
+  std::string port_file;  // empty: no file
   std::string log_level;
   std::string worker_binary;  // empty: gpupool-worker beside this program
-  std::string cuda_lib_dir;   // of NVIDIA's libraries; empty: the system's
+  std::string cuda_lib_dir;   // NVIDIA's libraries; empty: the system's
   ApiLimits limits;
   uint64_t disk_reserve_bytes = 0;  // 0: none
-  uint32_t keep_jobs = 0;           // that have ended; 0: all
-  uint32_t keep_job_events = 0;     // of so many of those; 0: of all
+  uint32_t keep_jobs = 0;           // ended jobs; 0: all
+  uint32_t keep_job_events = 0;     // ended jobs with events; 0: all
   uint32_t event_queue_size = 0;    // control's bounded queue
-  SlotRingOptions ring;             // of each worker
+  SlotRingOptions ring;             // ring of each worker
   absl::Duration drain_grace;
   absl::Duration hang_timeout;  // zero: never
-  // Without the queues and what is derived; SchedulingOf has all.
+  // The policy without the queues and derived values; SchedulingOf has all.
   scheduler::QueuePolicy scheduling;
   std::vector<scheduler::NamedWords> queues;
   absl::Duration serving_target_delay;  // zero: training never gives way
 };
 
-// Returns the whole policy. The queues take what they leave open from the
-// other settings.
+// Returns the whole policy. Queues take what they do not set from the other
+// settings.
 scheduler::QueuePolicy SchedulingOf(const Config& config);
 
 }  // namespace gpupool::server

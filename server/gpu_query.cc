@@ -20,14 +20,15 @@ absl::Status Nonsense(absl::string_view output) {
                    absl::StripAsciiWhitespace(output.substr(0, 200))));
 }
 
-// A refusal that is no text refuses nothing.
+// Returns the refusal; a value that is no text refuses nothing.
 std::string ReadRefusal(const nlohmann::json& gpu) {
   const auto refusal = gpu.find("refusal");
   if (refusal == gpu.end() || !refusal->is_string()) return "";
   return refusal->get<std::string>();
 }
 
-// Words that nobody knows here mean nothing; a list of another length, neither.
+// Returns the links. Unknown words count as unknown links; a list of another
+// length counts as none.
 std::vector<scheduler::Link> ReadLinks(const nlohmann::json& gpu,
                                        size_t count) {
   std::vector<scheduler::Link> links;
@@ -47,7 +48,7 @@ std::vector<scheduler::Link> ReadLinks(const nlohmann::json& gpu,
 }  // namespace
 
 absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
-  // Libraries may have printed something before it.
+  // Libraries may have printed lines before the answer.
   for (absl::string_view line : absl::StrSplit(output, '\n')) {
     if (line.substr(0, 1) != "{") continue;
     const auto json =

@@ -1,5 +1,5 @@
-// Which GPUs workers can open: asked of a worker process, since the daemon
-// loads no driver.
+// Asks a worker process which GPUs workers can open, since the daemon loads no
+// driver.
 //
 // Thread-safety: any thread; blocks until the process has answered.
 #pragma once
@@ -16,17 +16,17 @@
 
 namespace gpupool::server {
 
-// By index; at least one.
-//   FAILED_PRECONDITION  there is none, in the worker's words
-//   UNAVAILABLE          the worker cannot be started, or answers nonsense
-//   DEADLINE_EXCEEDED    it does not answer in `timeout`
-//   CANCELLED            `give_up`, asked some times in a second, was true
+// Returns at least one GPU, by index. Errors:
+//   * FAILED_PRECONDITION: there is none, in the worker's words
+//   * UNAVAILABLE: the worker cannot be started, or its answer does not parse
+//   * DEADLINE_EXCEEDED: it does not answer in `timeout`
+//   * CANCELLED: `give_up`, which is polled several times a second, was true
 absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
     absl::Duration timeout = absl::Seconds(60),
     const std::function<bool()>& give_up = nullptr);
 
-// What `gpupool-worker devices` printed. UNAVAILABLE when it is nonsense.
+// Parses the output of `gpupool-worker devices`. UNAVAILABLE when that fails.
 absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output);
 
 }  // namespace gpupool::server

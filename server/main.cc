@@ -20,14 +20,14 @@ extern const char kCommit[];  // cmake/commit.cmake; empty: not known
 namespace gpupool::server {
 namespace {
 
-// sysexits.h: EX_USAGE, EX_DATAERR, EX_UNAVAILABLE.
+// Exit codes of sysexits.h: EX_USAGE, EX_DATAERR, EX_UNAVAILABLE.
 constexpr int kExitUsage = 64;
 constexpr int kExitDamaged = 65;
 constexpr int kExitCannotStart = 69;
 constexpr int kExitSecondSignal = 130;
 
-// Before any thread exists, so that all of them inherit the mask and only
-// WatchSignals sees these signals.
+// Blocks the signals. Call before any thread exists, so that all threads
+// inherit the mask and only WatchSignals gets the signals.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -38,7 +38,7 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// The first signal drains, the second ends the process at once.
+// Drains the server at the first signal. A second one ends the process at once.
 [[noreturn]] void WatchSignals(sigset_t signals, Server* server) {
   int number = 0;
   while (sigwait(&signals, &number) != 0) {
@@ -50,7 +50,8 @@ sigset_t BlockSignals() {
   _exit(kExitSecondSignal);
 }
 
-// Whether a signal waits for WatchSignals, which starts after the server.
+// Returns whether a signal is pending for WatchSignals, which starts only after
+// the server.
 bool StopIsAsked() {
   sigset_t pending;
   sigemptyset(&pending);
@@ -87,7 +88,7 @@ int Run(const Config& config) {
                  std::string(server.status().message()).c_str());
     return kExitCannotStart;
   }
-  // Ends with the process, which may wait in sigwait for ever.
+  // Detached, since it may wait in sigwait for ever. It ends with the process.
   std::thread(WatchSignals, signals, server->get()).detach();
   (*server)->WaitForStop();
   (*server)->Drain();
@@ -106,6 +107,7 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
+// Prints the report of --check. Returns 0 only for a sound database.
 int Check(const Config& config) {
   const auto report = CheckDatabase(Database(config));
   if (!report.ok()) {

@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "engine/base/check.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
@@ -54,11 +53,12 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr absl::Duration kWorkersStart = absl::Seconds(20);
-// The time that workers have to list the GPUs, and when people are told.
+// Limit of the time in which workers list the GPUs, and the delay before a
+// message about it.
 constexpr absl::Duration kGpuListLimit = absl::Seconds(60);
 constexpr absl::Duration kGpuListSlow = absl::Seconds(1);
 constexpr absl::Duration kCallsEnd = absl::Seconds(1);
-// sysexits.h EX_IOERR: the state folder's disk failed.
+// EX_IOERR of sysexits.h: the state folder's disk failed.
 constexpr int kExitDiskFailed = 74;
 
 std::string NewBootId() {
@@ -75,8 +75,9 @@ std::string WorkerBinary(const Config& config) {
   return (self.parent_path() / "gpupool-worker").string();
 }
 
-// Nothing that was decided since may be answered or done: the next start
-// reads what the disk holds, and the workers go on meanwhile.
+// Ends the process at once. Nothing that was decided since the last commit may
+// be answered or done. The next start reads the disk's state, and the workers
+// go on meanwhile.
 [[noreturn]] void EndAfterDiskFailure(const absl::Status& status) {
   spdlog::critical("the store failed, ending at once error=\"{}\"",
                    std::string(status.message()));
@@ -140,7 +141,7 @@ class Server::Impl {
   }
 
  private:
-  // Asks, and says so when that takes long.
+  // Asks for the GPUs, and prints a message when that takes long.
   absl::StatusOr<std::vector<UsableGpu>> FindGpus() const {
     bool told = false;
     const absl::Time slow = clock_.Now() + kGpuListSlow;
@@ -156,6 +157,8 @@ class Server::Impl {
     });
   }
 
+  // Returns the machine's facts. Without usable GPUs that is no error here: the
+  // words of --devices decide whether they are needed.
   absl::StatusOr<MachineFacts> LookAtMachine() const {
     MachineFacts machine = ReadMachineFacts();
     if (!MayMeanGpus(config_.devices)) return machine;
@@ -201,6 +204,8 @@ class Server::Impl {
             .keep_job_events = config_.keep_job_events};
   }
 
+  // Starts control, pool and serving. Each needs the one before; control gets
+  // the later two through Start.
   absl::Status StartWork() {
     ASSIGN_OR_RETURN(control_,
                      ControlLoop::Create(ControlSettings(), ControlNeeds()));
@@ -211,6 +216,7 @@ class Server::Impl {
     return absl::OkStatus();
   }
 
+  // Starts what is reached from outside, after everything that it calls.
   absl::Status StartEndpoints() {
     repository_ = std::make_unique<ControlRepository>(&control_->context());
     inference_ = std::make_unique<InferenceService>(
@@ -245,15 +251,15 @@ class Server::Impl {
     return options;
   }
 
-  // Jobs are planned for the GPUs, which come first, where there are any. The
-  // worker of a CPU device beside them makes its own plan where that is too
-  // small.
+  // Returns the kind that jobs are planned for: GPUs if there are any, since
+  // they come first. The worker of a CPU device beside them makes its own plan
+  // when that one is too small.
   std::string PlannedKind() const {
     const std::string& name = devices_.front().name;
     return name.substr(0, name.find(':'));
   }
 
-  // What a job may take at most; 0 where plans do not depend on it.
+  // Returns the largest size of a job; 0 when plans do not depend on it.
   uint64_t PlannedLimit() const {
     uint64_t limit = 0;
     if (PlannedKind() != "cuda") return limit;
@@ -264,9 +270,9 @@ class Server::Impl {
     return limit;
   }
 
-  // A number, not 0, that changes with what plans depend on beside their
+  // Returns a fingerprint, never 0, of what plans depend on besides their
   // specs: the build, the kind of the devices, the threads of the meta worker,
-  // what a GPU is and its bytes.
+  // the facts of the GPU and its bytes.
   uint64_t Planner() const {
     const std::string digest = engine::Sha256Hex(absl::StrCat(
         build_.version, " ", build_.commit, " ", devices_.front().threads, " ",
@@ -306,8 +312,8 @@ class Server::Impl {
                                  device.threads,
                                  control_->LastReportSequence(device.name)});
     }
-    // Kernel scratch depends on the thread count, and every device of a kind
-    // has about the same: a plan made with another would miss some bytes.
+    // Same number of threads as a device's: kernel scratch depends on it, and a
+    // plan made with another number would miss some bytes.
     options.devices.push_back({.name = kMetaDevice,
                                .limit_bytes = PlannedLimit(),
                                .threads = devices_.front().threads,
@@ -368,11 +374,12 @@ class Server::Impl {
     return pool_->status(device).state == WorkerStatus::State::kReady;
   }
 
-  // A server whose workers are still starting works, but "it serves" should
-  // mean that the first call finds them.
+  // Waits for the workers. The server would work without that, but "it serves"
+  // should mean that the first call finds them.
   void AwaitWorkers() const {
     const absl::Time deadline = clock_.Now() + kWorkersStart;
-    // As callers see them: control hears of a worker after the pool does.
+    // Looks at control's state, as callers do: control hears of a worker after
+    // the pool.
     const auto ready = [this] {
       if (!Ready(kMetaDevice)) return false;
       const std::vector<v1::Device> devices = ListDevices(control_->context());
@@ -391,6 +398,7 @@ class Server::Impl {
     }
   }
 
+  // Writes the port file last of all: who sees it may call.
   absl::Status WritePortFile() const {
     if (config_.port_file.empty()) return absl::OkStatus();
     const nlohmann::json ports = {{"grpc_port", ports_.grpc},
@@ -401,9 +409,10 @@ class Server::Impl {
     return WriteFileAtomically(config_.port_file, ports.dump() + "\n");
   }
 
-  // The api ends when every call has its answer. What waits in serving gets it
-  // at once and what is being computed soon; what waits for a worker or in
-  // control may wait for long, and gets it when those end.
+  // Ends calls and work. The API ends only when every call has its answer:
+  //   * calls that wait in serving are answered at once, those in flight soon
+  //   * calls that wait for a worker or for control may wait long, and are
+  //     answered when those end
   void EndCallsAndWork(WorkerPool::ShutdownMode mode, absl::Time deadline) {
     http_.reset();
     if (serving_ != nullptr) serving_->Stop();
@@ -420,7 +429,7 @@ class Server::Impl {
     api_end.join();
   }
 
-  // The members' order does the rest.
+  // The order of the members does the rest.
   void TakeDown() {
     endpoint_.reset();
     EndCallsAndWork(WorkerPool::ShutdownMode::kDetach, clock_.Now());

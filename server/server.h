@@ -33,13 +33,13 @@ struct Ports {
 
 class Server {
  public:
-  // Starts everything, waits (not for ever) for the workers to answer, then
-  // writes the port file. The error says which part failed and what to do;
-  // CANCELLED when `give_up`, asked while it waits, was true.
+  // Starts everything, waits for a limited time for the workers to answer, then
+  // writes the port file. The error tells which part failed and what to do.
+  // CANCELLED when `give_up`, which is polled meanwhile, was true.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Config& config, const BuildInfo& build,
       const std::function<bool()>& give_up);
-  // Without Drain workers go on by themselves, as after a crash.
+  // Stops the parts. Without Drain the workers live on, as after a crash.
   ~Server();
 
   const Ports& ports() const;
@@ -49,8 +49,8 @@ class Server {
   void WaitForStop();
 
   // Takes no more jobs, lets running steps finish, waits for the checkpoints,
-  // and ends the workers: jobs are back in the queue on disk. Blocks for at
-  // most about config.drain_grace.
+  // and ends the workers. Jobs are then back in the queue on disk. Blocks for
+  // at most about config.drain_grace.
   void Drain();
 
  private:

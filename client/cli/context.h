@@ -1,5 +1,5 @@
-// What a verb works with: the global options, the console, the connection.
-// And how a verb is added to the command line:
+// The context of a verb (global options, console, connection), and how a verb
+// is added to the command line:
 //
 //   void AddCancel(CLI::App& app, Invocation& invocation) {
 //     auto options = std::make_shared<CancelOptions>();
@@ -9,10 +9,10 @@
 //     });
 //   }
 //
-// Parsing only chooses a command; it runs afterwards, when all global options
-// are known.
+// Parsing only chooses a command. The command runs afterwards, when all global
+// options are known.
 //
-// Thread-safety: one thread, but for `stop`, which a signal may ask for.
+// Thread-safety: one thread, except that a signal handler may request `stop`.
 #pragma once
 
 #include <functional>
@@ -52,15 +52,16 @@ class Context {
   std::stop_token stop() const { return stop_; }
   bool headers() const { return !options_.no_headers; }
 
-  // The connection to the server, made on first use; valid as long as this.
+  // Returns the connection to the server, which the first call makes. It is
+  // valid as long as this object.
   absl::StatusOr<Client*> client();
 
-  // Prints `message` in the asked format to `out`.
+  // Prints `message` to `out` in the chosen output format.
   void Print(const google::protobuf::Message& message,
              const std::function<void()>& print_table) const;
-  // A line for people, on `err`.
+  // Prints a line for users on `err`.
   void Say(absl::string_view text) const;
-  // Prints "error: ..." on `err`; returns the exit code of `status`.
+  // Prints "error: ..." on `err` and returns the exit code of `status`.
   int Fail(const absl::Status& status) const;
 
  private:
@@ -74,8 +75,8 @@ using Command = std::function<int(Context&)>;
 
 class Invocation {
  public:
-  // Chooses `command` when `verb` is given on the command line. Of a verb and
-  // a verb below it, the lower one is chosen.
+  // Chooses `command` when the command line names `verb`. If it also names a
+  // verb below `verb`, the lower verb's command is chosen.
   void On(CLI::App* verb, Command command);
   const Command& chosen() const { return chosen_; }
 

@@ -28,7 +28,8 @@ Style StyleOf(absl::string_view severity) {
   return severity == "fail" ? Style::kRed : Style::kPlain;
 }
 
-// Lines of at most `width` columns; a longer word has a line of its own.
+// Returns lines of at most `width` columns. A longer word has a line of its
+// own.
 std::vector<std::string> Wrap(const std::string& text, size_t width) {
   std::vector<std::string> lines = {""};
   for (absl::string_view word : absl::StrSplit(text, ' ')) {
@@ -74,7 +75,7 @@ std::string Text(const nlohmann::json& finding, const char* key) {
 
 absl::StatusOr<std::vector<DoctorFinding>> ReadFindings(
     absl::string_view output) {
-  // Libraries may have printed something before it.
+  // Libraries may have printed other lines before it.
   for (absl::string_view line : absl::StrSplit(output, '\n')) {
     if (line.substr(0, 1) != "{") continue;
     const nlohmann::json json =
@@ -83,7 +84,7 @@ absl::StatusOr<std::vector<DoctorFinding>> ReadFindings(
         !json["findings"].is_array()) {
       continue;
     }
-    // Every machine has some, if only what is in order.
+    // Every machine has findings, at least those of severity "ok".
     if (json["findings"].empty()) break;
     std::vector<DoctorFinding> findings;
     for (const nlohmann::json& one : json["findings"]) {

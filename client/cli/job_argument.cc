@@ -21,7 +21,7 @@ absl::StatusOr<JobOrArray> FindById(Client& client, uint64_t id) {
   return absl::IsNotFound(array.status()) ? job.status() : array.status();
 }
 
-// "7_3".
+// Parses "7_3".
 bool IsTask(const std::string& text, uint64_t& array, uint32_t& index) {
   const std::vector<std::string> parts = absl::StrSplit(text, '_');
   return parts.size() == 2 && absl::SimpleAtoi(parts[0], &array) && array > 0 &&

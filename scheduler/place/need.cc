@@ -5,7 +5,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Returns what the job is to a device that is reserved for a while.
+// Returns the job as a visitor of reserved devices. A useful run covers the
+// cost of a restart and the queue's minimum run.
 Visitor VisitorOf(const State& state, const Job& job) {
   absl::Duration left = absl::InfiniteDuration();
   for (const auto& whole : {job.expected_run, job.max_run}) {
@@ -33,7 +34,7 @@ Need NeedOf(const State& state, const Version& version) {
 }
 
 Need LeastNeed(const Queues::Entry* queue) {
-  // Without a wish no name is compared, and without spares_cpu any device does.
+  // The empty wish and spares_cpu = false accept every device.
   return {.bytes = 0,
           .wanted_device = {},
           .devices = 1,

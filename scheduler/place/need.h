@@ -19,31 +19,35 @@ namespace gpupool::scheduler {
 
 struct Need {
   uint64_t bytes = 0;  // on each device
-  // As in device_choice.h; of several devices all have one kind.
+  // Choice of devices, as in device_choice.h. Several devices are all of one
+  // kind.
   absl::string_view wanted_device;
   uint32_t devices = 1;
-  // May use the devices that are reserved for it, and none that cool down.
-  // What is served may: it can have no other place.
+  // The job; empty for a version. A job may use the devices that are reserved
+  // for it, but none that cool down. A version may use those that cool down,
+  // since it may have no other place.
   std::optional<JobId> job;
   Demands demands = {};
-  const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
-  // Of a job, where there are reservations (reservations.h).
+  const Queues::Entry* queue = nullptr;  // its devices only; null: all devices
+  // The visitor of a job, where there are reservations (reservations.h).
   Visitor visitor = {};
-  bool spares_cpu = false;  // by the rule of device_choice.h
+  bool spares_cpu = false;  // leaves CPU devices alone (device_choice.h)
 };
 
-// Returns what the job needs to start. Valid as long as the job and the state.
+// Returns what the job needs to start. Valid as long as the job and the state
+// live.
 Need NeedOf(const State& state, const Job& job);
 
-// Returns what the version needs to be loaded. Valid as long as the version.
+// Returns what the version needs to be loaded. Valid as long as the version
+// lives.
 Need NeedOf(const State& state, const Version& version);
 
-// Returns a need that every job of the queue exceeds; with null every job. What
-// stands in its way on a device keeps all those jobs away, but one for which
-// the device is reserved.
+// Returns a need that every job of the queue exceeds, or with null every job.
+// An obstacle to it on a device keeps all those jobs away, except a job for
+// which the device is reserved.
 Need LeastNeed(const Queues::Entry* queue);
 
-// Returns whether the device is one of those wanted, and one of the queue's.
+// Returns whether the need wants the device and its queue may use it.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool DeviceMatches(const Device& device,
                                                        const Need& need) {
   return TakesDevice(need.wanted_device, device.name, device.kind) &&
@@ -60,8 +64,8 @@ inline uint64_t NeededOn(const Need& need, const Device& device) {
                                 : need.bytes;
 }
 
-// Returns the tenant's reservation that keeps the job from starting there now;
-// null when none does. What is served may go anywhere.
+// Returns the tenant's reservation that keeps the job from starting there now,
+// or null. No reservation keeps a version away.
 inline const TenantReservation* ReservationAgainst(const State& state,
                                                    DeviceId device,
                                                    const Need& need) {

@@ -1,11 +1,14 @@
-// "May this start on this device, and if not, why?" ObstacleFor answers for
-// everybody: policies ask whether there is an obstacle, the bounds that say no
-// early (free_devices.h, room_bound.h) are made of its answers about the least
-// need, and people are told its text. A condition on starts that belongs to one
-// device is one more kind here.
+// "May this start on this device, and if not, why?" ObstacleFor is the only
+// answer to that:
+//   * policies ask whether there is an obstacle
+//   * the bounds that refuse early (free_devices.h, room_bound.h) ask it about
+//     the least need
+//   * people read its text
 //
-// Whether several devices would do together (enough of them, of one kind, on
-// one machine that can spare what they all need) is placement_policy.h.
+// A new condition on starts that concerns one device is one more kind here.
+//
+// Conditions on several devices together (enough of them, of one kind, on one
+// machine with enough host memory) are in placement_policy.h.
 //
 // Thread-safety: as State. Pure functions of it.
 #pragma once
@@ -22,67 +25,67 @@
 
 namespace gpupool::scheduler {
 
-// In the order in which obstacles are told: those that last come first.
+// Kinds in the order in which obstacles are reported: lasting ones come first.
 enum class ObstacleKind : uint8_t {
-  // Nothing that happens removes these.
-  kNotWanted,  // it wants other devices, or its queue may not use this one
-  kTooSmall,   // for it alone, even if all of the device could be used
-  // Somebody must remove these.
+  // Lasting: no event removes these.
+  kNotWanted,  // other devices are wanted, or the queue bars it
+  kTooSmall,   // even if all of the device could be used
+  // Lasting until somebody acts.
   kHeldBack,  // the memory fraction leaves too little
   kNotReady,  // the device has no worker
   kDrained,
-  // These pass by themselves.
+  // Passing by themselves.
   kPromised,    // others make room there for another job
   kReserved,    // for another tenant's jobs, now or too soon
-  kSettling,    // a job on several devices has left only some of them
-  kHasGang,     // both would run on several devices, and could wait crosswise
-  kCools,       // after a fault
-  kLacksBytes,  // others hold them
-  kLacksHost,   // others hold what it needs of the machine
+  kSettling,    // a gang has left only some of its devices
+  kHasGang,     // runs a gang: two gangs could wait crosswise
+  kCools,       // cools down after a fault
+  kLacksBytes,  // other jobs or versions hold the bytes
+  kLacksHost,   // other jobs hold the host's cores or memory
 };
 
 struct Obstacle {
   ObstacleKind kind = ObstacleKind::kNotWanted;
-  // kTooSmall: that the device has. kHeldBack: that may be used. kLacksBytes:
-  // that are missing.
+  // Bytes of the device (kTooSmall), usable bytes (kHeldBack) or missing bytes
+  // (kLacksBytes).
   uint64_t bytes = 0;
-  const TenantReservation* reservation = nullptr;  // kReserved
+  const TenantReservation* reservation = nullptr;  // for kReserved
 };
 
-// Returns whether the device will never do, whatever happens.
+// Returns whether the obstacle lasts whatever happens.
 constexpr bool Lasts(ObstacleKind kind) {
   return kind <= ObstacleKind::kTooSmall;
 }
 
-// Changes on the device that are taken for granted before the start.
+// Changes on the device that are assumed to happen before the start.
 struct Meanwhile {
-  // Bytes that are given back; below 0: that others take.
+  // Bytes that are given back; negative when others take bytes.
   int64_t returned_bytes = 0;
-  uint32_t gangs_leave = 0;   // jobs on several devices
+  uint32_t gangs_leave = 0;   // number of gangs that leave
   bool cooled = false;        // its cool-down is over
-  bool settled = false;       // others have left their devices, too
-  bool promise_kept = false;  // the job that it is reserved for has been there
+  bool settled = false;       // gangs have left their other devices, too
+  bool promise_kept = false;  // the job that it is reserved for has come
   bool reservation_over = false;
-  bool host_freed = false;  // the machine has what is needed
+  bool host_freed = false;  // the machine has enough host room
 
-  // Adds that the job leaves the device, on which it runs.
+  // Adds the leaving of a job that runs on the device.
   void Leave(const Job& job, const Device& device) {
     returned_bytes += static_cast<int64_t>(BytesOn(job, device));
     gangs_leave += job.device_count > 1;
   }
 };
 
-// Returns what happens soon by itself: strays, which were told to stop, are
-// gone, and jobs that have left some of their devices have left all. What
-// others need of the machine is not known by device.
+// Returns the changes that come soon by themselves: stopped strays are gone,
+// and gangs that have left some of their devices have left all. Room of the
+// host is not counted by device and stays as it is.
 inline Meanwhile WhenSettled(const Device& device) {
   return {.returned_bytes = static_cast<int64_t>(device.stray_bytes),
           .settled = true,
           .host_freed = true};
 }
 
-// Returns what all jobs of the device leave behind when they have left it, and
-// when what then passes by itself has passed.
+// Returns the changes once all jobs have left the device and everything has
+// passed that then passes by itself.
 inline Meanwhile WhenEmptied(const Device& device) {
   return {.returned_bytes =
               static_cast<int64_t>(device.job_bytes + device.stray_bytes),
@@ -93,10 +96,12 @@ inline Meanwhile WhenEmptied(const Device& device) {
           .host_freed = true};
 }
 
-// Returns the first obstacle, in the order of its kinds, to a start on the
-// device now; nothing when it may start. Of what several devices need it looks
-// at the part of this one.
-// Inlined always: loops over all devices ask, mostly with a constant `until`.
+// Returns the first obstacle to a start on the device now, in the order of its
+// kinds, or nothing when it may start. Of a need for several devices it looks
+// at the part of this device.
+//
+// Always inlined: loops over all devices call it, mostly with a constant
+// `until`.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline std::optional<Obstacle> ObstacleFor(
     const State& state, const Device& device, const Need& need,
     const Meanwhile& until = {}) {

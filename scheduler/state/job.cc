@@ -28,6 +28,7 @@ absl::Time Job::NextLimit() const {
     return runs ? std::min(deadline, run_since + (*max_run - attained))
                 : deadline;
   }
+  // A waiting job that has used up its max_run fails at once.
   if (max_run && attained >= *max_run) return absl::InfinitePast();
   const absl::Duration left =
       expected_run ? std::max(*expected_run - attained, absl::ZeroDuration())

@@ -1,6 +1,5 @@
-// The queues of a pool. Each has an order of its own, in which its jobs stand;
-// between queues rank decides. A queue may be kept to some devices, and to a
-// number of them.
+// The queues of a pool. Each orders its own jobs; rank decides between queues.
+// A queue may be limited to some devices, and to a number of them.
 //
 // Thread-safety: a value; as State.
 #pragma once
@@ -17,18 +16,18 @@
 
 namespace gpupool::scheduler {
 
-// `default` among them.
+// Maximum number of queues, including `default`.
 inline constexpr size_t kMostQueues = 32;
 
 class Queues {
  public:
   struct Entry {
     Queue queue;
-    uint32_t level = 0;         // ranks above its own
+    uint32_t level = 0;         // number of higher ranks
     std::vector<bool> may_use;  // by device; empty: all
-    // One of those that it may use is no CPU device.
+    // Whether one of the devices that it may use is not a CPU device.
     bool has_accelerators = false;
-    uint32_t held_devices = 0;  // by its jobs
+    uint32_t held_devices = 0;  // devices that its jobs hold
     uint64_t waiting_jobs = 0;  // QUEUED
     uint64_t running_jobs = 0;  // live
     bool MayUse(DeviceId device) const {
@@ -37,44 +36,45 @@ class Queues {
   };
 
   Queues() : Queues(QueuePolicy()) {}
-  // The policy's, and `default` where it has none. At most kMostQueues, of
-  // distinct names.
+  // Takes the policy's queues and adds `default` if it is missing. The policy
+  // must have at most kMostQueues, of distinct names.
   explicit Queues(const QueuePolicy& policy);
 
-  // In the order of their ids.
+  // Adds a device; devices come in the order of their ids.
   void AddDevice(absl::string_view name, absl::string_view kind);
 
-  // One of the devices is no CPU device.
+  // Returns whether one of the devices is not a CPU device.
   bool has_accelerators() const { return has_accelerators_; }
 
-  // Highest rank first, then as they were given. Numbers count from 0.
+  // Queues by falling rank, then as they were given. Numbers count from 0.
   size_t size() const { return entries_.size(); }
   const Entry& at(uint32_t number) const { return entries_[number]; }
   bool Has(absl::string_view name) const;
-  // That of `default` when the name is empty or unknown.
+  // Returns the number of `default` for an empty or unknown name.
   uint32_t NumberOf(absl::string_view name) const;
-  // The order in which they are served now: of one rank first those whose jobs
-  // hold the fewest devices.
+  // Returns the order in which queues are served now: by rank, then by fewest
+  // held devices.
   absl::InlinedVector<uint32_t, 8> InOrder() const;
-  // "default, short and night".
+  // Returns "default, short and night".
   std::string Names() const;
 
-  // Jobs of `first` come before those of `second`, whatever they are.
+  // Returns whether all jobs of `first` come before those of `second`.
   bool IsAbove(uint32_t first, uint32_t second) const {
     return entries_[first].level < entries_[second].level;
   }
-  // Running jobs of `other` may have to give way to jobs of `number`.
+  // Returns whether running jobs of `other` may have to give way to jobs of
+  // `number`.
   bool TakesFrom(uint32_t number, uint32_t other) const {
     const Queue& queue = entries_[number].queue;
     if (number == other) return queue.order_preempts();
     return queue.preempts && IsAbove(number, other);
   }
-  // Some queue does take from some.
+  // Returns whether any queue takes devices from another or from itself.
   bool preempt() const { return preempt_; }
-  // Its jobs may not hold so many devices more.
+  // Returns whether `more` devices would exceed the queue's limit.
   bool IsFull(uint32_t number, uint32_t more) const;
 
-  // A rank of one of its jobs takes a device, or gives it back.
+  // Counts a device that a rank of the queue's job takes or gives back.
   void Take(uint32_t number) { ++entries_[number].held_devices; }
   void GiveBack(uint32_t number) { --entries_[number].held_devices; }
   void CountWaiting(uint32_t number, int change) {
@@ -91,7 +91,7 @@ class Queues {
   bool has_accelerators_ = false;
 };
 
-// "cuda:0, cuda:1": what the queue may use, as it was given.
+// Returns "cuda:0, cuda:1": the queue's devices as they were given.
 std::string DevicesText(const Queue& queue);
 
 }  // namespace gpupool::scheduler

@@ -10,7 +10,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-// A look at all is cheaper than their order for so many jobs.
+// Number of raises up to which scanning all leavers is cheaper than sorting
+// them.
 constexpr size_t kRaisesUnsorted = 4;
 
 size_t Enough(absl::Span<const uint64_t> descending, uint64_t bytes) {
@@ -117,10 +118,11 @@ void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
   }
 }
 
+// Walks only forward while `stays` grows. If it falls, all leavers are counted
+// anew.
 void RoomBound::Raise(const Behind& stays) {
   if (!is_current_ || stays < stays_) Restart();
-  // Who is moved is of the same queue, and does not stand before the job by
-  // priority.
+  // A moved job is of the same queue and does not go first by priority.
   const bool falls = stays.priority > stays_.priority;
   for (const Leaver& leaver : leavers_) {
     if (!falls) break;
@@ -165,7 +167,7 @@ void RoomBound::Renew(Site& site) {
 bool RoomBound::HoldsGang(const Need& need) const {
   size_t largest = 0;
   size_t open_in_all = 0;
-  size_t whole = 0;  // devices of machines that are open as a whole
+  size_t whole = 0;  // devices of entirely open machines
   bool may_reach = false;
   for (const Site& site : sites_) {
     if (site.spots == 0) continue;
@@ -181,7 +183,7 @@ bool RoomBound::HoldsGang(const Need& need) const {
                       reach_[site.first + need.devices - 1] >= need.bytes);
   }
   if (need.devices > largest) return whole >= need.devices;
-  // What is moved goes to what is open on other machines: as many devices.
+  // Moved jobs need as many open devices on other machines.
   return may_reach && open_in_all >= need.devices;
 }
 

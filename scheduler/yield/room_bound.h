@@ -1,8 +1,10 @@
-// Tells quickly, for many waiting jobs, that no room can be made for one. It
-// knows of every device how much would be free if all went that may go: those
-// that stand far enough behind, and for jobs on several devices those that may
-// be moved, too. Jobs that are asked about in the order in which they wait have
-// fewer and fewer behind them, so that each running job is taken out once.
+// Tells quickly, for many waiting jobs, that no room can be made. For each
+// device it knows the bytes that would be free if all jobs left that may have
+// to: those that stand far enough behind, and for a gang also those that may be
+// moved.
+//
+// Waiting jobs should be asked about in their order. Each next job then has
+// fewer running jobs behind it, so that each running job is taken out once.
 //
 // Thread-safety: as State. Refers to the running jobs.
 #pragma once
@@ -20,27 +22,28 @@ namespace gpupool::scheduler {
 
 class RoomBound {
  public:
-  // For jobs of the queue. `reclaims`: for those to which borrowed places are
-  // given back.
+  // Makes bounds for the queue's jobs. `reclaims`: for jobs to which borrowed
+  // places are given back.
   RoomBound(const RunningJobs& jobs, uint32_t queue, bool reclaims)
       : jobs_(jobs),
         queue_(queue),
         entry_(jobs.state().queues().at(queue)),
         reclaims_(reclaims) {}
 
-  // Of the running jobs some were told to stop, or devices were reserved.
+  // Must be called after running jobs were told to stop or devices were
+  // reserved.
   void NoteChanges() { is_current_ = false; }
 
-  // False: no room can be made for the job, for which nothing is reserved and
-  // whose tenant has no reservation. Cost is linear in machines, and in devices
-  // for a job that is exclusive or wants a certain device.
+  // Returns false when no room can be made for the job. Nothing may be reserved
+  // for the job or its tenant. Cost is linear in machines, and in devices for a
+  // job that is exclusive or wants a certain device.
   bool MayHold(const Job& job);
 
  private:
   struct OnSpot {
-    uint64_t open = 0;   // bytes if all leave that give way
-    uint64_t reach = 0;  // and those that may be moved
-    // Jobs on several devices that stay then.
+    uint64_t open = 0;   // bytes if all jobs leave that give way
+    uint64_t reach = 0;  // the same, with those that may be moved
+    // Gangs that stay in each of the two cases.
     uint32_t open_gangs = 0;
     uint32_t reach_gangs = 0;
     uint32_t site = 0;
@@ -48,9 +51,9 @@ class RoomBound {
   };
   struct Site {
     absl::string_view kind;
-    size_t first = 0;  // of its spots in by_site_, and of what is beside them
+    size_t first = 0;  // its first spot in by_site_, open_ and reach_
     size_t spots = 0;
-    uint64_t most = 0;  // of `open`
+    uint64_t most = 0;  // largest `open`
     bool is_current = false;
   };
   struct Leaver {
@@ -64,12 +67,12 @@ class RoomBound {
 
   void FindSites();
   void FindLeavers();
-  // As if all left.
+  // Starts anew, as if all jobs had left that may.
   void Restart();
-  // Adds what of the device is open to jobs with that least need.
+  // Adds the bytes of the device that are open to jobs with that least need.
   void Add(const RunningJobs::Spot& from, const Need& least,
            OnSpot& spot) const;
-  // Takes out those that do not stand behind `stays`.
+  // Takes out the bytes of jobs that do not stand behind `stays`: they stay.
   void Raise(const Behind& stays);
   void Stay(const Leaver& leaver, bool in_reach);
   void Renew(Site& site);
@@ -87,13 +90,13 @@ class RoomBound {
   std::vector<OnSpot> spots_;
   std::vector<Site> sites_;
   std::vector<size_t> by_site_;
-  // Of each site's devices, for a job on several, the most first.
+  // Bytes of each site's devices for a gang, in descending order.
   std::vector<uint64_t> open_;
   std::vector<uint64_t> reach_;
   std::vector<Leaver> leavers_;
   Behind stays_;
-  size_t staying_ = 0;  // of leavers_, the first ones
-  size_t raised_ = 0;   // times since the restart
+  size_t staying_ = 0;  // the first ones of leavers_, which stay
+  size_t raised_ = 0;   // number of calls of Raise since Restart
 };
 
 }  // namespace gpupool::scheduler

@@ -20,7 +20,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       .settled = true, .promise_kept = true, .reservation_over = true};
   spots_.reserve(state.devices().size() + 1);
   jobs_.reserve(state.devices().size());
-  const Job* last = nullptr;  // mostly the next device runs it too
+  const Job* last = nullptr;  // the next device often runs the same job
   for (const auto& [id, device] : state.devices()) {
     Spot& spot = spots_.emplace_back();
     spot.device = &device;
@@ -41,6 +41,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       if (run < entry.queue.min_run) continue;
       job.standing = KeptStandingOf(entry.queue, *last, now);
       job.can_give_way = true;
+      // Only a queue that preempts by its order moves its jobs.
       job.may_move = entry.queue.order_preempts() && run >= before_a_move;
       job.is_borrowed = reclaims && !guaranteed.contains(job_id);
     }

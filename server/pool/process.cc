@@ -22,13 +22,16 @@
 namespace gpupool::server {
 namespace {
 
-// glibc 2.36 has these calls, its headers clash with <csignal> in C++.
+// Direct system calls: glibc 2.36 has wrappers, but their headers clash with
+// <csignal> in C++.
 int PidfdOpen(pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
 }
 
 class SpawnSettings {
  public:
+  // Sets up: no standard input, output to the log, no other descriptors, own
+  // session, default signals.
   explicit SpawnSettings(const std::string& log_path) {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null",
@@ -63,7 +66,7 @@ class SpawnSettings {
   posix_spawnattr_t attributes_;
 };
 
-// As exec wants them: ended by a null pointer.
+// Returns the texts as exec wants them: pointers with a null at the end.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) {
@@ -73,6 +76,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Returns our environment and those defaults that it does not set.
 std::vector<std::string> Environment(const std::vector<std::string>& defaults) {
   std::vector<std::string> variables;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
@@ -92,9 +96,12 @@ absl::Status CannotStart(const std::string& program, int error) {
       absl::StrCat("cannot start ", program, ": ", Words(error)));
 }
 
-// In a child between fork and exec: calls of the system only, no memory.
+// Prepares the child between fork and exec. Only system calls are allowed:
+// another thread may have held a lock, of the allocator for example, at the
+// fork.
 void SetUpTied(int output, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before prctl; then no signal will come.
   if (::getppid() != parent) ::_exit(127);
   ::setsid();
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
@@ -105,13 +112,13 @@ void SetUpTied(int output, pid_t parent) {
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  // Descriptors that somebody opened without O_CLOEXEC; the call is of
-  // Linux 5.11.
+  // Closes descriptors that were opened without O_CLOEXEC. Needs Linux 5.11.
   constexpr unsigned kCloseOnExec = 4;
   ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, kCloseOnExec);
 }
 
-// The error of an exec that failed; 0 when it worked.
+// Returns the error of a failed exec, or 0 after a successful one, which closes
+// the pipe.
 int ErrorOfExec(int pipe) {
   int error = 0;
   ssize_t count = 0;
@@ -194,8 +201,8 @@ absl::StatusOr<Process> Process::WatchChild(pid_t pid) {
   UniqueFd pidfd(PidfdOpen(pid));
   if (!pidfd.valid()) {
     const int error = errno;
-    // Not watched is not wanted: the child has not been reaped, so the pid is
-    // still its own.
+    // A process that cannot be watched must not run. It has not been reaped, so
+    // that the pid is still its own.
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     return absl::UnavailableError(
@@ -234,7 +241,7 @@ void Process::Kill() {
 }
 
 void Process::KillSession() {
-  // A child that is not reaped keeps its number, also as its group's.
+  // An unreaped child keeps its pid, which is also its group's.
   if (is_child_ && !end_.has_value()) ::kill(-pid_, SIGKILL);
   Kill();
 }

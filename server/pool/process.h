@@ -1,8 +1,8 @@
-// One process of another program: a child that this process started, or one
-// that it found alive. Refers to it by pidfd, so a recycled pid is never
+// A process of another program: a child that this process started, or one that
+// was found alive. Refers to it by pidfd, so that a recycled pid is never
 // signalled.
 //
-// Thread-safety: one thread. Dropping the object lets the process live on.
+// Thread-safety: one thread. Destroying the object lets the process live on.
 #pragma once
 
 #include <sys/types.h>
@@ -16,43 +16,43 @@
 
 namespace gpupool::server {
 
-// Returns why `path` cannot be started: NOT_FOUND when it is not there,
-// FAILED_PRECONDITION when it is a folder or must not be executed.
+// Returns OK if `path` can be started. NOT_FOUND when it does not exist,
+// FAILED_PRECONDITION when it is a folder or is not executable.
 absl::Status CheckProgram(const std::string& path);
 
 class Process {
  public:
-  // Starts argv[0] (a path) without a shell, as leader of a new session with
-  // default signal handling, no standard input, its output appended to
-  // `log_path`, and no other descriptor. It inherits our environment and, of
-  // `defaults` ("NAME=value"), what that does not set. Unavailable when the
-  // system refuses.
+  // Starts argv[0] (a path) without a shell, as leader of a new session, with
+  // default signal handling and no standard input. Its output is appended to
+  // `log_path`. It gets no other descriptor. It inherits our environment and
+  // those `defaults` ("NAME=value") that our environment does not set.
+  // Unavailable when the system refuses.
   static absl::StatusOr<Process> Spawn(
       const std::vector<std::string>& argv, const std::string& log_path,
       const std::vector<std::string>& defaults = {});
 
-  // Starts argv[0] as Spawn does, but its output goes to `output`, and the
-  // process is killed when the thread that calls this ends, as with a daemon
+  // Starts argv[0] as Spawn does, with two differences: its output goes to
+  // `output`, and it is killed when the calling thread ends, as with a daemon
   // that dies.
   static absl::StatusOr<Process> SpawnTied(const std::vector<std::string>& argv,
                                            int output);
 
-  // A process that runs already. NotFound when there is none with that pid.
+  // Refers to a running process. NotFound when there is none with that pid.
   static absl::StatusOr<Process> Watch(pid_t pid);
 
   pid_t pid() const { return pid_; }
-  // Readable when the process has ended.
+  // Returns a descriptor that is readable when the process has ended.
   int fd() const { return pidfd_.get(); }
 
-  // How the process ended ("exit code 3", "killed by signal 9"), after waiting
-  // up to `wait_milliseconds` for the end; nothing while it lives. Reaps a
-  // child.
+  // Returns how the process ended ("exit code 3", "killed by signal 9"), or
+  // nothing while it lives. Waits up to `wait_milliseconds` for the end. Reaps
+  // a child.
   std::optional<std::string> HowItEnded(int wait_milliseconds = 0);
 
   // Sends SIGKILL.
   void Kill();
-  // Sends SIGKILL to a child that was spawned here and to its own children. To
-  // be called before the child's end is known.
+  // Sends SIGKILL to a child that was spawned here and to its own children.
+  // Must be called before the child's end is known.
   void KillSession();
 
  private:

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = WorkerLink::Clock;
 
-// So often, at the latest, the thread looks at everything.
+// Longest sleep of the thread.
 constexpr std::chrono::milliseconds kMaxPoll{200};
 
 }  // namespace
@@ -38,7 +38,7 @@ class WorkerPool::Impl {
 
   absl::Status Init(WorkerObserver* observer);
 
-  // Runs `task` on the pool's thread; false when the pool has been shut down.
+  // Runs `task` on the pool's thread. Returns false after the shutdown.
   bool Enqueue(std::function<void()> task);
   WorkerLink* Find(const std::string& device) const;
   void Stop(WorkerPool::ShutdownMode mode, absl::Duration grace);
@@ -55,17 +55,18 @@ class WorkerPool::Impl {
   std::map<std::string, std::unique_ptr<WorkerLink>> links_;
   UniqueFd wake_;
   std::thread thread_;
-  absl::Mutex stop_mutex_;  // one Stop at a time
+  absl::Mutex stop_mutex_;  // serializes Stop
 
   absl::Mutex mutex_;
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = true;
 
-  // The pool's thread.
+  // Used by the pool's thread.
   bool stopping_ = false;
   Clock::time_point stop_deadline_ = Clock::time_point::max();
 };
 
+// Makes one link for each device and starts the thread.
 absl::Status WorkerPool::Impl::Init(WorkerObserver* observer) {
   RETURN_IF_ERROR(CheckProgram(options_.worker_binary));
   for (const PoolDevice& device : options_.devices) {
@@ -121,6 +122,8 @@ void WorkerPool::Impl::Run() {
   FinishStop();
 }
 
+// Sleeps until a descriptor is ready, a link's deadline comes or a task was
+// posted; then lets each link look.
 void WorkerPool::Impl::PollOnce() {
   std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}};
   Clock::time_point deadline = Clock::now() + kMaxPoll;
@@ -128,6 +131,7 @@ void WorkerPool::Impl::PollOnce() {
     link->AddPollFds(&fds);
     deadline = std::min(deadline, link->deadline());
   }
+  // Tests for min() first, because subtracting from it would overflow.
   const auto wait = std::max<Clock::duration>(
       deadline == Clock::time_point::min() ? Clock::duration::zero()
                                            : deadline - Clock::now(),
@@ -150,6 +154,7 @@ void WorkerPool::Impl::RunTasks() {
     absl::MutexLock lock(&mutex_);
     tasks.swap(tasks_);
   }
+  // Runs the tasks without the lock, because a task may enqueue another.
   for (const auto& task : tasks) task();
 }
 
@@ -158,6 +163,9 @@ bool WorkerPool::Impl::AllStopped() const {
                      [](const auto& entry) { return entry.second->stopped(); });
 }
 
+// Kills the workers that are left and closes the queue. The order matters:
+// after the queue is closed no task can come, so the last RunTasks leaves no
+// caller without an answer.
 void WorkerPool::Impl::FinishStop() {
   for (const auto& [name, link] : links_) {
     if (link->stopped()) continue;
@@ -168,9 +176,11 @@ void WorkerPool::Impl::FinishStop() {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
   }
-  RunTasks();  // each answers Unavailable now
+  RunTasks();  // each answers Unavailable
 }
 
+// Stops the links and waits for the thread. The links belong to the pool's
+// thread, so the stop is posted to it. A second call finds no thread to join.
 void WorkerPool::Impl::Stop(WorkerPool::ShutdownMode mode,
                             absl::Duration grace) {
   absl::MutexLock lock(&stop_mutex_);
@@ -208,7 +218,7 @@ void WorkerPool::Send(const std::string& device, worker::v1::ToWorker message,
   const bool sent =
       link != nullptr &&
       impl_->Enqueue([link, message = std::move(message), timeout,
-                      callback] {  // a copy stays here for the refusals below
+                      callback] {  // a copy, since refusals below need it
         link->Send(message, timeout, callback);
       });
   if (sent) return;

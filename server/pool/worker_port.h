@@ -1,5 +1,5 @@
-// The worker pool as control sees it: a small interface, so that tests can put
-// a fake behind it. WorkerPool implements it.
+// Control's view of the worker pool: a small interface, so that tests can put a
+// fake behind it. WorkerPool implements it.
 //
 // Thread-safety: every method may be called from any thread. Callbacks come
 // from the pool's thread.
@@ -21,15 +21,15 @@ class ToWorker;
 
 namespace gpupool::server {
 
-// The device name of the worker that plans and reads datasets.
+// Name of the device whose worker plans and reads datasets.
 inline constexpr char kMetaDevice[] = "meta";
 
 struct WorkerStatus {
   enum class State { kStarting, kReady, kBackingOff, kQuarantined, kStopped };
   State state = State::kStarting;
   pid_t pid = 0;          // 0 while there is none
-  uint32_t restarts = 0;  // starts after the first one of this daemon
-  std::string boot_id;    // of the worker; empty before the first HelloReply
+  uint32_t restarts = 0;  // starts after this daemon's first one
+  std::string boot_id;    // the worker's; empty before HelloReply
 };
 
 class WorkerPort {
@@ -39,20 +39,22 @@ class WorkerPort {
 
   virtual ~WorkerPort() = default;
 
-  // Sends a request and calls back with the reply. The status is the worker's
-  // own error code and text when it refused; Unavailable when the worker is
-  // not ready or is lost before it answers (it may or may not have acted);
-  // DeadlineExceeded after `timeout`; NotFound for an unknown device.
-  // message.request_id is set by the pool.
+  // Sends a request and calls back with the reply or an error. The pool sets
+  // message.request_id.
+  //   * the worker's own code and text, when it refused
+  //   * Unavailable: the worker is not ready, or was lost before it answered;
+  //     it may or may not have acted
+  //   * DeadlineExceeded: after `timeout`
+  //   * NotFound: unknown device
   virtual void Send(const std::string& device, worker::v1::ToWorker message,
                     absl::Duration timeout, ReplyCallback callback) = 0;
 
-  // Sends without a reply; dropped when the worker is not ready.
+  // Sends a message without a reply. Dropped when the worker is not ready.
   virtual void Post(const std::string& device,
                     worker::v1::ToWorker message) = 0;
 
-  // Lets the worker forget the reports up to `through_sequence`, which are on
-  // disk. Is remembered for, and repeated to, a worker that is away just now.
+  // Lets the worker forget the reports up to `through_sequence`, which must be
+  // on disk. Remembered for a worker that is away, and sent when it is back.
   virtual void AcknowledgeReports(const std::string& device,
                                   uint64_t through_sequence) = 0;
 

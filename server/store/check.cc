@@ -42,7 +42,7 @@ absl::Status CheckThere(const std::string& path) {
 
 class Checker {
  public:
-  // A WAL reader needs write access to the shared index.
+  // A reader of a WAL database needs write access to the shared index.
   Checker(const std::string& path, std::stop_token stop)
       : stop_(std::move(stop)), connection_(path, SQLite::OPEN_READWRITE) {
     connection_.database().exec("PRAGMA query_only = ON");
@@ -55,7 +55,7 @@ class Checker {
   }
 
   absl::StatusOr<CheckReport> Run() {
-    // One moment, whatever is committed meanwhile.
+    // One snapshot, whatever is committed meanwhile.
     SQLite::Transaction snapshot(connection_.database());
     report_.schema = static_cast<uint32_t>(
         connection_.database().execAndGet("PRAGMA user_version").getInt());
@@ -111,6 +111,7 @@ class Checker {
     while (statement->executeStep()) take(*statement);
   }
 
+  // Runs SQLite's own checks of pages and foreign keys.
   void CheckPages() {
     ForEach("PRAGMA integrity_check(100)", [&](SQLite::Statement& row) {
       const std::string text = row.getColumn(0).getString();
@@ -123,7 +124,7 @@ class Checker {
     });
   }
 
-  // Columns 0 and 1 hold message and checksum.
+  // Columns 0 and 1 must be message and checksum.
   template <typename Message>
   void CheckRows(
       const char* table, const char* sql,
@@ -141,6 +142,8 @@ class Checker {
     });
   }
 
+  // Checks that columns and messages of jobs agree, and that exactly ended jobs
+  // have an end.
   void CheckJobs() {
     CheckRows<v1::Job>(
         "jobs",
@@ -160,6 +163,7 @@ class Checker {
         });
   }
 
+  // Checks arrays, and that their tasks, kept or forgotten, are complete.
   void CheckArrays() {
     std::map<uint64_t, uint64_t> tasks;
     CheckRows<v1::JobArray>(
@@ -190,7 +194,8 @@ class Checker {
         });
   }
 
-  // Events have no gap; only ended jobs lose them, the first ones first.
+  // Checks that events have no gap. Only ended jobs lose events, the first ones
+  // first.
   void CheckEvents() {
     CheckRows<v1::JobEvent>(
         "job_events", "SELECT row, checksum, job_id, sequence FROM job_events",
@@ -223,7 +228,7 @@ class Checker {
     });
   }
 
-  // Two never have a device at a time.
+  // Checks that no two reservations have a device at the same time.
   void CheckReservations() {
     struct Window {
       int64_t start = 0;
@@ -238,7 +243,7 @@ class Checker {
         [&](const v1::Reservation& row, SQLite::Statement& at) {
           const Window window{at.getColumn(4).getInt64(),
                               at.getColumn(5).getInt64(), row.id()};
-          // One that was cancelled before its start has none.
+          // A reservation that was cancelled before its start has no window.
           for (const std::string& device : row.devices()) {
             if (window.end > window.start) windows[device].push_back(window);
           }
@@ -254,7 +259,8 @@ class Checker {
     }
   }
 
-  // An id that was given must not be given again.
+  // Checks that the counters are not behind the ids in use: an id must not be
+  // given again.
   void CheckIds() {
     ForEach(
         "SELECT 'job', MAX(id), (SELECT last FROM ids WHERE name = 'job')"
@@ -277,8 +283,8 @@ class Checker {
   CheckReport report_;
 };
 
-// A part at a time, so that it can be stopped. The transaction holds the
-// moment: without it a commit of the server would make the copy begin anew.
+// Copies in parts, so that it can be stopped. The open transaction pins the
+// snapshot: without it a commit of the server would restart the copy.
 absl::Status CopyPages(const std::string& path, const std::string& to,
                        const std::stop_token& stop) {
   Connection from(path, SQLite::OPEN_READWRITE);
@@ -313,7 +319,7 @@ absl::StatusOr<CheckReport> CheckDatabase(const std::string& path,
 absl::Status BackUpDatabase(const std::string& path, const std::string& to,
                             std::stop_token stop) {
   RETURN_IF_ERROR(CheckThere(path));
-  // Nothing that is there is written over.
+  // O_EXCL: never overwrite a file.
   const int fd = open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0 && errno == EEXIST) {
     return absl::AlreadyExistsError(

@@ -1,4 +1,4 @@
-// How many of a job's events the store always has.
+// Tells how many of a job's events the store always has.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ TEST(WorkerAnswerTest, ItDiesWithTheThreadThatAsked) {
                     kLong);
     ::_exit(0);
   }
-  // Opens when the question's process writes, and ends when it has died.
+  // Opens when the process under test writes, and ends when it has died.
   std::ifstream ends(pipe);
   ::kill(asker, SIGKILL);
   ::waitpid(asker, nullptr, 0);

@@ -22,9 +22,9 @@ constexpr KnownLibrary kKnown[] = {{"cuBLASLt", "libcublasLt.so.13"},
                                    {"NCCL", "libnccl.so.2"},
                                    {"CUPTI", "libcupti.so.13"}};
 constexpr int64_t kCudaMajor = 13;
-// ncclCommInitRankConfig came with 2.14.
+// The first version with ncclCommInitRankConfig is 2.14.
 constexpr int64_t kLeastNccl = 21400;
-// Opened by cuDNN itself, when a graph needs them.
+// cuDNN opens these itself when a graph needs them.
 constexpr absl::string_view kCudnnParts[] = {"graph",
                                              "ops",
                                              "cnn",
@@ -33,7 +33,7 @@ constexpr absl::string_view kCudnnParts[] = {"graph",
                                              "engines_precompiled",
                                              "engines_runtime_compiled"};
 
-// "libcudnn.so" of "libcudnn.so.9".
+// Returns "libcudnn.so" for "libcudnn.so.9".
 absl::string_view WithoutMajor(absl::string_view file) {
   return file.substr(0, file.rfind('.'));
 }
@@ -43,7 +43,7 @@ bool IsFile(const std::filesystem::path& path) {
   return std::filesystem::exists(path, error);
 }
 
-// The folders that are looked at for another version of a missing library.
+// Returns the folders in which another version of a missing library may be.
 std::vector<std::string> Places(const std::string& folders) {
   std::vector<std::string> places =
       absl::StrSplit(folders, ':', absl::SkipEmpty());
@@ -60,7 +60,8 @@ std::vector<std::string> Places(const std::string& folders) {
   return places;
 }
 
-// A file of the same library with another major version; empty without.
+// Returns the path of the same library with another major version, or an empty
+// text.
 std::string OtherMajor(const std::string& file, const std::string& folders) {
   const std::string stem = absl::StrCat(WithoutMajor(file), ".");
   for (const std::string& place : Places(folders)) {
@@ -78,7 +79,7 @@ std::string OtherMajor(const std::string& file, const std::string& folders) {
   return "";
 }
 
-// The file itself, when it is there but cannot be loaded; empty without.
+// Returns the path of the file itself, or an empty text when it is not there.
 std::string FileIn(const std::string& file, const std::string& folders) {
   for (const std::string& place : Places(folders)) {
     const auto path = std::filesystem::path(place) / file;
@@ -87,7 +88,7 @@ std::string FileIn(const std::string& file, const std::string& folders) {
   return "";
 }
 
-// Files of that name before the one that loads.
+// Returns the files of that name that fail to load before one loads.
 std::vector<std::string> PassedOver(const std::string& file,
                                     const std::string& folders) {
   std::vector<std::string> passed;
@@ -103,7 +104,7 @@ std::vector<std::string> PassedOver(const std::string& file,
   return passed;
 }
 
-// Finds functions of a library that was found.
+// Finds functions in a library that was found.
 absl::Status FindIn(const SurveyedLibrary& library,
                     std::initializer_list<FunctionSlot> functions) {
   if (library.state != LibraryState::kFound) {
@@ -199,6 +200,8 @@ SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
     library.passed_over = PassedOver(file, folders);
     return library;
   }
+  // The file exists but does not load: the linker's reason helps more than
+  // "missing".
   library.path = FileIn(file, folders);
   if (!library.path.empty()) {
     library.state = LibraryState::kUnusable;
@@ -215,6 +218,7 @@ absl::Span<const KnownLibrary> KnownLibraries() { return kKnown; }
 SurveyedLibrary SurveyLibrary(const KnownLibrary& known,
                               const std::string& folders,
                               const std::vector<SurveyedLibrary>& before) {
+  // Loads what cuDNN will look for by its bare name.
   for (const SurveyedLibrary& library : before) {
     if (library.state == LibraryState::kFound) {
       SharedLibrary::Open(library.path, "").status().IgnoreError();

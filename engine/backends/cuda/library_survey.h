@@ -1,8 +1,8 @@
-// Which of NVIDIA's libraries this machine has, found where the module looks
-// for them, with their versions and places.
+// Finds NVIDIA's libraries where the module looks for them, with their versions
+// and paths.
 //
-// Thread-safety: any thread. Loads the libraries for good, and a broken one may
-// end the process: callers ask in a process of its own.
+// Thread-safety: any thread. Libraries stay loaded, and a broken one may end
+// the process, so ask in a separate process.
 #pragma once
 
 #include <string>
@@ -15,28 +15,28 @@ namespace gpupool::engine::cuda {
 enum class LibraryState {
   kFound,
   kMissing,
-  kOtherMajor,   // only another major version is there; `detail` names it
-  kOtherCuda,    // made for another major version of CUDA, which `detail` is
-  kTooOld,       // `detail` is the least version that will do
-  kPartMissing,  // `detail` names the parts that are not there
+  kOtherMajor,   // `detail` is the major version that is there
+  kOtherCuda,    // made for the CUDA major version in `detail`
+  kTooOld,       // `detail` is the least version needed
+  kPartMissing,  // `detail` names the missing parts
   kUnusable,     // `detail` is the linker's reason
-  kFatal,        // it ends or stops who loads it; `detail` tells how
+  kFatal,        // ends or hangs its process; `detail` says how
 };
 
 struct SurveyedLibrary {
   std::string name;     // "cuDNN"
   std::string file;     // "libcudnn.so.9"
-  std::string path;     // where it was found; may be empty
-  std::string version;  // "9.19.0"; empty where it does not tell
+  std::string path;     // may be empty
+  std::string version;  // "9.19.0"; empty when unknown
   LibraryState state = LibraryState::kMissing;
   std::string detail;
-  // Files of its name that were passed over on the way to the one that was
-  // found, each with the linker's reason.
+  // Files of the same name that could not be loaded before one was found, each
+  // with the linker's reason.
   std::vector<std::string> passed_over;
 };
 
-// One library, without its version: found, missing, of another major version or
-// unusable. `file` is as in "libcudnn.so.9".
+// Looks for one library without asking for its version. The state is kFound,
+// kMissing, kOtherMajor or kUnusable. `file` is as in "libcudnn.so.9".
 SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
                             const std::string& folders);
 
@@ -45,17 +45,18 @@ struct KnownLibrary {
   const char* file;  // "libcudnn.so.9"
 };
 
-// cuBLASLt, NVRTC, cuDNN, NCCL and CUPTI. The order matters: cuDNN finds the
-// cuBLASLt and the compiler that are loaded.
+// Returns cuBLASLt, NVRTC, cuDNN, NCCL and CUPTI. The order matters: cuDNN uses
+// the cuBLASLt and the compiler that are already loaded.
 absl::Span<const KnownLibrary> KnownLibraries();
 
-// One of them. Looks in `folders`, separated by colons, and where the dynamic
-// linker does. Those of `before` that were found are loaded first.
+// Surveys one library. Looks in `folders`, which are separated by colons, and
+// where the dynamic linker looks. Loads the libraries of `before` that were
+// found first.
 SurveyedLibrary SurveyLibrary(const KnownLibrary& known,
                               const std::string& folders,
                               const std::vector<SurveyedLibrary>& before = {});
 
-// Describes a library that ended or stopped who asked for it. Loads
+// Describes a library that ended or hung the process that asked for it. Loads
 // nothing.
 SurveyedLibrary FatalLibrary(const KnownLibrary& known,
                              const std::string& folders,

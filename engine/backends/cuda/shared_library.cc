@@ -14,12 +14,13 @@ namespace gpupool::engine::cuda {
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
                                                   const std::string& folders) {
   constexpr int kFlags = RTLD_LAZY | RTLD_LOCAL;
-  std::string broken;  // why the first that is there does not load
+  std::string broken;  // why the first existing file fails to load
   for (const absl::string_view folder :
        absl::StrSplit(folders, ':', absl::SkipEmpty())) {
     const std::string path = absl::StrCat(folder, "/", name);
     void* handle = ::dlopen(path.c_str(), kFlags);
     if (handle != nullptr) return SharedLibrary(name, handle);
+    // A missing file is no reason to report.
     const char* reason = ::dlerror();
     if (broken.empty() && reason != nullptr &&
         ::access(path.c_str(), F_OK) == 0) {
@@ -29,6 +30,7 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
   void* handle = ::dlopen(name.c_str(), kFlags);
   if (handle != nullptr) return SharedLibrary(name, handle);
   const char* last = ::dlerror();
+  // A file in the folders was probably meant, so its error comes first.
   const std::string reason = !broken.empty()   ? broken
                              : last != nullptr ? last
                                                : "no reason was given";

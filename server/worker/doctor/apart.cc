@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kMostBytes = 1 << 20;
 constexpr int kAfterKillMilliseconds = 500;
 
-// Never returns: neither destructors nor handlers of the parent may run.
+// Answers and ends the child. Never returns, since neither destructors nor exit
+// handlers of the parent may run.
 [[noreturn]] void Answer(const std::function<std::string()>& question,
                          int answer) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -68,7 +69,7 @@ absl::StatusOr<std::string> AskApart(
   }
   if (!Ends(watch.get(), static_cast<int>(absl::ToInt64Milliseconds(limit)))) {
     ::kill(pid, SIGKILL);
-    // One that sleeps inside the driver may never end.
+    // A process that sleeps inside the driver may never end.
     if (Ends(watch.get(), kAfterKillMilliseconds)) ::waitpid(pid, nullptr, 0);
     return absl::DeadlineExceededError(
         absl::StrCat("no answer in ", absl::FormatDuration(limit)));

@@ -1,7 +1,7 @@
-// Asks a question in a process of its own, with a time limit: a driver that is
-// broken may hang for ever or end whoever calls it.
+// Asks a question in a process of its own, with a time limit: a broken driver
+// may hang for ever or crash its caller.
 //
-// Thread-safety: to be called while the process has one thread, since it forks.
+// Thread-safety: call while the process has one thread, since it forks.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@
 
 namespace gpupool::server {
 
-// What `question` returned, up to 1 MiB; it runs in a copy of this process,
-// whose standard output is that of errors. A process that does not end when it
-// is killed is left behind.
-//   ABORTED            the process died; "killed by signal 7 (Bus error)"
-//   DEADLINE_EXCEEDED  it did not end in time
-//   UNAVAILABLE        the system started none
+// Returns the result of `question`, up to 1 MiB. It runs in a copy of this
+// process, whose standard output is standard error. A process that survives
+// SIGKILL is left behind. Errors:
+//   * ABORTED: the process died; "killed by signal 7 (Bus error)"
+//   * DEADLINE_EXCEEDED: it did not end in time
+//   * UNAVAILABLE: the system could not start one
 absl::StatusOr<std::string> AskApart(
     const std::function<std::string()>& question, absl::Duration limit);
 

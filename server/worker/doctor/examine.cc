@@ -17,17 +17,19 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the JSON. Replaces bytes that are not UTF-8, which the library
+// answers with an exception by default.
 std::string Dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Asks each question in a process of its own, as long as there is time.
+// Asks each question in a process of its own, as long as the total time lasts.
 class Asker {
  public:
   explicit Asker(const ExamineOptions& options)
       : limit_(options.limit), deadline_(absl::Now() + options.total) {}
 
-  // Fills `answer` with what `question` says.
+  // Fills in `answer` with the result of `question`.
   template <typename Answer>
   absl::Status Ask(const std::function<Answer()>& question,
                    Answer& answer) const {
@@ -64,7 +66,7 @@ ModuleSurvey SurveyModule(const std::vector<std::string>& folders) {
   return survey;
 }
 
-// Each word of the topology once.
+// Returns the words of the topology, each once.
 std::vector<std::string> SurveyLinks(const std::string& folders,
                                      const std::vector<std::string>& uuids) {
   std::vector<std::string> words;
@@ -79,7 +81,7 @@ std::vector<std::string> SurveyLinks(const std::string& folders,
   return words;
 }
 
-// Each in a process of its own: one that is damaged ends it.
+// Opens each library in a process of its own, since a damaged one crashes it.
 void AskAboutLibraries(const Asker& asker, const std::string& folders,
                        std::vector<engine::cuda::SurveyedLibrary>& libraries) {
   using engine::cuda::SurveyedLibrary;
@@ -102,7 +104,7 @@ void AskAboutGpus(const ExamineOptions& options, DoctorFacts& facts) {
   facts.driver_asked = asker.Ask<engine::cuda::DriverSurvey>(
       [] { return engine::cuda::SurveyDriver(); }, facts.driver);
   if (absl::IsDeadlineExceeded(facts.driver_asked)) {
-    // Everything else would wait for the same driver.
+    // Ask nothing more: every other question would wait for the same driver.
     facts.nvml_asked = facts.driver_asked;
     facts.module_asked = facts.driver_asked;
     return;
@@ -112,7 +114,7 @@ void AskAboutGpus(const ExamineOptions& options, DoctorFacts& facts) {
       [&] { return engine::cuda::SurveyNvml(folders); }, facts.nvml);
   facts.module_asked = asker.Ask<ModuleSurvey>(
       [&] { return SurveyModule(options.module_dirs); }, facts.module);
-  // Nobody misses libraries where no GPU works, and they take long to load.
+  // Libraries take long to load, and without a working GPU nobody needs them.
   if (facts.driver.gpus.empty()) return;
   AskAboutLibraries(asker, folders, facts.libraries);
   if (facts.driver.gpus.size() < 2) return;
@@ -124,6 +126,8 @@ void AskAboutGpus(const ExamineOptions& options, DoctorFacts& facts) {
       .IgnoreError();
 }
 
+// Reads the names of processes on the GPUs. A process of another container may
+// have none here.
 void NameProcesses(const std::string& root, DoctorFacts& facts) {
   for (const auto& gpu : facts.nvml.gpus) {
     for (const auto& process : gpu.processes) {

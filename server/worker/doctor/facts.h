@@ -1,4 +1,4 @@
-// Everything that the doctor knows before it judges.
+// The facts on which the doctor's findings are based.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace gpupool::server {
 
-// gpupool's own CUDA module.
+// Survey of gpupool's own CUDA module.
 struct ModuleSurvey {
-  std::string folders;      // in which it was looked for: "/a/bin or /a/lib"
-  std::string path;         // empty: it is in none of them
-  std::string load_error;   // empty: it is of this build and loads
-  std::string count_error;  // why it sees no GPU; empty: it sees some
-  engine::ModuleArchitectures architectures;  // of one that loads
+  std::string folders;      // folders searched: "/a/bin or /a/lib"
+  std::string path;         // empty: in none of them
+  std::string load_error;   // empty: of this build, and loads
+  std::string count_error;  // why it sees no GPU; empty: sees some
+  engine::ModuleArchitectures architectures;  // set for a module that loads
 };
 
 struct DoctorFacts {
   HostFacts host;
 
-  // Whether the rest was asked for at all, and whether each process that asked
-  // for a part of it gave an answer.
+  // Whether GPUs were asked about at all, and whether each process that asked
+  // for a part answered.
   bool gpus_asked = false;
   absl::Status driver_asked;
   engine::cuda::DriverSurvey driver;
@@ -38,14 +38,14 @@ struct DoctorFacts {
   std::vector<engine::cuda::SurveyedLibrary> libraries;
   absl::Status module_asked;
   ModuleSurvey module;
-  // Names of the processes that hold memory of GPUs, of those that we may see.
+  // Names of the visible processes that hold memory of GPUs.
   std::map<int64_t, std::string> process_names;
-  // In the words of `nvidia-smi topo -m`, each once.
+  // Words of `nvidia-smi topo -m`, each once.
   std::vector<std::string> links;
 
-  uint64_t ring_bytes = 0;  // of each worker's slots
+  uint64_t ring_bytes = 0;  // slots of each worker
   StateFacts state;
-  // Wrong folders in --cuda-lib-dir: "/a is not there".
+  // Errors of the folders in --cuda-lib-dir: "/a is not there".
   std::vector<std::string> folder_errors;
   std::vector<uint16_t> held_ports;
   std::vector<uint16_t> ports;  // gRPC, HTTP and metrics

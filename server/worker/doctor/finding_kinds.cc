@@ -1,5 +1,5 @@
-// The one table of findings. docs/doctor.md shows it, and a test compares the
-// two; another one looks whether each id is found by somebody.
+// The table of findings. docs/doctor.md shows it. Tests compare the two, and
+// check that each id is used.
 #include "server/worker/doctor/findings.h"
 
 namespace gpupool::server {
@@ -9,7 +9,7 @@ constexpr Severity kOk = Severity::kOk;
 constexpr Severity kNote = Severity::kNote;
 constexpr Severity kWarn = Severity::kWarn;
 constexpr Severity kFail = Severity::kFail;
-// The last column.
+// Value of the last column.
 constexpr bool kFailsWithoutGpu = true;
 
 constexpr FindingKind kKinds[] = {
@@ -172,7 +172,7 @@ constexpr FindingKind kKinds[] = {
     {"gpu.remap_failed", kFail, "$0 has bad memory rows and no spare ones left",
      "have the GPU replaced"},
 
-    // What GPUs reach of each other.
+    // Connections between GPUs.
     {"peer.ok", kOk, "all $0 GPUs reach each other's memory ($1)", ""},
     {"peer.none", kNote,
      "$0 do not reach each other's memory: sums between them go through the "

@@ -11,18 +11,18 @@
 namespace gpupool::server {
 namespace {
 
-// What the module's runtime needs, and the first driver that has it.
+// CUDA version that the module's runtime needs, and the first driver with it.
 constexpr int kNeededCuda = 13000;
 constexpr char kNeededDriver[] = "580";
 
-// Codes of the CUDA driver.
+// Error codes of the CUDA driver.
 constexpr int kStubLibrary = 34;
 constexpr int kNoDevice = 100;
 constexpr int kNotReady = 802;
 constexpr int kMismatch = 803;
 constexpr int kCompatNotSupported = 804;
 constexpr int kUnknown = 999;
-// Of the management library.
+// Error codes of the management library.
 constexpr int kNvmlMismatch = 18;
 
 const std::string* Variable(const HostFacts& host, const char* name) {
@@ -30,7 +30,7 @@ const std::string* Variable(const HostFacts& host, const char* name) {
   return found == host.environment.end() ? nullptr : &found->second;
 }
 
-// Whether NVIDIA_DRIVER_CAPABILITIES is set and leaves `capability` out.
+// Returns whether NVIDIA_DRIVER_CAPABILITIES is set without `capability`.
 bool LeavesOut(const HostFacts& host, absl::string_view capability) {
   const std::string* const value = Variable(host, "NVIDIA_DRIVER_CAPABILITIES");
   if (value == nullptr || value->empty()) return false;
@@ -40,7 +40,7 @@ bool LeavesOut(const HostFacts& host, absl::string_view capability) {
   return true;
 }
 
-// A driver that the container's host has and the container has not.
+// Judges a driver that the container's host has but the container lacks.
 void JudgeContainerWithout(const HostFacts& host, Findings& findings) {
   const std::string* const visible = Variable(host, "NVIDIA_VISIBLE_DEVICES");
   if (LeavesOut(host, "compute")) {
@@ -56,7 +56,7 @@ void JudgeContainerWithout(const HostFacts& host, Findings& findings) {
   }
 }
 
-// Without "libcuda.so.1 cannot be loaded from ...: ".
+// Returns the error without "libcuda.so.1 cannot be loaded from ...: ".
 std::string ReasonIn(const std::string& error) {
   const size_t colon = error.find(": ");
   return absl::StrContains(error.substr(0, colon), "cannot be loaded")
@@ -66,8 +66,8 @@ std::string ReasonIn(const std::string& error) {
 
 void JudgeMissingLibrary(const DoctorFacts& facts, Findings& findings) {
   const HostFacts& host = facts.host;
-  // The linker names the first file that it does not find, which may be one
-  // that libcuda needs.
+  // The linker names the first missing file, which may be one that libcuda
+  // needs.
   if (!absl::StrContains(facts.driver.load_error,
                          "libcuda.so.1: cannot open shared object file")) {
     findings.Add("driver.library_broken", {ReasonIn(facts.driver.load_error)});
@@ -82,14 +82,15 @@ void JudgeMissingLibrary(const DoctorFacts& facts, Findings& findings) {
   }
 }
 
-// The first file without which the driver does not start; empty without.
+// Returns the first missing file that the driver needs to start, or "".
 std::string MissingFile(const HostFacts& host) {
   if (!host.control_file) return "/dev/nvidiactl";
   if (host.gpu_files.empty()) return "/dev/nvidia0";
   return host.memory_file ? "" : "/dev/nvidia-uvm";
 }
 
-// Causes on the kernel's side of a driver that fails. Whether there was one.
+// Adds the kernel side's causes of a failing driver. Returns whether there was
+// one.
 bool JudgeKernelSide(const HostFacts& host, Findings& findings) {
   if (host.wsl) return false;
   if (!host.kernel_module) {
@@ -100,7 +101,7 @@ bool JudgeKernelSide(const HostFacts& host, Findings& findings) {
   }
   const std::string missing = MissingFile(host);
   if (!host.container.empty() && !host.control_file && host.gpu_files.empty()) {
-    // The library is the image's own, as that of a compatibility package.
+    // The library belongs to the image, for example to a compatibility package.
     findings.Add("container.no_gpus", {host.container});
   } else if (!missing.empty() && !host.container.empty()) {
     findings.Add("container.device_files_missing", {host.container, missing});

@@ -16,7 +16,7 @@ constexpr int kNvmlMismatch = 18;
 
 struct Use {
   absl::string_view library;
-  const char* without;  // what happens then
+  const char* without;  // effect of its absence
   const char* package;
 };
 
@@ -42,7 +42,7 @@ const Use& UseOf(absl::string_view library) {
   return kUses[0];
 }
 
-// Libraries that this machine can do without.
+// Returns whether this machine can do without the library.
 bool IsOptional(const DoctorFacts& facts, const SurveyedLibrary& library) {
   return library.name == "CUPTI" ||
          (library.name == "NCCL" && facts.driver.gpus.size() < 2);
@@ -110,7 +110,7 @@ void JudgeLibraries(const DoctorFacts& facts, Findings& findings) {
   for (const std::string& error : facts.folder_errors) {
     findings.Add("library.no_folder", {error});
   }
-  // Nobody misses them where no GPU works.
+  // Without a working GPU nobody needs them.
   if (facts.driver.gpus.empty()) return;
   JudgeNvml(facts, findings);
   for (const SurveyedLibrary& library : facts.libraries) {

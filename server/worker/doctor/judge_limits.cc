@@ -10,15 +10,15 @@ namespace gpupool::server {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// What a worker of a GPU holds on the host beside its slots: the driver's
-// context and NVIDIA's libraries.
+// Host memory of a GPU's worker besides its slots: the driver's context and
+// NVIDIA's libraries.
 constexpr uint64_t kWorkerBytes = 1536 * kMiB;
-// docker gives 64 MiB; NCCL's buffers are some MiB for each pair of ranks.
+// docker's default is 64 MiB; NCCL's buffers need some MiB per pair of ranks.
 constexpr uint64_t kLeastShared = 512 * kMiB;
 constexpr uint64_t kLeastFiles = 1024;
 constexpr uint64_t kLeastProcesses = 512;
 
-// Writes the machine's memory, which the kernel may not tell.
+// Returns the machine's memory in words; the kernel may not tell it.
 std::string MemoryText(uint64_t bytes) {
   return bytes == kNoLimit ? "an unknown amount" : BytesText(bytes);
 }

@@ -11,7 +11,7 @@ constexpr uint64_t kLeastDisk = uint64_t{1} << 30;
 constexpr const char* kInMemory[] = {"tmpfs", "ramfs"};
 constexpr const char* kNetwork[] = {"nfs",  "cifs",   "smb", "9p",
                                     "fuse", "lustre", "ceph"};
-// Of gpupoold, in the order of the ports.
+// Flags of gpupoold in the order of the ports.
 constexpr const char* kPortFlags[] = {"`--grpc-port`", "`--http-port`",
                                       "`--metrics-port`"};
 
@@ -21,7 +21,7 @@ bool IsOneOf(const std::string& word, const char* const (&words)[kCount]) {
                      [&](const char* one) { return word == one; });
 }
 
-// Whether it can be written at all.
+// Returns whether the folder can be written at all.
 bool JudgeWriting(const StateFacts& state, Findings& findings) {
   if (!state.folder_error.empty()) {
     findings.Add("state.no_folder", {state.path, state.folder_error});
@@ -57,7 +57,7 @@ void JudgeState(const StateFacts& state, Findings& findings) {
 
 void JudgePlaces(const DoctorFacts& facts, Findings& findings) {
   if (!facts.state.path.empty()) JudgeState(facts.state, findings);
-  // Its ports are held by itself.
+  // The running server itself holds its ports.
   if (facts.state.held && !facts.ports.empty()) {
     findings.Add("state.held", {facts.state.path});
     return;

@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those that linux/magic.h does not have.
+// Magic numbers that linux/magic.h lacks.
 constexpr uint64_t kXfs = 0x58465342;
 constexpr uint64_t kCifs = 0xFF534D42;
 constexpr uint64_t kFuse = 0x65735546;
@@ -57,6 +57,8 @@ constexpr std::pair<uint64_t, const char*> kFileSystems[] = {
     {kLustre, "lustre"},
     {kCeph, "ceph"}};
 
+// Returns the name of the path's file system, or "other". Compares 32 bits,
+// because f_type is signed and may be extended.
 std::string FileSystem(const fs::path& path) {
   struct statfs facts = {};
   if (::statfs(path.c_str(), &facts) != 0) return "other";
@@ -67,14 +69,14 @@ std::string FileSystem(const fs::path& path) {
   return "other";
 }
 
-// Without ".." and a slash at the end.
+// Returns the path without ".." and without a trailing slash.
 fs::path Plain(const fs::path& path) {
   std::error_code error;
   const fs::path plain = fs::absolute(path, error).lexically_normal();
   return plain.has_filename() ? plain : plain.parent_path();
 }
 
-// The folder, or the nearest above it that is there.
+// Returns the folder, or its nearest existing parent.
 fs::path Existing(const fs::path& path) {
   std::error_code error;
   fs::path at = Plain(path);
@@ -84,8 +86,8 @@ fs::path Existing(const fs::path& path) {
   return at;
 }
 
-// Why no folder can be at `path`, as gpupoold would find out; empty when one is
-// there or can be made.
+// Returns why there can be no folder at `path`, as gpupoold would find out; ""
+// when it exists or can be made.
 std::string WhyNoFolder(const fs::path& path) {
   struct stat facts = {};
   if (::stat(path.c_str(), &facts) == 0) {
@@ -100,16 +102,21 @@ std::string WhyNoFolder(const fs::path& path) {
   if ((error == ENOENT || error == ENOTDIR) && path.has_relative_path()) {
     return WhyNoFolder(path.parent_path());
   }
-  // One that may not be looked at may not be written either, which is told.
+  // A parent that may not be read cannot be written either, which is reported
+  // elsewhere.
   return error == EACCES ? "" : std::strerror(error);
 }
 
+// Returns whether a running server holds the folder's lock. A shared lock that
+// succeeds is released at once.
 bool Held(const fs::path& folder) {
   const UniqueFd lock(::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC));
   return lock.valid() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 &&
          errno == EWOULDBLOCK;
 }
 
+// Writes, syncs and deletes a file, because permissions alone do not prove that
+// the folder can be written.
 void TryToWrite(StateFacts& facts) {
   std::string name = facts.existing + "/.gpupool-doctor-XXXXXX";
   const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
@@ -128,11 +135,14 @@ void TryToWrite(StateFacts& facts) {
   ::unlink(name.c_str());
 }
 
+// Returns whether the port is free. Errors other than EADDRINUSE say nothing
+// about the port.
 bool CanListen(const std::string& address, uint16_t port) {
   const bool six = address.find(':') != std::string::npos;
   const UniqueFd listener(
       ::socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!listener.valid()) return true;  // nothing is known
+  if (!listener.valid()) return true;  // unknown
+  // As servers do, so that ended connections in TIME_WAIT do not count.
   const int on = 1;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_in6 long_address = {};

@@ -1,5 +1,5 @@
-// Where the daemon would write and listen: the state folder, tried with a file
-// of its own that is removed again, and the ports.
+// Facts of the places where the daemon would write and listen: the state
+// folder, tried with a file that is removed again, and the ports.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -11,26 +11,26 @@
 namespace gpupool::server {
 
 struct StateFacts {
-  std::string path;         // asked for
-  std::string existing;     // itself or, before it is made, what it would be in
+  std::string path;         // path as given
+  std::string existing;     // path, or its first parent that exists
   std::string file_system;  // "ext4", "tmpfs", "nfs4"; "other" when unknown
   uint64_t free_bytes = 0;
-  // The system's words for the step that failed; empty when none did.
-  std::string folder_error;  // why no folder can be there: "it is a file"
+  // The system's error of the step that failed; empty: none did.
+  std::string folder_error;  // why it cannot be a folder: "it is a file"
   std::string write_error;
   std::string sync_error;
-  bool read_only = false;  // the file system, which then is the write error
-  bool held = false;       // by a gpupoold that runs
+  bool read_only = false;  // read-only file system, also in write_error
+  bool held = false;       // by a running gpupoold
 };
 
-// Makes no folder.
+// Reads the facts. Makes no folder.
 StateFacts ReadStateFacts(const std::string& path);
 
-// Tells what is wrong with the folders, separated by colons, that are to
-// have NVIDIA's libraries: "/a is not there".
+// Returns the errors of the folders, separated by colons, that should have
+// NVIDIA's libraries: "/a is not there".
 std::vector<std::string> FolderErrors(const std::string& folders);
 
-// Whether `address` is one of IPv4 or IPv6, as the server's is to be.
+// Returns whether `address` is an IPv4 or IPv6 address, as the server needs.
 bool IsAddress(const std::string& address);
 
 // Returns those of `ports`, each once, on which nothing can listen at

@@ -1,4 +1,5 @@
-// The surveys as JSON: how a process that asked a driver hands its answer on.
+// Converts the surveys to JSON and back: a process that asked a driver returns
+// its answer in that form.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -64,7 +64,8 @@ TEST(RunCommandLineTest, ExplainsItselfWithoutArguments) {
   EXPECT_THAT(err.str(), HasSubstr("First steps:"));
 }
 
-// Every verb explains itself with an example in lines of 80 columns.
+// Checks that every verb explains itself with an example, in lines of 80
+// columns.
 void CheckHelp(const CLI::App& verb, std::vector<std::string> path) {
   for (const CLI::App* below : verb.get_subcommands({})) {
     std::vector<std::string> words = path;

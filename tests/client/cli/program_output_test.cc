@@ -7,7 +7,7 @@ namespace gpupool::client {
 namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(30);
-// Less than what the test's programs sleep.
+// Shorter than the sleeps of the test's programs.
 constexpr absl::Duration kEver = absl::Seconds(900);
 
 TEST(ProgramOutputTest, TakesWhatIsPrintedAndHowItEnded) {

@@ -1,4 +1,5 @@
-// docs/metrics.md lists every family. With GPUPOOL_WRITE_DOCS=1 it is written.
+// Checks that docs/metrics.md lists every family. GPUPOOL_WRITE_DOCS=1 writes
+// it.
 #include "server/metrics/families.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +84,7 @@ void TellOfDevices(Metrics& metrics) {
   metrics.SetGpuReadings(gpu);
 }
 
-// Returns all families as a server has them that has done everything.
+// Returns the families of a server that has done everything that is counted.
 std::vector<MetricFamily> Collect() {
   Metrics metrics;
   metrics.SetBuildInfo("0", "0");
@@ -167,7 +168,7 @@ TEST(FamiliesTest, ThePageListsThemAll) {
          "--gtest_filter=FamiliesTest.*";
 }
 
-// A family without a series is not collected: the page must know it anyway.
+// A family without a series is not collected, but the page must list it.
 TEST(FamiliesTest, ThePageKnowsEveryNameInTheSource) {
   const std::string page = Page();
   for (const char* path :

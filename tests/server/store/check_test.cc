@@ -121,7 +121,7 @@ TEST_F(CheckTest, BothEndWhenTheyAreAskedToAndNothingIsLeft) {
   std::stop_source source;
   source.request_stop();
   SQLite::Database database(path_, SQLite::OPEN_READWRITE);
-  // More than one part of each.
+  // More than one part of each kind.
   database.exec(
       "CREATE TABLE filler(bytes);"
       " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
@@ -239,8 +239,8 @@ TEST_F(CheckTest, WhatIsNotThereOrOfAnotherVersionIsSaid) {
                                 "schema 900"));
 }
 
-// Flips a bit at many places: nothing crashes, and what a store then serves is
-// what was written, or an error.
+// Flips a bit in many places. Nothing may crash, and a store then serves what
+// was written, or an error.
 TEST_F(CheckTest, FlippedBitsAreNeverServedAsJobs) {
   std::map<uint64_t, std::string> rows;
   {

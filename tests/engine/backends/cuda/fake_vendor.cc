@@ -1,5 +1,5 @@
-// A stand-in for any of NVIDIA's libraries, for what asks for their versions.
-// Environment variables of the test choose them:
+// A stand-in for any of NVIDIA's libraries, for code that asks for their
+// versions. Environment variables of the test choose the answers:
 //   FAKE_CUDNN_CUDA=12080     the CUDA that cuDNN was made for; default 13000
 //   FAKE_NCCL_VERSION=20800   default 22803
 //   FAKE_NCCL_SIGNAL=7        ends the process that asks NCCL

@@ -1,4 +1,5 @@
-// Choices without the libraries; planning_backend_test.cc has those with them.
+// Choices without NVIDIA's libraries. planning_backend_test.cc tests choices
+// with them.
 #include "engine/backends/cuda/kernel_choice.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ using ::testing::IsEmpty;
 const DeviceFacts kTuring{.name = "Tesla T4", .compute_capability = "7.5"};
 const DeviceFacts kHopper{.name = "NVIDIA H200", .compute_capability = "9.0"};
 
-// Compiles a product of each type twice and returns what the log was told.
+// Compiles a product of each type twice and returns the lines of the log.
 std::vector<std::string> LogOf(const DeviceFacts& facts,
                                const std::vector<DType>& types,
                                const KernelOptions& options) {

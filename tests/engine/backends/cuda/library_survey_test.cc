@@ -9,8 +9,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// A folder with copies of the stand-in under the names that a test gives them.
-// Each is a file of its own, since the linker knows libraries by their files.
+// A folder with copies of the stand-in under names that a test gives them. Each
+// copy is a separate file, because the linker identifies libraries by file.
 class LibrarySurveyTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -62,7 +62,7 @@ TEST_F(LibrarySurveyTest, TellsVersionsAndPlaces) {
   }
 }
 
-// Under names of no library that the machine may have.
+// Uses names of libraries that the machine cannot have.
 TEST_F(LibrarySurveyTest, AnotherMajorVersionIsNamed) {
   Put("libours.so.12.4");
   const SurveyedLibrary library =

@@ -53,7 +53,7 @@ TEST(ApartTest, OneThatHangsIsEnded) {
       },
       absl::Milliseconds(50));
   EXPECT_TRUE(absl::IsDeadlineExceeded(answer.status())) << answer.status();
-  // No child is left behind.
+  // No child may be left.
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
 }

@@ -23,7 +23,8 @@ ExamineOptions Options() {
   return options;
 }
 
-// The stand-in of libcuda.so.1 is found by LD_LIBRARY_PATH, which CTest sets.
+// Uses the stand-in of libcuda.so.1, which LD_LIBRARY_PATH finds. CTest sets
+// it.
 class ExamineTest : public ::testing::Test {
  protected:
   void TearDown() override {

@@ -13,7 +13,7 @@ void Fail(DoctorFacts& facts, int code) {
   facts.nvml.gpus.clear();
 }
 
-// The library is not there, whatever else is.
+// Removes the library and nothing else.
 void LoseLibrary(DoctorFacts& facts) {
   const HostFacts host = facts.host;
   const ModuleSurvey module = facts.module;
@@ -24,7 +24,7 @@ void LoseLibrary(DoctorFacts& facts) {
 
 void EnterContainer(DoctorFacts& facts) { facts.host.container = "docker"; }
 
-// NVIDIA's driver on the host, nothing of it in here.
+// Puts NVIDIA's driver on the host, and none of it into the container.
 void HideHost(DoctorFacts& facts) {
   LoseLibrary(facts);
   EnterContainer(facts);
@@ -227,7 +227,7 @@ TEST(JudgeDriverTest, AllCapabilitiesLeaveNothingOut) {
   }
 }
 
-// A sandbox may hide /proc/driver and the device files of one that works.
+// A sandbox may hide /proc/driver and the device files of a driver that works.
 TEST(JudgeDriverTest, ADriverThatWorksNeedsNoProof) {
   DoctorFacts facts = HealthyMachine();
   facts.host = {};

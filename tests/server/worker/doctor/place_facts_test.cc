@@ -127,7 +127,7 @@ TEST_F(PlaceFactsTest, PortsThatAreTakenAreTold) {
       ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size),
       0);
   const uint16_t port = ntohs(at.sin_port);
-  // 0 is any free one.
+  // Port 0 means any free port.
   EXPECT_THAT(HeldPorts("127.0.0.1", {port, 0, port}), ElementsAre(port));
   EXPECT_THAT(HeldPorts("127.0.0.1", {}), IsEmpty());
 }

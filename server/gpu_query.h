@@ -16,6 +16,9 @@
 
 namespace gpupool::server {
 
+// Time that a worker has to list the GPUs.
+inline constexpr absl::Duration kGpuListLimit = absl::Seconds(60);
+
 // Returns at least one GPU, by index. Errors:
 //   * FAILED_PRECONDITION: there is none, in the worker's words
 //   * UNAVAILABLE: the worker cannot be started, or its answer does not parse
@@ -23,7 +26,7 @@ namespace gpupool::server {
 //   * CANCELLED: `give_up`, which is polled several times a second, was true
 absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
-    absl::Duration timeout = absl::Seconds(60),
+    absl::Duration timeout = kGpuListLimit,
     const std::function<bool()>& give_up = nullptr);
 
 // Parses the output of `gpupool-worker devices`. UNAVAILABLE when that fails.

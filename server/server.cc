@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "engine/base/check.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
@@ -54,9 +53,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr absl::Duration kWorkersStart = absl::Seconds(20);
-// Limit of the time in which workers list the GPUs, and the delay before a
-// message about it.
-constexpr absl::Duration kGpuListLimit = absl::Seconds(60);
+// Delay before a message that the GPUs are still being listed.
 constexpr absl::Duration kGpuListSlow = absl::Seconds(1);
 constexpr absl::Duration kCallsEnd = absl::Seconds(1);
 // EX_IOERR of sysexits.h: the state folder's disk failed.

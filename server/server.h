@@ -35,7 +35,9 @@ class Server {
  public:
   // Starts everything, waits for a limited time for the workers to answer, then
   // writes the port file. The error tells which part failed and what to do.
-  // CANCELLED when `give_up`, which is polled meanwhile, was true.
+  // `give_up`, which must not be empty, is polled meanwhile. When it is true
+  // while the GPUs are listed, returns CANCELLED. When it is true while the
+  // workers start, ends the wait and returns the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Config& config, const BuildInfo& build,
       const std::function<bool()>& give_up);

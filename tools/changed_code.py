@@ -1,9 +1,9 @@
 """Which files have other code than at a revision.
 
-A file whose comments alone changed, or that was moved, or whose paths of our own
-headers changed, has the same code: what reads code for mistakes finds nothing
-new in it.
+A C++ file whose comments alone changed, or that was moved, or whose headers were
+moved, has the same code: what reads code for mistakes finds nothing new in it.
 """
+import pathlib
 import re
 import subprocess
 
@@ -11,18 +11,21 @@ import subprocess
 STRING = r'R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\''
 COMMENT = r'//(?:\\\n|[^\n])*|/\*.*?\*/'
 TOKEN = re.compile(f"(?P<string>{STRING})|{COMMENT}", re.S)
-OWN_INCLUDE = re.compile(r'^\s*#\s*include\s+"[^"\n]*"[^\n]*$', re.M)
+OWN_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]*)"[^\n]*$', re.M)
+SOURCES = {".h", ".cc", ".cu", ".cuh"}
 
 
 def code(text):
-    """Returns the text without comments, own includes and the form of blanks.
+    """Returns the text without comments, folders of own headers and form of blanks.
 
-    Comments that speak to a tool (NOLINT) are code.
+    Comments that speak to a tool (NOLINT) are code. The order of own includes is
+    not: it follows from their folders.
     """
+    headers = sorted(pathlib.PurePath(name).name for name in OWN_INCLUDE.findall(text))
     text = TOKEN.sub(
         lambda m: m.group() if m.group("string") or "NOLINT" in m.group() else " ",
         OWN_INCLUDE.sub("", text))
-    return " ".join(text.split())
+    return " ".join(headers + text.split())
 
 
 def git(root, *command):
@@ -45,7 +48,7 @@ def changed_since(root, revision):
             new = next(fields)
         if status[0] == "D":
             continue
-        if status[0] != "A":
+        if status[0] != "A" and pathlib.PurePath(new).suffix in SOURCES:
             before = git(root, "show", f"{revision}:{old}")
             after = (root / new).read_text()
             if code(before) == code(after):

@@ -50,8 +50,10 @@ class Closure:
         return self.includes[path]
 
     def digest(self, path, extra):
-        """Returns a digest of the file, of all that it includes, and of `extra`
-    without ROOT's path."""
+        """Returns a digest of the file, of all that it includes, and of `extra`.
+
+        ROOT's path in `extra` does not count.
+        """
         seen, todo = set(), [path]
         while todo:
             current = todo.pop()

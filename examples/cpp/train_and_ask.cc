@@ -56,8 +56,9 @@ absl::Status Follow(client::Client& server, uint64_t job) {
       });
   if (!watched.ok()) return watched;
   if (last.to() == v1::SUCCEEDED) return absl::OkStatus();
-  return absl::InternalError("job " + std::to_string(job) + ": " +
-                             last.error().message() + last.reason());
+  return absl::InternalError(
+      "job " + std::to_string(job) + ": " +
+      (last.has_error() ? last.error().message() : last.reason()));
 }
 
 // Loads the newest version and returns once it answers.

@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/ipc/slot_ring.h"
 #include "server/worker/doctor/examine.h"
 #include "server/worker/doctor/findings.h"
@@ -33,8 +34,8 @@ constexpr uint32_t kMostPort = 65535;
 
 struct DoctorOptions {
   ExamineOptions examine;
-  double limit_seconds = 30;
-  double total_seconds = 150;
+  double limit_seconds = absl::ToDoubleSeconds(ExamineOptions{}.limit);
+  double total_seconds = absl::ToDoubleSeconds(ExamineOptions{}.total);
   bool no_gpus = false;
   bool expect_gpu = false;
   bool list = false;
@@ -124,10 +125,13 @@ void AddOptions(CLI::App& app, DoctorOptions& options) {
                               kDefaultRing >> 20, " MiB"))
       ->check(CLI::Validator(CheckRing, ""));
   app.add_option("--limit-seconds", options.limit_seconds,
-                 "time limit of each answer; default 30")
+                 absl::StrCat("time limit of each answer; default ",
+                              options.limit_seconds))
       ->check(CLI::Validator(CheckSeconds, ""));
-  app.add_option("--total-seconds", options.total_seconds,
-                 "time limit of all answers together; default 150")
+  app.add_option(
+         "--total-seconds", options.total_seconds,
+         absl::StrCat("time limit of all answers together; default ",
+                      options.total_seconds))
       ->check(CLI::Validator(CheckSeconds, ""));
   app.add_flag("--no-gpus", options.no_gpus,
                "examine the machine, but not drivers and GPUs");

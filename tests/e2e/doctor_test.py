@@ -145,9 +145,9 @@ class Doctor(harness.TestCase):
         def found(finding, variables=()):
             return self.assert_found(finding, driver=False, variables=variables)
 
-        self.assertIn("580.65.06", found("driver.library_missing")["text"])
+        self.assertIn("580.65.06", found("driver.libcuda_missing")["text"])
         self.write(".dockerenv")
-        found("container.library_missing")
+        found("container.libcuda_missing")
         for name in ("nvidia0", "nvidia1"):
             (self.root / "dev" / name).unlink()
         found("container.no_gpus")
@@ -184,7 +184,7 @@ class Doctor(harness.TestCase):
         broken.mkdir()
         (broken / "libcuda.so.1").write_text("text")
         if not has_driver():
-            self.assert_found("driver.library_broken",
+            self.assert_found("driver.libcuda_broken",
                               variables={"LD_LIBRARY_PATH": str(broken)})
 
     def test_libraries_that_do_not_fit_are_told(self):

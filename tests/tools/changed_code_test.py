@@ -60,6 +60,12 @@ class ChangedCodeTest(unittest.TestCase):
         self.assertFalse(self.changed_with("old/sum.h", "new/room/sum.h"))
         self.assertFalse(self.changed_with("{ return a + b; }", "{\n  return a + b;\n}"))
 
+    def test_an_include_that_comes_or_goes_is_code(self):
+        self.assertTrue(self.changed_with('#include "old/sum.h"\n', ""))
+        self.assertTrue(self.changed_with('#include "old/sum.h"\n',
+                                          '#include "old/sum.h"\n#include "old/more.h"\n'))
+        self.assertTrue(self.changed_with("old/sum.h", "old/other.h"))
+
     def test_code_is(self):
         self.assertTrue(self.changed_with("a + b", "a - b"))
         self.assertTrue(self.changed_with("1'000'000", "1'000'001"))
@@ -77,6 +83,14 @@ class ChangedCodeTest(unittest.TestCase):
         self.assertEqual(set(), self.changed())
         self.write("new/sum.cc", BEFORE.replace("a + b", "a - b"))
         self.assertEqual({"new/sum.cc"}, self.changed())
+
+    def test_what_is_no_source_counts_by_its_bytes(self):
+        (self.root / "data.gz").write_bytes(b"\xff\x00//")
+        self.git("add", "-A")
+        self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "two")
+        self.assertEqual(set(), self.changed())
+        (self.root / "data.gz").write_bytes(b"\xff\x00// more")
+        self.assertEqual({"data.gz"}, self.changed())
 
     def test_new_files_are_changed_and_removed_ones_are_not(self):
         self.write("new.cc", "int x;\n")

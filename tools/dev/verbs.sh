@@ -18,7 +18,7 @@ usage: ./dev VERB [arguments]
   install [PREFIX] build the programs and the C++ client library, and put both
                    under PREFIX (default /usr/local)
   lint             formatting, headers that compile alone, clang-tidy, house rules
-                   (--since REVISION: the slow ones for changed files only)
+                   (--since REVISION: the slow ones for changed code only)
   format           rewrite the sources with clang-format
   bench [name]     run the benchmarks; one JSON line per figure
                    (--peers first: install PyTorch and ONNX Runtime beside)

@@ -33,11 +33,11 @@ constexpr FindingKind kKinds[] = {
      "run `modprobe nvidia`; where that fails, `dkms status` and `dmesg` tell "
      "whether the module was built for this kernel and whether secure boot "
      "refuses it"},
-    {"driver.library_missing", kFail,
+    {"driver.libcuda_missing", kFail,
      "the kernel module $0 is loaded, but there is no libcuda.so.1",
      "install the driver's user-space package of the same version (Debian: "
      "libcuda1, Ubuntu: libnvidia-compute-580)"},
-    {"driver.library_broken", kFail, "libcuda.so.1 cannot be loaded: $0",
+    {"driver.libcuda_broken", kFail, "libcuda.so.1 cannot be loaded: $0",
      "install the driver again, so that all of its libraries have one version"},
     {"driver.stub_library", kFail,
      "$0 is the stub of the CUDA toolkit, not a driver",
@@ -109,7 +109,7 @@ constexpr FindingKind kKinds[] = {
      "NVIDIA_DRIVER_CAPABILITIES is \"$0\": the container gets no management "
      "library",
      "start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"},
-    {"container.library_missing", kFail,
+    {"container.libcuda_missing", kFail,
      "this container ($0) has the GPUs' device files, but no libcuda.so.1",
      "give it the GPUs by the NVIDIA Container Toolkit (`--gpus all`) instead "
      "of by `--device`, which brings no libraries"},

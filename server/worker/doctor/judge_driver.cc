@@ -52,7 +52,7 @@ void JudgeContainerWithout(const HostFacts& host, Findings& findings) {
   } else if (host.gpu_files.empty()) {
     findings.Add("container.no_gpus", {host.container});
   } else {
-    findings.Add("container.library_missing", {host.container});
+    findings.Add("container.libcuda_missing", {host.container});
   }
 }
 
@@ -70,11 +70,11 @@ void JudgeMissingLibrary(const DoctorFacts& facts, Findings& findings) {
   // needs.
   if (!absl::StrContains(facts.driver.load_error,
                          "libcuda.so.1: cannot open shared object file")) {
-    findings.Add("driver.library_broken", {ReasonIn(facts.driver.load_error)});
+    findings.Add("driver.libcuda_broken", {ReasonIn(facts.driver.load_error)});
   } else if (host.kernel_module && !host.container.empty()) {
     JudgeContainerWithout(host, findings);
   } else if (host.kernel_module) {
-    findings.Add("driver.library_missing", {host.kernel_module_version});
+    findings.Add("driver.libcuda_missing", {host.kernel_module_version});
   } else if (host.pci_gpus > 0) {
     findings.Add("driver.not_installed", {absl::StrCat(host.pci_gpus)});
   } else {

@@ -16,11 +16,6 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-constexpr KnownLibrary kKnown[] = {{"cuBLASLt", "libcublasLt.so.13"},
-                                   {"NVRTC", "libnvrtc.so.13"},
-                                   {"cuDNN", "libcudnn.so.9"},
-                                   {"NCCL", "libnccl.so.2"},
-                                   {"CUPTI", "libcupti.so.13"}};
 constexpr int64_t kCudaMajor = 13;
 // The first version with ncclCommInitRankConfig is 2.14.
 constexpr int64_t kLeastNccl = 21400;
@@ -114,14 +109,11 @@ absl::Status FindIn(const SurveyedLibrary& library,
   return opened.ok() ? opened->Find(functions) : opened.status();
 }
 
-SurveyedLibrary SurveyCublasLt(const std::string& folders) {
-  SurveyedLibrary library =
-      FindLibrary("cuBLASLt", "libcublasLt.so.13", folders);
+void AskCublasLt(const std::string& /*folders*/, SurveyedLibrary& library) {
   size_t (*version)() = nullptr;
   if (FindIn(library, {{"cublasLtGetVersion", version}}).ok()) {
     library.version = LibraryVersion(static_cast<int64_t>(version()));
   }
-  return library;
 }
 
 std::string MissingParts(const SurveyedLibrary& cudnn,
@@ -137,9 +129,7 @@ std::string MissingParts(const SurveyedLibrary& cudnn,
   return absl::StrJoin(missing, ", ");
 }
 
-SurveyedLibrary SurveyCudnn(const std::string& folders) {
-  SurveyedLibrary library = FindLibrary("cuDNN", "libcudnn.so.9", folders);
-  if (library.state != LibraryState::kFound) return library;
+void AskCudnn(const std::string& folders, SurveyedLibrary& library) {
   size_t (*version)() = nullptr;
   size_t (*cuda)() = nullptr;
   if (!FindIn(library,
@@ -147,7 +137,7 @@ SurveyedLibrary SurveyCudnn(const std::string& folders) {
            .ok()) {
     library.state = LibraryState::kTooOld;
     library.detail = "9.0.0";
-    return library;
+    return;
   }
   library.version = LibraryVersion(static_cast<int64_t>(version()));
   if (const auto major = static_cast<int64_t>(cuda() / 1000);
@@ -158,11 +148,9 @@ SurveyedLibrary SurveyCudnn(const std::string& folders) {
              !library.detail.empty()) {
     library.state = LibraryState::kPartMissing;
   }
-  return library;
 }
 
-SurveyedLibrary SurveyNvrtc(const std::string& folders) {
-  SurveyedLibrary library = FindLibrary("NVRTC", "libnvrtc.so.13", folders);
+void AskNvrtc(const std::string& /*folders*/, SurveyedLibrary& library) {
   int (*version)(int*, int*) = nullptr;
   int major = 0;
   int minor = 0;
@@ -170,11 +158,9 @@ SurveyedLibrary SurveyNvrtc(const std::string& folders) {
       version(&major, &minor) == 0) {
     library.version = absl::StrCat(major, ".", minor);
   }
-  return library;
 }
 
-SurveyedLibrary SurveyNccl(const std::string& folders) {
-  SurveyedLibrary library = FindLibrary("NCCL", "libnccl.so.2", folders);
+void AskNccl(const std::string& /*folders*/, SurveyedLibrary& library) {
   int (*version)(int*) = nullptr;
   int number = 0;
   if (FindIn(library, {{"ncclGetVersion", version}}).ok() &&
@@ -185,8 +171,15 @@ SurveyedLibrary SurveyNccl(const std::string& folders) {
       library.detail = LibraryVersion(kLeastNccl);
     }
   }
-  return library;
 }
+
+constexpr KnownLibrary kKnown[] = {
+    {"cuBLASLt", "libcublasLt.so.13", AskCublasLt},
+    {"NVRTC", "libnvrtc.so.13", AskNvrtc},
+    {"cuDNN", "libcudnn.so.9", AskCudnn},
+    {"NCCL", "libnccl.so.2", AskNccl},
+    {"CUPTI", "libcupti.so.13", nullptr},
+};
 
 }  // namespace
 
@@ -224,12 +217,11 @@ SurveyedLibrary SurveyLibrary(const KnownLibrary& known,
       SharedLibrary::Open(library.path, "").status().IgnoreError();
     }
   }
-  const absl::string_view name = known.name;
-  if (name == "cuBLASLt") return SurveyCublasLt(folders);
-  if (name == "NVRTC") return SurveyNvrtc(folders);
-  if (name == "cuDNN") return SurveyCudnn(folders);
-  if (name == "NCCL") return SurveyNccl(folders);
-  return FindLibrary(known.name, known.file, folders);
+  SurveyedLibrary library = FindLibrary(known.name, known.file, folders);
+  if (library.state == LibraryState::kFound && known.ask != nullptr) {
+    known.ask(folders, library);
+  }
+  return library;
 }
 
 SurveyedLibrary FatalLibrary(const KnownLibrary& known,

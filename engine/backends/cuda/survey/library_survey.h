@@ -43,6 +43,9 @@ SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
 struct KnownLibrary {
   const char* name;  // "cuDNN"
   const char* file;  // "libcudnn.so.9"
+  // Adds to a library that was found what it tells itself: its version, and
+  // why it will not do. Null: nothing is asked.
+  void (*ask)(const std::string& folders, SurveyedLibrary& library);
 };
 
 // Returns cuBLASLt, NVRTC, cuDNN, NCCL and CUPTI. The order matters: cuDNN uses

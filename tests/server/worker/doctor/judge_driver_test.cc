@@ -46,15 +46,15 @@ std::vector<JudgeCase> LibraryIsMissing() {
          facts.host.kernel_module = false;
        },
        "2 NVIDIA GPUs", "cuda-drivers"},
-      {"driver.library_missing", LoseLibrary, "580.65.06", "libcuda1"},
-      {"driver.library_broken",
+      {"driver.libcuda_missing", LoseLibrary, "580.65.06", "libcuda1"},
+      {"driver.libcuda_broken",
        [](DoctorFacts& facts) {
          LoseLibrary(facts);
          facts.driver.load_error =
              "libnvidia-gpucomp.so.580: cannot open shared object file";
        },
        "libnvidia-gpucomp"},
-      {"driver.library_broken",
+      {"driver.libcuda_broken",
        [](DoctorFacts& facts) {
          LoseLibrary(facts);
          facts.driver.load_error =
@@ -78,7 +78,7 @@ std::vector<JudgeCase> LibraryIsMissing() {
          facts.host.environment["NVIDIA_DRIVER_CAPABILITIES"] = "utility";
        },
        "\"utility\"", "compute,utility"},
-      {"container.library_missing",
+      {"container.libcuda_missing",
        [](DoctorFacts& facts) {
          LoseLibrary(facts);
          EnterContainer(facts);

@@ -352,7 +352,7 @@ void BuildAdamaxStep(OpCase& at) {
   AdamaxAttributes adamax;
   adamax.weight_decay = at.Coin() ? 0.1 : 0;
   adamax.clip = at.Coin();
-  EmitStep(at, Op::kAdamaxStep, adamax, 2, adamax.clip);
+  EmitStep(at, Op::kAdamaxStep, adamax, 2);
 }
 
 void BuildEmaUpdate(OpCase& at) {

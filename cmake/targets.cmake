@@ -6,6 +6,7 @@ function(gpupool_library name)
   add_library(${name} STATIC ${arg_SOURCES})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_USES})
+  gpupool_use_precompiled(${name} "${GPUPOOL_PRECOMPILED}")
 endfunction()
 
 # gpupool_tell_of_locks(NAME): ThreadSanitizer does not see the locks of the
@@ -48,6 +49,7 @@ function(gpupool_test name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_USES} gpupool_test_paths
                         GTest::gmock GTest::gtest_main)
+  gpupool_use_precompiled(${name} "${GPUPOOL_PRECOMPILED_TESTS}")
   gpupool_tell_of_locks(${name})
   if(arg_NEEDS)
     add_dependencies(${name} ${arg_NEEDS})

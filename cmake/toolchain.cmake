@@ -10,7 +10,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
-add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -pthread)
 if(GPUPOOL_WERROR)
   add_compile_options(-Werror)
 endif()
@@ -27,7 +27,8 @@ if(GPUPOOL_CCACHE)
   # every clone of the same layout shares one cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
-      CCACHE_NOHASHDIR=1 ${GPUPOOL_CCACHE})
+      CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${GPUPOOL_CCACHE})
 endif()
 find_program(GPUPOOL_MOLD mold)
 if(GPUPOOL_MOLD)

@@ -1,6 +1,7 @@
 #include "engine/session.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -9,9 +10,9 @@
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
-#include "engine/import/precision.h"
 #include "engine/loaded_model.h"
 #include "engine/memory/snapshot_file.h"
+#include "engine/import/precision.h"
 #include "engine/serving/inference_programs.h"
 #include "engine/session_convert.h"
 #include "engine/session_device.h"
@@ -70,12 +71,16 @@ void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
 void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   const RecordingCounters* const counters = device.recordings();
   if (counters == nullptr) return;
-  auto& named = *stats.mutable_by_pytorch_name();
-  named["recordings.count"] = counters->captures;
-  named["recordings.bytes"] = counters->bytes;
-  named["recordings.limit_bytes"] = RecordingBytes(device.facts()->total_bytes);
-  named["recordings.evicted"] = counters->evictions;
-  named["recordings.refused"] = counters->refusals;
+  const uint64_t limit = RecordingBytes(device.facts()->total_bytes);
+  const std::pair<const char*, uint64_t> values[] = {
+      {"recordings.count", counters->captures},
+      {"recordings.bytes", counters->bytes},
+      {"recordings.limit_bytes", limit},
+      {"recordings.evicted", counters->evictions},
+      {"recordings.refused", counters->refusals}};
+  for (const auto& [name, value] : values) {
+    (*stats.mutable_by_pytorch_name())[name] = value;
+  }
 }
 
 // Returns the options with defaults in place of zeros.

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/precision.h"
+#include "engine/model/precision.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/session_convert.h"
 #include "engine/train/initial_weights.h"

@@ -12,7 +12,7 @@
 #include "engine/data/dataset_reader.h"
 #include "engine/loaded_model.h"
 #include "engine/memory/snapshot_file.h"
-#include "engine/import/precision.h"
+#include "engine/model/precision.h"
 #include "engine/serving/inference_programs.h"
 #include "engine/session_convert.h"
 #include "engine/session_device.h"

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "engine/import/layer_spec.h"
 #include "engine/memory/statistics.h"
+#include "engine/model/layer_spec.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/device_facts.h"
 #include "engine/serving/inference_programs.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "engine/passes/formats/narrow_weights.h"
 #include "engine/passes/pipeline.h"
 #include "engine/serving/bound_numbers.h"

@@ -2,7 +2,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/trained_weights.h"
+#include "engine/model/trained_weights.h"
 
 namespace gpupool::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 #include "engine/train/checkpoint.h"
 
 namespace gpupool::engine {

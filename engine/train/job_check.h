@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/label_facts.h"
-#include "engine/import/layer_spec.h"
+#include "engine/model/layer_spec.h"
 
 namespace gpupool::v1 {
 class Dataset;

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/losses.h"
+#include "engine/model/losses.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {

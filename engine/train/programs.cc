@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/model_programs.h"
-#include "engine/import/precision.h"
+#include "engine/model/model_programs.h"
+#include "engine/model/precision.h"
 #include "engine/passes/pipeline.h"
 #include "engine/train/label_check.h"
 #include "gpupool/v1/job.pb.h"

@@ -14,7 +14,7 @@
 #include "engine/data/dataset_reader.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
-#include "engine/import/precision.h"
+#include "engine/model/precision.h"
 #include "engine/train/blob_file.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"

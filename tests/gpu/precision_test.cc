@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 #include "tests/engine/testing/model_program.h"
 #include "tests/engine/train/next_token.h"
 #include "tests/gpu/session_on_gpu.h"

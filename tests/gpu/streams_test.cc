@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "engine/passes/pipeline.h"
 #include "gpupool/v1/job.pb.h"
 #include "tests/gpu/gpu.h"

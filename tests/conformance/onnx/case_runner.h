@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/import/layer_spec.h"
 #include "engine/import/onnx/file/onnx_file.h"
+#include "engine/model/layer_spec.h"
 #include "tests/conformance/onnx/cases.h"
 
 namespace gpupool::engine::onnx_import {

@@ -1,5 +1,5 @@
 """Prints what torch.nn.functional gives for the losses of
-tests/engine/import/losses_test.cc, and their gradients."""
+tests/engine/model/losses_test.cc, and their gradients."""
 import torch
 from torch.nn import functional
 

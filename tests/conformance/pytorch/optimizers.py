@@ -1,5 +1,5 @@
 """Prints one weight over steps of torch.optim's optimizers, as
-tests/engine/import/optimizer_options_test.cc expects it. The gradient of step
+tests/engine/model/optimizer_options_test.cc expects it. The gradient of step
 t at weight p is p - t / 4."""
 import torch
 

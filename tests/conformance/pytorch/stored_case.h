@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 
 namespace gpupool::testing {
 

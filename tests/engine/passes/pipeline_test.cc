@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/graph/print.h"
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "engine/passes/rewrite/rewrite.h"
 #include "tests/engine/passes/pass_property.h"
 #include "tests/engine/testing/graph_testing.h"

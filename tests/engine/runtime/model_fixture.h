@@ -7,9 +7,9 @@
 
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/check.h"
-#include "engine/import/model_programs.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/host_page_source.h"
+#include "engine/model/model_programs.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"

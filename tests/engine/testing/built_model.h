@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/import/layer_kinds.h"
-#include "engine/import/model_source.h"
+#include "engine/model/layer_kinds.h"
+#include "engine/model/model_source.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine::testing {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 
 namespace gpupool::engine::testing {
 

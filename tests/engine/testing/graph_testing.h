@@ -6,7 +6,7 @@
 #include <string>
 
 #include "engine/backends/reference/interpreter.h"
-#include "engine/import/layer_spec.h"
+#include "engine/model/layer_spec.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 

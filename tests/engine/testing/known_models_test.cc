@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "engine/backends/cpu/cpu_backend.h"
-#include "engine/import/model_programs.h"
 #include "engine/memory/host_page_source.h"
+#include "engine/model/model_programs.h"
 #include "tests/engine/testing/gpt2.h"
 #include "tests/engine/testing/graph_testing.h"
 #include "tests/engine/testing/model_program.h"

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "engine/base/status_macros.h"
-#include "engine/import/model_programs.h"
-#include "engine/import/precision.h"
+#include "engine/model/model_programs.h"
+#include "engine/model/precision.h"
 #include "engine/train/initial_weights.h"
 
 namespace gpupool::engine::testing {

@@ -13,9 +13,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/backends/cpu/cpu_backend.h"
-#include "engine/import/model_source.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/host_page_source.h"
+#include "engine/model/model_source.h"
 #include "gpupool/v1/job.pb.h"
 #include "tests/engine/testing/model_program.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 
 namespace gpupool::engine::testing {
 

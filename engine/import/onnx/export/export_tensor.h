@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 
 namespace onnx {
 class TensorProto;

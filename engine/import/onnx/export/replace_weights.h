@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/import/model_source.h"
 #include "engine/import/onnx/file/onnx_file.h"
+#include "engine/model/model_source.h"
 
 namespace gpupool::engine::onnx_import {
 

@@ -16,12 +16,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/import/layer_spec.h"
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/graph/folding_builder.h"
 #include "engine/import/onnx/graph/node_context.h"
 #include "engine/import/onnx/graph/onnx_import.h"
 #include "engine/import/onnx/graph/scope.h"
+#include "engine/model/layer_spec.h"
 
 namespace onnx {
 class FunctionProto;

@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/import/layer_spec.h"
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/graph/node_context.h"
+#include "engine/model/layer_spec.h"
 
 namespace gpupool::engine::onnx_import {
 

@@ -5,7 +5,7 @@
 #include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
-#include "engine/import/resize_table.h"
+#include "engine/model/resize_table.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {

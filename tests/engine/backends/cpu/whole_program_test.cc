@@ -2,7 +2,7 @@
 // the reference back end without passes.
 #include <gtest/gtest.h>
 
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "engine/passes/pipeline.h"
 #include "gpupool/v1/job.pb.h"
 #include "tests/engine/backends/cpu/graph_runner.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "engine/passes/pipeline.h"
 #include "engine/passes/schedule/mark_aliases.h"
 #include "engine/plan/memory_plan.h"

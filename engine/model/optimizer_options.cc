@@ -1,4 +1,4 @@
-#include "engine/import/optimizer_options.h"
+#include "engine/model/optimizer_options.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/precision.h"
+#include "engine/model/precision.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/limits.pb.h"
 

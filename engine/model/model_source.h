@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "engine/import/layer_spec.h"
-#include "engine/import/served_sizes.h"
+#include "engine/model/layer_spec.h"
+#include "engine/model/served_sizes.h"
 
 namespace gpupool::v1 {
 class ModelSpec;

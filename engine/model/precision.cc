@@ -1,4 +1,4 @@
-#include "engine/import/precision.h"
+#include "engine/model/precision.h"
 
 #include <limits>
 

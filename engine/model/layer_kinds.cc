@@ -1,4 +1,4 @@
-#include "engine/import/layer_kinds.h"
+#include "engine/model/layer_kinds.h"
 
 #include <cmath>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 
 #include <utility>
 

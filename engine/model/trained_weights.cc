@@ -1,4 +1,4 @@
-#include "engine/import/trained_weights.h"
+#include "engine/model/trained_weights.h"
 
 #include <algorithm>
 #include <utility>

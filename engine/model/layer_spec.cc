@@ -1,4 +1,4 @@
-#include "engine/import/layer_spec.h"
+#include "engine/model/layer_spec.h"
 
 #include <cmath>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
-#include "engine/import/layer_kinds.h"
+#include "engine/model/layer_kinds.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {

@@ -1,4 +1,4 @@
-#include "engine/import/losses.h"
+#include "engine/model/losses.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

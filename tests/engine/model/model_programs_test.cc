@@ -1,4 +1,4 @@
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

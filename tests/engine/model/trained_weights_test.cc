@@ -1,4 +1,4 @@
-#include "engine/import/trained_weights.h"
+#include "engine/model/trained_weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/import/losses.h"
+#include "engine/model/losses.h"
 #include "tests/engine/testing/graph_testing.h"
 
 namespace gpupool::engine {

@@ -1,6 +1,6 @@
 // Expected numbers are those of the ONNX operator tests, rounded to float32,
 // unless a test gives another source.
-#include "engine/import/resize_table.h"
+#include "engine/model/resize_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/import/layer_spec.h"
+#include "engine/model/layer_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/import/served_sizes.h"
+#include "engine/model/served_sizes.h"
 
 #include <algorithm>
 #include <cmath>

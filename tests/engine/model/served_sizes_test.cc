@@ -1,4 +1,4 @@
-#include "engine/import/served_sizes.h"
+#include "engine/model/served_sizes.h"
 
 #include "gmock/gmock.h"
 #include "gpupool/v1/model.pb.h"

@@ -1,4 +1,4 @@
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 
 #include <optional>
 #include <utility>
@@ -13,10 +13,10 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
-#include "engine/import/losses.h"
-#include "engine/import/optimizer_options.h"
-#include "engine/import/precision.h"
-#include "engine/import/trained_weights.h"
+#include "engine/model/losses.h"
+#include "engine/model/optimizer_options.h"
+#include "engine/model/precision.h"
+#include "engine/model/trained_weights.h"
 #include "engine/passes/formats/autocast.h"
 #include "engine/passes/raise/raise.h"
 #include "gpupool/v1/job.pb.h"

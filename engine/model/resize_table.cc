@@ -1,4 +1,4 @@
-#include "engine/import/resize_table.h"
+#include "engine/model/resize_table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 //
 // Inputs of the programs:
 //   the model's inputs         all programs
-//   labels, target             training and evaluation (engine/import/losses.h)
+//   labels, target             training and evaluation (engine/model/losses.h)
 //   row_count      int64 []    evaluation: rows of the batch that count
 //   learning_rate  float64 []  training
 //   step           int64 []    training; counts from 1
@@ -16,15 +16,15 @@
 //                              scaled
 //   loss_scale, skipped_steps  training with FP16, for the optimizer step
 //                              (engine/autodiff/loss_scaling.h)
-//   sums and counts            evaluation (engine/import/losses.h)
+//   sums and counts            evaluation (engine/model/losses.h)
 //   the model's outputs        inference, under their names
 #pragma once
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "engine/import/layer_spec.h"
-#include "engine/import/model_source.h"
+#include "engine/model/layer_spec.h"
+#include "engine/model/model_source.h"
 
 namespace gpupool::v1 {
 class Scaling;

@@ -1,4 +1,4 @@
-#include "engine/import/model_source.h"
+#include "engine/model/model_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "engine/base/sha256.h"
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "tests/engine/scratch_folder.h"
 #include "tests/engine/testing/graph_testing.h"
 #include "tests/engine/testing/random_model.h"

@@ -1,4 +1,4 @@
-// Adds layers of each kind to the graph. Internal to engine/import.
+// Adds layers of each kind to the graph. Internal to engine/model.
 //
 // Thread-safety: one thread at a time. Lives during one BuildModel call.
 #pragma once
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/graph/builder.h"
-#include "engine/import/layer_spec.h"
+#include "engine/model/layer_spec.h"
 
 namespace gpupool::v1 {
 class Add;

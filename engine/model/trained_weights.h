@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/import/layer_spec.h"
+#include "engine/model/layer_spec.h"
 
 namespace gpupool::v1 {
 class TrainingSpec;

@@ -1,4 +1,4 @@
-#include "engine/import/optimizer_options.h"
+#include "engine/model/optimizer_options.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>

@@ -1,10 +1,10 @@
-#include "engine/import/precision.h"
+#include "engine/model/precision.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/graph/verify.h"
-#include "engine/import/model_programs.h"
+#include "engine/model/model_programs.h"
 #include "tests/engine/testing/graph_testing.h"
 
 namespace gpupool::engine {

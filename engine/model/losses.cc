@@ -1,4 +1,4 @@
-#include "engine/import/losses.h"
+#include "engine/model/losses.h"
 
 #include <cmath>
 #include <numeric>

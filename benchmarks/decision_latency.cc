@@ -138,7 +138,7 @@ class Pool {
 
   void EndAll(const Job& job, Outcome outcome) {
     const AttemptRef attempt{job.id, job.attempt};
-    const std::vector<Rank> ranks = job.ranks;
+    const Ranks ranks = job.ranks;
     for (const Rank& rank : ranks) {
       Send(AttemptEnded{rank.device, attempt, outcome, ""});
     }

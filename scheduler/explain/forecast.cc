@@ -179,7 +179,7 @@ class Lookahead {
   void EndRanks(AttemptRef attempt, Outcome outcome) {
     if (!state_.IsLiveAttempt(attempt)) return;
     // A copy, since each event changes the job's ranks.
-    const std::vector<Rank> ranks = state_.jobs().at(attempt.job).ranks;
+    const Ranks ranks = state_.jobs().at(attempt.job).ranks;
     for (const Rank& rank : ranks) {
       if (rank.end && !rank.saves()) continue;
       Happen(AttemptEnded{rank.device, attempt, outcome, ""});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "scheduler/state/demands.h"
 #include "scheduler/state/device.h"
@@ -28,18 +29,37 @@ struct Rank {
   bool missing = false;
 };
 
+// The ranks of an attempt. Most jobs run on one device and keep its rank
+// inside.
+using Ranks = absl::InlinedVector<Rank, 1>;
+
 struct Job {
+  // Fields that decisions read of every running job come first, side by side.
   JobId id;
-  std::string tenant;
-  std::string queue_name;  // name as submitted
-  uint32_t queue = 0;      // index in State::queues()
+  uint32_t queue = 0;  // index in State::queues()
   int priority = 0;
-  uint64_t bytes = 0;                  // on each device
-  std::optional<uint64_t> next_bytes;  // size from the next placement on
-  std::string wanted_device;           // as in device_choice.h
+  JobState state = JobState::kQueued;
+  // Why the live attempt was told to checkpoint and stop.
+  std::optional<StopReason> stop_sent;
   // Devices of the live attempt; while the job waits, the number that it needs
   // to start.
   uint32_t device_count = 1;
+  uint64_t bytes = 0;  // on each device
+  Ranks ranks;         // ranks of the live attempt
+  // Place among jobs of its priority (order_policy.h); smaller goes first.
+  double standing = 0;
+  // Start of the current run, and the run time of past RUNNING attempts.
+  absl::Time run_since = absl::InfiniteFuture();
+  absl::Duration attained;
+  // Total run time, when the training loop or the user has told it.
+  std::optional<absl::Duration> expected_run;
+  // Why the live attempt cannot go on. Its other ranks were told to stop.
+  std::optional<std::string> interruption;
+
+  std::string tenant;
+  std::string queue_name;              // name as submitted
+  std::optional<uint64_t> next_bytes;  // size from the next placement on
+  std::string wanted_device;           // as in device_choice.h
   // Numbers of devices that an elastic job can run with, rising; else empty.
   std::vector<uint32_t> device_counts;
   Demands demands;
@@ -47,19 +67,13 @@ struct Job {
   absl::Duration first_backoff = kDefaultFirstBackoff;
   bool publish_on_success = false;
 
-  JobState state = JobState::kQueued;
-  uint32_t attempt = 0;     // number of the last start; 0 before the first
-  uint32_t failures = 0;    // counts towards max_attempts
-  std::vector<Rank> ranks;  // ranks of the live attempt
-  // Why the live attempt cannot go on. Its other ranks were told to stop.
-  std::optional<std::string> interruption;
-  bool spared = false;  // interrupted by a device: no failure of the job
+  uint32_t attempt = 0;   // number of the last start; 0 before the first
+  uint32_t failures = 0;  // counts towards max_attempts
+  bool spared = false;    // interrupted by a device: no failure of the job
   // Devices that failed under the job since its last checkpoint
   // (step_faults.cc).
   std::vector<DeviceId> faults;
   uint64_t checkpoint_step = 0;
-  // Why the live attempt was told to checkpoint and stop.
-  std::optional<StopReason> stop_sent;
   // With kPreempted and kMoved: the job that gets the room.
   std::optional<JobId> gives_way_to;
   // With kServing: the version that needs its device.
@@ -77,15 +91,8 @@ struct Job {
   absl::Time limit_time = absl::InfiniteFuture();  // key in the state's index
   absl::Duration save_time;  // time of the last save, until on disk
 
-  // Run time of past RUNNING attempts, and the start of the current one.
-  absl::Duration attained;
-  absl::Time run_since = absl::InfiniteFuture();
   // Key in the state's index.
   absl::Time standing_change = absl::InfiniteFuture();
-  // Total run time, when the training loop or the user has told it.
-  std::optional<absl::Duration> expected_run;
-  // Place among jobs of its priority (order_policy.h); smaller goes first.
-  double standing = 0;
   // BACKING_OFF: when the job is queued again. Live: until when missing ranks
   // may still be explained. Otherwise InfiniteFuture.
   absl::Time wake_time = absl::InfiniteFuture();

@@ -82,7 +82,8 @@ void State::SetHost(uint32_t node, const HostNeed& limit) {
 
 void State::RestoreJob(Job job) {
   StateEditor editor(*this);
-  std::vector<Rank> ranks = std::exchange(job.ranks, {});
+  Ranks ranks = job.ranks;
+  job.ranks.clear();
   Job& added = editor.AddJob(std::move(job));
   editor.PlaceJob(added, std::move(ranks));
 }

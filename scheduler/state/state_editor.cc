@@ -230,7 +230,7 @@ void StateEditor::SetWakeTime(Job& job, absl::Time time) {
   if (time != absl::InfiniteFuture()) state_.wakes_.insert({time, job.id});
 }
 
-void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
+void StateEditor::PlaceJob(Job& job, Ranks ranks) {
   job.ranks = std::move(ranks);
   const bool settles = job.HoldsDevices();
   for (const Rank& rank : job.ranks) {

@@ -59,7 +59,7 @@ class StateEditor {
   // The functions below book and give back planned bytes. Releasing what is not
   // placed is a no-op. A job is booked on the devices of those ranks that have
   // not ended.
-  void PlaceJob(Job& job, std::vector<Rank> ranks);
+  void PlaceJob(Job& job, Ranks ranks);
   void EndRank(Job& job, DeviceId device, Outcome outcome);
   void SetMissing(Job& job, DeviceId device, bool missing);
   void ReleaseJob(Job& job);

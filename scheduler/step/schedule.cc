@@ -94,7 +94,7 @@ void StartOn(StepContext& context, Job& job,
   ++job.attempt;
   job.passes = 0;
   context.edit.SetDeviceCount(job, static_cast<uint32_t>(devices.size()));
-  std::vector<Rank> placed;
+  Ranks placed;
   for (DeviceId device : devices) placed.push_back({device});
   context.edit.PlaceJob(job, std::move(placed));
   MoveJob(context, job, JobState::kStarting,

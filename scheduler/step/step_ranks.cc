@@ -104,7 +104,7 @@ void EndRank(StepContext& context, Job& job, DeviceId device,
 void GiveUpMissing(StepContext& context, Job& job) {
   context.edit.SetWakeTime(job, absl::InfiniteFuture());
   const AttemptRef attempt{job.id, job.attempt};
-  const std::vector<Rank> ranks = job.ranks;
+  const Ranks ranks = job.ranks;
   for (const Rank& rank : ranks) {
     if (!rank.missing) continue;
     // If it exists after all, it must not run beside its successor.

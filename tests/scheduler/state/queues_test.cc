@@ -29,7 +29,7 @@ class QueuesTest : public SchedulerTest {
   }
   // Stops the job, as its worker does when told to.
   void Stop(JobId id) {
-    const std::vector<Rank> ranks = job(id).ranks;
+    const Ranks ranks = job(id).ranks;
     for (const Rank& rank : ranks) {
       Send(AttemptEnded{
           rank.device, {id, job(id).attempt}, Outcome::kStopped, ""});

@@ -111,7 +111,7 @@ class RandomPool : public RoomBoundTest,
     if (!IsLive(job(id).state)) return;
     const Outcome outcome =
         job(id).stop_sent ? Outcome::kStopped : Outcome::kSucceeded;
-    const std::vector<Rank> ranks = job(id).ranks;
+    const Ranks ranks = job(id).ranks;
     const AttemptRef attempt{id, job(id).attempt};
     for (const Rank& rank : ranks) {
       Send(AttemptEnded{rank.device, attempt, outcome, ""});

@@ -12,7 +12,6 @@ import collections
 PARAMETERS = {
     "engine": 0,
     "engine/backends": 25,
-    "server/worker": 1,
     "tests": 3,
 }
 

@@ -72,13 +72,12 @@ absl::Status WriteCopy(const engine::CheckpointWrite& write, Report report,
 
 }  // namespace
 
-JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
-                     ReportSink sink, SideThread* writer,
+JobRunner::JobRunner(worker::v1::StartJob request, Environment environment,
                      std::shared_ptr<engine::AbortSwitch> abort)
     : request_(std::move(request)),
-      engine_(engine),
-      sink_(std::move(sink)),
-      writer_(writer),
+      engine_(environment.engine),
+      sink_(std::move(environment.sink)),
+      writer_(environment.writer),
       abort_(std::move(abort)) {}
 
 uint64_t JobRunner::step() const {

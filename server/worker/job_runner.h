@@ -46,10 +46,16 @@ class JobRunner {
   // the writer's.
   using ReportSink = std::function<void(worker::v1::Report)>;
 
-  // `engine` must outlive the runner; `engine` and `writer` must outlive all
-  // writes. Once `abort` has been used the job ends as if cancelled.
-  JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
-            SideThread* writer,
+  // The parts of a worker that all its runners share.
+  struct Environment {
+    Engine* engine;
+    ReportSink sink;
+    SideThread* writer;
+  };
+
+  // The engine must outlive the runner; the engine and the writer must outlive
+  // all writes. Once `abort` has been used the job ends as if cancelled.
+  JobRunner(worker::v1::StartJob request, Environment environment,
             std::shared_ptr<engine::AbortSwitch> abort = nullptr);
 
   // Does the next piece of work: opens the training, or makes one step with the

@@ -283,7 +283,8 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
   }
   auto abort = AbortOf(request.job_id(), request.attempt());
   jobs_.push_back(std::make_unique<JobRunner>(
-      std::move(request), engine_, sink_, &writer_, std::move(abort)));
+      std::move(request), JobRunner::Environment{engine_, sink_, &writer_},
+      std::move(abort)));
   return absl::OkStatus();
 }
 

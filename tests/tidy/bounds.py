@@ -11,8 +11,7 @@ import collections
 # and NVML, whose signatures are theirs.
 PARAMETERS = {
     "engine": 0,
-    "engine/backends": 25,
-    "server/worker": 1,
+    "engine/backends": 13,
     "tests": 3,
 }
 

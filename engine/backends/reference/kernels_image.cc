@@ -7,11 +7,19 @@
 namespace gpupool::engine::reference {
 namespace {
 
+// The input, weight and output of a convolution.
+struct Conv2dShapes {
+  const Shape& x;
+  const Shape& w;
+  const Shape& y;
+};
+
 // Calls visit(x index, w index, y index) for every product of a convolution.
 // Skips products with padding, which are 0.
 template <typename Visit>
-void ForEachProduct(const Conv2dAttributes& conv, const Shape& x,
-                    const Shape& w, const Shape& y, Visit visit) {
+void ForEachProduct(const Conv2dAttributes& conv, const Conv2dShapes& shapes,
+                    Visit visit) {
+  const auto& [x, w, y] = shapes;
   const Window window = WindowOf(conv, x, w);
   const int64_t filters_per_group = w[0] / conv.groups;
   const int64_t kernel_cells = KernelCells(window);
@@ -77,7 +85,7 @@ Numbers Divisors(const Pool2dAttributes& pool, const Shape& x, const Shape& y) {
 void Conv2d(const Operands& o) {
   const auto& conv = o.node.get<Conv2dAttributes>();
   const Shape& y = o.out_shape();
-  ForEachProduct(conv, o.in_shape(0), o.in_shape(1), y,
+  ForEachProduct(conv, {.x = o.in_shape(0), .w = o.in_shape(1), .y = y},
                  [&o](size_t xi, size_t wi, size_t yi) {
                    o.out()[yi] += o.in(0)[xi] * o.in(1)[wi];
                  });
@@ -93,7 +101,8 @@ void Conv2d(const Operands& o) {
 
 void Conv2dInputGrad(const Operands& o) {
   const auto& grad = o.node.get<Conv2dGradAttributes>();
-  ForEachProduct(grad.conv, o.out_shape(), o.in_shape(1), o.in_shape(0),
+  ForEachProduct(grad.conv,
+                 {.x = o.out_shape(), .w = o.in_shape(1), .y = o.in_shape(0)},
                  [&o](size_t xi, size_t wi, size_t yi) {
                    o.out()[xi] += o.in(0)[yi] * o.in(1)[wi];
                  });
@@ -102,7 +111,7 @@ void Conv2dInputGrad(const Operands& o) {
 void Conv2dWeightGrad(const Operands& o) {
   const auto& grad = o.node.get<Conv2dGradAttributes>();
   const Shape& dy = o.in_shape(0);
-  ForEachProduct(grad.conv, o.in_shape(1), o.out_shape(), dy,
+  ForEachProduct(grad.conv, {.x = o.in_shape(1), .w = o.out_shape(), .y = dy},
                  [&o](size_t xi, size_t wi, size_t yi) {
                    o.out()[wi] += o.in(0)[yi] * o.in(1)[xi];
                  });

@@ -90,16 +90,22 @@ struct Window {
   size_t first, last;
 };
 
-// Returns bias + alpha / size * (the sum of squares around channel c).
-double LrnBase(const LrnAttributes& lrn, absl::Span<const double> x,
-               const Lanes& lanes, size_t b, size_t c, size_t a) {
-  const Window window(lrn, c, lanes.cells);
-  double squares = 0;
-  for (size_t j = window.first; j <= window.last; ++j) {
-    squares += x[lanes.At(b, j, a)] * x[lanes.At(b, j, a)];
+// The input of response normalisation.
+struct LrnInput {
+  const LrnAttributes& lrn;
+  absl::Span<const double> x;
+  Lanes lanes;  // along the channels
+
+  // Returns bias + alpha / size * (the sum of squares around channel c).
+  double Base(size_t b, size_t c, size_t a) const {
+    const Window window(lrn, c, lanes.cells);
+    double squares = 0;
+    for (size_t j = window.first; j <= window.last; ++j) {
+      squares += x[lanes.At(b, j, a)] * x[lanes.At(b, j, a)];
+    }
+    return lrn.bias + lrn.alpha / static_cast<double>(lrn.size) * squares;
   }
-  return lrn.bias + lrn.alpha / static_cast<double>(lrn.size) * squares;
-}
+};
 
 }  // namespace
 
@@ -185,10 +191,11 @@ void AttentionGrad(const Operands& o) {
 void Lrn(const Operands& o) {
   const auto& lrn = o.node.get<LrnAttributes>();
   const Lanes lanes(o.in_shape(0), 1);
+  const LrnInput input{lrn, o.in(0), lanes};
   for (size_t b = 0; b < lanes.before; ++b) {
     for (size_t c = 0; c < lanes.cells; ++c) {
       for (size_t a = 0; a < lanes.after; ++a) {
-        const double base = LrnBase(lrn, o.in(0), lanes, b, c, a);
+        const double base = input.Base(b, c, a);
         const size_t i = lanes.At(b, c, a);
         o.out()[i] = o.in(0)[i] * std::pow(base, -lrn.beta);
       }
@@ -204,13 +211,14 @@ void LrnGrad(const Operands& o) {
   const absl::Span<const double> dy = o.in(0);
   const absl::Span<const double> x = o.in(1);
   const Lanes lanes(o.in_shape(1), 1);
+  const LrnInput input{lrn, x, lanes};
   const double factor =
       2 * lrn.alpha * lrn.beta / static_cast<double>(lrn.size);
   for (size_t b = 0; b < lanes.before; ++b) {
     for (size_t c = 0; c < lanes.cells; ++c) {
       const Window window(lrn, c, lanes.cells);
       for (size_t a = 0; a < lanes.after; ++a) {
-        const double base = LrnBase(lrn, x, lanes, b, c, a);
+        const double base = input.Base(b, c, a);
         const size_t i = lanes.At(b, c, a);
         o.out()[i] += dy[i] * std::pow(base, -lrn.beta);
         const double through =

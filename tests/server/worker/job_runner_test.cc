@@ -54,16 +54,15 @@ class JobRunnerTest : public testing::Test {
     return request;
   }
   JobRunner Runner(const StartJob& request) {
-    return JobRunner(
-        request, engine_.get(),
-        [this](Report report) {
-          EXPECT_EQ(report.job_id(), 7u);
-          EXPECT_EQ(report.attempt(), 2u);
-          EXPECT_GT(report.time_unix_nanos(), 0);
-          absl::MutexLock lock(&mutex_);
-          reports_.push_back(std::move(report));
-        },
-        &writer_);
+    return JobRunner(request, {engine_.get(),
+                               [this](Report report) {
+                                 EXPECT_EQ(report.job_id(), 7u);
+                                 EXPECT_EQ(report.attempt(), 2u);
+                                 EXPECT_GT(report.time_unix_nanos(), 0);
+                                 absl::MutexLock lock(&mutex_);
+                                 reports_.push_back(std::move(report));
+                               },
+                               &writer_});
   }
   std::vector<std::string> Descriptions() {
     writer_.WaitUntilLeft(0);
@@ -602,9 +601,11 @@ TEST_F(RankTest, AnAbortWhileItWaitsForOthersIsAStopAndNoFault) {
   request.mutable_spec()->set_name("lonely");
   const auto abort = std::make_shared<engine::AbortSwitch>();
   JobRunner runner(
-      request, engine_.get(),
-      [this](Report report) { reports_.push_back(std::move(report)); },
-      &writer_, abort);
+      request,
+      {engine_.get(),
+       [this](Report report) { reports_.push_back(std::move(report)); },
+       &writer_},
+      abort);
   abort->Abort("told to stop");
   EXPECT_FALSE(runner.Advance());
   EXPECT_THAT(Descriptions(), ElementsAre("ended STOPPED"));

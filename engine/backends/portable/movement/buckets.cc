@@ -48,7 +48,7 @@ Buckets BucketPlan::Launch(LaunchStream stream, const TupleIndices& tuples,
   auto* order = reinterpret_cast<int32_t*>(workspace + order_at_);
   // The count only adds, so the table must be zero.
   const std::byte zeros[sizeof(int32_t)] = {};
-  LaunchFill(stream, workspace, buckets_ * parts_, zeros, sizeof(int32_t));
+  LaunchFill(stream, workspace, buckets_ * parts_, zeros);
   // Each launch needs the result of the one before. The stream keeps their
   // order.
   LaunchFor(

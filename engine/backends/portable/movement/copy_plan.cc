@@ -153,10 +153,10 @@ void LaunchCopy(LaunchStream stream, const CopyPlan& plan,
 }
 
 void LaunchFill(LaunchStream stream, std::byte* to, int64_t count,
-                const std::byte* element, uint64_t element_bytes) {
-  uint64_t bytes = element_bytes;
+                absl::Span<const std::byte> element) {
+  uint64_t bytes = element.size();
   std::byte word[kWidestWord];
-  std::memcpy(word, element, bytes);
+  std::memcpy(word, element.data(), bytes);
   // Buffers are aligned to 16 bytes, so wide words are aligned, too.
   while (bytes < kWidestWord && count % 2 == 0) {
     std::memcpy(word + bytes, word, bytes);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "engine/backends/portable/arithmetic/walk.h"
 #include "engine/backends/portable/launch/launch.h"
 #include "engine/backends/strides.h"
@@ -30,8 +31,9 @@ CopyPlan PlanCopy(LoopNest loops, int64_t from, int64_t to,
 void LaunchCopy(LaunchStream stream, const CopyPlan& plan,
                 const std::byte* from, std::byte* to);
 
-// Queues a fill of `count` elements with the one at `element` in host memory.
+// Queues a fill of `count` elements with the bytes of `element`, which lies in
+// host memory.
 void LaunchFill(LaunchStream stream, std::byte* to, int64_t count,
-                const std::byte* element, uint64_t element_bytes);
+                absl::Span<const std::byte> element);
 
 }  // namespace gpupool::engine::portable

@@ -23,16 +23,26 @@ TupleIndices TuplesOver(const CompileRequest& request,
   return tuples;
 }
 
+// Tuples of indices, and the value [before, cells, after] whose cells they
+// choose.
+struct ChosenCells {
+  TupleIndices tuples;
+  bool shared = true;  // whether all of `before` use the same tuples
+  int64_t count = 0;   // tuples for each of `before`
+  AxisView view;       // of the value
+};
+
+// Makes a gather. The view counts `after` in words.
 template <typename Word>
-std::unique_ptr<Kernel> MakeGatherOf(const TupleIndices& tuples, bool shared,
-                                     int64_t cells, const Grid& grid,
+std::unique_ptr<Kernel> MakeGatherOf(const ChosenCells& chosen,
                                      LaunchStream stream) {
+  const AxisView& view = chosen.view;
   GatherFunctor<Word> functor{};
-  functor.tuples = tuples;
-  functor.shared = shared;
-  functor.cells = cells;
-  functor.grid = grid;
-  const int64_t count = grid.sizes[0] * grid.sizes[1] * grid.sizes[2];
+  functor.tuples = chosen.tuples;
+  functor.shared = chosen.shared;
+  functor.cells = view.cells;
+  functor.grid = GridOf({view.before, chosen.count, view.after});
+  const int64_t count = view.before * chosen.count * view.after;
   return MakeKernel([=](const KernelArguments& at) {
     GatherFunctor<Word> bound = functor;
     bound.x = at.in<Word>(0);
@@ -42,28 +52,26 @@ std::unique_ptr<Kernel> MakeGatherOf(const TupleIndices& tuples, bool shared,
   });
 }
 
-// Makes a gather of y [batch, tuples, after] from x [batch, cells, after], in
+// Makes a gather of y [before, tuples, after] from x [before, cells, after], in
 // words as wide as `after` allows.
-KernelOr MakeGatherRows(const TupleIndices& tuples, bool shared, int64_t batch,
-                        int64_t count, int64_t cells, int64_t after,
-                        uint64_t element_bytes, LaunchStream stream) {
+KernelOr MakeGatherRows(ChosenCells chosen, uint64_t element_bytes,
+                        LaunchStream stream) {
   uint64_t bytes = element_bytes;
-  while (bytes < 16 && after % 2 == 0) {
+  while (bytes < 16 && chosen.view.after % 2 == 0) {
     bytes *= 2;
-    after /= 2;
+    chosen.view.after /= 2;
   }
-  const Grid grid = GridOf({batch, count, after});
   switch (bytes) {
     case 1:
-      return MakeGatherOf<uint8_t>(tuples, shared, cells, grid, stream);
+      return MakeGatherOf<uint8_t>(chosen, stream);
     case 2:
-      return MakeGatherOf<uint16_t>(tuples, shared, cells, grid, stream);
+      return MakeGatherOf<uint16_t>(chosen, stream);
     case 4:
-      return MakeGatherOf<uint32_t>(tuples, shared, cells, grid, stream);
+      return MakeGatherOf<uint32_t>(chosen, stream);
     case 8:
-      return MakeGatherOf<uint64_t>(tuples, shared, cells, grid, stream);
+      return MakeGatherOf<uint64_t>(chosen, stream);
     default:
-      return MakeGatherOf<Word16>(tuples, shared, cells, grid, stream);
+      return MakeGatherOf<Word16>(chosen, stream);
   }
 }
 
@@ -75,9 +83,11 @@ KernelOr MakeGather(const CompileRequest& request,
       AxisViewOf(x.shape, request.node.get<AxisAttributes>().axis);
   TupleIndices tuples = TuplesOver(request, context, indices);
   tuples.cells[0] = view.cells;
-  return MakeGatherRows(tuples, true, view.before, indices.shape.elements(),
-                        view.cells, view.after, SizeOf(x.dtype),
-                        context.stream);
+  return MakeGatherRows({.tuples = tuples,
+                         .shared = true,
+                         .count = indices.shape.elements(),
+                         .view = view},
+                        SizeOf(x.dtype), context.stream);
 }
 
 // Returns how tuples of indices cut a value: [batch, cells, after].
@@ -115,8 +125,9 @@ KernelOr MakeGatherNd(const CompileRequest& request,
   // Each entry of the batch has its own tuples.
   const int64_t count =
       InputOf(request, 1).shape.elements() / tuples.length / view.before;
-  return MakeGatherRows(tuples, false, view.before, count, view.cells,
-                        view.after, SizeOf(x.dtype), context.stream);
+  return MakeGatherRows(
+      {.tuples = tuples, .shared = false, .count = count, .view = view},
+      SizeOf(x.dtype), context.stream);
 }
 
 KernelOr MakeGatherElements(const CompileRequest& request,
@@ -225,21 +236,23 @@ KernelOr MakeScatterNd(const CompileRequest& request,
 }
 
 template <typename T>
-KernelOr MakeGatherGradOf(const TupleIndices& tuples, const BucketPlan& plan,
-                          const AxisView& view, int64_t count,
-                          LaunchStream stream) {
+KernelOr MakeGatherGradOf(const ChosenCells& chosen, LaunchStream stream) {
+  const TupleIndices& tuples = chosen.tuples;
+  const AxisView& view = chosen.view;
+  const BucketPlan plan(chosen.count, view.cells);
   GatherGradFunctor<T> functor{};
-  functor.tuples = count;
+  functor.tuples = chosen.count;
   functor.grid = GridOf({view.before, view.cells, view.after});
   return MakeKernel(
-      [=](const KernelArguments& at) {
+      [=, count = view.before * view.cells *
+                  view.after](const KernelArguments& at) {
         TupleIndices own = tuples;
         own.indices = at.in<void>(1);
         GatherGradFunctor<T> bound = functor;
         bound.dy = at.in<T>(0);
         bound.dx = at.out<T>(0);
         bound.buckets = plan.Launch(stream, own, at.workspace<std::byte>());
-        LaunchFor(stream, view.before * view.cells * view.after, bound);
+        LaunchFor(stream, count, bound);
       },
       plan.workspace_bytes());
 }
@@ -253,17 +266,18 @@ KernelOr MakeGatherGrad(const CompileRequest& request,
   if (!BucketPlan::Fits(count, view.cells)) return nullptr;
   TupleIndices tuples = TuplesOver(request, context, indices);
   tuples.cells[0] = view.cells;
-  const BucketPlan plan(count, view.cells);
+  const ChosenCells chosen{
+      .tuples = tuples, .shared = true, .count = count, .view = view};
   const LaunchStream stream = context.stream;
   switch (OutputOf(request, 0).dtype) {
     case DType::kFloat32:
-      return MakeGatherGradOf<float>(tuples, plan, view, count, stream);
+      return MakeGatherGradOf<float>(chosen, stream);
     case DType::kBFloat16:
-      return MakeGatherGradOf<BFloat16>(tuples, plan, view, count, stream);
+      return MakeGatherGradOf<BFloat16>(chosen, stream);
     case DType::kFloat16:
-      return MakeGatherGradOf<Float16>(tuples, plan, view, count, stream);
+      return MakeGatherGradOf<Float16>(chosen, stream);
     default:
-      return MakeGatherGradOf<double>(tuples, plan, view, count, stream);
+      return MakeGatherGradOf<double>(chosen, stream);
   }
 }
 

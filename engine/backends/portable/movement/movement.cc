@@ -35,7 +35,7 @@ class CopyProgram {
   void Run(LaunchStream stream, const KernelArguments& at) const {
     // Launches of a stream run in order, so the copies overwrite the fill.
     std::byte* to = at.out<std::byte>(0);
-    if (fills_) LaunchFill(stream, to, count_, fill_.data(), element_bytes_);
+    if (fills_) LaunchFill(stream, to, count_, {fill_.data(), element_bytes_});
     for (const InputCopy& copy : copies_) {
       LaunchCopy(stream, copy.plan, at.in<std::byte>(copy.input), to);
     }

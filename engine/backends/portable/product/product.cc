@@ -57,19 +57,26 @@ ProductShape ShapeOf(const CompileRequest& request, bool transpose_a,
   return shape;
 }
 
+// A matrix product, its scale and its epilogue.
+struct ProductPlan {
+  ProductShape shape;
+  int64_t count = 0;  // elements of the result
+  double scale = 1;   // of the sums
+  Epilogue epilogue;
+};
+
 template <typename T>
-std::unique_ptr<Kernel> MakeProductOf(const ProductShape& shape, int64_t count,
-                                      const Epilogue& epilogue, double scale,
+std::unique_ptr<Kernel> MakeProductOf(const ProductPlan& plan,
                                       LaunchStream stream) {
-  return MakeKernel([=](const KernelArguments& at) {
+  return MakeKernel([plan, stream](const KernelArguments& at) {
     ProductFunctor<T> functor;
     functor.a = at.in<T>(0);
     functor.b = at.in<T>(1);
     functor.y = at.out<T>(0);
-    functor.shape = shape;
-    functor.epilogue = BoundEpilogue<T>(epilogue, at);
-    functor.scale = scale;
-    LaunchFor(stream, count, functor);
+    functor.shape = plan.shape;
+    functor.epilogue = BoundEpilogue<T>(plan.epilogue, at);
+    functor.scale = plan.scale;
+    LaunchFor(stream, plan.count, functor);
   });
 }
 
@@ -89,26 +96,23 @@ std::unique_ptr<Kernel> MakeWholeProduct(const ProductShape& shape,
 
 KernelOr MakeMatrixProduct(const CompileRequest& request, LaunchStream stream) {
   const Value& y = OutputOf(request, 0);
-  ProductShape shape;
-  Epilogue epilogue;
-  double scale = 1;
+  ProductPlan plan;
+  plan.count = y.shape.elements();
   if (request.node.op == Op::kMatMul) {
     const auto& matmul = request.node.get<MatMulAttributes>();
-    shape = ShapeOf(request, matmul.transpose_a, matmul.transpose_b);
-    epilogue = matmul.epilogue;
+    plan.shape = ShapeOf(request, matmul.transpose_a, matmul.transpose_b);
+    plan.epilogue = matmul.epilogue;
   } else {
     const auto& matmul = request.node.get<BatchMatMulAttributes>();
-    shape = ShapeOf(request, matmul.transpose_a, matmul.transpose_b);
-    scale = matmul.scale;
+    plan.shape = ShapeOf(request, matmul.transpose_a, matmul.transpose_b);
+    plan.scale = matmul.scale;
   }
-  const int64_t count = y.shape.elements();
   // Epilogues and scales exist only for floating types.
   if (!IsFloatingType(y.dtype)) {
-    return MakeWholeProduct(shape, count, y.dtype, stream);
+    return MakeWholeProduct(plan.shape, plan.count, y.dtype, stream);
   }
   return ForFloating(y.dtype, [&](auto tag) {
-    return MakeProductOf<typename decltype(tag)::Type>(shape, count, epilogue,
-                                                       scale, stream);
+    return MakeProductOf<typename decltype(tag)::Type>(plan, stream);
   });
 }
 

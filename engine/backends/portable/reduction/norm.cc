@@ -88,13 +88,15 @@ ChannelPlan PlanColumns(const Rows& rows, const PortableContext& context) {
   return plan;
 }
 
+// Computes the map of each channel, then applies the maps to input 0.
 template <typename T>
 void LaunchMaps(LaunchStream stream, const ChannelPlan& plan,
-                const ChannelMapFunctor<T>& maps, const T* x, T* y) {
+                const ChannelMapFunctor<T>& maps, const KernelArguments& at) {
   LaunchRows(stream, plan.shape.channels, maps);
   // The maps of all channels are ready: launches of a stream run in order.
   LaunchFor(stream, plan.elements,
-            ChannelApplyFunctor<T>{x, y, maps.maps, plan.channel_of});
+            ChannelApplyFunctor<T>{at.in<T>(0), at.out<T>(0), maps.maps,
+                                   plan.channel_of});
 }
 
 template <typename T>
@@ -124,7 +126,7 @@ std::unique_ptr<Kernel> MakeBatchNormTraining(const CompileRequest& request,
             at.workspace<std::byte>() + sum_bytes);
         maps.epsilon = epsilon;
         maps.shape = plan.shape;
-        LaunchMaps(stream, plan, maps, sums.x, at.out<T>(0));
+        LaunchMaps(stream, plan, maps, at);
       },
       sum_bytes + static_cast<uint64_t>(plan.shape.channels) *
                       sizeof(ChannelMap<Real_t<T>>));
@@ -147,26 +149,35 @@ std::unique_ptr<Kernel> MakeBatchNormInference(const CompileRequest& request,
         maps.maps = at.workspace<ChannelMap<Real_t<T>>>();
         maps.epsilon = epsilon;
         maps.shape = plan.shape;
-        LaunchMaps(stream, plan, maps, at.in<T>(0), at.out<T>(0));
+        LaunchMaps(stream, plan, maps, at);
       },
       static_cast<uint64_t>(plan.shape.channels) *
           sizeof(ChannelMap<Real_t<T>>));
 }
 
+// The plan for the gradient of a normalisation.
+struct NormGradPlan {
+  ChannelPlan channels;
+  double epsilon = 0;
+  bool wide = false;  // result of HasWideSides
+};
+
 // Sums up a gradient by channel, then computes dgamma and dbeta.
 template <typename T, ChannelSum kSum>
-void LaunchGradSums(LaunchStream stream, const ChannelPlan& plan,
-                    double epsilon, const KernelArguments& at, bool wide,
+void LaunchGradSums(LaunchStream stream, const NormGradPlan& plan,
+                    const KernelArguments& at,
                     ChannelSlopes<Real_t<T>>* slopes) {
+  const ChannelShape& shape = plan.channels.shape;
+  const bool wide = plan.wide;
   ChannelSumFunctor<T, kSum> sums;
   sums.dy = at.in<T>(0);
   sums.x = at.in<T>(1);
   sums.mean = SideIn<T>(at, 3, wide);
   sums.variance = SideIn<T>(at, 4, wide);
   sums.sums = at.workspace<TwoSums>();
-  sums.epsilon = epsilon;
-  sums.shape = plan.shape;
-  LaunchRows(stream, plan.shape.parts.items(), sums);
+  sums.epsilon = plan.epsilon;
+  sums.shape = shape;
+  LaunchRows(stream, shape.parts.items(), sums);
   ChannelGradFunctor<T> grad;
   grad.sums = sums.sums;
   grad.gamma = SideIn<T>(at, 2, wide);
@@ -175,33 +186,32 @@ void LaunchGradSums(LaunchStream stream, const ChannelPlan& plan,
   grad.dgamma = SideOut<T>(at, 1, wide);
   grad.dbeta = SideOut<T>(at, 2, wide);
   grad.slopes = slopes;
-  grad.epsilon = epsilon;
-  grad.channels = plan.shape.channels;
-  grad.parts = plan.shape.parts;
-  LaunchRows(stream, plan.shape.channels, grad);
+  grad.epsilon = plan.epsilon;
+  grad.channels = shape.channels;
+  grad.parts = shape.parts;
+  LaunchRows(stream, shape.channels, grad);
 }
 
 template <typename T>
 std::unique_ptr<Kernel> MakeBatchNormGrad(const CompileRequest& request,
                                           const PortableContext& context) {
   const LaunchStream stream = context.stream;
-  const ChannelPlan plan = PlanChannels(InputOf(request, 1), context);
-  const double epsilon = request.node.get<NormAttributes>().epsilon;
-  const uint64_t sum_bytes = plan.sum_bytes();
-  const bool wide = HasWideSides(request, 2);
+  const NormGradPlan plan{PlanChannels(InputOf(request, 1), context),
+                          request.node.get<NormAttributes>().epsilon,
+                          HasWideSides(request, 2)};
+  const uint64_t sum_bytes = plan.channels.sum_bytes();
   return MakeKernel(
       [=](const KernelArguments& at) {
         // The slopes lie behind the sums in the workspace.
         auto* slopes = reinterpret_cast<ChannelSlopes<Real_t<T>>*>(
             at.workspace<std::byte>() + sum_bytes);
-        LaunchGradSums<T, ChannelSum::kBatchGradient>(stream, plan, epsilon, at,
-                                                      wide, slopes);
+        LaunchGradSums<T, ChannelSum::kBatchGradient>(stream, plan, at, slopes);
         LaunchFor(
-            stream, plan.elements,
+            stream, plan.channels.elements,
             ChannelGradApplyFunctor<T>{at.in<T>(0), at.in<T>(1), at.out<T>(0),
-                                       slopes, plan.channel_of});
+                                       slopes, plan.channels.channel_of});
       },
-      sum_bytes + static_cast<uint64_t>(plan.shape.channels) *
+      sum_bytes + static_cast<uint64_t>(plan.channels.shape.channels) *
                       sizeof(ChannelSlopes<Real_t<T>>));
 }
 
@@ -233,21 +243,21 @@ std::unique_ptr<Kernel> MakeLayerNormGrad(const CompileRequest& request,
                                           const PortableContext& context) {
   const Rows rows = RowsOf(InputOf(request, 1));
   const LaunchStream stream = context.stream;
-  const ChannelPlan plan = PlanColumns(rows, context);
-  const double epsilon = request.node.get<NormAttributes>().epsilon;
-  const bool wide = HasWideSides(request, 2);
+  const NormGradPlan plan{PlanColumns(rows, context),
+                          request.node.get<NormAttributes>().epsilon,
+                          HasWideSides(request, 2)};
   return MakeKernel(
       [=](const KernelArguments& at) {
         LaunchRows(stream, rows.count,
                    LayerNormGradFunctor<T>{
-                       at.in<T>(0), at.in<T>(1), SideIn<T>(at, 2, wide),
-                       SideIn<T>(at, 3, wide), SideIn<T>(at, 4, wide),
-                       at.out<T>(0), epsilon, rows.width});
+                       at.in<T>(0), at.in<T>(1), SideIn<T>(at, 2, plan.wide),
+                       SideIn<T>(at, 3, plan.wide), SideIn<T>(at, 4, plan.wide),
+                       at.out<T>(0), plan.epsilon, rows.width});
         // The columns' sums give dgamma and dbeta. Rows need no slopes.
-        LaunchGradSums<T, ChannelSum::kLayerGradient>(stream, plan, epsilon, at,
-                                                      wide, nullptr);
+        LaunchGradSums<T, ChannelSum::kLayerGradient>(stream, plan, at,
+                                                      nullptr);
       },
-      plan.sum_bytes());
+      plan.channels.sum_bytes());
 }
 
 template <typename T, bool kLog>

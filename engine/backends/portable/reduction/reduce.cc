@@ -103,42 +103,46 @@ ReducePlan PlanReduce(const Value& x, const Value& y,
 }
 
 template <typename T, bool kSum>
-void LaunchHot(LaunchStream stream, const ReducePlan& plan, const void* x,
-               void* y, Number* totals) {
-  const T* from = static_cast<const T*>(x);
+void LaunchHot(LaunchStream stream, const ReducePlan& plan,
+               const KernelArguments& at) {
+  const T* x = at.in<T>(0);
+  void* y = at.out<void>(0);
   if (plan.grouped) {
-    LaunchRows(
-        stream, plan.shape.parts.items(),
-        SumPartsFunctor<T, kSum>{from, y, totals, plan.reducer, plan.shape});
+    LaunchRows(stream, plan.shape.parts.items(),
+               SumPartsFunctor<T, kSum>{x, y, at.workspace<Number>(),
+                                        plan.reducer, plan.shape});
   } else {
     LaunchFor(stream, plan.shape.results,
-              SumEachFunctor<T, kSum>{from, y, plan.reducer, plan.shape});
+              SumEachFunctor<T, kSum>{x, y, plan.reducer, plan.shape});
   }
 }
 
 template <typename T>
-void LaunchHot(LaunchStream stream, const ReducePlan& plan, const void* x,
-               void* y, Number* totals) {
+void LaunchHot(LaunchStream stream, const ReducePlan& plan,
+               const KernelArguments& at) {
   if (plan.is_sum()) {
-    LaunchHot<T, true>(stream, plan, x, y, totals);
+    LaunchHot<T, true>(stream, plan, at);
   } else {
-    LaunchHot<T, false>(stream, plan, x, y, totals);
+    LaunchHot<T, false>(stream, plan, at);
   }
 }
 
-void LaunchReduce(LaunchStream stream, const ReducePlan& plan, const void* x,
-                  void* y, Number* totals) {
+void LaunchReduce(LaunchStream stream, const ReducePlan& plan,
+                  const KernelArguments& at) {
   const ReduceShape& shape = plan.shape;
   const int64_t parts = shape.parts.parts;
+  void* y = at.out<void>(0);
+  auto* totals = at.workspace<Number>();
   if (!plan.hot) {
-    LaunchFor(stream, shape.results * parts,
-              ReduceEachFunctor{x, y, totals, plan.reducer, shape});
+    LaunchFor(
+        stream, shape.results * parts,
+        ReduceEachFunctor{at.in<void>(0), y, totals, plan.reducer, shape});
   } else if (plan.reducer.type == DType::kFloat32) {
-    LaunchHot<float>(stream, plan, x, y, totals);
+    LaunchHot<float>(stream, plan, at);
   } else if (plan.reducer.type == DType::kBFloat16) {
-    LaunchHot<BFloat16>(stream, plan, x, y, totals);
+    LaunchHot<BFloat16>(stream, plan, at);
   } else {
-    LaunchHot<Float16>(stream, plan, x, y, totals);
+    LaunchHot<Float16>(stream, plan, at);
   }
   // The parts' totals are combined by a second launch.
   if (parts == 1) return;
@@ -156,8 +160,7 @@ std::unique_ptr<Kernel> MakeReduceKernel(const ReducePlan& plan,
           : static_cast<uint64_t>(totals) * sizeof(Number);
   return MakeKernel(
       [plan, stream](const KernelArguments& at) {
-        LaunchReduce(stream, plan, at.in<void>(0), at.out<void>(0),
-                     at.workspace<Number>());
+        LaunchReduce(stream, plan, at);
       },
       workspace);
 }

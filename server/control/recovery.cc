@@ -33,14 +33,15 @@ std::string KindOf(const std::string& name) {
 }
 
 // Returns the ranks of a live attempt; empty when one of its devices is gone.
-absl::StatusOr<std::vector<scheduler::Rank>> RecoverRanks(
-    const Store& store, const v1::Job& job, const scheduler::State& state) {
+absl::StatusOr<scheduler::Ranks> RecoverRanks(const Store& store,
+                                              const v1::Job& job,
+                                              const scheduler::State& state) {
   std::vector<std::string> names(job.devices().begin(), job.devices().end());
   if (names.empty()) names.push_back(job.device());
-  std::vector<scheduler::Rank> ranks;
+  scheduler::Ranks ranks;
   for (const std::string& name : names) {
     const scheduler::Device* device = state.FindDevice(name);
-    if (device == nullptr) return std::vector<scheduler::Rank>();
+    if (device == nullptr) return scheduler::Ranks();
     ranks.push_back({device->id});
   }
   for (size_t i = 0; i < ranks.size(); ++i) {

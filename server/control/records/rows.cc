@@ -151,8 +151,7 @@ std::string RankCounter(uint64_t job, size_t rank) {
 }
 
 scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
-                              std::vector<scheduler::Rank> ranks,
-                              absl::Time now) {
+                              scheduler::Ranks ranks, absl::Time now) {
   const scheduler::JobSubmitted submitted = ToEvent(row);
   scheduler::Job job;
   job.id = submitted.job;

@@ -63,8 +63,7 @@ std::string RankCounter(uint64_t job, size_t rank);
 // any. A live job without all of its ranks (a device was taken out of the
 // configuration) becomes one that backs off until `now`.
 scheduler::Job ToSchedulerJob(const v1::Job& job, uint32_t failures,
-                              std::vector<scheduler::Rank> ranks,
-                              absl::Time now);
+                              scheduler::Ranks ranks, absl::Time now);
 // Converts a version. Without its device it waits for a place.
 scheduler::Version ToSchedulerVersion(const v1::ModelVersion& version,
                                       const scheduler::Device* device);

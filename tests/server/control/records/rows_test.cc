@@ -99,7 +99,7 @@ TEST(RowsTest, AnElasticJobGoesOnWithTheRanksThatItHad) {
   EXPECT_EQ(event.device_count, 2u);
   EXPECT_EQ(event.device_counts, (std::vector<uint32_t>{2, 3, 4}));
   EXPECT_EQ(MostDevices(row.spec()), 5u);
-  std::vector<scheduler::Rank> ranks;
+  scheduler::Ranks ranks;
   for (uint64_t i = 0; i < 3; ++i) ranks.push_back({scheduler::DeviceId(i)});
   const absl::Time now = absl::UnixEpoch();
   const scheduler::Job live = ToSchedulerJob(row, 0, ranks, now);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/import/onnx/operators/lowering_case.h"
 
 namespace gpupool::engine::onnx_import {
@@ -17,10 +18,11 @@ TEST(LowerResizeTest, UpsampleRepeatsCellsInAllItsVersions) {
     std::string nodes;
   } versions[] = {
       {7, "y = Upsample<scales = [1.0, 1.0, 1.0, 2.0]>(x)"},
-      {9, std::string(scales) + "y = Upsample(x, s)"},
-      {10, std::string(scales) + "y = Resize(x, s)"},
-      {11, std::string(scales) +
-               "r = Constant<value = float[1] {0}>() y = Resize(x, r, s)"},
+      {9, absl::StrCat(scales, "y = Upsample(x, s)")},
+      {10, absl::StrCat(scales, "y = Resize(x, s)")},
+      {11,
+       absl::StrCat(
+           scales, "r = Constant<value = float[1] {0}>() y = Resize(x, r, s)")},
       {13,
        "s = Constant<value = int64[4] {1, 1, 1, 4}>() "
        "y = Resize(x, , , s)"},

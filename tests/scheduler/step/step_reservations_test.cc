@@ -313,7 +313,7 @@ TEST_F(StepReservationsTest, ADeviceThatFailsStaysReserved) {
 
 TEST_F(StepReservationsTest, OneThatBeganWhileNobodyRanTakesEffectAtOnce) {
   AddDevice("cuda:0", 100);
-  Job running{.id = JobId(1), .tenant = "shop", .bytes = 60};
+  Job running{.id = JobId(1), .bytes = 60, .tenant = "shop"};
   running.state = JobState::kRunning;
   running.attempt = 1;
   running.ranks = {{DeviceId(0)}};

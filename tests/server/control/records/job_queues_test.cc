@@ -75,10 +75,7 @@ TEST(JobQueuesTest, WarnsOfQueuesWithoutDevicesAndOfJobsWithoutQueues) {
   state.SetPolicy(Policy());
   state.AddDevice("cpu:0", "cpu", 100);
   for (uint64_t id : {1, 2}) {
-    scheduler::Job job;
-    job.id = scheduler::JobId(id);
-    job.queue_name = "former";
-    state.RestoreJob(std::move(job));
+    state.RestoreJob({.id = scheduler::JobId(id), .queue_name = "former"});
   }
   EXPECT_THAT(QueueWarnings(state),
               ElementsAre("queue 'big' may use cuda, none of which exists "

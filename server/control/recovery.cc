@@ -41,7 +41,10 @@ absl::StatusOr<scheduler::Ranks> RecoverRanks(const Store& store,
   scheduler::Ranks ranks;
   for (const std::string& name : names) {
     const scheduler::Device* device = state.FindDevice(name);
-    if (device == nullptr) return scheduler::Ranks();
+    if (device == nullptr) {
+      ranks.clear();
+      return ranks;
+    }
     ranks.push_back({device->id});
   }
   for (size_t i = 0; i < ranks.size(); ++i) {

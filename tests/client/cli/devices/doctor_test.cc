@@ -80,8 +80,8 @@ TEST_F(DoctorTest, AWorkerThatIsAFolderHasARemedy) {
 
 TEST_F(DoctorTest, TheTimeoutIsTheLimitOfAll) {
   EXPECT_EQ(Doctor("exec sleep 1000", {"--timeout", "1"}), 124);
-  EXPECT_THAT(err(), HasSubstr("did not end within 1s; give it more with "
-                               "--timeout"));
+  EXPECT_THAT(err(), HasSubstr("did not end within 1s; allow more time "
+                               "with --timeout"));
   const std::string arguments = WriteFile("arguments", "");
   EXPECT_EQ(Doctor("echo \"$@\" > " + arguments + "\n" + Finding("ok"),
                    {"--timeout", "75s"}),

@@ -147,12 +147,24 @@ def header_jobs(build, flags, closure):
         yield path, closure.digest(ROOT / path, version + " ".join(own)), [*own, path]
 
 
+def tidy_database(build):
+    """Writes the compile commands without g++'s precompiled headers, which clang
+    cannot read. Returns the folder of the file."""
+    folder = build / "lint"
+    folder.mkdir(exist_ok=True)
+    text = (build / "compile_commands.json").read_text()
+    (folder / "compile_commands.json").write_text(
+        re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx", "", text))
+    return folder
+
+
 def tidy_jobs(build, flags, closure):
+    database = tidy_database(build)
     rules = version_of("clang-tidy") + (ROOT / ".clang-tidy").read_text()
     for path in tracked("engine/*.cc", "scheduler/*.cc", "server/*.cc", "client/*.cc"):
         if path in flags:
             key = closure.digest(ROOT / path, rules + " ".join(flags[path]))
-            yield path, key, ["clang-tidy", "--quiet", "-p", str(build), path]
+            yield path, key, ["clang-tidy", "--quiet", "-p", str(database), path]
 
 
 def main():

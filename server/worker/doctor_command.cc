@@ -128,10 +128,9 @@ void AddOptions(CLI::App& app, DoctorOptions& options) {
                  absl::StrCat("time limit of each answer; default ",
                               options.limit_seconds))
       ->check(CLI::Validator(CheckSeconds, ""));
-  app.add_option(
-         "--total-seconds", options.total_seconds,
-         absl::StrCat("time limit of all answers together; default ",
-                      options.total_seconds))
+  app.add_option("--total-seconds", options.total_seconds,
+                 absl::StrCat("time limit of all answers together; default ",
+                              options.total_seconds))
       ->check(CLI::Validator(CheckSeconds, ""));
   app.add_flag("--no-gpus", options.no_gpus,
                "examine the machine, but not drivers and GPUs");

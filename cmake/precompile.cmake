@@ -14,6 +14,8 @@ function(gpupool_precompile name)
   file(CONFIGURE OUTPUT ${source} CONTENT "int main() { return 0; }\n")
   if(arg_PIE)
     add_executable(gpupool_precompiled_${name} EXCLUDE_FROM_ALL ${source})
+    set_target_properties(gpupool_precompiled_${name} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled)
   else()
     add_library(gpupool_precompiled_${name} STATIC EXCLUDE_FROM_ALL ${source})
   endif()

@@ -30,7 +30,8 @@ class Connection {
   // Repeats and time limit of a call. A Repeat alone converts to one with the
   // client's time limit.
   struct Patience {
-    Patience(Repeat repeat, absl::Duration timeout = absl::ZeroDuration())
+    Patience(  // NOLINT(google-explicit-constructor): calls give a Repeat
+        Repeat repeat, absl::Duration timeout = absl::ZeroDuration())
         : repeat(repeat), timeout(timeout) {}
     Repeat repeat;
     absl::Duration timeout;  // time limit of each try; 0: the client's

@@ -116,8 +116,8 @@ std::string Help(const CLI::App& app) {
 }
 
 // Returns the words of the command line that are neither options nor values of
-// options.
-std::vector<std::string> Words(const CLI::App& app,
+// options of the program or of `verb`.
+std::vector<std::string> Words(const CLI::App& app, const CLI::App& verb,
                                const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -126,6 +126,7 @@ std::vector<std::string> Words(const CLI::App& app,
       continue;
     }
     const CLI::Option* option = app.get_option_no_throw(arguments[i]);
+    if (option == nullptr) option = verb.get_option_no_throw(arguments[i]);
     if (option != nullptr && option->get_items_expected_max() > 0) ++i;
   }
   return words;
@@ -145,7 +146,7 @@ std::string ErrorText(const CLI::App& app, const CLI::ParseError& error,
        at = at->get_parent()) {
     ++depth;
   }
-  const std::vector<std::string> words = Words(app, arguments);
+  const std::vector<std::string> words = Words(app, *verb, arguments);
   if (names.empty() || words.size() <= depth) return error.what();
   const std::string& word = words[depth];
   return absl::StrCat("unknown verb '", word, "'", DidYouMean(word, names),

@@ -78,9 +78,9 @@ absl::StatusOr<std::vector<int64_t>> ParseShape(absl::string_view text) {
 // number above `limit`.
 uint64_t TotalBytes(const std::vector<int64_t>& shape, uint64_t element_bytes,
                     uint64_t limit) {
+  if (std::count(shape.begin(), shape.end(), 0) > 0) return 0;
   uint64_t total = element_bytes;
   for (int64_t size : shape) {
-    if (size == 0) return 0;
     if (total > limit / static_cast<uint64_t>(size)) return limit + 1;
     total *= static_cast<uint64_t>(size);
   }

@@ -158,8 +158,7 @@ void AddChangesOfArray(const State& state, const Job& job,
   if (before > 0) {
     explained.changes.push_back(absl::StrCat(
         before, before == 1 ? " task" : " tasks", " of array ",
-        job.array.value(), " that ", before == 1 ? "stands" : "stand",
-        " aside before it ", before == 1 ? "takes" : "take", " a place"));
+        job.array.value(), " ahead of it ", before == 1 ? "starts" : "start"));
   }
   for (const auto* places : {&tasks.live, &tasks.queued}) {
     for (JobId id : *places) {
@@ -226,16 +225,20 @@ std::string RemedyText(const State& state, const Need& need,
                       ", or the job is submitted anew without `device`");
 }
 
-// Adds the changes on devices, on limits and on served models that may let the
-// job start.
-void AddChangesOnDevices(const State& state, const Job& job,
-                         Explanation& explained) {
+// Adds the ends of running jobs that may let the job start, and the limits that
+// would have to be higher.
+void AddEndsAndLimits(const State& state, const Job& job,
+                      Explanation& explained) {
   const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
                                                 state.policy().tenants);
+  const bool queue_is_full = state.queues().IsFull(job.queue, job.device_count);
   for (const Explanation::RunningView& view : explained.running) {
-    const auto path = PathOf(state.jobs().at(view.job).tenant);
-    // At a tenant's limit only jobs of that tenant can make room.
+    const Job& running = state.jobs().at(view.job);
+    const auto path = PathOf(running.tenant);
+    // At a tenant's limit only jobs of that tenant can make room, and at a
+    // queue's only jobs of that queue.
     if (level && std::count(path.begin(), path.end(), *level) == 0) continue;
+    if (queue_is_full && running.queue != job.queue) continue;
     const std::string when =
         view.left ? absl::StrCat(", in about ", FormatSpan(*view.left)) : "";
     explained.changes.push_back(
@@ -243,7 +246,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
                      view.gives_way ? " stops after its checkpoint" : " ends",
                      view.gives_way ? "" : when));
   }
-  if (state.queues().IsFull(job.queue, job.device_count)) {
+  if (queue_is_full) {
     explained.changes.push_back(absl::StrCat("a higher `most` of queue '",
                                              state.QueueOf(job).name,
                                              "' in the server's --queues"));
@@ -252,6 +255,11 @@ void AddChangesOnDevices(const State& state, const Job& job,
     explained.changes.push_back(absl::StrCat(
         "a higher `most` of tenant '", *level, "' in the server's --tenants"));
   }
+}
+
+// Adds the changes on devices and on served models that may let the job start.
+void AddChangesOnDevices(const State& state, const Job& job,
+                         Explanation& explained) {
   for (const auto& [device, version] : DevicesUnderLoad(state)) {
     if (!DeviceMatches(state.devices().at(device), NeedOf(state, job)))
       continue;
@@ -349,7 +357,10 @@ Explanation Explain(const State& state, const Job& job, absl::Time now) {
     explained.changes.push_back("the server is started again");
   }
   AddDevices(state, job, now, explained);
-  if (job.MayStart()) AddChangesOnDevices(state, job, explained);
+  if (job.MayStart()) {
+    AddEndsAndLimits(state, job, explained);
+    AddChangesOnDevices(state, job, explained);
+  }
   return explained;
 }
 

@@ -299,7 +299,7 @@ std::string ReasonFor(const State& state, const Job& job, const Ahead& ahead) {
   return absl::StrCat(
       RoomText(state, job, placement, *freest),
       reserved.empty() && OnlyVersionsInTheWay(state, job, placement)
-          ? "; served models hold the rest: unload one to make room"
+          ? "; served models hold the rest: unload some of them to make room"
           : "",
       reserved.empty() ? "" : absl::StrCat("; ", reserved),
       cooling == nullptr ? "" : absl::StrCat("; ", CoolingText(*cooling)),

@@ -295,7 +295,7 @@ absl::StatusOr<JobRunner*> Turnstile::FindJob(uint64_t job_id,
       [&](const auto& candidate) { return candidate->job_id() == job_id; });
   if (job == jobs_.end()) {
     return absl::NotFoundError(
-        absl::StrCat("job ", job_id, " does not run here"));
+        absl::StrCat("job ", job_id, " does not run on this device now"));
   }
   if ((*job)->attempt() != attempt) {
     return absl::AbortedError(absl::StrCat("attempt ", (*job)->attempt(),

@@ -94,7 +94,8 @@ absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
                                                     : options.request_id);
   *request.mutable_spec() = *std::move(spec);
   absl::StatusOr<JobOrArray> job = Send(client, request);
-  if (absl::IsNotFound(job.status()) && !dataset.empty()) {
+  if (absl::IsNotFound(job.status()) &&
+      absl::StrContains(job.status().message(), "dataset")) {
     return absl::NotFoundError(absl::StrCat(
         job.status().message(), ", or give the file with --data FILE"));
   }

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using AppTest = CommandTest;
 
@@ -20,6 +21,12 @@ TEST_F(AppTest, SuggestsAVerb) {
   EXPECT_EQ(Run({"-o", "json", "models", "lod"}), 2);
   EXPECT_THAT(err(), HasSubstr("unknown verb 'lod'; did you mean 'load'?"));
   EXPECT_THAT(err(), EndsWith("See `gpupool models --help`.\n"));
+}
+
+TEST_F(AppTest, AWrongValueOfAnOptionIsNoVerb) {
+  EXPECT_EQ(Run({"sim", "--jobs", "0"}), 2);
+  EXPECT_THAT(err(), Not(HasSubstr("unknown verb")));
+  EXPECT_THAT(err(), HasSubstr("--jobs"));
 }
 
 TEST_F(AppTest, RefusesWrongGlobalOptions) {

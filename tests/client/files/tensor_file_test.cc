@@ -15,7 +15,7 @@ TEST(TensorFileTest, NpyKeepsTypeShapeAndBytes) {
   for (const char* type : {"FP32", "INT64", "BOOL", "FP16", "UINT8"}) {
     SCOPED_TRACE(type);
     for (const std::vector<int64_t>& shape :
-         {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}}) {
+         {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}, {3, 0}}) {
       uint64_t count = 1;
       for (int64_t size : shape) count *= static_cast<uint64_t>(size);
       const Tensor tensor{type, shape,

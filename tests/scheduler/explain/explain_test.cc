@@ -184,6 +184,22 @@ TEST_F(ExplainTest, ALimitOfItsTenantIsLiftedByItsOwnJobsOnly) {
                           "--tenants"));
 }
 
+TEST_F(ExplainTest, ALimitOfItsQueueIsLiftedByItsOwnJobsOnly) {
+  AddReadyDevice("cpu:1", 100);
+  state.SetPolicy({.queues = {{.name = "lim", .most = 1}}});
+  Submit(10);
+  const auto submit = [&] {
+    const JobId id(++last_job);
+    Send(JobSubmitted{.job = id, .queue = "lim", .bytes = 10});
+    return id;
+  };
+  const JobId own = submit();
+  EXPECT_THAT(Of(submit()).changes,
+              ElementsAre(absl::StrCat("job ", own.value(), " ends"),
+                          "a higher `most` of queue 'lim' in the server's "
+                          "--queues"));
+}
+
 TEST_F(ExplainTest, WhatIsBorrowedGivesWayToAGuarantee) {
   state.SetPolicy(
       {.min_run = absl::Hours(1), .tenants = {{"a", {.guaranteed = 1}}}});

@@ -107,14 +107,14 @@ TEST_F(ArrayLimitTest, ATaskThatIsHeldGivesItsPlaceUp) {
   EXPECT_EQ(job(Task(array, 2)).state, JobState::kStarting);
 }
 
-TEST_F(ArrayLimitTest, SaysWhyATaskStandsAsideAndWhatWouldChangeIt) {
+TEST_F(ArrayLimitTest, SaysWhyATaskWaitsForItsLimitAndWhatWouldChangeIt) {
   const JobId array = SubmitArray(4, 2);
   const auto reasons = WaitingReasons(state, 10);
   EXPECT_EQ(reasons.at(Task(array, 3)),
             "array 1 runs at most 2 tasks at once (max_at_once): 2 run");
   const Explanation why = Explain(state, job(Task(array, 3)), now);
   EXPECT_THAT(why.changes,
-              ElementsAre(HasSubstr("1 task of array 1 that stands aside"),
+              ElementsAre(HasSubstr("1 task of array 1 ahead of it starts"),
                           "job 2 of array 1 ends or is held",
                           "job 3 of array 1 ends or is held"));
 }

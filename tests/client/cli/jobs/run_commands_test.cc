@@ -91,6 +91,16 @@ TEST_F(SubmitTest, SaysHowToUploadAMissingDataset) {
   EXPECT_THAT(err(), HasSubstr("or give the file with --data FILE"));
 }
 
+TEST_F(SubmitTest, AMissingJobIsNoMissingDataset) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.failures["SubmitJob"] = {
+        absl::NotFoundError("there is no job or array 99999")};
+  }
+  EXPECT_EQ(Run({"submit", file_}), 3);
+  EXPECT_THAT(err(), Not(HasSubstr("--data")));
+}
+
 TEST_F(SubmitTest, MapsTheServersRefusals) {
   {
     absl::MutexLock lock(&server_.state.mutex);

@@ -6,10 +6,22 @@
 # Targets in that folder and below use it. Sources include what they use all the
 # same: ./dev lint compiles them without these.
 
-# gpupool_precompile(NAME HEADERS ... USES ... [PIE])
-#   PIE  for executables; a set fits either these or libraries
+# gpupool_precompile(NAME [PIE] [HEADERS ...] [USES ...])
+#   PIE      for executables; a set fits either these or libraries
+#   HEADERS  more than those of the standard library and of Abseil
+#   USES     the libraries of HEADERS
 function(gpupool_precompile name)
   cmake_parse_arguments(arg "PIE" "" "HEADERS;USES" ${ARGN})
+  set(headers
+      <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <filesystem> <fstream>
+      <functional> <limits> <map> <memory> <optional> <set> <sstream> <string>
+      <thread> <utility> <variant> <vector>
+      <absl/container/btree_map.h> <absl/container/btree_set.h>
+      <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
+      <absl/status/statusor.h> <absl/strings/numbers.h> <absl/strings/str_cat.h>
+      <absl/strings/str_format.h> <absl/strings/str_join.h>
+      <absl/strings/str_split.h> <absl/synchronization/mutex.h>
+      <absl/time/clock.h> <absl/time/time.h> <absl/types/span.h> ${arg_HEADERS})
   set(source ${CMAKE_BINARY_DIR}/precompiled/${name}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "int main() { return 0; }\n")
   if(arg_PIE)
@@ -19,11 +31,13 @@ function(gpupool_precompile name)
   else()
     add_library(gpupool_precompiled_${name} STATIC EXCLUDE_FROM_ALL ${source})
   endif()
-  target_link_libraries(gpupool_precompiled_${name} PRIVATE ${arg_USES})
-  target_precompile_headers(gpupool_precompiled_${name} PRIVATE ${arg_HEADERS})
+  target_link_libraries(gpupool_precompiled_${name} PRIVATE
+    absl::btree absl::flat_hash_map absl::statusor absl::str_format absl::strings
+    absl::synchronization absl::time absl::span ${arg_USES})
+  target_precompile_headers(gpupool_precompiled_${name} PRIVATE ${headers})
   # g++ writes other bytes every time. ccache hashes this in their place.
   string(SHA256 sum "${CMAKE_CXX_COMPILER_VERSION} ${absl_VERSION} ${Protobuf_VERSION}
-         ${gRPC_VERSION} ${CLI11_VERSION} ${GTest_VERSION} ${arg_HEADERS}")
+         ${gRPC_VERSION} ${CLI11_VERSION} ${GTest_VERSION} ${headers}")
   set(folder ${CMAKE_BINARY_DIR}/CMakeFiles/gpupool_precompiled_${name}.dir)
   file(CONFIGURE OUTPUT ${folder}/cmake_pch.hxx.gch.sum CONTENT "${sum}")
 endfunction()
@@ -43,38 +57,19 @@ function(gpupool_use_precompiled target set)
   endif()
 endfunction()
 
-set(standard
-    <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <filesystem> <fstream>
-    <functional> <limits> <map> <memory> <optional> <set> <sstream> <string>
-    <thread> <utility> <variant> <vector>)
-set(abseil
-    <absl/container/btree_map.h> <absl/container/btree_set.h>
-    <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
-    <absl/status/statusor.h> <absl/strings/numbers.h> <absl/strings/str_cat.h>
-    <absl/strings/str_format.h> <absl/strings/str_join.h>
-    <absl/strings/str_split.h> <absl/synchronization/mutex.h>
-    <absl/time/clock.h> <absl/time/time.h> <absl/types/span.h>)
-set(abseil_libraries
-    absl::btree absl::flat_hash_map absl::statusor absl::str_format absl::strings
-    absl::synchronization absl::time absl::span)
 set(protobuf
     <google/protobuf/generated_message_util.h> <google/protobuf/map_field_inl.h>
     <google/protobuf/message.h> <google/protobuf/repeated_field.h>
     <google/protobuf/util/time_util.h>)
-
-gpupool_precompile(basics HEADERS ${standard} ${abseil} USES ${abseil_libraries})
-gpupool_precompile(messages HEADERS ${standard} ${abseil} ${protobuf}
-                   USES ${abseil_libraries} protobuf::libprotobuf)
-gpupool_precompile(services HEADERS ${standard} ${abseil} ${protobuf}
-                   <grpcpp/grpcpp.h>
-                   USES ${abseil_libraries} protobuf::libprotobuf gRPC::grpc++)
-gpupool_precompile(commands HEADERS ${standard} ${abseil} ${protobuf}
-                   <CLI/CLI.hpp>
-                   USES ${abseil_libraries} protobuf::libprotobuf CLI11::CLI11)
+gpupool_precompile(basics)
+gpupool_precompile(messages HEADERS ${protobuf} USES protobuf::libprotobuf)
+gpupool_precompile(services HEADERS ${protobuf} <grpcpp/grpcpp.h>
+                   USES protobuf::libprotobuf gRPC::grpc++)
+gpupool_precompile(commands HEADERS ${protobuf} <CLI/CLI.hpp>
+                   USES protobuf::libprotobuf CLI11::CLI11)
 if(GPUPOOL_TESTS)
-  gpupool_precompile(tests PIE HEADERS ${standard} ${abseil} <gmock/gmock.h>
-                     USES ${abseil_libraries} GTest::gmock)
-  gpupool_precompile(message_tests PIE HEADERS ${standard} ${abseil} ${protobuf}
-                     <gmock/gmock.h>
-                     USES ${abseil_libraries} protobuf::libprotobuf GTest::gmock)
+  gpupool_precompile(tests PIE HEADERS <gmock/gmock.h> USES GTest::gmock)
+  gpupool_precompile(message_tests PIE HEADERS ${protobuf} <gmock/gmock.h>
+                     USES protobuf::libprotobuf GTest::gmock)
 endif()
+unset(protobuf)

@@ -113,12 +113,12 @@ def text(region):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("library")
+    parser.add_argument("file", help="a library with CUDA kernels")
     arguments = parser.parse_args()
     try:
-        found = list_library(arguments.library)
+        found = list_library(arguments.file)
     except (OSError, Malformed) as error:
-        print(f"{arguments.library}: {error}", file=sys.stderr)
+        print(f"{arguments.file}: {error}", file=sys.stderr)
         return 1
     if arguments.json:
         print(json.dumps([[e._asdict() for e in region] for region in found]))

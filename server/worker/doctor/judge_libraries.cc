@@ -15,7 +15,7 @@ using engine::cuda::SurveyedLibrary;
 constexpr int kNvmlMismatch = 18;
 
 struct Use {
-  absl::string_view library;
+  absl::string_view name;  // of the library
   const char* without;  // effect of its absence
   const char* package;
 };
@@ -35,9 +35,9 @@ constexpr Use kUses[] = {
      "cuda-cupti-13-0 (or the Python package nvidia-cuda-cupti)"},
 };
 
-const Use& UseOf(absl::string_view library) {
+const Use& UseOf(absl::string_view name) {
   for (const Use& use : kUses) {
-    if (use.library == library) return use;
+    if (use.name == name) return use;
   }
   return kUses[0];
 }

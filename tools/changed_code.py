@@ -1,7 +1,7 @@
 """Which files have other code than at a revision.
 
-A C++ file whose comments alone changed, or that was moved, or whose headers were
-moved, has the same code: what reads code for mistakes finds nothing new in it.
+A C++ file has the same code when only its comments changed, or when it or its
+headers were moved. Checks of the code find nothing new in it.
 """
 import pathlib
 import re

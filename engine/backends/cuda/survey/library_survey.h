@@ -43,8 +43,8 @@ SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
 struct KnownLibrary {
   const char* name;  // "cuDNN"
   const char* file;  // "libcudnn.so.9"
-  // Adds to a library that was found what it tells itself: its version, and
-  // why it will not do. Null: nothing is asked.
+  // Asks a library that was found for its version. Sets the state and the
+  // detail if it cannot be used. Null: there is nothing to ask.
   void (*ask)(const std::string& folders, SurveyedLibrary& library);
 };
 

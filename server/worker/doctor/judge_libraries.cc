@@ -16,7 +16,7 @@ constexpr int kNvmlMismatch = 18;
 
 struct Use {
   absl::string_view name;  // of the library
-  const char* without;  // effect of its absence
+  const char* without;     // effect of its absence
   const char* package;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -30,8 +31,10 @@ class Unsharing {
       if (node.op_type() == "Identity" && node.input_size() == 1 &&
           node.output_size() == 1) {
         const auto source = sources_.find(node.input(0));
-        sources_[node.output(0)] =
+        // A copy, since the table may move when it takes in the output.
+        std::string name =
             source == sources_.end() ? node.input(0) : source->second;
+        sources_[node.output(0)] = std::move(name);
       }
     }
     for (const auto& input : graph_.input()) names_.insert(input.name());

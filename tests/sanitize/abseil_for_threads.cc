@@ -1,5 +1,5 @@
-// Tells ThreadSanitizer the order that absl::Mutex, CondVar and Notification
-// impose.
+// Tells ThreadSanitizer the order that absl::Mutex, CondVar, Notification and
+// the reference counts of absl::Status impose.
 //
 // The system's Abseil is not built for ThreadSanitizer. So ThreadSanitizer sees
 // none of its locks and would report every guarded field as a race. The linker
@@ -8,12 +8,17 @@
 // conditions, as Abseil does.
 #include <sanitizer/tsan_interface.h>
 
+#include <cstdint>
+
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
 #define GPUPOOL_JOIN(a, b) a##b
 #define GPUPOOL_REAL(symbol) GPUPOOL_JOIN(__real_, symbol)
 #define GPUPOOL_WRAP(symbol) GPUPOOL_JOIN(__wrap_, symbol)
+
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 using absl::Condition;
 using absl::CondVar;
@@ -61,6 +66,14 @@ class Waiting {
 
  private:
   Locking locking_;
+};
+
+// Marks a call that deletes what others have read, after the last of them gave
+// it up. ThreadSanitizer does not see the count that tells so.
+class Deleting {
+ public:
+  Deleting() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+  ~Deleting() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
 };
 
 // Returns the flag that HasBeenNotified, which is inline, reads.
@@ -118,6 +131,8 @@ GPUPOOL_FORWARD(
     (CondVar * v, Mutex* m, Time t), (v, m, t), Waiting mark(m))
 GPUPOOL_FORWARD(void, _ZN4absl7debian35MutexD1Ev, (Mutex * m), (m),
                 __tsan_mutex_destroy(m, 0))
+GPUPOOL_FORWARD(void, _ZN4absl7debian36Status15UnrefNonInlinedEm,
+                (uintptr_t rep), (rep), Deleting mark)
 GPUPOOL_FORWARD(void, _ZN4absl7debian312Notification6NotifyEv,
                 (Notification * n), (n), __tsan_release(FlagOf(n)))
 extern "C" void __real__ZNK4absl7debian312Notification19WaitForNotificationEv(

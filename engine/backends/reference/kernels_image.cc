@@ -59,25 +59,33 @@ void ForEachCell(const Pool2dAttributes& pool, const Shape& x, const Shape& y,
   }
 }
 
-// Returns the divisor of each window of an average pool.
-Numbers Divisors(const Pool2dAttributes& pool, const Shape& x, const Shape& y) {
-  Window window = WindowOf(pool, x);
-  if (!pool.exclude_padding) {
-    // Padding counts as if it were input.
-    for (WindowAxis& axis : window) {
-      axis.input += axis.begin + axis.end;
-      axis.begin = axis.end = 0;
-    }
-  }
-  const int64_t y_cells = OutputCells(window);
-  Numbers cells(static_cast<size_t>(y.elements()), 0);
-  for (int64_t i = 0; i < y.elements(); ++i) {
-    for (int64_t k = 0; k < KernelCells(window); ++k) {
-      cells[static_cast<size_t>(i)] +=
-          InputCell(window, i % y_cells, k) >= 0 ? 1 : 0;
-    }
+// Returns the number of cells along an axis that output cell y averages.
+int64_t CellsOf(const WindowAxis& axis, int64_t y, bool with_padding) {
+  const int64_t low = with_padding ? -axis.begin : 0;
+  const int64_t high = axis.input + (with_padding ? axis.end : 0);
+  int64_t cells = 0;
+  for (int64_t k = 0; k < axis.kernel; ++k) {
+    const int64_t at = y * axis.stride - axis.begin + k * axis.dilation;
+    if (at >= low && at < high) ++cells;
   }
   return cells;
+}
+
+// Returns the divisor of each window of an average pool.
+Numbers Divisors(const Pool2dAttributes& pool, const Shape& x, const Shape& y) {
+  const Window window = WindowOf(pool, x);
+  Numbers divisors;
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    int64_t rest = i;
+    int64_t cells = 1;
+    for (int axis = kWindowAxes; axis-- > 0;) {
+      const WindowAxis& at = window[static_cast<size_t>(axis)];
+      cells *= CellsOf(at, rest % at.output(), !pool.exclude_padding);
+      rest /= at.output();
+    }
+    divisors.push_back(static_cast<double>(cells));
+  }
+  return divisors;
 }
 
 }  // namespace

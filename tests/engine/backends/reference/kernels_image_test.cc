@@ -107,6 +107,18 @@ TEST(AvgPoolKernelTest, WindowsBeyondThePaddingDivideByFewerCells) {
               ElementsAre(1.5, 3, 6, 7.5));
 }
 
+// A last window that would start in the padding is dropped; the divisors of the
+// next channels stay theirs.
+TEST(AvgPoolKernelTest, PaddingAddsNoWindowOfItsOwn) {
+  const Pool2dAttributes pool{.kernel = {3, 3},
+                              .stride = {3, 3},
+                              .padding = {{1, 1}, {1, 1}},
+                              .ceil_mode = true};
+  EXPECT_THAT(RunOp(Op::kAvgPool, pool,
+                    {F({1, 2, 2, 2}, {9, 0, 0, 0, 18, 0, 0, 0})})[0],
+              ElementsAre(1, 2));
+}
+
 TEST(AvgPoolKernelTest, VolumesHaveADepth) {
   const Pool2dAttributes pool{
       .kernel = {1, 1, 2}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};

@@ -143,8 +143,13 @@ void Attention(const Operands& o) {
     if (o.outputs.size() > 1) o.out(1)[row.index()] = lse;
     // A query that sees no key gets 0.
     if (lse == -kInfinity) continue;
+    // Scores of -1e30 differ from their lse by less than a double can tell.
+    const double greatest = *std::max_element(scores.begin(), scores.end());
+    double total = 0;
+    for (const double score : scores) total += std::exp(score - greatest);
     for (int64_t s = 0; s < heads.keys(); ++s) {
-      const double p = std::exp(scores[static_cast<size_t>(s)] - lse);
+      const double score = scores[static_cast<size_t>(s)];
+      const double p = std::exp(score - greatest) / total;
       for (int64_t e = 0; e < width; ++e) {
         const size_t y =
             row.index() * static_cast<size_t>(width) + static_cast<size_t>(e);

@@ -100,6 +100,15 @@ TEST_F(AttentionKernelTest, EqualsItsPartsWithAMask) {
       Pointwise(Near(), Composed(attention, mask)));
 }
 
+// As with masks of the smallest finite number.
+TEST_F(AttentionKernelTest, EqualScoresOfAnySizeHaveEqualWeights) {
+  const AttentionAttributes attention{.scale = 0};
+  const Numbers mask(12, -1e30);
+  EXPECT_THAT(
+      RunOp(Op::kAttention, attention, {q_, k_, v_, F({3, 4}, mask)})[0],
+      Pointwise(Near(), RunOp(Op::kAttention, attention, {q_, k_, v_})[0]));
+}
+
 TEST_F(AttentionKernelTest, CausalQueriesSeeNoLaterKeys) {
   const AttentionAttributes causal{.scale = 0.4, .causal = true};
   // With one key more than queries, query i sees keys 0 .. i + 1.

@@ -1,5 +1,9 @@
 // Gradients of batched products, attention, response normalisation, log
 // softmax and transposed convolution.
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -76,6 +80,63 @@ absl::Status BatchMatMulRule(RuleContext& context) {
   return formula.status();
 }
 
+// Returns the bool [T, S] whether query i sees key j in causal attention, which
+// aligns the last query with the last key.
+ValueId SeenBefore(GraphBuilder& builder, const Shape& scores) {
+  const int64_t queries = scores[2];
+  const int64_t keys = scores[3];
+  std::vector<double> last(static_cast<size_t>(queries));
+  std::iota(last.begin(), last.end(), static_cast<double>(keys - queries));
+  std::vector<double> key(static_cast<size_t>(keys));
+  std::iota(key.begin(), key.end(), 0);
+  return Formula(&builder).Binary(
+      BinaryFunction::kLessOrEqual,
+      builder.Constant({DType::kInt64, {1, keys}}, std::move(key)),
+      builder.Constant({DType::kInt64, {queries, 1}}, std::move(last)));
+}
+
+// Sets the gradient of the mask, which is added to the scores: that of the
+// scores, summed over the axes along which the mask is repeated. With the
+// weights p = exp(scores - lse) it is p * (dy v^T - sum(dy * y)).
+absl::Status MaskRule(RuleContext& context) {
+  const auto attention = context.node().get<AttentionAttributes>();
+  GraphBuilder& builder = context.builder();
+  Formula formula(&builder);
+  const ValueId mask = context.input(3);
+  const DType wide = builder.value(context.output(1)).dtype;
+  const auto widened = [&](ValueId id) { return formula.Cast(id, wide); };
+  ASSIGN_OR_RETURN(const ValueId product,
+                   Product(builder, {context.input(0), context.input(1)},
+                           {false, true, attention.scale}));
+  ASSIGN_OR_RETURN(const ValueId dp,
+                   Product(builder, {context.dy(), context.input(2)},
+                           {.transpose_b = true}));
+  const Shape scores = context.shape(product);
+  const Shape rows{scores[0], scores[1], scores[2], 1};
+  const ValueId sum =
+      formula.Binary(BinaryFunction::kAdd, widened(product), widened(mask));
+  const ValueId lse = formula.Reshape(context.output(1), rows);
+  const ValueId logarithm = formula.Binary(BinaryFunction::kSubtract, sum, lse);
+  ValueId p = formula.Unary(UnaryFunction::kExp, logarithm);
+  const ValueId zero = formula.Number(0, p);
+  // A query that sees no key has an lse of minus infinity.
+  const ValueId is_blind = formula.Binary(
+      BinaryFunction::kEqual, lse,
+      formula.Number(-std::numeric_limits<double>::infinity(), lse));
+  p = formula.Where(is_blind, zero, p);
+  if (attention.causal) p = formula.Where(SeenBefore(builder, scores), p, zero);
+  const ValueId weighted =
+      formula.Binary(BinaryFunction::kMultiply, widened(context.dy()),
+                     widened(context.output(0)));
+  const ValueId mean = formula.Reduce(ReduceFunction::kSum, weighted, {3});
+  const ValueId gradient = formula.Binary(
+      BinaryFunction::kMultiply, p,
+      formula.Binary(BinaryFunction::kSubtract, widened(dp), mean));
+  context.Set(3, formula.Cast(formula.ReduceTo(gradient, context.shape(mask)),
+                              builder.value(mask).dtype));
+  return formula.status();
+}
+
 absl::Status AttentionRule(RuleContext& context) {
   const Node& node = context.node();
   if (node.outputs.size() != 2) {
@@ -83,11 +144,8 @@ absl::Status AttentionRule(RuleContext& context) {
         absl::StrCat("attention of layer '", node.source,
                      "' was built without lse and has no gradient"));
   }
-  if (context.needs(3)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the mask of attention of layer '", node.source,
-                     "' depends on weights and has no gradient; add it to ",
-                     "the scores with batch_matmul, add and softmax"));
+  if (node.inputs.size() > 3 && context.needs(3)) {
+    RETURN_IF_ERROR(MaskRule(context));
   }
   ValueIds inputs{context.dy(),     context.input(0),  context.input(1),
                   context.input(2), context.output(0), context.output(1)};

@@ -97,17 +97,38 @@ TEST_F(ProductRuleTest, AttentionWithAMaskThatHidesAllKeysOfAQuery) {
              AttentionAttributes{.scale = 0.5, .with_lse = true}));
 }
 
-TEST_F(ProductRuleTest, AttentionWithoutLseOrWithATrainedMaskHasNone) {
+TEST_F(ProductRuleTest, AttentionWithoutLseHasNone) {
   const ValueIds inputs = AttentionInputs();
   EXPECT_THAT(
       Error(Emit(Op::kAttention, inputs, AttentionAttributes{}), inputs[0]),
       HasSubstr("without lse"));
-  Reset();
-  ValueIds masked = AttentionInputs();
-  masked.push_back(Weight("mask", {3, 4}));
-  const ValueId y =
-      Emit(Op::kAttention, masked, AttentionAttributes{.with_lse = true});
-  EXPECT_THAT(Error(y, masked[3]), HasSubstr("mask"));
+}
+
+// A learned bias, as of Swin and T5, is repeated along some axes.
+TEST_F(ProductRuleTest, AttentionWithATrainedMaskOfAnyShape) {
+  const Shape shapes[] = {{3, 4},       {4},          {2, 3, 4},   {3, 1},
+                          {2, 1, 1, 4}, {2, 2, 3, 4}, {1, 2, 1, 1}};
+  for (const Shape& shape : shapes) {
+    for (const bool causal : {false, true}) {
+      Reset();
+      ValueIds masked = AttentionInputs();
+      masked.push_back(Weight("mask", shape));
+      Check(Emit(Op::kAttention, masked,
+                 AttentionAttributes{
+                     .scale = 0.7, .causal = causal, .with_lse = true}));
+    }
+  }
+}
+
+TEST_F(ProductRuleTest, AMaskThatHidesAllKeysOfAQueryHasAGradientOfZero) {
+  ValueIds inputs = AttentionInputs();
+  constexpr double kNo = -std::numeric_limits<double>::infinity();
+  const ValueId hides = builder_.Constant(
+      {DType::kFloat32, {3, 4}}, {0, 0, 0, 0, kNo, kNo, kNo, kNo, 0, 0, 0, 0});
+  inputs.push_back(Emit(Op::kBinary, {Weight("mask", {3, 4}), hides},
+                        BinaryAttributes{.function = BinaryFunction::kAdd}));
+  Check(Emit(Op::kAttention, inputs,
+             AttentionAttributes{.scale = 0.5, .with_lse = true}));
 }
 
 TEST_F(ProductRuleTest, LrnWithOddAndEvenWindows) {

@@ -110,7 +110,8 @@ absl::Status GraphImporter::AddInitializers(const onnx::GraphProto& graph,
         depth_ == 0 && scope.Find(tensor.name()) != nullptr) {
       continue;
     }
-    scope.Define(tensor.name(), {.stored = &tensor});
+    scope.Define(tensor.name(),
+                 {.stored = &tensor, .element_type = tensor.data_type()});
   }
   return absl::OkStatus();
 }

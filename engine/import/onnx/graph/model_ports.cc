@@ -134,6 +134,7 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                             const onnx::ValueInfoProto& input,
                             absl::string_view scope_name) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeOfInput(importer, input));
+  const int element_type = input.type().tensor_type().elem_type();
   const auto bound = importer.options().bound.find(input.name());
   if (bound != importer.options().bound.end()) {
     // A bound input becomes a constant, not an input of the graph.
@@ -147,7 +148,8 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
     importer.model().bound.push_back(
         {input.name(), ValueId{}, dtype, tensor.shape, false});
     scope.Define(scope_name,
-                 Entry::Tensor(importer.values().Constant(std::move(tensor))));
+                 Entry::Tensor(importer.values().Constant(std::move(tensor)),
+                               element_type));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const InputShape shape,
@@ -160,7 +162,7 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
       importer.options().input_scaling && importer.model().inputs.size() == 1;
   ASSIGN_OR_RETURN(const ValueId x, scaled ? ScaleInput(importer, id)
                                            : absl::StatusOr<ValueId>(id));
-  scope.Define(scope_name, Entry::Tensor(x));
+  scope.Define(scope_name, Entry::Tensor(x, element_type));
   return absl::OkStatus();
 }
 

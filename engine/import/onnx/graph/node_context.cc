@@ -50,6 +50,10 @@ bool NodeContext::has_input(int i) const {
   return entry != nullptr && (entry->is_tensor() || entry->is_sequence());
 }
 
+int NodeContext::ElementType(int i) const {
+  return has_input(i) ? importer_->Find(node_.input(i))->element_type : 0;
+}
+
 absl::StatusOr<ValueId> NodeContext::Input(int i) {
   if (!has_input(i)) return Refuse("input ", i, " is missing");
   const Entry* entry = importer_->Find(node_.input(i));
@@ -283,9 +287,9 @@ bool NodeContext::wants_output(int i) const {
   return i >= 0 && i < node_.output_size() && !node_.output(i).empty();
 }
 
-void NodeContext::Set(int i, ValueId id) {
+void NodeContext::Set(int i, ValueId id, int element_type) {
   if (wants_output(i)) {
-    importer_->scope().Define(node_.output(i), Entry::Tensor(id));
+    importer_->scope().Define(node_.output(i), Entry::Tensor(id, element_type));
   }
 }
 

@@ -59,6 +59,9 @@ class NodeContext {
   // shape".
   absl::StatusOr<HostTensor> Known(int i, absl::string_view what);
   bool IsKnown(int i) const;
+  // Returns the type that an input has in the file (TensorProto.DataType),
+  // where that of the value may be wider. 0: it is not known.
+  int ElementType(int i) const;
 
   const Value& value(ValueId id) const;
   const Shape& shape(ValueId id) const { return value(id).shape; }
@@ -139,7 +142,8 @@ class NodeContext {
   // Returns whether output i has a name and so may be read.
   bool wants_output(int i) const;
   // Sets output i. Every wanted output must be set. Others may be.
-  void Set(int i, ValueId id);
+  // `element_type` is the one in the file, where that is known.
+  void Set(int i, ValueId id, int element_type = 0);
 
   // Returns INVALID_ARGUMENT "Conv 'conv1': <parts>".
   template <typename... Parts>

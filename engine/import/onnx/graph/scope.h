@@ -23,10 +23,14 @@ struct Entry {
   ValueId value;
   const onnx::TensorProto* stored = nullptr;
   std::shared_ptr<const std::vector<Entry>> sequence;
+  // The type in the file (TensorProto.DataType) of an input or a constant,
+  // whose value may have a wider one. 0: not known.
+  int element_type = 0;
 
-  static Entry Tensor(ValueId id) {
+  static Entry Tensor(ValueId id, int element_type = 0) {
     Entry entry;
     entry.value = id;
+    entry.element_type = element_type;
     return entry;
   }
   static Entry Sequence(std::vector<Entry> entries) {

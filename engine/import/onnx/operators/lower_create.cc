@@ -1,4 +1,6 @@
 // Values that are made from numbers alone: constants, ranges, masks, windows.
+#include <onnx/onnx_pb.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,8 +20,10 @@ HostTensor List(DType dtype, std::vector<double> numbers) {
 
 absl::Status LowerConstant(NodeContext& ctx) {
   HostTensor tensor;
+  int element_type = 0;
   if (ctx.has_attribute("value")) {
     ASSIGN_OR_RETURN(tensor, ctx.TensorAttribute("value"));
+    element_type = ctx.attribute("value")->t().data_type();
   } else if (ctx.has_attribute("value_float")) {
     ASSIGN_OR_RETURN(const double number, ctx.Float("value_float", 0));
     tensor = {DType::kFloat32, {}, {number}};
@@ -37,7 +41,7 @@ absl::Status LowerConstant(NodeContext& ctx) {
   } else {
     return ctx.Unsupported("only dense tensors and numbers can be constants");
   }
-  ctx.Set(0, ctx.Constant(std::move(tensor)));
+  ctx.Set(0, ctx.Constant(std::move(tensor)), element_type);
   return absl::OkStatus();
 }
 

@@ -340,6 +340,11 @@ absl::Status LowerLpNorm(NodeContext& ctx) {
   if (p == 2) {
     ASSIGN_OR_RETURN(norm, ctx.Unary(Unary::kSqrt, norm));
   }
+  // A vector of zeros stays one.
+  ASSIGN_OR_RETURN(const ValueId empty, ctx.Binary(Binary::kEqual, norm, 0.0));
+  ASSIGN_OR_RETURN(
+      norm,
+      ctx.Emit(Op::kWhere, {empty, ctx.Scalar(ctx.dtype(norm), 1), norm}));
   return Finish(ctx, ctx.Binary(Binary::kDivide, x, norm));
 }
 

@@ -1,10 +1,15 @@
 // Lowers conversions to and from quantised numbers, and products and
 // convolutions of 8-bit integers. Each product first subtracts the zero points
 // from its operands.
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
 #include "engine/import/onnx/operators/products.h"
@@ -29,44 +34,102 @@ absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,
   return ctx.Reshape(x, dims);
 }
 
-absl::StatusOr<int> QuantizationAxis(const NodeContext& ctx, int rank) {
-  ASSIGN_OR_RETURN(const int64_t block, ctx.Int("block_size", 0));
-  if (block != 0) return ctx.Unsupported("scales per block are not");
+// Where the scales and zero points of a value lie.
+struct Granularity {
+  Shape shape;        // of the value
+  int axis = 0;       // of a list of scales, or of the blocks
+  int64_t block = 0;  // cells of the axis that share a scale; 0: no blocks
+};
+
+absl::StatusOr<Granularity> ReadGranularity(const NodeContext& ctx, ValueId x) {
+  Granularity result{.shape = ctx.shape(x)};
+  const int rank = result.shape.rank();
+  ASSIGN_OR_RETURN(result.block, ctx.Int("block_size", 0));
+  if (result.block < 0) {
+    return ctx.Refuse("block_size ", result.block, " must be at least 0");
+  }
   ASSIGN_OR_RETURN(const int64_t axis, ctx.Int("axis", 1));
   // A single scale needs no axis, and the input may lack the default axis.
-  if (axis >= -rank && axis < rank) return ctx.Axis(axis, rank);
-  return 0;
+  if (axis >= -rank && axis < rank) {
+    ASSIGN_OR_RETURN(result.axis, ctx.Axis(axis, rank));
+  }
+  return result;
+}
+
+// Returns scales or zero points so that they broadcast to the value. One for
+// each block is repeated over the cells of its block.
+absl::StatusOr<ValueId> Spread(NodeContext& ctx, ValueId x,
+                               const Granularity& of) {
+  const int rank = of.shape.rank();
+  if (of.block == 0) return AlongAxis(ctx, x, rank, of.axis);
+  std::vector<int64_t> expected = Dims(of.shape);
+  if (rank == 0) return ctx.Refuse("block_size needs an axis");
+  const auto axis = static_cast<size_t>(of.axis);
+  const int64_t cells = expected[axis];
+  const int64_t blocks = cells / of.block + (cells % of.block != 0 ? 1 : 0);
+  expected[axis] = blocks;
+  if (Dims(ctx.shape(x)) != expected) {
+    ASSIGN_OR_RETURN(const Shape wanted, MakeShape(ctx, expected));
+    return ctx.Refuse("scales and zero points are ", ctx.shape(x).ToString(),
+                      " and must be ", wanted.ToString(), " for blocks of ",
+                      of.block, " along axis ", of.axis);
+  }
+  const int64_t block = std::min(of.block, cells);
+  std::vector<int64_t> apart = expected;
+  apart.insert(apart.begin() + of.axis + 1, 1);
+  ASSIGN_OR_RETURN(const ValueId one, ctx.Reshape(x, apart));
+  apart[axis + 1] = block;
+  ASSIGN_OR_RETURN(const Shape repeated, MakeShape(ctx, apart));
+  ASSIGN_OR_RETURN(const ValueId many, ctx.BroadcastTo(one, repeated));
+  expected[axis] = blocks * block;
+  ASSIGN_OR_RETURN(const ValueId joined, ctx.Reshape(many, expected));
+  return SliceAxis(ctx, joined, {.axis = of.axis, .size = cells});
 }
 
 struct Range {
   double low, high;
 };
 
-absl::StatusOr<Range> RangeOf(const NodeContext& ctx, DType dtype) {
-  switch (dtype) {
-    case DType::kUint8:
+// Returns the range of codes of an element type in the file.
+absl::StatusOr<Range> RangeOf(const NodeContext& ctx, int64_t element_type) {
+  switch (element_type) {
+    case onnx::TensorProto::UINT8:
       return Range{0, 255};
-    case DType::kInt8:
+    case onnx::TensorProto::INT8:
       return Range{-128, 127};
-    case DType::kInt32:
+    case onnx::TensorProto::UINT16:
+      return Range{0, 65535};
+    case onnx::TensorProto::INT16:
+      return Range{-32768, 32767};
+    case onnx::TensorProto::INT32:
       return Range{-2147483648.0, 2147483647.0};
     default:
-      return ctx.Unsupported("numbers quantised to ", DTypeName(dtype),
+      return ctx.Unsupported("numbers quantised to ",
+                             OnnxTypeName(static_cast<int>(element_type)),
                              " are not");
   }
 }
 
-// The codes round(x / scale) + zero, clamped to the range of `dtype`.
+// Returns the element type of the codes whose zero point is an input. A
+// computed zero point has the type of its value.
+int64_t CodeType(const NodeContext& ctx, int zero_input, DType dtype) {
+  const int known = ctx.ElementType(zero_input);
+  return known != 0 ? known : OnnxType(dtype);
+}
+
+// The codes round(x / scale) + zero, clamped to the range of the element type.
 struct Codes {
   ValueId scale, zero;
-  DType dtype;
+  int64_t element_type;  // in the file
 };
 
 // Adds the codes of x. x, scale and zero must be floating.
 absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x,
                                   const Codes& codes) {
-  const auto [scale, zero, dtype] = codes;
-  ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, dtype));
+  const auto [scale, zero, element_type] = codes;
+  ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, element_type));
+  ASSIGN_OR_RETURN(const DType dtype,
+                   DTypeFromOnnx(static_cast<int>(element_type)));
   ASSIGN_OR_RETURN(const ValueId ratio, ctx.Binary(Binary::kDivide, x, scale));
   ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kRound, ratio));
   ASSIGN_OR_RETURN(const ValueId shifted,
@@ -78,36 +141,36 @@ absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x,
 
 absl::Status LowerQuantize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(0));
-  const int rank = ctx.rank(given);
-  ASSIGN_OR_RETURN(const int axis, QuantizationAxis(ctx, rank));
+  ASSIGN_OR_RETURN(const Granularity granularity, ReadGranularity(ctx, given));
   ASSIGN_OR_RETURN(const ValueId scales, ctx.Input(1));
-  ASSIGN_OR_RETURN(const ValueId scale, AlongAxis(ctx, scales, rank, axis));
+  ASSIGN_OR_RETURN(const ValueId scale, Spread(ctx, scales, granularity));
   ASSIGN_OR_RETURN(const ValueId x, ctx.Cast(given, ctx.dtype(scale)));
-  ASSIGN_OR_RETURN(DType dtype,
-                   ctx.TypeAttribute("output_dtype", DType::kUint8));
+  ASSIGN_OR_RETURN(int64_t element_type, ctx.Int("output_dtype", 0));
+  if (element_type == 0) element_type = onnx::TensorProto::UINT8;
   ValueId zero = ctx.Scalar(ctx.dtype(scale), 0);
   if (ctx.has_input(2)) {
     ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(2));
     // The zero point overrides output_dtype.
-    dtype = ctx.dtype(zeros);
+    element_type = CodeType(ctx, 2, ctx.dtype(zeros));
     ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
-    ASSIGN_OR_RETURN(zero, AlongAxis(ctx, typed, rank, axis));
+    ASSIGN_OR_RETURN(zero, Spread(ctx, typed, granularity));
   }
   return Finish(
-      ctx, Quantized(ctx, x, {.scale = scale, .zero = zero, .dtype = dtype}));
+      ctx,
+      Quantized(ctx, x,
+                {.scale = scale, .zero = zero, .element_type = element_type}));
 }
 
 absl::Status LowerDequantize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(0));
-  const int rank = ctx.rank(given);
-  ASSIGN_OR_RETURN(const int axis, QuantizationAxis(ctx, rank));
+  ASSIGN_OR_RETURN(const Granularity granularity, ReadGranularity(ctx, given));
   ASSIGN_OR_RETURN(const ValueId scales, ctx.Input(1));
-  ASSIGN_OR_RETURN(const ValueId scale, AlongAxis(ctx, scales, rank, axis));
+  ASSIGN_OR_RETURN(const ValueId scale, Spread(ctx, scales, granularity));
   ASSIGN_OR_RETURN(ValueId x, ctx.Cast(given, ctx.dtype(scale)));
   if (ctx.has_input(2)) {
     ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(2));
     ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
-    ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));
+    ASSIGN_OR_RETURN(const ValueId zero, Spread(ctx, typed, granularity));
     ASSIGN_OR_RETURN(x, ctx.Binary(Binary::kSubtract, x, zero));
   }
   return Finish(ctx, ctx.Binary(Binary::kMultiply, x, scale));
@@ -141,10 +204,11 @@ absl::Status LowerDynamicQuantize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId rounded, ctx.Unary(Unary::kRound, negated));
   ASSIGN_OR_RETURN(const ValueId zero,
                    ctx.Unary(Unary::kClip, rounded, 0, 255));
-  ASSIGN_OR_RETURN(
-      const ValueId y,
-      Quantized(ctx, x,
-                {.scale = scale, .zero = zero, .dtype = DType::kUint8}));
+  ASSIGN_OR_RETURN(const ValueId y,
+                   Quantized(ctx, x,
+                             {.scale = scale,
+                              .zero = zero,
+                              .element_type = onnx::TensorProto::UINT8}));
   ASSIGN_OR_RETURN(const ValueId zero_point, ctx.Cast(zero, DType::kUint8));
   ctx.Set(0, y);
   ctx.Set(1, scale);
@@ -221,7 +285,9 @@ absl::StatusOr<ValueId> Requantized(NodeContext& ctx, ValueId sum,
   ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));
   return Quantized(
       ctx, numbers,
-      {.scale = scales[2], .zero = zero, .dtype = ctx.dtype(zeros)});
+      {.scale = scales[2],
+       .zero = zero,
+       .element_type = CodeType(ctx, inputs.zero, ctx.dtype(zeros))});
 }
 
 absl::Status LowerQLinearMatMul(NodeContext& ctx) {

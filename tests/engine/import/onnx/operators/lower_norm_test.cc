@@ -6,6 +6,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -108,6 +109,17 @@ TEST(LowerNormTest, RmsNormDividesByTheRootOfTheMeanSquare) {
   ASSERT_TRUE(y.ok()) << y.status();
   EXPECT_NEAR((*y)[0].numbers[0], 1, 1e-6);
   EXPECT_NEAR((*y)[0].numbers[1], 14, 1e-5);
+}
+
+TEST(LowerNormTest, AVectorOfZerosHasNoLengthAndStays) {
+  const auto y = RunLowering(
+      {.graph = "(float[2, 2] x) => (float[2, 2] y, float[2, 2] z) "
+                "{ y = LpNormalization(x) z = LpNormalization<p = 1>(x) }",
+       .inputs = {{"x", Floats({2, 2}, {0, 0, 3, 4})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers,
+              ElementsAre(0, 0, DoubleNear(0.6, 1e-6), DoubleNear(0.8, 1e-6)));
+  EXPECT_EQ((*y)[1].numbers[0], 0);
 }
 
 TEST(LowerNormTest, GroupsThatDoNotDivideTheChannelsAreRefused) {

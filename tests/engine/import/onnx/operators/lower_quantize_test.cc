@@ -33,12 +33,40 @@ TEST(LowerQuantizeTest, ScalesMayBePerChannel) {
   EXPECT_THAT((*y)[0].numbers, ElementsAre(10, 20, 1, 2));
 }
 
-TEST(LowerQuantizeTest, ScalesPerBlockAreUnimplemented) {
-  const auto y =
-      ImportLowering({.opset = 21,
-                      .graph = "(float[2] x, float[1] s) => (uint8[2] y) "
-                               "{ y = QuantizeLinear<block_size = 2>(x, s) }"});
-  EXPECT_EQ(y.status().code(), absl::StatusCode::kUnimplemented);
+TEST(LowerQuantizeTest, CodesOf16BitsSaturateWhereverTheirTypeIsSaid) {
+  const char* const graphs[] = {
+      "{ z = Constant<value = uint16 {1}>() y = QuantizeLinear(x, s, z) }",
+      "{ y = QuantizeLinear<output_dtype = 4>(x, s) }",
+      "<uint16 z = {1}> { y = QuantizeLinear(x, s, z) }"};
+  for (const char* graph : graphs) {
+    const auto y = RunLowering(
+        {.opset = 21,
+         .graph =
+             std::string("(float[2] x, float s) => (uint16[2] y) ") + graph,
+         .inputs = {{"x", Floats({2}, {-9, 70000})}, {"s", Floats({}, {1})}}});
+    ASSERT_TRUE(y.ok()) << graph << y.status();
+    EXPECT_THAT((*y)[0].numbers, ElementsAre(0, 65535)) << graph;
+  }
+}
+
+TEST(LowerQuantizeTest, TheLastBlockMayBeShorter) {
+  const auto y = RunLowering(
+      {.opset = 21,
+       .graph = "(uint8[2, 3] x, float[2, 2] s) => (float[2, 3] y) "
+                "{ y = DequantizeLinear<axis = 1, block_size = 2>(x, s) }",
+       .inputs = {{"x", {DType::kUint8, {2, 3}, {1, 2, 3, 4, 5, 6}}},
+                  {"s", Floats({2, 2}, {1, 10, 100, 1000})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(1, 2, 30, 400, 500, 6000));
+}
+
+TEST(LowerQuantizeTest, ScalesThatDoNotCoverTheBlocksAreRefused) {
+  const auto y = ImportLowering(
+      {.opset = 21,
+       .graph = "(float[2, 3] x, float[2, 3] s) => (uint8[2, 3] y) "
+                "{ y = QuantizeLinear<block_size = 2>(x, s) }"});
+  EXPECT_THAT(std::string(y.status().message()),
+              HasSubstr("are [2, 3] and must be [2, 2] for blocks of 2"));
 }
 
 }  // namespace

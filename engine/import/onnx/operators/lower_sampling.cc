@@ -165,6 +165,9 @@ struct Image {
   ValueId rows;   // [N * H * W, C]
   ValueId first;  // int64 [samples, 1, 1]: first row of the sample's image
   int64_t n, c, h, w;
+  // Whether the largest weighted cell counts and not their sum, as ONNX defines
+  // RoiAlign's mode "max".
+  bool maximum = false;
 };
 
 absl::StatusOr<Image> ReadImage(NodeContext& ctx, ValueId x) {
@@ -177,12 +180,12 @@ absl::StatusOr<Image> ReadImage(NodeContext& ctx, ValueId x) {
   return image;
 }
 
-// Adds the sum over all pairs of taps, [samples, A, B, C]. Taps must broadcast
-// to [samples, A, B].
+// Adds the sum or the maximum over all pairs of taps, [samples, A, B, C]. Taps
+// must broadcast to [samples, A, B].
 absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
                                    const Taps& vertical,
                                    const Taps& horizontal) {
-  ValueId sum;
+  ValueId result;
   for (const Tap& y : vertical) {
     ASSIGN_OR_RETURN(const ValueId y_cell, ctx.Cast(y.cell, DType::kInt64));
     ASSIGN_OR_RETURN(
@@ -204,14 +207,16 @@ absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
       ASSIGN_OR_RETURN(const ValueId column, ctx.Reshape(weight, dims));
       ASSIGN_OR_RETURN(const ValueId part,
                        ctx.Binary(Binary::kMultiply, cells, column));
-      if (!sum.valid()) {
-        sum = part;
+      if (!result.valid()) {
+        result = part;
+      } else if (image.maximum) {
+        ASSIGN_OR_RETURN(result, ctx.Binary(Binary::kMaximum, result, part));
       } else {
-        ASSIGN_OR_RETURN(sum, Plus(ctx, sum, part));
+        ASSIGN_OR_RETURN(result, Plus(ctx, result, part));
       }
     }
   }
-  return sum;
+  return result;
 }
 
 using TapRule = absl::StatusOr<Taps> (*)(NodeContext&, ValueId, const Axis&);
@@ -455,7 +460,8 @@ absl::Status LowerRoiAlign(NodeContext& ctx) {
   ASSIGN_OR_RETURN(Regions regions, ReadRegions(ctx, ctx.dtype(x)));
   regions.down = samples;
   regions.across = samples;
-  ASSIGN_OR_RETURN(const Image image, ReadImage(ctx, x));
+  ASSIGN_OR_RETURN(Image image, ReadImage(ctx, x));
+  image.maximum = regions.maximum;
   return Finish(ctx, samples == 0 ? AlignAdaptively(ctx, image, regions)
                                   : AlignRegions(ctx, image, regions));
 }

@@ -31,6 +31,20 @@ TEST(LowerSamplingTest, CellsOutsideFollowThePadding) {
               ElementsAre(0));
 }
 
+// A sample in the middle of four cells weighs each with a quarter.
+TEST(LowerSamplingTest, RoiAlignTakesTheLargestWeightedCell) {
+  const auto y = RunLowering(
+      {.opset = 16,
+       .graph = "(float[1, 1, 2, 2] x, float[1, 4] r, int64[1] b) => "
+                "(float[1, 1, 1, 1] y) "
+                "{ y = RoiAlign<mode = \"max\", sampling_ratio = 1>(x, r, b) }",
+       .inputs = {{"x", Floats({1, 1, 2, 2}, {1, 2, 3, 8})},
+                  {"r", Floats({1, 4}, {0, 0, 2, 2})},
+                  {"b", Ints({1}, {0})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(2));
+}
+
 TEST(LowerSamplingTest, RoiAlignOfAWholeImageIsItsMean) {
   HostTensor batch = Ints({1}, {0});
   const auto y = RunLowering(

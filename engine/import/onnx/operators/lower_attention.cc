@@ -1,8 +1,11 @@
 // Attention with all of its options, and rotary position embedding, as in ONNX
 // since opset 23.
 #include <cmath>
+#include <limits>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
@@ -12,14 +15,24 @@ namespace {
 
 using Binary = BinaryFunction;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 struct Attention {
   ValueId q, k, v;    // [batch, heads, tokens, width]
-  ValueId mask;       // in q's type; invalid: none
+  ValueId bias;       // in q's type; invalid: none
+  ValueId visible;    // bool: the query sees the key; invalid: all do
   bool flat = false;  // whether the file has [batch, tokens, heads * width]
   int64_t past = 0;   // keys before the first query
   double scale = 1;
   double softcap = 0;
   bool causal = false;
+};
+
+// The keys that a query sees: from `left` before its own position to `right`
+// after it. Negative: without an end.
+struct Window {
+  int64_t left = -1, right = -1;
+  bool is_open() const { return left < 0 && right < 0; }
 };
 
 // Reshapes [batch, tokens, heads * width] to [batch, heads, tokens, width].
@@ -70,19 +83,67 @@ absl::StatusOr<ValueId> RepeatHeads(NodeContext& ctx, ValueId x,
 
 // Returns a score whose exponential is 0. It is finite, so that a row without
 // any key has no NaN.
-ValueId Hidden(NodeContext& ctx, DType dtype) {
-  return ctx.Scalar(dtype, dtype == DType::kFloat16 ? -60000.0 : -1e30);
+double HiddenScore(DType dtype) {
+  return dtype == DType::kFloat16 ? -60000.0 : -1e30;
 }
 
-// Turns a mask of bool into one that is added.
-absl::StatusOr<ValueId> Additive(NodeContext& ctx, ValueId mask, DType dtype) {
-  if (ctx.dtype(mask) != DType::kBool) return ctx.Cast(mask, dtype);
-  const ValueId seen = ctx.Scalar(dtype, 0);
-  return ctx.Emit(Op::kWhere, {mask, seen, Hidden(ctx, dtype)});
+// Adds columns for the keys beyond the end of a mask, which are hidden.
+absl::StatusOr<ValueId> ForAllKeys(NodeContext& ctx, ValueId mask,
+                                   int64_t keys) {
+  const Shape shape = ctx.shape(mask);
+  const int last = shape.rank() - 1;
+  if (shape[last] == keys || shape[last] == 1) return mask;
+  if (shape[last] > keys) {
+    return ctx.Refuse("the mask has ", shape[last], " columns for ", keys,
+                      " keys");
+  }
+  std::vector<int64_t> missing = Dims(shape);
+  missing.back() = keys - shape[last];
+  ASSIGN_OR_RETURN(const Shape rest, MakeShape(ctx, missing));
+  const double hidden = ctx.dtype(mask) == DType::kBool ? 0 : -kInfinity;
+  ASSIGN_OR_RETURN(const ValueId columns,
+                   Filled(ctx, ctx.dtype(mask), rest, hidden));
+  return Concat(ctx, {mask, columns}, last);
 }
 
-// Returns a mask that hides key j from query i where j > i + past.
-absl::StatusOr<ValueId> CausalMask(NodeContext& ctx, const Attention& a) {
+// Reads the mask, input 3. One of bool hides keys. One of numbers is added, and
+// hides keys where it is minus infinity.
+absl::Status ReadMask(NodeContext& ctx, Attention& a) {
+  if (!ctx.has_input(3)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(ValueId mask, ctx.Input(3));
+  RETURN_IF_ERROR(RequireRank(ctx, mask, 1, 4));
+  const DType dtype = ctx.dtype(a.q);
+  const bool hides = ctx.dtype(mask) == DType::kBool;
+  if (!hides) {
+    ASSIGN_OR_RETURN(mask, ctx.Cast(mask, dtype));
+  }
+  ASSIGN_OR_RETURN(mask, ForAllKeys(ctx, mask, ctx.shape(a.k)[2]));
+  if (hides) {
+    a.visible = mask;
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(a.visible, ctx.Binary(Binary::kGreater, mask, -kInfinity));
+  ASSIGN_OR_RETURN(a.bias,
+                   ctx.Binary(Binary::kMaximum, mask, HiddenScore(dtype)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Window> ReadWindow(NodeContext& ctx, bool causal) {
+  Window window;
+  ASSIGN_OR_RETURN(window.left, ctx.Int("left_window_size", -1));
+  ASSIGN_OR_RETURN(window.right, ctx.Int("right_window_size", -1));
+  if (window.left < -1 || window.right < -1) {
+    return ctx.Refuse("the window sizes ", window.left, " and ", window.right,
+                      " must be at least -1");
+  }
+  if (causal) window.right = 0;
+  return window;
+}
+
+// Returns the bool [queries, keys] whether query i, at position i + past, sees
+// key j.
+absl::StatusOr<ValueId> SeenFromPast(NodeContext& ctx, const Attention& a,
+                                     const Window& window) {
   const int64_t queries = ctx.shape(a.q)[2];
   const int64_t keys = ctx.shape(a.k)[2];
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {queries, keys}));
@@ -90,10 +151,77 @@ absl::StatusOr<ValueId> CausalMask(NodeContext& ctx, const Attention& a) {
   HostTensor seen{DType::kBool, shape, {}};
   for (int64_t i = 0; i < queries; ++i) {
     for (int64_t j = 0; j < keys; ++j) {
-      seen.numbers.push_back(j <= i + a.past ? 1 : 0);
+      const int64_t after = j - (i + a.past);
+      const bool is_seen = (window.left < 0 || -after <= window.left) &&
+                           (window.right < 0 || after <= window.right);
+      seen.numbers.push_back(is_seen ? 1 : 0);
     }
   }
-  return Additive(ctx, ctx.Constant(std::move(seen)), ctx.dtype(a.q));
+  return ctx.Constant(std::move(seen));
+}
+
+// Returns the bool [batch, 1, queries or 1, keys] whether a query sees a key
+// among the first `counts` [batch] keys. The last of these is at the position
+// of the last query.
+absl::StatusOr<ValueId> SeenOfCounts(NodeContext& ctx, const Attention& a,
+                                     const Window& window, ValueId counts) {
+  const int64_t queries = ctx.shape(a.q)[2];
+  const int64_t keys = ctx.shape(a.k)[2];
+  ASSIGN_OR_RETURN(counts, ctx.Cast(counts, DType::kInt64));
+  RETURN_IF_ERROR(RequireRank(ctx, counts, 1, 1));
+  ASSIGN_OR_RETURN(counts,
+                   ctx.Reshape(counts, {ctx.shape(counts)[0], 1, 1, 1}));
+  ASSIGN_OR_RETURN(ValueId key, Positions(ctx, keys));
+  ASSIGN_OR_RETURN(key, ctx.Reshape(key, {1, 1, 1, keys}));
+  ASSIGN_OR_RETURN(ValueId seen, ctx.Binary(Binary::kLess, key, counts));
+  if (window.is_open()) return seen;
+  ASSIGN_OR_RETURN(ValueId query, Positions(ctx, queries));
+  ASSIGN_OR_RETURN(query, ctx.Reshape(query, {1, 1, queries, 1}));
+  ASSIGN_OR_RETURN(query, ctx.Binary(Binary::kAdd, query, counts));
+  const auto within = [&](Binary compare, double offset) -> absl::Status {
+    ASSIGN_OR_RETURN(
+        const ValueId end,
+        ctx.Binary(Binary::kAdd, query, offset - static_cast<double>(queries)));
+    ASSIGN_OR_RETURN(const ValueId inside, ctx.Binary(compare, key, end));
+    ASSIGN_OR_RETURN(seen, ctx.Binary(Binary::kAnd, seen, inside));
+    return absl::OkStatus();
+  };
+  if (window.right >= 0) {
+    RETURN_IF_ERROR(
+        within(Binary::kLessOrEqual, static_cast<double>(window.right)));
+  }
+  if (window.left >= 0) {
+    RETURN_IF_ERROR(
+        within(Binary::kGreaterOrEqual, -static_cast<double>(window.left)));
+  }
+  return seen;
+}
+
+// Sets what is added to the scores, and which keys each query sees.
+absl::Status ReadBias(NodeContext& ctx, Attention& a, const Window& window) {
+  RETURN_IF_ERROR(ReadMask(ctx, a));
+  ValueId seen;
+  if (ctx.has_input(6)) {
+    if (a.past > 0) {
+      return ctx.Refuse("nonpad_kv_seqlen and past keys exclude each other");
+    }
+    ASSIGN_OR_RETURN(const ValueId counts, ctx.Input(6));
+    ASSIGN_OR_RETURN(seen, SeenOfCounts(ctx, a, window, counts));
+  } else if (!window.is_open()) {
+    ASSIGN_OR_RETURN(seen, SeenFromPast(ctx, a, window));
+  } else if (a.bias.valid() || !a.visible.valid()) {
+    return absl::OkStatus();
+  }
+  if (!a.visible.valid()) {
+    a.visible = seen;
+  } else if (seen.valid()) {
+    ASSIGN_OR_RETURN(a.visible, ctx.Binary(Binary::kAnd, a.visible, seen));
+  }
+  const DType dtype = ctx.dtype(a.q);
+  const ValueId otherwise = ctx.Scalar(dtype, HiddenScore(dtype));
+  const ValueId added = a.bias.valid() ? a.bias : ctx.Scalar(dtype, 0);
+  ASSIGN_OR_RETURN(a.bias, ctx.Emit(Op::kWhere, {a.visible, added, otherwise}));
+  return absl::OkStatus();
 }
 
 absl::Status ReadOperands(NodeContext& ctx, Attention& a) {
@@ -113,34 +241,42 @@ absl::Status ReadOperands(NodeContext& ctx, Attention& a) {
   const int64_t heads = ctx.shape(a.q)[1];
   ASSIGN_OR_RETURN(a.k, RepeatHeads(ctx, a.k, heads));
   ASSIGN_OR_RETURN(a.v, RepeatHeads(ctx, a.v, heads));
-  if (ctx.has_input(3)) {
-    ASSIGN_OR_RETURN(const ValueId mask, ctx.Input(3));
-    ASSIGN_OR_RETURN(a.mask, Additive(ctx, mask, ctx.dtype(a.q)));
-  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Attention> ReadAttention(NodeContext& ctx) {
   Attention a;
   RETURN_IF_ERROR(ReadOperands(ctx, a));
-  ASSIGN_OR_RETURN(const int64_t causal, ctx.Int("is_causal", 0));
-  a.causal = causal != 0;
   const double width = static_cast<double>(ctx.shape(a.q)[3]);
   ASSIGN_OR_RETURN(a.scale, ctx.Float("scale", 1 / std::sqrt(width)));
   ASSIGN_OR_RETURN(a.softcap, ctx.Float("softcap", 0));
+  ASSIGN_OR_RETURN(const int64_t causal, ctx.Int("is_causal", 0));
+  ASSIGN_OR_RETURN(Window window, ReadWindow(ctx, causal != 0));
   // The op's causal form aligns the last query with the last key.
-  const bool aligned = ctx.shape(a.k)[2] - ctx.shape(a.q)[2] == a.past &&
-                       a.softcap == 0 && !ctx.wants_output(3);
-  if (a.causal && !aligned) {
-    ASSIGN_OR_RETURN(const ValueId causal_mask, CausalMask(ctx, a));
-    a.causal = false;
-    if (a.mask.valid()) {
-      ASSIGN_OR_RETURN(a.mask, Plus(ctx, a.mask, causal_mask));
-    } else {
-      a.mask = causal_mask;
-    }
-  }
+  const bool aligned = ctx.shape(a.k)[2] - ctx.shape(a.q)[2] == a.past;
+  a.causal = causal != 0 && window.left < 0 && aligned && a.softcap == 0 &&
+             !ctx.has_input(3) && !ctx.has_input(6) && !ctx.wants_output(3);
+  if (a.causal) window = {};
+  RETURN_IF_ERROR(ReadBias(ctx, a, window));
   return a;
+}
+
+// Replaces the rows of x [batch, heads, queries, n] whose query sees no key
+// by 0.
+absl::StatusOr<ValueId> WithoutBlindRows(NodeContext& ctx, const Attention& a,
+                                         ValueId x) {
+  if (!a.visible.valid()) return x;
+  const DType dtype = ctx.dtype(x);
+  ASSIGN_OR_RETURN(const ValueId numbers, ctx.Cast(a.visible, dtype));
+  ASSIGN_OR_RETURN(
+      const ValueId best,
+      ctx.Reduce(ReduceFunction::kMax, numbers, {ctx.rank(numbers) - 1}, true));
+  ASSIGN_OR_RETURN(const ValueId sees, ctx.Binary(Binary::kGreater, best, 0.0));
+  if (ctx.value(sees).kind == ValueKind::kConstant) {
+    ASSIGN_OR_RETURN(const HostTensor rows, ctx.KnownValue(sees, "the mask"));
+    if (!absl::c_linear_search(rows.numbers, 0)) return x;
+  }
+  return ctx.Emit(Op::kWhere, {sees, x, ctx.Scalar(dtype, 0)});
 }
 
 absl::StatusOr<ValueId> WholeAttention(NodeContext& ctx, const Attention& a) {
@@ -149,15 +285,15 @@ absl::StatusOr<ValueId> WholeAttention(NodeContext& ctx, const Attention& a) {
   attributes.causal = a.causal;
   attributes.with_lse = ctx.training();  // for its gradient
   ValueIds inputs{a.q, a.k, a.v};
-  if (a.mask.valid()) inputs.push_back(a.mask);
+  if (a.bias.valid()) inputs.push_back(a.bias);
   ASSIGN_OR_RETURN(const ValueIds outputs,
                    ctx.EmitAll(Op::kAttention, inputs, attributes));
-  return outputs[0];
+  return WithoutBlindRows(ctx, a, outputs[0]);
 }
 
 // Computes attention step by step, for soft caps and when the scores are an
-// output. `mode` selects them: 0 scores, 1 with the mask, 2 capped, 3 after
-// softmax.
+// output. `mode` selects them: 0 scores, 1 capped, 2 with the bias, 3 after
+// softmax. The cap comes before the bias: it would lift hidden keys.
 absl::StatusOr<ValueId> StepwiseAttention(NodeContext& ctx,
                                           const Attention& a) {
   ASSIGN_OR_RETURN(const int64_t mode, ctx.Int("qk_matmul_output_mode", 0));
@@ -171,18 +307,24 @@ absl::StatusOr<ValueId> StepwiseAttention(NodeContext& ctx,
   ASSIGN_OR_RETURN(ValueId scores,
                    ctx.Emit(Op::kBatchMatMul, {a.q, a.k}, product));
   shown[0] = scores;
-  if (a.mask.valid()) {
-    ASSIGN_OR_RETURN(scores, Plus(ctx, scores, a.mask));
-  }
-  shown[1] = scores;
   if (a.softcap > 0) {
     ASSIGN_OR_RETURN(const ValueId small,
                      ctx.Binary(Binary::kDivide, scores, a.softcap));
     ASSIGN_OR_RETURN(const ValueId tanh, ctx.Emit(Op::kTanh, {small}));
     ASSIGN_OR_RETURN(scores, ctx.Binary(Binary::kMultiply, tanh, a.softcap));
   }
+  shown[1] = scores;
+  if (a.bias.valid()) {
+    ASSIGN_OR_RETURN(scores, Plus(ctx, scores, a.bias));
+  }
   shown[2] = scores;
-  ASSIGN_OR_RETURN(const ValueId weights, ctx.Emit(Op::kSoftmax, {scores}));
+  if (mode == 2 && a.visible.valid()) {
+    const ValueId hidden = ctx.Scalar(ctx.dtype(scores), -kInfinity);
+    ASSIGN_OR_RETURN(shown[2],
+                     ctx.Emit(Op::kWhere, {a.visible, scores, hidden}));
+  }
+  ASSIGN_OR_RETURN(ValueId weights, ctx.Emit(Op::kSoftmax, {scores}));
+  ASSIGN_OR_RETURN(weights, WithoutBlindRows(ctx, a, weights));
   shown[3] = weights;
   if (ctx.wants_output(3)) ctx.Set(3, shown[static_cast<size_t>(mode)]);
   return ctx.Emit(Op::kBatchMatMul, {weights, a.v}, BatchMatMulAttributes{});

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kFolder[] = "/usr/share/libonnx-testdata/data";
+
+// Returns the folder that the environment names, or null.
+const char* GivenFolder() {
+  const char* folder = std::getenv("ONNX_CASES_DIR");
+  return folder != nullptr && *folder != '\0' ? folder : nullptr;
+}
 
 template <typename Message>
 absl::StatusOr<Message> ReadMessage(const std::string& path) {
@@ -98,13 +105,15 @@ absl::StatusOr<DataSet> ReadDataSet(const std::string& folder,
 
 }  // namespace
 
+bool AreCasesGiven() { return GivenFolder() != nullptr; }
+
 std::vector<Case> AllCases() {
+  const fs::path folder = AreCasesGiven() ? GivenFolder() : kFolder;
   std::vector<Case> cases;
   for (const char* family :
        {"node", "pytorch-converted", "pytorch-operator", "simple"}) {
     std::error_code ignored;
-    for (const auto& entry :
-         fs::directory_iterator(fs::path(kFolder) / family, ignored)) {
+    for (const auto& entry : fs::directory_iterator(folder / family, ignored)) {
       if (!fs::exists(entry.path() / "model.onnx")) continue;
       cases.push_back(
           {family, entry.path().filename().string(), entry.path().string()});

@@ -1,6 +1,6 @@
 // The official backend test cases of ONNX: folders with a model and data sets
-// of inputs and expected outputs, from Debian's libonnx-testdata. Pure except
-// for reading files.
+// of inputs and expected outputs, from Debian's libonnx-testdata or from the
+// folder that ONNX_CASES_DIR names. Pure except for reading files.
 #pragma once
 
 #include <map>
@@ -19,6 +19,10 @@ struct Case {
   std::string name;    // "test_abs"
   std::string folder;
 };
+
+// Returns whether ONNX_CASES_DIR names the folder of the cases. These may be of
+// any version of ONNX, so that no list tells which of them are supported.
+bool AreCasesGiven();
 
 // Returns all cases of the families, sorted, or none if the package is not
 // installed.

@@ -14,9 +14,9 @@ class ModelProto;
 namespace gpupool::engine::onnx_import {
 
 inline constexpr int64_t kMinIrVersion = 3;
-inline constexpr int64_t kMaxIrVersion = 10;
+inline constexpr int64_t kMaxIrVersion = 13;
 inline constexpr int64_t kMinOpset = 1;
-inline constexpr int64_t kMaxOpset = 24;
+inline constexpr int64_t kMaxOpset = 27;
 inline constexpr int64_t kMaxNodes = 200000;  // including subgraphs
 inline constexpr int64_t kMaxInitializers = 200000;
 inline constexpr int kMaxSubgraphDepth = 16;

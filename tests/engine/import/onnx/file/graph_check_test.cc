@@ -27,12 +27,12 @@ TEST(GraphCheckTest, AcceptsASoundModel) {
 }
 
 TEST(GraphCheckTest, RefusesOtherVersions) {
-  for (const int version : {0, 2, 11}) {
+  for (const int64_t version : {int64_t{0}, int64_t{2}, kMaxIrVersion + 1}) {
     onnx::ModelProto model = Relu();
     model.set_ir_version(version);
     ExpectRefused(model, "IR version");
   }
-  for (const int version : {-1, 0, 25}) {
+  for (const int64_t version : {int64_t{-1}, int64_t{0}, kMaxOpset + 1}) {
     onnx::ModelProto model = Relu();
     model.mutable_opset_import(0)->set_version(version);
     ExpectRefused(model, "operator set");

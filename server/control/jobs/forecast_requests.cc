@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "engine/base/status_macros.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "scheduler/explain/forecast.h"
@@ -71,6 +72,30 @@ v1::StartForecast AnswerTo(Question& question) {
   return proto;
 }
 
+// Marks the devices whose machine has or can spare too little for the job. The
+// board, which made the answers, knows no machines.
+void ConsiderHost(const scheduler::State& state, const v1::JobSpec& spec,
+                  v1::PlanJobResponse& response) {
+  const scheduler::HostNeed host = DemandsOf(spec).host;
+  if (host.none()) return;
+  for (v1::DeviceFit& fit : *response.mutable_devices()) {
+    const scheduler::Device* device = state.FindDevice(fit.device());
+    if (device == nullptr) continue;
+    const scheduler::Machine& machine = state.machines()[device->machine];
+    if (machine.Holds(host) == 0) fit.set_fits_now(false);
+    if (machine.EverHolds(host) == 0) fit.set_fits_ever(false);
+  }
+}
+
+// Returns OK if a submission of the job could be admitted now. A plan may come
+// before the data set and for a job that never fits.
+absl::Status CheckPlanned(Transaction& transaction, const v1::JobSpec& spec) {
+  const scheduler::State& state = transaction.ledger().state;
+  RETURN_IF_ERROR(CheckQueue(state.queues(), spec));
+  RETURN_IF_ERROR(CheckWantedDevice(state, spec.device()));
+  return CheckStartRules(transaction, spec);
+}
+
 }  // namespace
 
 void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
@@ -81,10 +106,10 @@ void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
       [&context, spec, callback,
        response = std::move(response)](Transaction& transaction) mutable {
         const scheduler::State& state = transaction.ledger().state;
-        absl::Status checked = CheckQueue(state.queues(), spec);
-        if (checked.ok()) checked = CheckWantedDevice(state, spec.device());
+        const absl::Status checked = CheckPlanned(transaction, spec);
         if (!checked.ok()) return callback(checked);
-        const size_t jobs = transaction.ledger().state.jobs().size();
+        ConsiderHost(state, spec, response);
+        const size_t jobs = state.jobs().size();
         if (jobs > Forecaster::kMostJobs) {
           response.mutable_start()->set_why_unknown(absl::StrCat(
               "there are ", jobs, " jobs; starts are predicted for at most ",

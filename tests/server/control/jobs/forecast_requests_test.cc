@@ -20,10 +20,13 @@ class ForecastRequestsTest : public ControlTest {
     Hello("cpu:0");
     planned_bytes = 900;  // of 1000: one at a time
   }
-  v1::StartForecast Start() {
+  absl::StatusOr<v1::PlanJobResponse> Plan(const v1::JobSpec& spec) {
     Answer<v1::PlanJobResponse> answer;
-    PlanJob(control(), Request("planned").spec(), answer.callback());
-    const auto plan = answer.Wait();
+    PlanJob(control(), spec, answer.callback());
+    return answer.Wait();
+  }
+  v1::StartForecast Start() {
+    const auto plan = Plan(Request("planned").spec());
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? plan->start() : v1::StartForecast();
   }
@@ -58,6 +61,37 @@ TEST_F(ForecastRequestsTest, WhatNobodyKnowsIsNotTold) {
   EXPECT_FALSE(start.has_time());
   EXPECT_EQ(start.devices_size(), 0);
   EXPECT_EQ(start.why_unknown(), "nobody knows how long job 1 will run");
+}
+
+TEST_F(ForecastRequestsTest, JobsToWaitForAreCheckedAsInASubmission) {
+  v1::JobSpec spec = Request("planned").spec();
+  spec.add_after_ok(7);
+  const absl::Status status = Plan(spec).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(status.message(), HasSubstr("there is no job or array 7"));
+  Run(0);
+  spec.set_after_ok(0, 1);
+  const auto plan = Plan(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->start().waits_for(), "waits for job 1 to succeed");
+}
+
+TEST_F(ForecastRequestsTest, MoreHostCoresThanTheMachineHasFitNowhere) {
+  options.host = {.milli_cores = 2000, .bytes = 0};
+  Restart();
+  Hello("cpu:0");
+  v1::JobSpec spec = Request("planned").spec();
+  spec.set_host_cores(2);
+  const auto fits = Plan(spec);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_TRUE(fits->devices(0).fits_now());
+  spec.set_host_cores(999);
+  const auto never = Plan(spec);
+  ASSERT_TRUE(never.ok()) << never.status();
+  EXPECT_FALSE(never->devices(0).fits_now());
+  EXPECT_FALSE(never->devices(0).fits_ever());
+  EXPECT_THAT(never->start().why_unknown(),
+              HasSubstr("never fits: needs 999 host cores"));
 }
 
 }  // namespace

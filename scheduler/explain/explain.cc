@@ -11,13 +11,14 @@
 #include "scheduler/explain/kept_devices.h"
 #include "scheduler/explain/waiting_reason.h"
 #include "scheduler/order/queue_policy.h"
-#include "scheduler/order/tenant_order.h"
 #include "scheduler/place/obstacle.h"
 #include "scheduler/place/placement_policy.h"
 #include "scheduler/state/device_choice.h"
 #include "scheduler/state/order_policy.h"
 #include "scheduler/yield/elastic_policy.h"
+#include "scheduler/yield/preemption_policy.h"
 #include "scheduler/yield/preemption_reasons.h"
+#include "scheduler/yield/running_jobs.h"
 #include "scheduler/yield/serving_policy.h"
 
 namespace gpupool::scheduler {
@@ -59,76 +60,109 @@ std::string OwnText(PreemptionReason reason, const Values&... values) {
   return absl::Substitute(RowOf(reason).own, values...);
 }
 
-// Waiting job's claim on the place of a running one.
-struct Claim {
-  const Job& job;
-  bool borrows = false;  // the guarantee of the job's tenant may take the place
-};
+// Returns the job's standing and the one above which jobs of its queue give way
+// to the waiting job.
+std::string StandingText(const State& state, const Job& running, const Job& job,
+                         absl::Time now) {
+  const Queue& queue = state.QueueOf(job);
+  return OwnText(PreemptionReason::kOrder,
+                 absl::StrFormat("%.0f", KeptStandingOf(queue, running, now)),
+                 absl::StrFormat("%.0f", job.standing * queue.hysteresis));
+}
+
+// Returns why the running job gives way to the waiting one.
+std::string GivesWayText(const State& state, const Job& running, const Job& job,
+                         absl::Time now) {
+  const PreemptionReason reason = ReasonToGiveWay(state, job, running, now);
+  switch (reason) {
+    case PreemptionReason::kGuarantee:
+      return OwnText(reason, running.tenant);
+    case PreemptionReason::kQueue:
+      return OwnText(reason, state.QueueOf(running).name);
+    case PreemptionReason::kOrder:
+      return StandingText(state, running, job, now);
+    default:
+      return OwnText(reason);
+  }
+}
+
+// Returns why the running job keeps its device, or would not help, while the
+// waiting one is at a limit of its tenant or queue. No job gives way to it
+// then.
+std::string AtLimitText(const State& state, const Job& running,
+                        const Job& job) {
+  const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
+                                                state.policy().tenants);
+  const auto path = PathOf(running.tenant);
+  const bool counts = level ? std::count(path.begin(), path.end(), *level) > 0
+                            : running.queue == job.queue;
+  return absl::StrCat(
+      counts ? "keeps its device until it ends: " : "its end would not help: ",
+      level ? absl::StrCat("tenant '", *level)
+            : absl::StrCat("queue '", state.QueueOf(job).name),
+      "' is at its limit");
+}
+
+// Returns why the running job does not give way to the claim.
+std::string StaysText(const RunningJobs& jobs, const RunningJobs::Claim& claim,
+                      const RunningJobs::OnDevice& on, absl::Time now) {
+  const State& state = jobs.state();
+  const Job& job = claim.job;
+  const Job& running = *on.job;
+  const Queue& queue = state.QueueOf(job);
+  const bool borrows = jobs.IsGuaranteed(job) && on.is_borrowed &&
+                       !state.queues().IsAbove(running.queue, job.queue);
+  const bool is_same = running.queue == job.queue;
+  if (!borrows && !state.queues().TakesFrom(job.queue, running.queue)) {
+    return absl::StrCat(
+        "keeps its device until it ends: ",
+        is_same ? absl::StrCat("the order is ", ToString(queue.order))
+                : absl::StrCat("it is in queue '", state.QueueOf(running).name,
+                               "', from which queue '", queue.name,
+                               "' takes nothing"));
+  }
+  if (!borrows && is_same && running.priority > job.priority) {
+    return absl::StrCat("has the higher priority, ", running.priority);
+  }
+  if (running.state != JobState::kRunning) return "is only starting";
+  const absl::Duration left =
+      state.QueueOf(running).min_run - (now - running.run_since);
+  if (left > absl::ZeroDuration()) {
+    return absl::StrCat("is in its minimum run for another ", FormatSpan(left));
+  }
+  if (!queue.by_standing()) return "has the same priority";
+  return StandingText(state, running, job, now);
+}
 
 // Returns the view of a running job: whether it gives way to the claim, and
 // why.
-//
-// The order of the branches mirrors the preemption policy, so that the text
-// names the first condition that decides there. Keep both in step.
-Explanation::RunningView ViewOf(const State& state, const Job& running,
-                                const Claim& claim, absl::Time now) {
-  const auto& [job, borrows] = claim;
-  const Queue& queue = state.QueueOf(job);
-  const absl::Duration min_run = state.QueueOf(running).min_run;
-  const bool takes = state.queues().TakesFrom(job.queue, running.queue);
-  const bool is_same = running.queue == job.queue;
+Explanation::RunningView ViewOf(const RunningJobs& jobs,
+                                const RunningJobs::Claim& claim,
+                                const RunningJobs::OnDevice& on,
+                                absl::Time now) {
+  const State& state = jobs.state();
+  const Job& running = *on.job;
   Explanation::RunningView view;
   view.job = running.id;
   view.left = LeftOf(running, now);
-  if (running.gives_way_to == job.id) {
+  if (running.gives_way_to == claim.job.id) {
     view.gives_way = true;
     view.reason = "was told to checkpoint and to make room for it";
   } else if (running.yields_to) {
     view.reason = OwnText(PreemptionReason::kServing);
-  } else if (running.stop_sent || running.interruption ||
-             running.state == JobState::kCancelling) {
+  } else if (on.stops) {
     view.reason = "is stopping";
-  } else if (SpareDevices(running) > 0 && !StandsAbove(state, running, job) &&
-             running.state == JobState::kRunning &&
-             now - running.run_since >= min_run) {
+  } else if (IsAtLimit(state, claim.job)) {
+    view.reason = AtLimitText(state, running, claim.job);
+  } else if (MayShrinkFor(running, claim.job, state, now)) {
     view.gives_way = true;
     view.reason = OwnText(PreemptionReason::kResize, running.device_count,
                           running.device_counts.front());
-  } else if (!borrows && !is_same && !takes) {
-    view.reason =
-        absl::StrCat("keeps its device until it ends: it is in queue '",
-                     state.QueueOf(running).name, "', from which queue '",
-                     queue.name, "' takes nothing");
-  } else if (!borrows && !takes) {
-    view.reason = absl::StrCat("keeps its device until it ends: the order is ",
-                               ToString(queue.order));
-  } else if (!borrows && is_same && running.priority > job.priority) {
-    view.reason = absl::StrCat("has the higher priority, ", running.priority);
-  } else if (running.state != JobState::kRunning) {
-    view.reason = "is only starting";
-  } else if (const absl::Duration run = now - running.run_since;
-             run < min_run) {
-    view.reason = absl::StrCat("is in its minimum run for another ",
-                               FormatSpan(min_run - run));
-  } else if (borrows) {
+  } else if (jobs.GivesWay(claim, on)) {
     view.gives_way = true;
-    view.reason = OwnText(PreemptionReason::kGuarantee, running.tenant);
-  } else if (!is_same) {
-    view.gives_way = true;
-    view.reason =
-        OwnText(PreemptionReason::kQueue, state.QueueOf(running).name);
-  } else if (running.priority < job.priority) {
-    view.gives_way = true;
-    view.reason = OwnText(PreemptionReason::kPriority);
-  } else if (!queue.by_standing()) {
-    view.reason = "has the same priority";
+    view.reason = GivesWayText(state, running, claim.job, now);
   } else {
-    const double standing = KeptStandingOf(queue, running, now);
-    const double above = job.standing * queue.hysteresis;
-    view.gives_way = standing > above;
-    view.reason =
-        OwnText(PreemptionReason::kOrder, absl::StrFormat("%.0f", standing),
-                absl::StrFormat("%.0f", above));
+    view.reason = StaysText(jobs, claim, on, now);
   }
   return view;
 }
@@ -311,26 +345,21 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
                 Explanation& explained) {
   const Need need = NeedOf(state, job);
   const KeptDevices held = KeptFrom(state, job, KeepersBefore(state, job));
-  const bool reclaims = HasGuarantees(state.policy().tenants) &&
-                        state.usage().IsGuaranteed(job.tenant, job.device_count,
-                                                   state.policy().tenants);
-  absl::btree_set<JobId> guaranteed;
-  if (reclaims) guaranteed = GuaranteedJobs(state);
+  const absl::btree_set<DeviceId> none;
+  const RunningJobs jobs(state, now, none);
+  const RunningJobs::Claim claim = jobs.ClaimOf(job);
   absl::btree_set<JobId> seen;
-  for (const auto& [id, device] : state.devices()) {
+  for (const RunningJobs::Spot& spot : jobs.spots()) {
+    const Device& device = *spot.device;
     if (!DeviceMatches(device, need)) continue;
     const uint64_t free = device.free_bytes();
     const uint64_t needed = NeededOn(need, device);
-    explained.devices.push_back({id, needed > free ? needed - free : 0,
+    explained.devices.push_back({device.id, needed > free ? needed - free : 0,
                                  ObstacleOn(state, device, need, held)});
-    for (JobId running : device.jobs) {
+    for (const RunningJobs::OnDevice& running : jobs.On(spot)) {
       // A job on several devices is told once.
-      if (!seen.insert(running).second) continue;
-      const Job& other = state.jobs().at(running);
-      const bool borrows = reclaims && !guaranteed.contains(running) &&
-                           !state.queues().IsAbove(other.queue, job.queue);
-      explained.running.push_back(
-          ViewOf(state, other, {.job = job, .borrows = borrows}, now));
+      if (!seen.insert(running.job->id).second) continue;
+      explained.running.push_back(ViewOf(jobs, claim, running, now));
     }
   }
 }

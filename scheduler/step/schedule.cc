@@ -107,30 +107,16 @@ void StartOn(StepContext& context, Job& job,
   }
 }
 
-// Returns the first reason that applies, in the order in which the preemption
-// policy lets jobs give way.
-PreemptionReason ReasonOf(const StepContext& context, const Stop& stop,
-                          const Job& first, const Job& other) {
-  if (stop.reason == StopReason::kMoved) return PreemptionReason::kMove;
-  if (!context.state.queues().TakesFrom(first.queue, other.queue)) {
-    return PreemptionReason::kGuarantee;
-  }
-  if (first.queue != other.queue) return PreemptionReason::kQueue;
-  if (other.priority < first.priority) return PreemptionReason::kPriority;
-  const Queue& queue = context.state.QueueOf(first);
-  const bool is_behind = other.priority == first.priority &&
-                         KeptStandingOf(queue, other, context.now) >
-                             first.standing * queue.hysteresis;
-  return is_behind ? PreemptionReason::kOrder : PreemptionReason::kGuarantee;
-}
-
 void CarryOut(StepContext& context, Job& job, const Room& room) {
   for (const Stop& stop : room.stops) {
     Job& other = *context.edit.FindJob(stop.job);
     Preempt(context, other,
             {.job = other.id,
              .gives_way_to = job.id,
-             .reason = ReasonOf(context, stop, job, other)});
+             .reason = stop.reason == StopReason::kMoved
+                           ? PreemptionReason::kMove
+                           : ReasonToGiveWay(context.state, job, other,
+                                             context.now)});
   }
   context.edit.Reserve(job, room.devices);
 }

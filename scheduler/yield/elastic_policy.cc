@@ -60,15 +60,6 @@ struct SiteRoom {
   std::vector<const Job*> spare;  // running jobs with spare devices
 };
 
-bool MayShrinkFor(const Job& running, const Job& job, const State& state,
-                  absl::Time now) {
-  return running.elastic() && SpareDevices(running) > 0 &&
-         running.state == JobState::kRunning && !IsStopping(running) &&
-         !StandsAbove(state, running, job) &&
-         now - running.run_since >= state.QueueOf(running).min_run &&
-         SiteOf(state, running).has_value();
-}
-
 // Returns the devices of `running` on which `job` fits once that has left.
 std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
                                    const Job& job,
@@ -138,6 +129,15 @@ std::optional<Room> RoomOn(const State& state, const Job& job, SiteRoom& site,
 
 uint32_t SpareDevices(const Job& job) {
   return job.elastic() ? job.device_count - job.device_counts.front() : 0;
+}
+
+bool MayShrinkFor(const Job& running, const Job& job, const State& state,
+                  absl::Time now) {
+  return running.elastic() && SpareDevices(running) > 0 &&
+         running.state == JobState::kRunning && !IsStopping(running) &&
+         !StandsAbove(state, running, job) &&
+         now - running.run_since >= state.QueueOf(running).min_run &&
+         SiteOf(state, running).has_value();
 }
 
 std::vector<DeviceId> WidestPlace(const State& state, const Job& job,

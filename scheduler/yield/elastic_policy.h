@@ -53,6 +53,10 @@ std::optional<Room> RoomByShrinking(const State& state, const Job& job,
                                     const absl::btree_set<DeviceId>& held,
                                     absl::Time now);
 
+// Returns whether the running job may give back devices to the waiting one now.
+bool MayShrinkFor(const Job& running, const Job& job, const State& state,
+                  absl::Time now);
+
 // Returns how many devices a running job may give back.
 uint32_t SpareDevices(const Job& job);
 

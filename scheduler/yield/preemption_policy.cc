@@ -68,10 +68,9 @@ class Search {
  public:
   Search(const RunningJobs& jobs, const Job& job)
       : jobs_(jobs),
-        reclaims_(jobs.Reclaims(job)),
         job_(job),
         need_(NeedOf(jobs.state(), job)),
-        stays_(jobs.Stays(job)),
+        claim_(jobs.ClaimOf(job)),
         sites_(jobs.state().sites()) {
     for (const RunningJobs::Spot& spot : jobs.spots()) {
       if (!DeviceMatches(*spot.device, need_)) continue;
@@ -95,11 +94,6 @@ class Search {
  private:
   using Running = RunningJobs::OnDevice;
 
-  bool GivesWay(const Running& running) const {
-    return (reclaims_ && jobs_.IsBorrowedFrom(job_.queue, running)) ||
-           (running.behind() > stays_ && jobs_.TakesFrom(job_.queue, running));
-  }
-
   bool MayMove(const Running& running) const {
     return running.may_move && running.job->queue == job_.queue &&
            running.priority <= job_.priority;
@@ -114,7 +108,7 @@ class Search {
     for (const Running& running : jobs_.On(spot)) {
       if (running.stops) until.Leave(*running.job, *spot.device);
       if (!running.can_give_way) continue;
-      if (GivesWay(running)) {
+      if (jobs_.GivesWay(claim_, running)) {
         give_way.push_back(&running);
       } else if (MayMove(running)) {
         move.push_back(&running);
@@ -264,10 +258,9 @@ class Search {
   }
 
   const RunningJobs& jobs_;
-  const bool reclaims_;
   const Job& job_;
   const Need need_;
-  const Behind stays_;
+  const RunningJobs::Claim claim_;
   std::vector<SiteOptions> sites_;
   uint32_t largest_site_ = 0;
 };
@@ -298,6 +291,20 @@ std::optional<Room> RoomFinder::RoomFor(const Job& job) {
   const bool has_devices = jobs_.state().reservations().Name(job.tenant);
   if (!has_devices && !bound.MayHold(job)) return std::nullopt;
   return Search(jobs_, job).Find();
+}
+
+PreemptionReason ReasonToGiveWay(const State& state, const Job& first,
+                                 const Job& other, absl::Time now) {
+  if (!state.queues().TakesFrom(first.queue, other.queue)) {
+    return PreemptionReason::kGuarantee;
+  }
+  if (first.queue != other.queue) return PreemptionReason::kQueue;
+  if (other.priority < first.priority) return PreemptionReason::kPriority;
+  const Queue& queue = state.QueueOf(first);
+  const bool is_behind =
+      other.priority == first.priority &&
+      KeptStandingOf(queue, other, now) > first.standing * queue.hysteresis;
+  return is_behind ? PreemptionReason::kOrder : PreemptionReason::kGuarantee;
 }
 
 bool RoomIsComing(const State& state, const Job& job) {

@@ -59,6 +59,11 @@ class RoomFinder {
   std::vector<OfQueue> bounds_;  // by number of the queue
 };
 
+// Returns why `other` gives way to `first`, when RunningJobs::GivesWay. Of
+// several reasons returns the first in the order in which jobs give way.
+PreemptionReason ReasonToGiveWay(const State& state, const Job& first,
+                                 const Job& other, absl::Time now);
+
 // Returns true when every job that still runs on the devices reserved for the
 // job has been told to stop, so that it only needs to wait.
 bool RoomIsComing(const State& state, const Job& job);

@@ -36,6 +36,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       OnDevice& job =
           jobs_.emplace_back(OnDevice{last, last->priority, entry.level});
       job.stops = IsStopping(*last);
+      job.is_borrowed = reclaims && !job.stops && !guaranteed.contains(job_id);
       if (job.stops || last->state != JobState::kRunning) continue;
       const absl::Duration run = now - last->run_since;
       if (run < entry.queue.min_run) continue;
@@ -43,7 +44,6 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       job.can_give_way = true;
       // Only a queue that preempts by its order moves its jobs.
       job.may_move = entry.queue.order_preempts() && run >= before_a_move;
-      job.is_borrowed = reclaims && !guaranteed.contains(job_id);
     }
   }
   spots_.push_back({.first = jobs_.size()});
@@ -86,10 +86,14 @@ Behind RunningJobs::Stays(const Job& job) const {
   return stays;
 }
 
-bool RunningJobs::Reclaims(const Job& job) const {
-  return any_borrowed_ &&
+bool RunningJobs::IsGuaranteed(const Job& job) const {
+  return has_guarantees_ &&
          state_.usage().IsGuaranteed(job.tenant, job.device_count,
                                      state_.policy().tenants);
+}
+
+bool RunningJobs::Reclaims(const Job& job) const {
+  return any_borrowed_ && IsGuaranteed(job);
 }
 
 bool RunningJobs::MayTake(uint32_t queue) const {

@@ -88,13 +88,30 @@ class RunningJobs {
   // Returns whether the running job's place may be given back to a job in the
   // queue that reclaims one. Nobody gives way to a queue of lower rank.
   bool IsBorrowedFrom(uint32_t queue, const OnDevice& running) const {
-    return running.is_borrowed &&
+    return running.can_give_way && running.is_borrowed &&
            running.level >= state_.queues().at(queue).level;
+  }
+  // What one waiting job may take from running ones.
+  struct Claim {
+    const Job& job;
+    bool reclaims = false;  // Reclaims(job)
+    Behind stays;           // Stays(job)
+  };
+  Claim ClaimOf(const Job& job) const {
+    return {job, Reclaims(job), Stays(job)};
+  }
+  // Returns whether the running job makes room now, if the other one needs it.
+  bool GivesWay(const Claim& claim, const OnDevice& running) const {
+    return (claim.reclaims && IsBorrowedFrom(claim.job.queue, running)) ||
+           (running.behind() > claim.stays &&
+            TakesFrom(claim.job.queue, running));
   }
   // Returns whether others may give way to jobs of the queue.
   bool MayTake(uint32_t queue) const;
-  // Returns whether borrowed places are given back to the job: its tenant stays
-  // within its guarantee, and others exceed theirs.
+  // Returns whether the job's tenant stays within its guarantee with it.
+  bool IsGuaranteed(const Job& job) const;
+  // Returns whether borrowed places are given back to the job: IsGuaranteed,
+  // and others exceed their guarantees.
   bool Reclaims(const Job& job) const;
   // Returns false when nobody would give way to the job.
   bool SomeoneGivesWay(const Job& job) const;

@@ -200,6 +200,38 @@ TEST_F(ExplainTest, ALimitOfItsQueueIsLiftedByItsOwnJobsOnly) {
                           "--queues"));
 }
 
+TEST_F(ExplainTest, AtALimitNobodyGivesWay) {
+  state.SetPolicy({.queues = {{.name = "low", .rank = 0},
+                              {.name = "lim",
+                               .order = Order::kLeastAttained,
+                               .rank = 1,
+                               .preempts = true,
+                               .most = 1}}});
+  AddReadyDevice("cpu:1", 100);
+  const auto submit = [&](const std::string& queue, int priority) {
+    const JobId id(++last_job);
+    Send(JobSubmitted{
+        .job = id, .queue = queue, .priority = priority, .bytes = 100});
+    return id;
+  };
+  const JobId other = submit("low", 0);
+  const JobId own = submit("lim", 0);
+  const JobId waiting = submit("lim", 5);
+  now += absl::Hours(2);
+  Send(TimerFired{});
+  const Explanation why = Of(waiting);
+  ASSERT_EQ(why.running.size(), 2u);
+  EXPECT_EQ(why.running[0].job, other);
+  EXPECT_FALSE(why.running[0].gives_way);
+  EXPECT_EQ(why.running[0].reason,
+            "its end would not help: queue 'lim' is at its limit");
+  EXPECT_EQ(why.running[1].job, own);
+  EXPECT_FALSE(why.running[1].gives_way);
+  EXPECT_EQ(why.running[1].reason,
+            "keeps its device until it ends: queue 'lim' is at its limit");
+  EXPECT_FALSE(job(other).gives_way_to || job(own).gives_way_to);
+}
+
 TEST_F(ExplainTest, WhatIsBorrowedGivesWayToAGuarantee) {
   state.SetPolicy(
       {.min_run = absl::Hours(1), .tenants = {{"a", {.guaranteed = 1}}}});

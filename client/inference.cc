@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "client/text/counted.h"
 #include "inference/grpc_service.pb.h"
 
 namespace gpupool::client {
@@ -134,7 +135,9 @@ class Sender {
         answer.raw_output_contents(0).size() != bytes) {
       return absl::InternalError(absl::StrCat(
           "the server's answer for model '", options_.model, "' has ",
-          answer.raw_output_contents_size(), " outputs of ",
+          Counted(static_cast<uint64_t>(answer.raw_output_contents_size()),
+                  "output"),
+          " of ",
           answer.raw_output_contents_size() > 0
               ? answer.raw_output_contents(0).size()
               : 0,
@@ -163,9 +166,11 @@ absl::StatusOr<ModelShape> ShapeFromMetadata(
     const ModelMetadataResponse& metadata) {
   if (metadata.inputs_size() != 1 || metadata.outputs_size() != 1) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "model '", metadata.name(), "' has ", metadata.inputs_size(),
-        " inputs and ", metadata.outputs_size(),
-        " outputs; a table of numbers can feed one input and read one output"));
+        "model '", metadata.name(), "' has ",
+        Counted(static_cast<uint64_t>(metadata.inputs_size()), "input"),
+        " and ",
+        Counted(static_cast<uint64_t>(metadata.outputs_size()), "output"),
+        "; a table of numbers can feed one input and read one output"));
   }
   auto input = RowShape(metadata.inputs(0), metadata.name());
   if (!input.ok()) return input.status();
@@ -190,9 +195,10 @@ absl::StatusOr<InferenceRun> RunInference(Client& client,
   const size_t width = Product(shape->input_shape);
   if (width != table.width) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "model '", options.model, "' takes ", width, " numbers a row (shape [",
-        absl::StrJoin(shape->input_shape, ", "), "]), the table has ",
-        table.width, table.labels.empty() ? "" : " besides the label",
+        "model '", options.model, "' takes ", Counted(width, "number"),
+        " a row (shape [", absl::StrJoin(shape->input_shape, ", "),
+        "]), the table has ", table.width,
+        table.labels.empty() ? "" : " besides the label",
         "; see --label-column and --no-labels"));
   }
   return Sender(client, options, *shape, rows).Run();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/precision.h"
 #include "engine/runtime/weight_view.h"
@@ -25,9 +26,9 @@ absl::Status CheckBytes(absl::string_view what, const std::string& name,
                         const GivenBytes& bytes) {
   const auto [rows, row_bytes, found] = bytes;
   if (found == rows * row_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " '", name, "' has ", found, " bytes; ", rows,
-                   " rows of ", row_bytes, " bytes need ", rows * row_bytes));
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " '", name, "' has ", found, " bytes; ", Counted(rows, "row"),
+      " of ", row_bytes, " bytes need ", rows * row_bytes));
 }
 
 // Returns the specs of ports.
@@ -147,7 +148,8 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Insert(
     return absl::ResourceExhaustedError(absl::StrCat(
         request_.name, " needs ", program.program.bytes().arena,
         " bytes to run for these sizes, more than the ", arena_bytes_,
-        " of its largest ones; upload it with a list of sizes"));
+        " of its largest ones; upload it with a list of sizes, as in "
+        "`--dimension NAME=64,128`"));
   }
   // Old programs are removed before the executor allocates, so that their
   // residents do not push the new ones over the limit.

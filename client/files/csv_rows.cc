@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/text/counted.h"
 #include "client/text/quote.h"
 
 namespace gpupool::client {
@@ -83,10 +84,10 @@ absl::StatusOr<std::optional<size_t>> LabelPosition(const CsvOptions& options,
   int64_t position = *options.label_column;
   if (position < 0) position += count;
   if (position < 0 || position >= count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("label column ", *options.label_column,
-                     " does not exist: ", path, " has ", columns,
-                     " columns (0..", columns - 1, ", or -1 for the last)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label column ", *options.label_column, " does not exist: ", path,
+        " has ", Counted(columns, "column"), " (0..", columns - 1,
+        ", or -1 for the last)"));
   }
   return std::optional<size_t>(static_cast<size_t>(position));
 }
@@ -122,8 +123,8 @@ absl::StatusOr<CsvRows> ReadCsv(const std::string& path,
       rows.width = columns - (label.has_value() ? 1 : 0);
     } else if (fields.size() != columns) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, " has ", fields.size(),
-                       " columns; the rows before it have ", columns));
+          absl::StrCat(where, " has ", Counted(fields.size(), "column"),
+                       "; the rows before it have ", columns));
     }
     absl::Status appended = AppendRow(fields, label, where, rows);
     if (!appended.ok()) return appended;

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/text/counted.h"
 
 namespace gpupool::client {
 namespace {
@@ -31,8 +32,8 @@ absl::StatusOr<std::vector<size_t>> Every(uint64_t n, size_t rows) {
 absl::StatusOr<std::vector<size_t>> Last(uint64_t n, size_t rows) {
   if (n < 1 || n > rows) {
     return absl::InvalidArgumentError(
-        absl::StrCat("last:", n, " does not fit a table of ", rows,
-                     " rows; N must be in 1..", rows));
+        absl::StrCat("last:", n, " does not fit a table of ",
+                     Counted(rows, "row"), "; N must be in 1..", rows));
   }
   return Range(rows - n, rows);
 }

@@ -13,6 +13,7 @@
 #include "scheduler/order/queue_policy.h"
 #include "scheduler/place/obstacle.h"
 #include "scheduler/place/placement_policy.h"
+#include "scheduler/state/counted.h"
 #include "scheduler/state/device_choice.h"
 #include "scheduler/state/order_policy.h"
 #include "scheduler/yield/elastic_policy.h"
@@ -191,7 +192,7 @@ void AddChangesOfArray(const State& state, const Job& job,
       std::distance(tasks.standing.begin(), tasks.standing.find(job.id));
   if (before > 0) {
     explained.changes.push_back(absl::StrCat(
-        before, before == 1 ? " task" : " tasks", " of array ",
+        Counted(static_cast<uint64_t>(before), "task"), " of array ",
         job.array.value(), " ahead of it ", before == 1 ? "starts" : "start"));
   }
   for (const auto* places : {&tasks.live, &tasks.queued}) {
@@ -374,7 +375,7 @@ Explanation Explain(const State& state, const Job& job, absl::Time now) {
     explained.waits_for = absl::StrCat(
         "backs off for another ",
         FormatSpan(std::max(job.wake_time - now, absl::ZeroDuration())),
-        " after ", job.failures, " of ", job.max_attempts, " attempts");
+        " after ", job.failures, " of ", Counted(job.max_attempts, "attempt"));
     explained.changes.push_back(
         absl::StrCat("`gpupool requeue ", job.id.value(), "` ends the wait"));
     return explained;

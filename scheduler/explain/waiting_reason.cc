@@ -9,6 +9,7 @@
 #include "scheduler/explain/kept_devices.h"
 #include "scheduler/place/obstacle.h"
 #include "scheduler/place/placement_policy.h"
+#include "scheduler/state/counted.h"
 #include "scheduler/yield/serving_policy.h"
 
 namespace gpupool::scheduler {
@@ -39,8 +40,8 @@ std::string AboveText(const State& state, const Job& job) {
     jobs += state.queues().at(i).waiting_jobs;
   }
   if (jobs == 0) return "";
-  return absl::StrCat("; in queues of higher rank ", jobs,
-                      jobs == 1 ? " job waits" : " jobs wait");
+  return absl::StrCat("; in queues of higher rank ", Counted(jobs, "job"),
+                      jobs == 1 ? " waits" : " wait");
 }
 
 std::string AheadText(const State& state, const Job& job, size_t ahead) {
@@ -108,10 +109,6 @@ std::optional<std::string> HostRoomText(const State& state, const Job& job) {
                       " cores and ", FormatBytes(most.bytes), " at most");
 }
 
-std::string CountText(size_t count, absl::string_view thing) {
-  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
-}
-
 // Returns "; on cpu:0 are 2 jobs and 1 model", or "" when the device is empty.
 std::string AreThereText(const Device& device) {
   const size_t jobs = device.jobs.size() + device.stray_attempts.size();
@@ -119,9 +116,9 @@ std::string AreThereText(const Device& device) {
   if (jobs + models == 0) return "";
   return absl::StrCat("; on ", device.name,
                       jobs + models == 1 ? " is " : " are ",
-                      jobs == 0 ? "" : CountText(jobs, "job"),
+                      jobs == 0 ? "" : Counted(jobs, "job"),
                       jobs > 0 && models > 0 ? " and " : "",
-                      models == 0 ? "" : CountText(models, "model"));
+                      models == 0 ? "" : Counted(models, "model"));
 }
 
 // Returns which room the job waits for, and how much there is.
@@ -263,18 +260,18 @@ std::string ReasonFor(const State& state, const Job& job, const Ahead& ahead) {
   }
   if (auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
                                               state.policy().tenants)) {
-    return absl::StrCat("tenant '", *level, "' may use ",
-                        *state.policy().tenants.find(*level)->second.most,
-                        " devices at once and uses ",
-                        state.usage().Devices(*level), "; it needs ",
-                        job.device_count, suffix);
+    return absl::StrCat(
+        "tenant '", *level, "' may use ",
+        Counted(*state.policy().tenants.find(*level)->second.most, "device"),
+        " at once and uses ", state.usage().Devices(*level), "; it needs ",
+        job.device_count, suffix);
   }
   if (state.queues().IsFull(job.queue, job.device_count)) {
     const Queues::Entry& entry = state.queues().at(job.queue);
     return absl::StrCat("jobs in queue '", entry.queue.name, "' may use ",
-                        *entry.queue.most, " devices at once and use ",
-                        entry.held_devices, "; it needs ", job.device_count,
-                        suffix);
+                        Counted(*entry.queue.most, "device"),
+                        " at once and use ", entry.held_devices, "; it needs ",
+                        job.device_count, suffix);
   }
   const Device* freest = Freest(state, job);
   const std::string reserved = ReservedDeviceText(state, job);

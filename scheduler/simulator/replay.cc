@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/state/counted.h"
 #include "scheduler/step/invariants.h"
 #include "scheduler/step/step.h"
 
@@ -106,8 +107,8 @@ absl::Status Replayer::AddDevices() {
                             options_.devices_per_node;
     if (wholes > options_.nodes) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "job ", job.name, " needs ", job.devices, " devices; ",
-          options_.nodes, " nodes with ", options_.devices_per_node,
+          "job ", job.name, " needs ", Counted(job.devices, "device"), "; ",
+          Counted(options_.nodes, "node"), " with ", options_.devices_per_node,
           " each have ", devices_, ": simulate more or leave it out"));
     }
   }

@@ -1,6 +1,7 @@
 #include "scheduler/state/array_limit.h"
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/state/counted.h"
 
 namespace gpupool::scheduler {
 
@@ -28,13 +29,12 @@ std::optional<JobId> ArrayTasks::ToStandAside() const {
 std::string AtOnceText(JobId id, const ArrayTasks& tasks) {
   const size_t live = tasks.live.size();
   const size_t next = tasks.queued.size();
-  return absl::StrCat("array ", id.value(), " runs at most ", tasks.at_once,
-                      tasks.at_once == 1 ? " task" : " tasks",
-                      " at once (max_at_once): ", live,
-                      live == 1 ? " runs" : " run",
-                      next == 0   ? ""
-                      : next == 1 ? " and 1 is next"
-                                  : absl::StrCat(" and ", next, " are next"));
+  return absl::StrCat(
+      "array ", id.value(), " runs at most ", Counted(tasks.at_once, "task"),
+      " at once (max_at_once): ", live, live == 1 ? " runs" : " run",
+      next == 0   ? ""
+      : next == 1 ? " and 1 is next"
+                  : absl::StrCat(" and ", next, " are next"));
 }
 
 }  // namespace gpupool::scheduler

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/state/counted.h"
 #include "scheduler/step/step_context.h"
 
 namespace gpupool::scheduler {
@@ -95,7 +96,7 @@ void RetryOrBlame(StepContext& context, Job& job, absl::string_view reason) {
                        "; the device failed, not the job: tries again "
                        "in ",
                        absl::FormatDuration(wait), " (", job.failures, " of ",
-                       job.max_attempts, " attempts used)"));
+                       Counted(job.max_attempts, "attempt"), " used)"));
   context.edit.SetWakeTime(job, context.now + wait);
   context.Act(SetTimer{job.wake_time});
 }

@@ -1,5 +1,6 @@
 // Handlers of events of jobs and their attempts.
 #include "absl/strings/str_cat.h"
+#include "scheduler/state/counted.h"
 #include "scheduler/step/step_context.h"
 #include "scheduler/yield/serving_policy.h"
 
@@ -122,14 +123,14 @@ void InterruptJob(StepContext& context, Job& job, absl::string_view reason) {
   if (job.failures >= job.max_attempts) {
     MoveJob(context, job, JobState::kFailed,
             absl::StrCat("gave up after ", job.failures, " of ",
-                         job.max_attempts, " attempts: ", reason));
+                         Counted(job.max_attempts, "attempt"), ": ", reason));
     return;
   }
   const absl::Duration wait = Backoff(job.first_backoff, job.failures);
   MoveJob(context, job, JobState::kBackingOff,
           absl::StrCat(reason, "; tries again in ", absl::FormatDuration(wait),
-                       " (", job.failures, " of ", job.max_attempts,
-                       " attempts used)"));
+                       " (", job.failures, " of ",
+                       Counted(job.max_attempts, "attempt"), " used)"));
   context.edit.SetWakeTime(job, context.now + wait);
   context.Act(SetTimer{job.wake_time});
 }

@@ -91,7 +91,7 @@ class RunningJobs {
     return running.can_give_way && running.is_borrowed &&
            running.level >= state_.queues().at(queue).level;
   }
-  // What one waiting job may take from running ones.
+  // A waiting job, and what it may take from running ones.
   struct Claim {
     const Job& job;
     bool reclaims = false;  // Reclaims(job)

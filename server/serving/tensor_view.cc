@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
 #include "server/serving/data_type.h"
 
@@ -231,9 +232,9 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
     checked.bytes[index] = input.bytes;
     const uint32_t rows = static_cast<uint32_t>(RowsOf(*format, input));
     if (checked.rows != 0 && checked.rows != rows) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input '", input.name, "' has ", rows,
-                       " rows, another input of the request ", checked.rows));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input '", input.name, "' has ", engine::Counted(rows, "row"),
+          ", another input of the request ", checked.rows));
     }
     checked.rows = rows;
   }

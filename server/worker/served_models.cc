@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::server {
@@ -35,8 +36,8 @@ absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "tensor \"", spec.name(), "\": ", tensor.bytes, " bytes of data type ",
-      tensor.data_type, " came for ", rows, " rows; the model wants ", bytes,
-      " of data type ", data_type));
+      tensor.data_type, " came for ", engine::Counted(rows, "row"),
+      "; the model wants ", bytes, " of data type ", data_type));
 }
 
 // Reads the sizes of the model's dimensions from one tensor. Known sizes must
@@ -136,10 +137,10 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
   engine::ServedModel& model = *found->second;
   if (header.input_count != model.inputs().size() ||
       header.output_count != model.outputs().size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a request has ", header.input_count, " inputs and ",
-                     header.output_count, " outputs; the model has ",
-                     model.inputs().size(), " and ", model.outputs().size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a request has ", engine::Counted(header.input_count, "input"), " and ",
+        engine::Counted(header.output_count, "output"), "; the model has ",
+        model.inputs().size(), " and ", model.outputs().size()));
   }
   return Compute(model, request);
 }

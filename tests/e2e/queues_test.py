@@ -60,7 +60,7 @@ class Queues(harness.TestCase):
         server.wait_job(first, ("RUNNING",))
         self.assertEqual("cpu:1", server.job(first)["device"])
         waits = self.submit(server, "waits", "second")
-        self.assertIn("jobs in queue 'second' may use 1 devices at once and use 1",
+        self.assertIn("jobs in queue 'second' may use 1 device at once and use 1",
                       server.job(waits)["waiting_reason"])
         self.assertTrue(any("`most` of queue 'second'" in change
                             for change in server.json("why", waits)["changes"]))

@@ -118,7 +118,7 @@ TEST_F(LoadedModelTest, InferChecksRowsAndBytes) {
   EXPECT_THAT(infer(0, 0, 0).message(), HasSubstr("1 to 4"));
   EXPECT_THAT(infer(5, 256 * 5, 40 * 5).message(), HasSubstr("a batch of 5"));
   EXPECT_THAT(infer(1, 255, 40).message(),
-              HasSubstr("input 'input' has 255 bytes; 1 rows of 256 bytes"));
+              HasSubstr("input 'input' has 255 bytes; 1 row of 256 bytes"));
   EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output 'output' has 41"));
   EXPECT_THAT((*model)->Infer({}, nullptr).message(), HasSubstr("has 1 and 1"));
 }

@@ -50,8 +50,10 @@ int State(Context& context) {
                     attempt.on_worker() ? "yes" : "no"});
     }
     table.Print(context.out(), context.headers());
-    context.Say(absl::StrCat(state->mismatches_total(),
-                             " mismatches since the server's start"));
+    context.Say(absl::StrCat(
+        state->mismatches_total(),
+        state->mismatches_total() == 1 ? " mismatch" : " mismatches",
+        " since the server's start"));
   });
   return kOk;
 }

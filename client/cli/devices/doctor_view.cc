@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/output/table.h"
+#include "client/text/counted.h"
 
 namespace gpupool::client {
 namespace {
@@ -58,10 +59,6 @@ void PrintText(const std::string& text, const Stream& stream) {
     *stream.stream << (first ? "" : std::string(kIndent, ' ')) << line << "\n";
     first = false;
   }
-}
-
-std::string Plural(size_t count, absl::string_view word) {
-  return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
 }
 
 std::string Text(const nlohmann::json& finding, const char* key) {
@@ -119,8 +116,8 @@ void PrintFindings(const std::vector<DoctorFinding>& findings,
   const size_t warnings = Count(findings, "warn");
   *stream.stream << (failures + warnings == 0
                          ? "nothing is wrong"
-                         : absl::StrCat(Plural(failures, "failure"), ", ",
-                                        Plural(warnings, "warning")))
+                         : absl::StrCat(Counted(failures, "failure"), ", ",
+                                        Counted(warnings, "warning")))
                  << "\n";
 }
 

@@ -64,10 +64,10 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
     out << "; the first of them:\n";
   }
   out << spec.name() << ": " << GroupDigits(plan.parameters())
-      << " parameters, "
+      << (plan.parameters() == 1 ? " parameter, " : " parameters, ")
       << (answer.total_steps() > 0 ? GroupDigits(answer.total_steps())
                                    : "an unknown number of")
-      << " steps of "
+      << (answer.total_steps() == 1 ? " step of " : " steps of ")
       << FormatCount(static_cast<double>(plan.training_flops_per_step()))
       << " FLOPs\n";
   if (spec.devices() > 1) {

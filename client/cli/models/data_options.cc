@@ -128,7 +128,8 @@ absl::Status EnsureData(Context& context, Client& client,
   if (!ensured.ok()) return ensured.status();
   context.Say(absl::StrCat("dataset ", name,
                            ensured->uploaded ? ": uploaded, " : ": present, ",
-                           GroupDigits(ensured->dataset.rows()), " rows"));
+                           GroupDigits(ensured->dataset.rows()),
+                           ensured->dataset.rows() == 1 ? " row" : " rows"));
   return absl::OkStatus();
 }
 

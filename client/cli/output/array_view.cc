@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/output/job_view.h"
+#include "client/text/counted.h"
 #include "client/watch.h"
 
 namespace gpupool::client {
@@ -20,8 +21,7 @@ std::string CountsText(const v1::JobArray& array) {
 std::string TasksText(const v1::JobArray& array) {
   const v1::ArraySpec& spec = array.spec().array();
   return absl::StrCat(
-      array.tasks(), array.tasks() == 1 ? " task (" : " tasks (",
-      spec.indices(), ")",
+      Counted(array.tasks(), "task"), " (", spec.indices(), ")",
       spec.max_at_once() == 0
           ? ""
           : absl::StrCat(", at most ", spec.max_at_once(), " at once"));

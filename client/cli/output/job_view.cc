@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/output/array_view.h"
 #include "client/cli/output/table.h"
+#include "client/text/counted.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -170,7 +171,7 @@ std::string EvaluationText(const v1::Evaluation& evaluation) {
     absl::StrAppendFormat(&text, ", top-k %.2f%%",
                           evaluation.top_k_accuracy() * 100);
   }
-  return absl::StrCat(text, " (", evaluation.rows(), " rows)");
+  return absl::StrCat(text, " (", Counted(evaluation.rows(), "row"), ")");
 }
 
 std::string RunTime(const v1::Job& job, absl::Time now) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
 #include "server/serving/data_type.h"
 
@@ -137,16 +138,18 @@ absl::Status CheckRaw(absl::string_view model,
     }
   }
   const int raw = request.raw_input_contents_size();
+  const std::string inputs =
+      engine::Counted(static_cast<uint64_t>(request.inputs_size()), "input");
   if (raw < request.inputs_size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unable to find data for input tensor '", request.inputs(raw).name(),
         "' for model ", model, " in request: it has ", raw,
-        " raw_input_contents for ", request.inputs_size(), " inputs"));
+        " raw_input_contents for ", inputs));
   }
   if (raw > request.inputs_size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the request has ", raw, " raw_input_contents for ",
-        request.inputs_size(), " inputs; send one for each input"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the request has ", raw, " raw_input_contents for ",
+                     inputs, "; send one for each input"));
   }
   return absl::OkStatus();
 }

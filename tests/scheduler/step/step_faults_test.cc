@@ -48,7 +48,7 @@ TEST_F(StepFaultsTest, AFaultOfTheDeviceIsNotChargedToTheJob) {
   EXPECT_EQ(job(id).failures, 0u);
   EXPECT_THAT(lost.job_changes.at(0).reason,
               HasSubstr("the device failed, not the job: tries again in 1s (0 "
-                        "of 1 attempts used)"));
+                        "of 1 attempt used)"));
 }
 
 TEST_F(StepFaultsTest, NoJobStartsOnADeviceThatCoolsDown) {

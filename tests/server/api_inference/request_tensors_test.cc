@@ -124,7 +124,7 @@ TEST_F(RequestTensorsTest, SurplusRawEntriesAreRefused) {
   request_.add_raw_input_contents("0123");
   request_.add_raw_input_contents("0123");
   ExpectError(absl::StatusCode::kInvalidArgument,
-              "2 raw_input_contents for 1 inputs");
+              "2 raw_input_contents for 1 input");
 }
 
 TEST_F(RequestTensorsTest, TheWrongTypedFieldIsRefused) {

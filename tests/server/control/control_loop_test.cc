@@ -121,7 +121,7 @@ TEST_F(ControlLoopTest, GivesUpWithAnErrorAfterMaxAttempts) {
   loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
   ASSERT_TRUE(Becomes(1, v1::FAILED));
   EXPECT_THAT(GetJob(control(), 1)->error().message(),
-              HasSubstr("gave up after 1 of 1 attempts"));
+              HasSubstr("gave up after 1 of 1 attempt"));
 }
 
 TEST_F(ControlLoopTest, AFaultOfTheDeviceIsNotAnAttemptOfTheJob) {

@@ -97,7 +97,7 @@ TEST_F(TensorViewTest, RefusesDifferentRowCounts) {
   const std::vector<int64_t> mask_shape = {1, 3};
   EXPECT_THAT(Error({{"image", "FP32", shape_, Bytes(48)},
                      {"mask", "BOOL", mask_shape, Bytes(3)}}),
-              AllOf(HasSubstr("'mask' has 1 rows"), HasSubstr("request 2")));
+              AllOf(HasSubstr("'mask' has 1 row,"), HasSubstr("request 2")));
 }
 
 TEST_F(TensorViewTest, PutsInputsInTheModelsOrder) {

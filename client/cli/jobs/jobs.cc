@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
@@ -91,6 +93,17 @@ const char* EmptyText(const JobsOptions& options) {
 int Jobs(Context& context, const JobsOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
+  if (options.array > 0) {
+    v1::GetJobRequest request;
+    request.set_id(options.array);
+    const auto array = (*client)->GetArray(request);
+    if (absl::IsNotFound(array.status())) {
+      return context.Fail(
+          absl::NotFoundError(absl::StrCat("there is no array ", options.array,
+                                           "; see them with `gpupool jobs`")));
+    }
+    if (!array.ok()) return context.Fail(array.status());
+  }
   // Programs get every job.
   const bool collapse = !options.tasks && options.array == 0 &&
                         context.options().output == OutputFormat::kTable;
@@ -137,6 +150,7 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   verb->add_option("--array", options->array, "Only the tasks of this array")
+      ->check(CLI::PositiveNumber)
       ->type_name("ID");
   verb->add_flag("--tasks", options->tasks,
                  "Every task of every array, one line each");

@@ -1,6 +1,7 @@
 // gpupool profile: writes a trace of the nodes of a running job's next steps.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "client/cli/command/job_argument.h"
 #include "client/cli/command/verbs.h"
 #include "client/profile_file.h"
+#include "client/text/counted.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -33,12 +35,18 @@ int Profile(Context& context, const ProfileOptions& options) {
   request.set_steps(options.steps);
   const auto profile = ProfileJob(**client, request, options.file);
   if (!profile.ok()) return context.Fail(profile.status());
+  std::ostream& out = *context.out().stream;
   if (context.options().output == OutputFormat::kTable) {
-    *context.out().stream << options.file << ": " << profile->steps
-                          << (profile->steps == 1 ? " step, " : " steps, ")
-                          << FormatBytes(profile->bytes)
-                          << "; open it at https://ui.perfetto.dev\n";
+    out << options.file << ": " << Counted(profile->steps, "step") << ", "
+        << FormatBytes(profile->bytes)
+        << "; open it at https://ui.perfetto.dev\n";
+    return kOk;
   }
+  // JSON is YAML, so one form serves both.
+  const nlohmann::ordered_json json = {{"file", options.file},
+                                       {"steps", profile->steps},
+                                       {"bytes", profile->bytes}};
+  out << json.dump(2) << "\n";
   return kOk;
 }
 
@@ -55,9 +63,13 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
       "  gpupool profile digits --steps 20 -O trace.json");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_option("--steps", options->steps,
-                   "Number of steps; the job may end before them (default: 5)")
-      ->check(CLI::Range(1u, kMostSteps));
-  verb->add_option("-O,--file", options->file, "The file to write")->required();
+                   "Number of steps, 1 to 100; the job may end before them "
+                   "(default: 5)")
+      ->check(CLI::Range(1u, kMostSteps))
+      ->type_name("N");
+  verb->add_option("-O,--file", options->file, "The file to write")
+      ->required()
+      ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Profile(c, *options); });
 }
 

@@ -37,6 +37,17 @@ absl::Status CheckRuns(const v1::Job& job) {
   return absl::OkStatus();
 }
 
+// Returns the error for a job whose attempt is not on its worker.
+absl::Status NotOnWorker(const Store& store, uint64_t id) {
+  const absl::StatusOr<v1::Job> job = store.GetJob(id);
+  if (!job.ok()) return job.status();
+  const absl::Status runs = CheckRuns(*job);
+  if (!runs.ok()) return runs;
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", id, " is ", v1::JobState_Name(job->state()),
+                   ", and its attempt is just starting or ending; try again"));
+}
+
 }  // namespace
 
 void ProfileJob(const ControlContext& context, uint64_t id, uint32_t steps,
@@ -52,9 +63,13 @@ void ProfileJob(const ControlContext& context, uint64_t id, uint32_t steps,
   profile.set_steps(steps);
   const absl::Duration timeout = context.options.profile_timeout;
   AskWorker(context, {job->device(), std::move(message), timeout},
-            [callback, id, steps,
-             timeout](const absl::StatusOr<worker::v1::FromWorker>& reply) {
+            [callback, id, steps, timeout, store = context.store](
+                const absl::StatusOr<worker::v1::FromWorker>& reply) {
               if (reply.ok()) return callback(reply->profile_job());
+              // The attempt has not reached the worker, or has left it.
+              if (absl::IsNotFound(reply.status())) {
+                return callback(NotOnWorker(*store, id));
+              }
               if (!absl::IsDeadlineExceeded(reply.status())) {
                 return callback(reply.status());
               }

@@ -53,6 +53,13 @@ TEST_F(JobsTest, SaysOnATerminalThatNoneMatchesOrThatThereIsNone) {
   EXPECT_EQ(list({"jobs", "--state=running"}), kNoMatch);
 }
 
+TEST_F(JobsTest, AnArrayThatIsNotThereIsAnError) {
+  EXPECT_EQ(Run({"jobs", "--array", "99"}), 3);
+  EXPECT_THAT(err(), HasSubstr("99"));
+  AddJob(7, "digits", v1::RUNNING);
+  EXPECT_EQ(Run({"jobs", "--array", "7"}), 3) << "a job is no array";
+}
+
 TEST_F(JobsTest, RefusesAnUnknownState) {
   EXPECT_EQ(Run({"jobs", "--state", "asleep"}), 2);
   EXPECT_THAT(err(), HasSubstr("asleep"));
@@ -71,12 +78,20 @@ TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
   EXPECT_EQ(text.str(), "trace");
   EXPECT_EQ(Run({"profile", "7", "-O", file}), 0);
   EXPECT_THAT(out(), HasSubstr(": 5 steps, ")) << "by default";
+  for (const std::string format : {"json", "yaml"}) {
+    EXPECT_EQ(Run({"profile", "7", "-O", file, "-o", format}), 0);
+    const auto json = nlohmann::json::parse(out());
+    EXPECT_EQ(json["file"], file);
+    EXPECT_EQ(json["steps"], 5);
+    EXPECT_EQ(json["bytes"], 5);
+  }
 }
 
 TEST_F(ProfileTest, ChecksTheJobAndTheSteps) {
   AddJob(7, "digits", v1::RUNNING);
   EXPECT_EQ(Run({"profile", "9", "-O", "trace.json"}), 3);
   EXPECT_EQ(Run({"profile", "7", "--steps", "101", "-O", "trace.json"}), 2);
+  EXPECT_THAT(err(), HasSubstr("--steps: Value 101 not in range 1 to 100"));
   EXPECT_EQ(Run({"profile", "7", "--steps", "0", "-O", "trace.json"}), 2);
   EXPECT_EQ(Run({"profile", "7"}), 2);
   EXPECT_THAT(err(), HasSubstr("--file"));

@@ -63,6 +63,18 @@ TEST_F(ProfileRequestsTest, StepsThatTakeTooLongAreSaidToBeTooMany) {
               HasSubstr("100 steps in 10m; it continues: profile fewer"));
 }
 
+TEST_F(ProfileRequestsTest, AnAttemptThatIsNotOnItsWorkerIsToldByTheState) {
+  const uint64_t id = RunningJob();
+  auto answer = Profile(id);
+  FakeWorkers::Pending send;
+  ASSERT_TRUE(workers->NextSend(send));
+  send.callback(absl::NotFoundError("job 1 does not run on this device now"));
+  const absl::Status status = answer.Wait().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("job 1 is RUNNING, and its attempt is just"));
+}
+
 TEST_F(ProfileRequestsTest, OnlyJobsThatRunAreProfiled) {
   EXPECT_TRUE(absl::IsNotFound(Profile(99).Wait().status()));
   const auto waits = Submit(Request("r1"));  // no worker is there

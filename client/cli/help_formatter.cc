@@ -1,7 +1,10 @@
 #include "client/cli/help_formatter.h"
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -21,6 +24,15 @@ std::string Entry(const std::string& name, absl::string_view text, int column) {
     line.resize(static_cast<size_t>(column), ' ');
   }
   return absl::StrCat(line, Wrap(text, kWidth - column, column), "\n");
+}
+
+// Returns whether every name is a word of the text.
+bool NamesAll(absl::string_view text, const std::vector<std::string>& names) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(text, absl::ByAnyChar(" ,.:;()"));
+  return absl::c_all_of(names, [&](const std::string& name) {
+    return absl::c_linear_search(words, name);
+  });
 }
 
 class HelpFormatter : public CLI::Formatter {
@@ -53,9 +65,11 @@ class HelpFormatter : public CLI::Formatter {
     const std::string type = option->get_type_name();
     const size_t list = type.find('{');
     if (list != std::string::npos) {
-      const std::string names = type.substr(list + 1, type.size() - list - 2);
-      absl::StrAppend(&text, ": ",
-                      CLI::detail::join(CLI::detail::split(names, ','), ", "));
+      const auto names = CLI::detail::split(
+          type.substr(list + 1, type.size() - list - 2), ',');
+      if (!NamesAll(text, names)) {
+        absl::StrAppend(&text, ": ", CLI::detail::join(names, ", "));
+      }
     }
     if (is_positional) return Entry(option->get_name(true), text, 26);
     return Entry(

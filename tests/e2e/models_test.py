@@ -192,7 +192,7 @@ class Models(harness.TestCase):
         server.cli("models", "upload", "bag", path, "--max-batch-size", "8")
         self.check_bag(server, table)
         exported = server.state / "whole.onnx"
-        server.cli("models", "export", "bag", "-o", exported)
+        server.cli("models", "export", "bag", "-O", exported)
         (server.state / "bag.data").unlink()
         onnx.checker.check_model(str(exported))
         server.cli("models", "upload", "bag", exported, "--max-batch-size", "8")
@@ -233,7 +233,7 @@ publish: {model: tuned, on_success: true}
         self.assertGreater(job["evaluation"]["accuracy"], 0.9)
         server.cli("models", "load", "tuned", "--wait")
         exported = server.state / "tuned.onnx"
-        server.cli("models", "export", "tuned", "-o", exported)
+        server.cli("models", "export", "tuned", "-O", exported)
         self.check_export(server, "tuned", exported, (64,), "x", "logits")
 
     def train_digits(self, server):
@@ -272,15 +272,15 @@ publish: {model: tuned, on_success: true}
         server = self.start("--devices", "cpu:1")
         job = self.train_digits(server)
         exported = server.state / "digits.onnx"
-        server.cli("models", "export", "digits", "-o", exported)
+        server.cli("models", "export", "digits", "-O", exported)
         names = [node.name for node in onnx.load(exported).graph.node]
         self.assertIn("conv2d_0", names)
         self.check_export(server, "digits", exported, (1, 8, 8), "input", "output")
         weights = server.state / "digits.safetensors"
-        server.cli("models", "export", "digits/1", "-o", weights, "--format", "safetensors")
+        server.cli("models", "export", "digits/1", "-O", weights, "--format", "safetensors")
         self.assertEqual(server.weights_sha256(job),
                          hashlib.sha256(weights.read_bytes()).hexdigest())
-        server.cli("models", "export", "nothing", "-o", server.state / "n", code=3)
+        server.cli("models", "export", "nothing", "-O", server.state / "n", code=3)
 
     def test_layers_with_uploaded_weights(self):
         server = self.start("--devices", "cpu:1")

@@ -179,9 +179,10 @@ void AddUsage(CLI::App& app, Invocation& invocation) {
       "Show how much of the devices tenants, jobs or models have used: time, "
       "memory and, if the device reports it, energy. In whole hours.",
       "  gpupool usage --since 7d\n  gpupool usage --by job --csv > usage.csv");
-  verb->add_option("--by", options->by, "tenant, job or model")
+  verb->add_option("--by", options->by,
+                   "One row for each tenant, job or model (default: tenant)")
       ->check(CLI::IsMember({"tenant", "job", "model"}))
-      ->capture_default_str();
+      ->type_name("WHAT");
   verb->add_option("--since", options->since,
                    "Begin: 7d or 12h ago, 2026-11-22, 2026-11-22T10:00:00Z "
                    "(default: the beginning)");

@@ -80,7 +80,7 @@ void AddDevicesDrain(CLI::App& devices, Invocation& invocation) {
       "Place nothing new on a device until it is resumed. Jobs that run there "
       "checkpoint and resume elsewhere; models stay until they are unloaded.",
       "  gpupool devices drain cpu:0 --reason \"new fan\"");
-  drain->add_option("device", options->device, "The device, as in cpu:0")
+  drain->add_option("DEVICE", options->device, "The device, as in cpu:0")
       ->required()
       ->type_name("NAME");
   drain
@@ -96,7 +96,7 @@ void AddDevicesDrain(CLI::App& devices, Invocation& invocation) {
                              "Place jobs and models on a drained device again. "
                              "Also ends a cool-down after faults.",
                              "  gpupool devices resume cpu:0");
-  resume->add_option("device", *name, "The device, as in cpu:0")
+  resume->add_option("DEVICE", *name, "The device, as in cpu:0")
       ->required()
       ->type_name("NAME");
   invocation.On(resume, [name](Context& c) { return Resume(c, *name); });

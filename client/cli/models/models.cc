@@ -13,6 +13,7 @@
 #include "client/cli/command/job_argument.h"
 #include "client/cli/command/verbs.h"
 #include "client/cli/models/model_view.h"
+#include "client/cli/models/served_sizes.h"
 #include "client/cli/models/wait_version.h"
 #include "client/text/units.h"
 
@@ -203,9 +204,7 @@ void AddPromote(CLI::App& models, Invocation& invocation) {
                    "Name of the model (default: the job's publish.model, else "
                    "the job's name)")
       ->type_name("NAME");
-  verb->add_option("--max-batch-size", options->max_batch_size,
-                   "Maximum number of rows in one batch (default: 32)")
-      ->type_name("N");
+  AddMaxBatchSize(*verb, options->max_batch_size);
   verb->add_option("--max-queue-delay-microseconds",
                    options->max_queue_delay_microseconds,
                    "How long a request may wait to share a batch (default: 0)")

@@ -26,6 +26,9 @@
 namespace gpupool::client {
 namespace {
 
+// The server's limit of ServingOptions.max_programs.
+constexpr uint32_t kMostPrograms = 256;
+
 struct ModelFileOptions {
   std::string file;
   SizeTexts sizes;
@@ -186,12 +189,12 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
   verb.add_option("--unbatched-input", options.unbatched_inputs,
                   "An input whose first dimension is not the batch")
       ->type_name("NAME");
-  verb.add_option("--max-batch-size", options.max_batch_size,
-                  "Maximum number of rows in one batch (default: 32)")
-      ->type_name("N");
+  AddMaxBatchSize(verb, options.max_batch_size);
   verb.add_option(
           "--max-programs", options.max_programs,
-          "Maximum number of programs to keep when sizes vary (default: 16)")
+          "Maximum number of programs to keep when sizes vary, 1 to 256 "
+          "(default: 16)")
+      ->check(CLI::Range(1u, kMostPrograms))
       ->type_name("N");
   verb.add_option("--precision", options.precision,
                   "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
@@ -249,13 +252,13 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
       models, "export",
       "Write a version to a file: as an ONNX model, or only its weights as "
       "safetensors.",
-      "  gpupool models export digits -o digits.onnx\n"
-      "  gpupool models export digits/2 -o w.safetensors --format safetensors");
+      "  gpupool models export digits -O digits.onnx\n"
+      "  gpupool models export digits/2 -O w.safetensors --format safetensors");
   export_verb
       ->add_option("MODEL", export_options->model,
                    "MODEL or MODEL/VERSION (default: the newest)")
       ->required();
-  export_verb->add_option("-o,--file", export_options->file, "File to write")
+  export_verb->add_option("-O,--file", export_options->file, "File to write")
       ->required()
       ->type_name("FILE");
   export_verb

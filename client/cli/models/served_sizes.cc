@@ -1,5 +1,6 @@
 #include "client/cli/models/served_sizes.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <utility>
 
@@ -62,7 +63,18 @@ absl::Status SetDimension(const std::string& text, v1::OnnxModel& onnx) {
   return absl::OkStatus();
 }
 
+// The server's limit of ServingOptions.max_batch_size.
+constexpr uint32_t kMostRows = 1024;
+
 }  // namespace
+
+void AddMaxBatchSize(CLI::App& verb, uint32_t& rows) {
+  verb.add_option("--max-batch-size", rows,
+                  "Maximum number of rows in one batch, 1 to 1024 (default: "
+                  "32)")
+      ->check(CLI::Range(1u, kMostRows))
+      ->type_name("N");
+}
 
 absl::Status SetSizes(const SizeTexts& texts, v1::OnnxModel& onnx) {
   for (const std::string& text : texts.dimensions) {

@@ -1,13 +1,22 @@
-// Sizes, padding and bound numbers of an ONNX model, as users write them.
+// Sizes of served models, as users write them: of batches, and of an ONNX
+// model's dimensions, padding and bound numbers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gpupool/v1/model.pb.h"
 
+namespace CLI {
+class App;
+}
+
 namespace gpupool::client {
+
+// Adds --max-batch-size. `rows` stays 0, the server's default, without it.
+void AddMaxBatchSize(CLI::App& verb, uint32_t& rows);
 
 struct SizeTexts {
   // "sequence=128": one size; "sequence=1:512": a range; "sequence=64,128": a

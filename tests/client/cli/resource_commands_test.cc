@@ -94,6 +94,16 @@ TEST_F(ModelsTest, PromotesAJobsCheckpoint) {
   EXPECT_EQ(request.serving().max_batch_size(), 8u);
 }
 
+TEST_F(ModelsTest, ABatchHasAtLeastOneRow) {
+  AddJob(7, "digits", v1::SUCCEEDED);
+  EXPECT_EQ(Run({"models", "promote", "digits", "--max-batch-size", "0"}), 2);
+  EXPECT_THAT(err(),
+              HasSubstr("--max-batch-size: Value 0 not in range 1 to 1024"));
+  EXPECT_EQ(Run({"models", "upload", "a", "a.onnx", "--max-programs", "0"}), 2);
+  EXPECT_THAT(err(),
+              HasSubstr("--max-programs: Value 0 not in range 1 to 256"));
+}
+
 TEST_F(ModelsTest, PromotionSaysWhichCheckpointItTook) {
   AddJob(7, "digits", v1::SUCCEEDED);
   EXPECT_EQ(Run({"models", "promote", "digits", "--step", "500"}), 0);

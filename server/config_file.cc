@@ -2,10 +2,19 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <ios>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -27,6 +36,33 @@ std::string At(const YAML::Mark& mark) {
   return absl::StrCat(" at line ", mark.line + 1, ", column ", mark.column + 1);
 }
 
+// Returns the key as settings are named: with '-' where files may write '_'.
+std::string WithDashes(const std::string& key) {
+  return absl::StrReplaceAll(key, {{"_", "-"}});
+}
+
+bool IsUtf8(const std::string& text) {
+  try {
+    // The strict dump throws for anything else.
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+// Returns an error for a key of the map that is given twice.
+absl::Status CheckKeysDiffer(const YAML::Node& map) {
+  std::set<std::string> keys;
+  for (const auto& pair : map) {
+    if (!pair.first.IsScalar()) continue;  // refused where it is read
+    if (keys.insert(WithDashes(pair.first.Scalar())).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", pair.first.Scalar(),
+                                                   "\"", At(pair.first.Mark()),
+                                                   " is given twice"));
+  }
+  return absl::OkStatus();
+}
+
 // Returns the items of a list of scalars with `separator` between them.
 absl::StatusOr<std::string> JoinItems(const YAML::Node& list,
                                       absl::string_view separator) {
@@ -43,8 +79,7 @@ absl::StatusOr<std::string> JoinItems(const YAML::Node& list,
 
 absl::StatusOr<NamedWords::Word> ReadWord(const std::string& key,
                                           const YAML::Node& value) {
-  NamedWords::Word word{.key = absl::StrReplaceAll(key, {{"_", "-"}}),
-                        .where = At(value.Mark())};
+  NamedWords::Word word{.key = WithDashes(key), .where = At(value.Mark())};
   if (value.IsSequence()) {
     ASSIGN_OR_RETURN(word.value, JoinItems(value, kItemSeparator));
   } else if (value.IsScalar()) {
@@ -66,6 +101,7 @@ absl::StatusOr<NamedWords> ReadEntry(const YAML::Node& node) {
                      " must be \"name: ...\" with what is "
                      "set for it, as in {name: shop, most: 2}"));
   }
+  RETURN_IF_ERROR(CheckKeysDiffer(node));
   NamedWords entry{.name = "", .where = where};
   bool has_name = false;
   for (const auto& pair : node) {
@@ -162,25 +198,59 @@ absl::Status ApplyAll(const YAML::Node& root, Config* config) {
   if (!root.IsMap()) {
     return absl::InvalidArgumentError("the file must hold \"name: value\"");
   }
+  RETURN_IF_ERROR(CheckKeysDiffer(root));
   for (const auto& entry : root) {
     RETURN_IF_ERROR(Apply(entry.first, entry.second, config));
   }
   return absl::OkStatus();
 }
 
+// Applies the one document of the text.
+absl::Status ApplyText(const std::string& text, Config* config) {
+  const auto bad = absl::c_find_if(text, [](unsigned char byte) {
+    return byte == 0x7f || (byte < 0x20 && !absl::ascii_isspace(byte));
+  });
+  if (bad != text.end() || !IsUtf8(text)) {
+    return absl::InvalidArgumentError(
+        "it has bytes that are no text; is it the right file?");
+  }
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("a second document begins",
+                                                     At(documents[1].Mark()),
+                                                     "; one is expected"));
+    }
+    return documents.empty() ? absl::OkStatus()
+                             : ApplyAll(documents[0], config);
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+}
+
+// Returns the content of a regular file. Opening another one, such as a pipe,
+// could block for ever.
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path) {
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), "cannot be read");
+  }
+  if (type != std::filesystem::file_type::regular) {
+    return absl::InvalidArgumentError(
+        "cannot be read; is it a file? Folders, pipes and devices are not");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::ErrnoToStatus(errno, "cannot be read");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, Config* config) {
-  absl::Status status;
-  try {
-    status = ApplyAll(YAML::LoadFile(path), config);
-  } catch (const YAML::BadFile&) {
-    status = absl::NotFoundError("cannot be read");
-  } catch (const std::ios_base::failure&) {  // a folder, for example
-    status = absl::InvalidArgumentError("cannot be read; is it a file?");
-  } catch (const YAML::Exception& error) {
-    status = absl::InvalidArgumentError(error.what());
-  }
+  const absl::StatusOr<std::string> text = ReadRegularFile(path);
+  const absl::Status status =
+      text.ok() ? ApplyText(*text, config) : text.status();
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("configuration file ", path, ": ",

@@ -1,7 +1,10 @@
 #include "server/config_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <deque>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -84,6 +87,23 @@ absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
   return absl::OkStatus();
 }
 
+// Checks that the ports differ, unless the system chooses them.
+absl::Status CheckPorts(const Config& config) {
+  const std::pair<const char*, uint16_t> ports[] = {
+      {"grpc-port", config.grpc_port},
+      {"http-port", config.http_port},
+      {"metrics-port", config.metrics_port}};
+  for (const auto& first : ports) {
+    for (const auto* second = &first + 1; second != std::end(ports); ++second) {
+      if (first.second != second->second || first.second == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          first.first, " and ", second->first, " are both ", first.second,
+          "; give each its own port, or 0 for any free one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
@@ -111,6 +131,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
     RETURN_IF_ERROR(ReadConfigFile(verbs.config_file, &result.config));
   }
   RETURN_IF_ERROR(SetGiven(given, &result.config));
+  RETURN_IF_ERROR(CheckPorts(result.config));
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
@@ -16,6 +17,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -216,10 +218,43 @@ TEST_F(ConfigFileTest, BadValueIsAnErrorWithItsLineAndTheRule) {
           {"random", "fifo, priority, easy, fair", "line 1"});
 }
 
+TEST_F(ConfigFileTest, AKeyIsGivenOnce) {
+  Refused("grpc-port: 1\ngrpc_port: 2\n",
+          {"\"grpc_port\" at line 2, column 1 is given twice"});
+  Refused("queues:\n- {name: a, most: 1, most: 2}\n",
+          {"\"most\" at line 2", "is given twice"});
+}
+
+TEST_F(ConfigFileTest, AFileHasOneDocument) {
+  Refused("grpc-port: 1\n---\nhttp-port: 2\n",
+          {"a second document begins at line", "one is expected"});
+}
+
+TEST_F(ConfigFileTest, BytesThatAreNoTextAreRefused) {
+  Refused(std::string("listen: 127.0.0.1\0\n", 19), {"bytes that are no text"});
+  Refused(
+      "\x7f"
+      "ELF\x02\x01\n",
+      {"bytes that are no text"});
+  Refused("state-dir: a\xff\n", {"bytes that are no text"});
+  Taken("state-dir: \"\u00fc\"\r\n");
+}
+
 TEST_F(ConfigFileTest, MissingFileIsNamed) {
   const absl::Status status = ReadConfigFile("/nowhere/x.yaml", &config_);
   EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/x.yaml"));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("/nowhere/x.yaml"),
+                    HasSubstr("No such file or directory")));
+}
+
+// Opening it would wait for a writer.
+TEST_F(ConfigFileTest, APipeIsNoConfigurationFile) {
+  const std::string path = directory_ / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const absl::Status status = ReadConfigFile(path, &config_);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("pipe"));
 }
 
 TEST_F(ConfigFileTest, AFolderIsNoConfigurationFile) {

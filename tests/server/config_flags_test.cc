@@ -47,6 +47,15 @@ TEST(CommandLineTest, LastOfARepeatedFlagWins) {
   EXPECT_EQ(line->config.grpc_port, 4);
 }
 
+TEST(CommandLineTest, PortsDiffer) {
+  EXPECT_THAT(
+      std::string(Parse({"--grpc-port", "9", "--metrics-port", "9"})
+                      .status()
+                      .message()),
+      HasSubstr("grpc-port and metrics-port are both 9; give each its own"));
+  EXPECT_TRUE(Parse({"--grpc-port", "0", "--http-port", "0"}).ok());
+}
+
 TEST(CommandLineTest, BadFlagsSayWhatIsWrong) {
   const auto unknown = Parse({"--gprc-port", "1"});
   EXPECT_TRUE(absl::IsInvalidArgument(unknown.status()));

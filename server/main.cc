@@ -1,4 +1,5 @@
 // gpupoold: the daemon.
+#include <google/protobuf/stubs/logging.h>
 #include <pthread.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -20,6 +21,7 @@ extern const char kCommit[];  // cmake/commit.cmake; empty: not known
 namespace gpupool::server {
 namespace {
 
+constexpr int kExitUnwritten = 1;
 // Exit codes of sysexits.h: EX_USAGE, EX_DATAERR, EX_UNAVAILABLE.
 constexpr int kExitUsage = 64;
 constexpr int kExitDamaged = 65;
@@ -66,6 +68,10 @@ void SetUpLog(const std::string& level) {
                       spdlog::pattern_time_type::utc);
   spdlog::set_level(spdlog::level::from_str(level));
   spdlog::flush_on(spdlog::level::info);
+  // Otherwise every request that cannot be parsed writes to standard error.
+  google::protobuf::SetLogHandler(
+      [](google::protobuf::LogLevel, const char*, int,
+         const std::string& text) { spdlog::debug("protobuf: {}", text); });
 }
 
 void WarnAboutListening(const Config& config) {
@@ -128,6 +134,16 @@ int Check(const Config& config) {
   return report->problems.empty() ? 0 : kExitDamaged;
 }
 
+// Returns the code, or that of a failure when standard output was not written.
+int Written(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fputs(
+      "gpupoold: the output cannot be written; check whether its disk is "
+      "full\n",
+      stderr);
+  return code == 0 ? kExitUnwritten : code;
+}
+
 int BackUp(const Config& config, const std::string& to) {
   const absl::Status copied = BackUpDatabase(Database(config), to);
   return copied.ok() ? 0 : Fail(copied, kExitCannotStart);
@@ -142,9 +158,9 @@ int Main(int argc, char** argv) {
   }
   if (line->answer.has_value()) {
     std::fputs(line->answer->c_str(), stdout);
-    return 0;
+    return Written(0);
   }
-  if (line->check) return Check(line->config);
+  if (line->check) return Written(Check(line->config));
   if (!line->backup.empty()) return BackUp(line->config, line->backup);
   return Run(line->config);
 }

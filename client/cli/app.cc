@@ -169,6 +169,17 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
   return kUsage;
 }
 
+// Returns the code, or that of a failure when the output was not written.
+int Written(const Console& console, int code) {
+  console.out.stream->flush();
+  if (console.out.stream->good()) return code;
+  *console.err.stream << Paint(console.err, Style::kRed, "error:")
+                      << " the output cannot be written; check whether its "
+                         "disk is full"
+                      << std::endl;
+  return code == kOk ? kFailure : code;
+}
+
 }  // namespace
 
 std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
@@ -196,19 +207,14 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     // This overload takes the arguments in reverse order.
     app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
-    return ReportParseError(*app, error, arguments, console);
+    return Written(console, ReportParseError(*app, error, arguments, console));
   }
   if (!invocation.chosen()) {
     *console.err.stream << Help(*app);
     return kUsage;
   }
   Context context(options, console, std::move(stop));
-  const int code = invocation.chosen()(context);
-  console.out.stream->flush();
-  if (console.out.stream->good()) return code;
-  const int failed = context.Fail(absl::UnknownError(
-      "the output cannot be written; check whether its disk is full"));
-  return code == kOk ? failed : code;
+  return Written(console, invocation.chosen()(context));
 }
 
 }  // namespace gpupool::client

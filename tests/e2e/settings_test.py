@@ -131,6 +131,14 @@ class Settings(harness.TestCase):
         self.assertEqual(["urgent", "default", "night"],
                          [q["name"] for q in self.queues(server)])
 
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for flag in ("--help", "--version", "--list-settings"):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([harness.BIN / "gpupoold", flag], stdout=full,
+                                      stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 1, flag)
+            self.assertIn("the output cannot be written", done.stderr)
+
     def test_the_ports_of_deploy_are_the_defaults(self):
         listed = subprocess.run([harness.BIN / "gpupoold", "--list-settings"],
                                 capture_output=True, text=True, check=True).stdout

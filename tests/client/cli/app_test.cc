@@ -57,12 +57,14 @@ TEST_F(AppTest, ReportsAServerThatIsAway) {
 }
 
 TEST(RunCommandLineTest, OutputThatCannotBeWrittenIsAFailure) {
-  std::ofstream out("/dev/full");
-  std::ostringstream err;
-  EXPECT_EQ(RunCommandLine({"completion", "bash"},
-                           {{.stream = &out}, {.stream = &err}}, {}),
-            1);
-  EXPECT_THAT(err.str(), HasSubstr("the output cannot be written"));
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"completion", "bash"}, {"--help"}}) {
+    std::ofstream out("/dev/full");
+    std::ostringstream err;
+    EXPECT_EQ(
+        RunCommandLine(arguments, {{.stream = &out}, {.stream = &err}}, {}), 1);
+    EXPECT_THAT(err.str(), HasSubstr("the output cannot be written"));
+  }
 }
 
 TEST(RunCommandLineTest, ExplainsItselfWithoutArguments) {

@@ -3,6 +3,8 @@
 #include <openssl/evp.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -16,6 +18,16 @@ constexpr size_t kChunkBytes = 1 << 20;  // the most that the server accepts
 }  // namespace
 
 absl::StatusOr<LocalFile> LocalFile::Open(const std::string& path) {
+  // Before opening, which could wait for ever: for the writer of a pipe.
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (!error && type != std::filesystem::file_type::regular &&
+      type != std::filesystem::file_type::directory) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     " is no regular file, and only those are uploaded: write "
+                     "what it yields to a file first"));
+  }
   Handle handle(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (handle == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));

@@ -1,6 +1,7 @@
 #include "client/files/local_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -50,6 +51,18 @@ TEST_F(LocalFileTest, MissingEmptyAndFoldersAreErrors) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(DescribeFile("/tmp").status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// Opening a pipe would wait for a writer, and /dev/zero never ends.
+TEST_F(LocalFileTest, OnlyRegularFilesAreUploaded) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  for (const std::string& path : {path_, std::string("/dev/zero")}) {
+    const absl::Status status = DescribeFile(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << path;
+    EXPECT_NE(status.message().find(path + " is no regular file"),
+              std::string::npos)
+        << status;
+  }
 }
 
 }  // namespace

@@ -73,6 +73,16 @@ double IntegerPower(double a, double b) {
   return std::trunc(std::pow(a, b));
 }
 
+// Returns a shifted to the left, modulo 2^64 as an int64; to the right for a
+// negative b. Each bit is a factor of 2, so beyond the last bit nothing is
+// left.
+double ShiftLeft(double a, double b) {
+  if (b <= 0) return std::floor(a * std::exp2(b));
+  const double y = std::fmod(a * std::exp2(std::min(b, 64.0)), 0x1p64);
+  if (y >= 0x1p63) return y - 0x1p64;
+  return y < -0x1p63 ? y + 0x1p64 : y;
+}
+
 // Returns the derivative of GELU.
 double GeluSlope(Wide x) { return Narrow(Probability(x) + x * Density(x)); }
 
@@ -334,11 +344,10 @@ double Apply(BinaryFunction function, DType dtype, double a, double b) {
       return whole && b == 0 ? 0 : Modulo(a, b);
     case BinaryFunction::kRemainder:
       return whole && b == 0 ? 0 : std::fmod(a, b);
-    // Shifts are computed as products, so they do not wrap.
     case BinaryFunction::kShiftLeft:
-      return std::floor(a * std::exp2(b));
+      return ShiftLeft(a, b);
     case BinaryFunction::kShiftRight:
-      return std::floor(a * std::exp2(-b));
+      return ShiftLeft(a, -b);
     case BinaryFunction::kAnd:
       return a != 0 && b != 0 ? 1 : 0;
     case BinaryFunction::kOr:

@@ -177,9 +177,24 @@ TEST(BinaryFunctionTest, ExtremesKeepNan) {
   EXPECT_EQ(Real(BinaryFunction::kMaximum, 2, 1), 2);
 }
 
+// Shifting bit by bit gives the same.
+TEST(BinaryFunctionTest, ShiftsLoseTheBitsBeyondTheWidth) {
+  EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, 1, 62), 0x1p62);
+  EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, 1, 63), -0x1p63);
+  EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, 3, 63), -0x1p63);
+  EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, -1, 63), -0x1p63);
+  for (const double b : {64, 65, 1000}) {
+    EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, 1, b), 0) << b;
+    EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, -7, b), 0) << b;
+    EXPECT_EQ(Whole(BinaryFunction::kShiftRight, 7, b), 0) << b;
+    EXPECT_EQ(Whole(BinaryFunction::kShiftRight, -7, b), -1) << b;
+  }
+}
+
 TEST(BinaryFunctionTest, ShiftsLogicAndComparisons) {
   EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, 3, 2), 12);
   EXPECT_EQ(Whole(BinaryFunction::kShiftRight, 13, 2), 3);
+  EXPECT_EQ(Whole(BinaryFunction::kShiftLeft, 12, -2), 3);
   EXPECT_EQ(Apply(BinaryFunction::kAnd, DType::kBool, 1, 0), 0);
   EXPECT_EQ(Apply(BinaryFunction::kOr, DType::kBool, 1, 0), 1);
   EXPECT_EQ(Apply(BinaryFunction::kXor, DType::kBool, 1, 1), 0);

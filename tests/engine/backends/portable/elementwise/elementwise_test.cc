@@ -38,7 +38,7 @@ TEST(ElementwiseTest, EveryBinaryFunctionOfEveryInteger) {
       const ValueId a = SmallIntegers(at, {5, 1, 9}, dtype);
       const bool shifts = function == BinaryFunction::kShiftLeft ||
                           function == BinaryFunction::kShiftRight;
-      const ValueId b = shifts ? at.Integers({3, 9}, dtype, 0, 4)
+      const ValueId b = shifts ? at.Integers({3, 9}, dtype, 0, 70)
                                : SmallIntegers(at, {3, 9}, dtype);
       at.Emit(Op::kBinary, {a, b}, BinaryAttributes{function});
       ExpectAgreement(at, 0);

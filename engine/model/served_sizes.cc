@@ -14,8 +14,8 @@ namespace {
 
 template <typename... Parts>
 absl::Status Refuse(const std::string& name, const Parts&... parts) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("dimension '", name, "' ", parts...));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dimension '", name, "' ", parts..., " (--dimension ", name, "=SIZES)"));
 }
 
 absl::StatusOr<ServedDimension> ReadDimension(const std::string& name,

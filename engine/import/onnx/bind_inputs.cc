@@ -52,7 +52,8 @@ absl::StatusOr<Shape> ShapeFor(const std::string& name,
     } else {
       return Refuse(name,
                     "has more than one dimension without a size; give sizes "
-                    "with `dimensions`");
+                    "with `--dimension NAME=SIZE`, or in a job file under "
+                    "`dimensions`");
     }
   }
   // The division may leave a rest, which the next check finds.
@@ -61,7 +62,8 @@ absl::StatusOr<Shape> ShapeFor(const std::string& name,
   if (!shape.ok()) return Refuse(name, shape.status().message());
   if (shape->elements() != count) {
     return Refuse(name, "has ", count, " numbers; its shape ",
-                  shape->ToString(), " needs ", shape->elements());
+                  shape->ToString(), " needs ", shape->elements(),
+                  ": give as many with `--bound ", name, "=NUMBER,...`");
   }
   return shape;
 }
@@ -75,7 +77,9 @@ absl::StatusOr<absl::flat_hash_map<std::string, HostTensor>> BindInputs(
   for (const auto& [name, values] : numbers) {
     const onnx::ValueInfoProto* input = FindInput(file, name);
     if (input == nullptr || !input->type().has_tensor_type()) {
-      return Refuse(name, "is no tensor among the model's inputs");
+      return Refuse(name,
+                    "is no tensor among the model's inputs; name one of them "
+                    "with `--bound INPUT=NUMBERS`");
     }
     HostTensor& tensor = bound[name];
     ASSIGN_OR_RETURN(tensor.dtype,

@@ -64,9 +64,12 @@ class OnnxModelSource : public ModelSource {
                                   model_.unbatched_inputs().end());
     for (const ServedDimension& dimension : served_.dimensions) {
       if (build.dimensions.contains(dimension.name)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dimension '", dimension.name, "' has several sizes, which only ",
-          "serving can do; give one under `dimensions`"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("dimension '", dimension.name, "' has several sizes, ",
+                       dimension.Text(),
+                       ", which only serving can do; give one, as in "
+                       "`dimensions: {",
+                       dimension.name, ": ", dimension.maximum, "}`"));
     }
     ASSIGN_OR_RETURN(build.bound, BindInputs(*file_, build, options.bound));
     return ImportOnnx(*file_, build);

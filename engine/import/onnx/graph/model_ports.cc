@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/graph_importer.h"
@@ -50,11 +51,12 @@ absl::StatusOr<int64_t> SizeOfDimension(const OnnxBuildOptions& options,
   if (given != options.dimensions.end()) return given->second;
   if (dim.dim_param().empty()) {
     return Refuse(input, "dimension ", axis,
-                  " has neither a size nor a name; give the model fixed sizes "
-                  "or named dimensions");
+                  " has neither a size nor a name, so no option can name it; "
+                  "export the model with fixed sizes or named dimensions");
   }
   return Refuse(input, "dimension ", axis, " is called '", dim.dim_param(),
-                "' and has no size; give one under `dimensions`");
+                "' and has no size; give one with `--dimension ",
+                dim.dim_param(), "=SIZE`, or in a job file under `dimensions`");
 }
 
 absl::StatusOr<InputShape> ShapeOfInput(const OnnxBuildOptions& options,
@@ -242,6 +244,39 @@ bool IsBatched(const GraphImporter& importer, const BatchNames& batch,
          batch.names.contains(dim.dim_param());
 }
 
+// Warns of an output that the model declares with another type or shape than it
+// computes. No refusal: the nodes alone decide what is computed, and exporters
+// leave outdated declarations behind. But clients may rely on them.
+void WarnOfOtherOutput(GraphImporter& importer,
+                       const onnx::ValueInfoProto& declared,
+                       const Value& computed) {
+  const auto& type = declared.type().tensor_type();
+  const absl::StatusOr<DType> dtype = DTypeFromOnnx(type.elem_type());
+  if (dtype.ok() && *dtype != computed.dtype) {
+    importer.Warn(absl::StrCat("output '", declared.name(), "' is declared as ",
+                               OnnxTypeName(type.elem_type()),
+                               ", and the model computes ",
+                               DTypeName(computed.dtype), ", which is served"));
+  }
+  if (!type.has_shape()) return;
+  bool differs = type.shape().dim_size() != computed.shape.rank();
+  for (int axis = 0; !differs && axis < computed.shape.rank(); ++axis) {
+    const Dimension& dim = type.shape().dim(axis);
+    differs = dim.has_dim_value() && dim.dim_value() != computed.shape[axis];
+  }
+  if (!differs) return;
+  const auto size = [](std::string* text, const Dimension& dim) {
+    absl::StrAppend(text, dim.has_dim_value() ? absl::StrCat(dim.dim_value())
+                          : dim.dim_param().empty() ? "?"
+                                                    : dim.dim_param());
+  };
+  importer.Warn(absl::StrCat("output '", declared.name(),
+                             "' is declared with shape [",
+                             absl::StrJoin(type.shape().dim(), ", ", size),
+                             "], and the model computes ",
+                             computed.shape.ToString(), ", which is served"));
+}
+
 // An output, or an item of one that is a list.
 struct NamedEntry {
   std::string name;
@@ -267,6 +302,9 @@ absl::Status AddOutput(GraphImporter& importer, const BatchNames& batch,
   RETURN_IF_ERROR(
       importer.values().budget().Hold(2 * (sizeof(ModelPort) + name.size())));
   const Value& value = importer.values().value(id);
+  if (declared.type().has_tensor_type()) {
+    WarnOfOtherOutput(importer, declared, value);
+  }
   importer.model().outputs.push_back(
       {name, id, value.dtype, value.shape,
        IsBatched(importer, batch, declared, value.shape)});

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/graph/verify.h"
 #include "tests/engine/import/onnx/model_text.h"
 
@@ -148,6 +149,26 @@ TEST(OnnxImportTest, ScalesTheFirstInput) {
   EXPECT_EQ(model->persistents[0].name, "input.scale");
   EXPECT_EQ(model->persistents[0].shape, Shape({2}));
   EXPECT_EQ(model->persistents[1].name, "input.shift");
+}
+
+TEST(OnnxImportTest, WarnsOfOutputsThatAreDeclaredOtherwise) {
+  const auto type = Import("(float[N, 2] x) => (int64[N, 2] y) { y = Relu(x) }",
+                           {.batch = 4});
+  ASSERT_TRUE(type.ok()) << type.status();
+  EXPECT_EQ(type->outputs[0].dtype, DType::kFloat32);
+  ASSERT_EQ(type->warnings.size(), 1u);
+  EXPECT_THAT(type->warnings[0],
+              HasSubstr("output 'y' is declared as INT64, and the model "
+                        "computes float32"));
+  for (const char* declared : {"float[N, 3] y", "float[N, 2, 1] y"}) {
+    const auto shape = Import(
+        absl::StrCat("(float[N, 2] x) => (", declared, ") { y = Relu(x) }"),
+        {.batch = 4});
+    ASSERT_TRUE(shape.ok()) << shape.status();
+    ASSERT_EQ(shape->warnings.size(), 1u) << declared;
+    EXPECT_THAT(shape->warnings[0],
+                HasSubstr("and the model computes [4, 2], which is served"));
+  }
 }
 
 TEST(OnnxImportTest, WarnsOfConvolutionsWhoseNormsMayBeFolded) {

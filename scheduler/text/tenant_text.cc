@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -19,6 +20,7 @@ absl::Status Wrong(const NamedWords& tenant, absl::string_view what,
 bool IsName(absl::string_view name) {
   if (name.empty() || name.size() > 128) return false;
   if (name.front() == '.' || name.back() == '.') return false;
+  if (absl::StrContains(name, "..")) return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
   });

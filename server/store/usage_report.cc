@@ -62,6 +62,12 @@ v1::UsageRow RowOf(SQLite::Statement& found) {
   return row;
 }
 
+std::string TimeText(int64_t unix_seconds) {
+  return absl::FormatTime(absl::RFC3339_sec,
+                          absl::FromUnixSeconds(unix_seconds),
+                          absl::UTCTimeZone());
+}
+
 }  // namespace
 
 absl::StatusOr<v1::GetUsageResponse> ReportUsage(
@@ -73,10 +79,10 @@ absl::StatusOr<v1::GetUsageResponse> ReportUsage(
       request.has_since() ? HourOf(request.since().seconds()) : 0;
   const int64_t end = HourOf(until) + 1;
   if (first >= end) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("usage is asked for since ", request.since().seconds(),
-                     " s after the epoch, which is after its end, ", until,
-                     " s; give an earlier `since` or a later `until`"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "usage is asked for since ", TimeText(request.since().seconds()),
+        ", which is after its end, ", TimeText(until),
+        "; give an earlier `since` or a later `until`"));
   }
   ASSIGN_OR_RETURN(const int size, PageSize(request.page_size()));
   ASSIGN_OR_RETURN(const std::string key,

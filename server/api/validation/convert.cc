@@ -203,6 +203,16 @@ absl::Status CheckName(absl::string_view field, absl::string_view value) {
       " letters, digits, '_', '-' or '.' and does not begin with '.'"));
 }
 
+absl::Status CheckTenant(absl::string_view tenant) {
+  RETURN_IF_ERROR(CheckName("tenant", tenant));
+  if (!absl::StrContains(tenant, "..") && tenant.back() != '.') {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("tenant is ", Quoted(tenant),
+                   "; a '.' stands only between two levels, as in a.b"));
+}
+
 absl::Status CheckRequestId(absl::string_view request_id) {
   if (request_id.empty()) {
     return absl::InvalidArgumentError(

@@ -24,6 +24,9 @@ inline constexpr size_t kMaxChunkBytes = size_t{1} << 20;
 // Checks [A-Za-z0-9_-][A-Za-z0-9._-]{0,127}. The error names `field`.
 absl::Status CheckName(absl::string_view field, absl::string_view value);
 
+// Checks a name in which dots stand only between levels.
+absl::Status CheckTenant(absl::string_view tenant);
+
 // Checks 1 .. 128 printable bytes.
 absl::Status CheckRequestId(absl::string_view request_id);
 

@@ -18,6 +18,15 @@ constexpr int32_t kNanosPerSecond = 1'000'000'000;
 constexpr int64_t kFirstSecond = -62'135'596'800;
 constexpr int64_t kLastSecond = 253'402'300'799;
 
+// Returns the duration as users write it: "400d", "1h30m".
+std::string SpanText(absl::Duration span) {
+  constexpr absl::Duration kDay = absl::Hours(24);
+  if (absl::AbsDuration(span) < kDay || span % kDay != absl::ZeroDuration()) {
+    return absl::FormatDuration(span);
+  }
+  return absl::StrCat(span / kDay, "d");
+}
+
 // Checks names and number of devices. Whether the pool has them is checked in
 // control.
 absl::Status CheckDevices(const v1::CreateReservationRequest& request) {
@@ -50,8 +59,8 @@ absl::Status CheckTimes(const v1::CreateReservationRequest& request) {
   if (start.nanos() < 0 || start.nanos() >= kNanosPerSecond ||
       start.seconds() < kFirstSecond || start.seconds() > kLastSecond) {
     return absl::InvalidArgumentError(
-        absl::StrCat("start_time is not a time: ", start.seconds(), " s and ",
-                     start.nanos(), " ns"));
+        "start_time is not a time from the years 1 to 9999, as in "
+        "\"2026-01-31T18:00:00Z\"");
   }
   const auto& given = request.duration();
   const bool is_sane =
@@ -60,10 +69,11 @@ absl::Status CheckTimes(const v1::CreateReservationRequest& request) {
       absl::Seconds(given.seconds()) + absl::Nanoseconds(given.nanos()) <=
           kLongestReservation;
   if (is_sane) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("duration is ", given.seconds(), " s and ", given.nanos(),
-                   " ns; it must be at least 1 second and at most ",
-                   absl::ToInt64Hours(kLongestReservation) / 24, " days"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "duration is ",
+      SpanText(absl::Seconds(given.seconds()) +
+               absl::Nanoseconds(given.nanos())),
+      "; it must be at least 1s and at most ", SpanText(kLongestReservation)));
 }
 
 }  // namespace
@@ -73,7 +83,7 @@ absl::Status CheckReservation(const v1::CreateReservationRequest& request) {
   if (!request.name().empty()) {
     RETURN_IF_ERROR(CheckName("name", request.name()));
   }
-  RETURN_IF_ERROR(CheckName("tenant", request.tenant()));
+  RETURN_IF_ERROR(CheckTenant(request.tenant()));
   RETURN_IF_ERROR(CheckDevices(request));
   return CheckTimes(request);
 }

@@ -9,16 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/reservation.pb.h"
 #include "scheduler/place/reservation_policy.h"
 #include "scheduler/state/device.h"
-#include "scheduler/state/fair_share.h"
 #include "scheduler/state/state.h"
 #include "scheduler/step/event.h"
 #include "server/control/calls/context.h"
-#include "server/control/calls/control_options.h"
 #include "server/control/calls/enqueue.h"
 #include "server/control/devices/device_requests.h"
 #include "server/control/records/rows.h"
@@ -110,25 +107,6 @@ bool IsTheSame(const v1::Reservation& row, const Request& request) {
           FromTimestamp(request.start_time()) == start);
 }
 
-// Checks that --tenants knows the tenant, one of its parents or one of its
-// children. Without --tenants every name is known.
-absl::Status CheckTenant(const ControlContext& context,
-                         const std::string& tenant) {
-  const scheduler::TenantShares& known = context.options.scheduling.tenants;
-  const auto path = scheduler::PathOf(tenant);
-  if (known.empty() || absl::c_any_of(known, [&](const auto& one) {
-        return absl::c_linear_search(path, one.first) ||
-               absl::StartsWith(one.first, absl::StrCat(tenant, "."));
-      })) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "there is no tenant \"", tenant, "\"; the server's --tenants has ",
-      absl::StrJoin(known, ", ", [](std::string* text, const auto& one) {
-        text->append(one.first);
-      })));
-}
-
 // Checks that the start is neither past nor too far ahead.
 absl::Status CheckWindow(absl::Time start, absl::Time now) {
   if (start < now) {
@@ -199,7 +177,6 @@ absl::StatusOr<v1::Reservation> NewReservation(const ControlContext& context,
   Ledger& ledger = transaction.ledger();
   const absl::Time now = NowFor(transaction);
   RETURN_IF_ERROR(context.store->CheckRoom());
-  RETURN_IF_ERROR(CheckTenant(context, request.tenant()));
   const absl::Time start =
       request.has_start_time() ? FromTimestamp(request.start_time()) : now;
   RETURN_IF_ERROR(CheckWindow(start, now));

@@ -36,6 +36,7 @@ TEST(ParseTenantSharesTest, ErrorsNameTheTenantTheValueAndWhatIsAllowed) {
            Case{":weight=1", "tenant '': is no name"},
            Case{"a b:weight=1", "tenant 'a b': is no name"},
            Case{".a:weight=1", "is no name"},
+           Case{"a..b:weight=1", "tenant 'a..b': is no name"},
            Case{"a", "tenant 'a': nothing is set"},
            Case{"a:weight=0", "'a': weight=0; a weight is a number from 1e-06"},
            Case{"a:weight=nan", "weight=nan"},

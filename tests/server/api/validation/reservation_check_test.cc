@@ -60,12 +60,18 @@ TEST(ReservationCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(
       Refusal([](Request& r) { r.mutable_start_time()->set_nanos(-1); }),
       HasSubstr("start_time is not a time"));
+  EXPECT_THAT(Refusal([](Request& r) {
+                r.mutable_duration()->set_seconds(int64_t{400} * 86400);
+              }),
+              HasSubstr("duration is 400d;"));
+  EXPECT_THAT(Refusal([](Request& r) { r.set_tenant("a..b"); }),
+              HasSubstr("tenant is \"a..b\"; a '.' stands only between"));
   for (int64_t seconds : {int64_t{0}, int64_t{-5}, int64_t{366} * 86400 + 1,
                           std::numeric_limits<int64_t>::max()}) {
     EXPECT_THAT(Refusal([&](Request& r) {
                   r.mutable_duration()->set_seconds(seconds);
                 }),
-                HasSubstr("at least 1 second and at most 366 days"));
+                HasSubstr("it must be at least 1s and at most 366d"));
   }
 }
 

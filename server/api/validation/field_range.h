@@ -22,6 +22,10 @@ inline constexpr Range kInside{0, 1, false, false, "0 < x < 1"};
 inline constexpr Range kUpToOne{0, 1, true, true, "0 <= x <= 1"};
 inline constexpr Range kPositive{0, kInfinity, false, false,
                                  "a number above 0"};
+// For numbers that programs hold in float32.
+inline constexpr Range kPositiveFloat{
+    std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max(),
+    true, true, "a number above 0 that float32 holds, 1.4e-45 .. 3.4e38"};
 inline constexpr Range kNotNegative{0, kInfinity, true, false,
                                     "a number from 0 up"};
 

@@ -354,10 +354,23 @@ absl::Status CheckModelSpec(absl::string_view field,
   return absl::OkStatus();
 }
 
+// Checks that no field has "${index}", which stays only in specs that are no
+// tasks of arrays, and in fields of the whole array.
+absl::Status CheckIndex(const v1::JobSpec& spec) {
+  if (!absl::StrContains(spec.SerializeAsString(), "${index}")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "the job has \"${index}\", which stands for a task's index in an array, "
+      "and not in its tenant or queue; write a number instead, or add "
+      "`array: {indices: 0-9}`");
+}
+
 absl::Status CheckJobSpec(v1::JobSpec* spec) {
+  RETURN_IF_ERROR(CheckIndex(*spec));
   RETURN_IF_ERROR(CheckName("name", spec->name()));
   if (spec->tenant().empty()) spec->set_tenant("default");
-  RETURN_IF_ERROR(CheckName("tenant", spec->tenant()));
+  RETURN_IF_ERROR(CheckTenant(spec->tenant()));
   // Stored as empty, its only form before there were other queues, so that a
   // request that is repeated after an upgrade is still equal.
   if (spec->queue() == "default") spec->clear_queue();

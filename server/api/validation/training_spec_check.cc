@@ -58,7 +58,7 @@ absl::Status CheckLoss(const v1::TrainingSpec& training) {
 Range RangeOf(v1::Limit limit) {
   switch (limit) {
     case v1::ABOVE_ZERO:
-      return kPositive;
+      return kPositiveFloat;
     case v1::AT_LEAST_ZERO:
       return kNotNegative;
     default:

@@ -44,7 +44,8 @@ bool ParseIndex(absl::string_view text, uint32_t& index) {
          absl::SimpleAtoi(text, &index) && index <= kMaxArrayIndex;
 }
 
-// Adds "7", "7-9" or "7-9:2".
+// Adds "7", "7-9" or "7-9:2". Returns false for anything else, and for numbers
+// that do not rise.
 bool AddRange(absl::string_view part, std::vector<uint32_t>& indices) {
   uint32_t first = 0, last = 0, step = 1;
   const std::vector<absl::string_view> by_step = absl::StrSplit(part, ':');
@@ -256,8 +257,8 @@ absl::StatusOr<std::vector<uint32_t>> ParseIndices(absl::string_view text) {
         "indices",
         absl::StrCat("\"", text.substr(0, 64), "\" at \"", part.substr(0, 64),
                      "\": numbers of 0 .. ", kMaxArrayIndex,
-                     " and ascending ranges are expected, as in \"0-99\", "
-                     "\"0-99:4\" or \"1,3,7-9\""));
+                     " and ranges are expected, each number once and in rising "
+                     "order, as in \"0-99\", \"0-99:4\" or \"1,3,7-9\""));
   }
   return indices;
 }

@@ -73,7 +73,9 @@ absl::Status CheckArray(Transaction& transaction, uint64_t id,
     }
   } else if (!transaction.ledger().state.arrays().contains(
                  scheduler::JobId(id))) {
-    return absl::NotFoundError(absl::StrCat("there is no job or array ", id));
+    return absl::NotFoundError(absl::StrCat(
+        must_succeed ? "after_ok" : "after_any", " names ", id,
+        ", but there is no job or array ", id, "; see `gpupool jobs`"));
   }
   // Tasks that ended in this very turn are found by the array's id.
   const auto& jobs = transaction.ledger().jobs;

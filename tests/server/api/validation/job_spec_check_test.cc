@@ -165,6 +165,19 @@ TEST(CheckJobSpecTest, Optimizers) {
   ExpectRefused({
       {[](v1::JobSpec* s) { s->mutable_training()->mutable_sgd(); },
        {"sgd.learning_rate is 0", "above 0"}},
+      // Both would be other numbers in a program, 0 and infinity.
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_sgd()->set_learning_rate(1e-50);
+       },
+       {"sgd.learning_rate is 1e-50", "1.4e-45 .. 3.4e38"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_sgd()->set_learning_rate(1e39);
+       },
+       {"sgd.learning_rate is 1e+39", "1.4e-45 .. 3.4e38"}},
+      {[](v1::JobSpec* s) { s->set_name("digits-${index}"); },
+       {"${index}", "`array: {indices: 0-9}`"}},
+      {[](v1::JobSpec* s) { s->set_tenant("a..b"); },
+       {"tenant is \"a..b\"", "between two levels"}},
       {[](v1::JobSpec* s) {
          auto* sgd = s->mutable_training()->mutable_sgd();
          sgd->set_learning_rate(0.1);

@@ -29,7 +29,7 @@ TEST(ParseIndices, NamesThePartThatIsWrong) {
        {"", "a", "-1", "3-1", "1,1", "2,1", "0-9:0", "0-9:", "1:2", "1--2",
         "1-2-3", "0-9:2:2", "1000000", "1,,2", " 1", "99999999999999999999"}) {
     EXPECT_THAT(ErrorOf(ParseIndices(text).status()),
-                HasSubstr("ascending ranges"))
+                HasSubstr("each number once and in rising order"))
         << text;
   }
 }

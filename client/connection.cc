@@ -105,8 +105,11 @@ absl::Status Connection::Explain(const grpc::Status& status,
   }
   if (code == absl::StatusCode::kUnimplemented) {
     return absl::UnimplementedError(
-        absl::StrCat("the server at ", address_,
-                     " does not offer this: ", status.error_message()));
+        absl::StrCat("the server at ", address_, " does not offer this",
+                     // gRPC gives no text for requests that it cannot parse.
+                     status.error_message().empty()
+                         ? ", or a text in the request is no UTF-8"
+                         : absl::StrCat(": ", status.error_message())));
   }
   return absl::Status(code, status.error_message());
 }

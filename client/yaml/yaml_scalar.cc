@@ -7,6 +7,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -28,10 +29,21 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
+bool IsUtf8(absl::string_view text) {
+  try {
+    // The strict dump throws for anything else.
+    return !nlohmann::json(std::string(text)).dump().empty();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+// Returns the values as files write them: "highest" for HIGHEST.
 std::vector<std::string> EnumNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.value_count(); ++i) {
-    if (type.value(i)->number() != 0) names.push_back(type.value(i)->name());
+    if (type.value(i)->number() == 0) continue;
+    names.push_back(absl::AsciiStrToLower(type.value(i)->name()));
   }
   return names;
 }
@@ -205,6 +217,12 @@ absl::Status SetScalar(absl::string_view text, const FieldDescriptor& field,
       return parsed;
     }
     case FieldDescriptor::CPPTYPE_STRING:
+      if (!IsUtf8(text)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(field.name(),
+                         " has bytes that are no UTF-8 text; is it the right "
+                         "file?"));
+      }
       GPUPOOL_STORE(String, std::string(text));
       return absl::OkStatus();
     case FieldDescriptor::CPPTYPE_MESSAGE:

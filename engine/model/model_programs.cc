@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/autodiff/formula.h"
@@ -141,7 +142,8 @@ absl::Status CheckTrainedTypes(const v1::TrainingSpec& training,
     const Value& weight = graph.value(id);
     if (weight.dtype == DType::kFloat32) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "training.precision: ", v1::Precision_Name(training.precision()),
+        "training.precision: ",
+        absl::AsciiStrToLower(v1::Precision_Name(training.precision())),
         " trains float32 weights, but '", weight.name, "' is ",
         DTypeName(weight.dtype),
         "; export the model in float32, freeze the weight, or train with "

@@ -56,13 +56,20 @@ TEST(SetScalarTest, TakesByteSizesOnlyWhereTheNameSaysBytes) {
   EXPECT_FALSE(Set(device, "threads", "2k").ok());
 }
 
+TEST(SetScalarTest, TextsAreUtf8) {
+  v1::DatasetLayout layout;
+  EXPECT_TRUE(Set(layout, "features_array", "\u00fc").ok());
+  EXPECT_THAT(Set(layout, "features_array", "a\xff").message(),
+              HasSubstr("features_array has bytes that are no UTF-8"));
+}
+
 TEST(SetScalarTest, TakesEnumsInAnyCaseAndSuggests) {
   v1::DatasetLayout layout;
   EXPECT_TRUE(Set(layout, "format", "csv").ok());
   EXPECT_EQ(layout.format(), v1::CSV);
   EXPECT_THAT(Set(layout, "format", "cvs").message(),
-              HasSubstr("one of CSV, IDX, NPY, NPZ, which format needs; did "
-                        "you mean 'CSV'?"));
+              HasSubstr("one of csv, idx, npy, npz, which format needs; did "
+                        "you mean 'csv'?"));
 }
 
 TEST(SetScalarTest, TakesTheBooleansOfYaml12) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,20 @@ const TypeRow* FindType(absl::string_view name) {
 
 absl::Status BadNpy(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("not a .npy file: ", what));
+}
+
+// Returns "uint16 ('<u2')" for the type of an array.
+std::string NumpyName(absl::string_view type) {
+  const std::string quoted = absl::StrCat("'", type, "'");
+  if (type.size() != 3 || !absl::ascii_isdigit(type[2])) return quoted;
+  const int bits = (type[2] - '0') * 8;
+  for (const char* name : {"uint", "int", "float", "complex"}) {
+    if (name[0] != type[1]) continue;
+    return absl::StrCat(name, bits,
+                        type[0] == '>' ? " in big-endian order" : "", " (",
+                        quoted, ")");
+  }
+  return quoted;
 }
 
 // Returns the text of a key's value, up to the comma or bracket that ends it.
@@ -233,8 +248,10 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
         return !type.empty() && (type == candidate.numpy);
       });
   if (row == std::end(kTypes)) {
-    return BadNpy(absl::StrCat("arrays of type '", type.substr(0, 20),
-                               "' cannot be sent"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "arrays of ", NumpyName(type.substr(0, 20)),
+        " cannot be sent; convert it to float16, float32, float64, int8, "
+        "int32, int64, uint8 or bool, as in x.astype(numpy.int32)"));
   }
   if (ValueOf(header, "fortran_order") != "False") {
     return BadNpy("it is in Fortran order; save numpy.ascontiguousarray of it");

@@ -55,7 +55,7 @@ absl::StatusOr<absl::string_view> Field(absl::string_view header,
 // Sets element type and byte order from a text such as '<f4', with its quotes.
 absl::Status SetType(absl::string_view text, ArrayHeader& header) {
   constexpr absl::string_view kRemedy =
-      "save integers, floats or booleans of at most 8 bytes";
+      "save bool, int8 to int64, uint8 to uint64, or float16 to float64";
   struct Row {
     absl::string_view code;
     ElementType type;

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(TensorFileTest, NpyKeepsTypeShapeAndBytes) {
   for (const char* type : {"FP32", "INT64", "BOOL", "FP16", "UINT8"}) {
@@ -43,6 +44,20 @@ TEST(TensorFileTest, WhatIsNoNpyIsRefused) {
   other = file;
   other.replace(other.find("<f4"), 3, "<c8");
   EXPECT_THAT(ParseNpy(other).status().message(), HasSubstr("'<c8'"));
+}
+
+TEST(TensorFileTest, ATypeThatCannotBeSentIsNamedWithThoseThatCan) {
+  const std::string file = NpyText({"UINT8", {1}, "x"});
+  const auto error = [&](const char* type) {
+    std::string other = file;
+    other.replace(other.find("|u1"), 3, type);
+    return std::string(ParseNpy(other).status().message());
+  };
+  EXPECT_THAT(error("<u2"), StartsWith("arrays of uint16 ('<u2') cannot be "
+                                       "sent; convert it to float16, "));
+  EXPECT_THAT(error(">f4"), HasSubstr("float32 in big-endian order ('>f4')"));
+  EXPECT_THAT(error("<c8"), HasSubstr("complex64 ('<c8')"));
+  EXPECT_THAT(error("|O8"), HasSubstr("arrays of '|O8'"));
 }
 
 TEST(TensorFileTest, JsonBecomesTheAskedType) {

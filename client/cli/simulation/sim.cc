@@ -21,6 +21,8 @@
 #include "client/cli/simulation/sim_plot.h"
 #include "client/cli/simulation/sim_result.h"
 #include "client/files/trace_file.h"
+#include "client/text/counted.h"
+#include "client/text/quote.h"
 #include "client/text/units.h"
 #include "scheduler/simulator/policies.h"
 #include "scheduler/simulator/trace.h"
@@ -118,9 +120,9 @@ int Sim(Context& context, const SimOptions& options) {
   constexpr uint32_t kMost = scheduler::kMostTraceDevices;
   if (DevicesOf(options) > kMost) {
     return context.Fail(absl::InvalidArgumentError(absl::StrCat(
-        options.replay.nodes, " nodes with ", options.replay.devices_per_node,
-        " devices each are ", DevicesOf(options), " devices; at most ", kMost,
-        " can be simulated")));
+        Counted(options.replay.nodes, "node"), " with ",
+        Counted(options.replay.devices_per_node, "device"), " each are ",
+        DevicesOf(options), " devices; at most ", kMost, " can be simulated")));
   }
   const auto trace = ReadTrace(options);
   if (!trace.ok()) return context.Fail(trace.status());
@@ -168,8 +170,10 @@ void AddSpan(CLI::App& verb, const std::string& name, absl::Duration& value,
             }
             const absl::StatusOr<absl::Duration> span = ParseSpan(word);
             if (!span.ok()) {
-              throw CLI::ValidationError(name,
-                                         std::string(span.status().message()));
+              throw CLI::ValidationError(
+                  name, absl::StrCat(Quoted(word),
+                                     " is not a duration from 0 up; write for "
+                                     "example 0, 30s, 2m, 1h30m or 2d"));
             }
             value = *span;
           },

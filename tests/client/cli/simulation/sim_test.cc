@@ -57,6 +57,15 @@ TEST_F(SimTest, MinimumRunAndHysteresisKeepJobsWhereTheyAre) {
   }
 }
 
+TEST_F(SimTest, AWrongMinimumRunIsToldWithWhatIsAllowed) {
+  for (const std::string word : {"-1s", "soon"}) {
+    EXPECT_EQ(Run({"sim", "--min-run", word}), 2);
+    EXPECT_THAT(err(), HasSubstr("--min-run: '" + word +
+                                 "' is not a duration from 0 up; write for "
+                                 "example 0, 30s"));
+  }
+}
+
 TEST_F(SimTest, AGeneratedTraceIsTheSameForTheSameSeed) {
   const std::vector<std::string> some = {"--jobs",   "200", "--load",  "1.1",
                                          "--seed",   "4",   "--nodes", "2",

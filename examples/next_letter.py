@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what examples/next_letter.yaml trains: a recurrent network that tells
-the next letter of a text, and the letters of a text file (gpupool's licence,
-which every bundle carries, unless --text names another).
+the next letter of a text, and the letters of a text file (data/licence.txt beside
+it, unless --text names another).
 
   /usr/bin/python3 examples/next_letter.py
   /usr/bin/python3 examples/next_letter.py --text book.txt
@@ -21,7 +21,7 @@ except ImportError as missing:
              "python3-numpy, and start it with /usr/bin/python3; elsewhere: pip install "
              "onnx numpy")
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = pathlib.Path(__file__).resolve().parent
 LETTERS = " abcdefghijklmnopqrstuvwxyz0123456789.,;:-()'\"/"
 OTHER = len(LETTERS)  # the token of every other character
 VOCABULARY = len(LETTERS) + 1
@@ -89,8 +89,8 @@ def make_model():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--text", default=ROOT / "LICENSE", type=pathlib.Path)
-    parser.add_argument("--out", default=ROOT / "examples/out", type=pathlib.Path)
+    parser.add_argument("--text", default=FOLDER / "data/licence.txt", type=pathlib.Path)
+    parser.add_argument("--out", default=FOLDER / "out", type=pathlib.Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     onnx.save(make_model(), options.out / "next_letter.onnx")

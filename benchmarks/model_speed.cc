@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "benchmarks/peak_rate.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/base/philox.h"
 #include "tests/engine/testing/onnx_program.h"
 
@@ -188,9 +189,9 @@ void MeasureGemm(const Options& options) {
                               tag);
   };
   const auto plain = desc(dnnl::memory::format_tag::ab);
-  const dnnl::matmul::primitive_desc product(
-      dnnl::matmul::desc(plain, desc(dnnl::memory::format_tag::any), plain),
-      engine);
+  const auto product =
+      Describe<dnnl::matmul>(engine, dnnl::primitive_attr(), plain,
+                             desc(dnnl::memory::format_tag::any), plain);
   const dnnl::matmul primitive(product);
   dnnl::memory a(plain, engine), y(plain, engine);
   dnnl::memory b(product.weights_desc(), engine);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/memory/caching_allocator.h"
@@ -170,8 +171,9 @@ class BareProducts {
     p.a = Matrix(sizes.m, sizes.k, sizes.transpose_a);
     p.b = Matrix(sizes.k, sizes.n, sizes.transpose_b);
     p.y = Matrix(sizes.m, sizes.n, false);
-    p.primitive = dnnl::matmul(dnnl::matmul::primitive_desc(
-        {p.a.get_desc(), p.b.get_desc(), p.y.get_desc()}, engine_));
+    p.primitive = dnnl::matmul(
+        Describe<dnnl::matmul>(engine_, dnnl::primitive_attr(), p.a.get_desc(),
+                               p.b.get_desc(), p.y.get_desc()));
     p.arguments[0] = {DNNL_ARG_SRC, p.a.get()};
     p.arguments[1] = {DNNL_ARG_WEIGHTS, p.b.get()};
     p.arguments[2] = {DNNL_ARG_DST, p.y.get()};

@@ -7,6 +7,7 @@
 #include "engine/backends/cpu/image/planes.h"
 #include "engine/backends/cpu/image/pool_plain.h"
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/backends/function_kernel.h"
@@ -17,7 +18,6 @@ namespace {
 
 using Forward = dnnl::pooling_forward;
 using Backward = dnnl::pooling_backward;
-using Dims = dnnl::memory::dims;
 
 dnnl::algorithm AlgorithmOf(Op op, const Pool2dAttributes& pool) {
   if (op == Op::kMaxPool || op == Op::kMaxPoolGrad) {
@@ -47,30 +47,18 @@ bool OneDnnKnows(Op op, const Pool2dAttributes& pool, const Shape& x) {
   return true;
 }
 
-struct Geometry {
-  Dims kernel, stride, begin, end;
-
-  Geometry(const Pool2dAttributes& pool, const Shape& x) {
-    const Window window = WindowOf(pool, x);
-    for (size_t i = x.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
-      kernel.push_back(window[i].kernel);
-      stride.push_back(window[i].stride);
-      begin.push_back(window[i].begin);
-      end.push_back(EndNeeded(window[i]));
-    }
+PoolShape ShapeOf(Op op, const Pool2dAttributes& pool, const Value& x,
+                  const Value& y) {
+  PoolShape shape{
+      .algorithm = AlgorithmOf(op, pool), .x = DescOf(x), .y = DescOf(y)};
+  const Window window = WindowOf(pool, x.shape);
+  for (size_t i = x.shape.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
+    shape.kernel.push_back(window[i].kernel);
+    shape.stride.push_back(window[i].stride);
+    shape.begin.push_back(window[i].begin);
+    shape.end.push_back(EndNeeded(window[i]));
   }
-};
-
-Forward::desc ForwardDesc(Op op, const Pool2dAttributes& pool, const Value& x,
-                          const Value& y) {
-  const bool training = op != Op::kMaxPool || pool.with_argmax;
-  const Geometry g(pool, x.shape);
-  const auto kind = training ? dnnl::prop_kind::forward_training
-                             : dnnl::prop_kind::forward_inference;
-  return {kind,      AlgorithmOf(op, pool),
-          DescOf(x), DescOf(y),
-          g.stride,  g.kernel,
-          g.begin,   g.end};
+  return shape;
 }
 
 KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
@@ -81,8 +69,12 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
   const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
-  const Forward::primitive_desc primitive(ForwardDesc(op, pool, x, y),
-                                          UserScratchpad(), context.engine());
+  const bool training = op != Op::kMaxPool || pool.with_argmax;
+  const auto primitive =
+      DescribePool(context.engine(), UserScratchpad(),
+                   training ? dnnl::prop_kind::forward_training
+                            : dnnl::prop_kind::forward_inference,
+                   ShapeOf(op, pool, x, y));
   std::vector<Operand> operands = {
       {DNNL_ARG_SRC, DescOf(x), Where::kInput, 0},
       {DNNL_ARG_DST, DescOf(y), Where::kOutput, 0}};
@@ -108,13 +100,10 @@ KernelOr MakeGradient(const CompileRequest& request,
   const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
-  Pool2dAttributes forward = pool;
+  const PoolShape shape = ShapeOf(op, pool, x, y);
   // Only a max pool with a workspace is a valid hint for the gradient.
-  forward.with_argmax = true;
-  const Forward::primitive_desc hint(
-      ForwardDesc(op == Op::kMaxPoolGrad ? Op::kMaxPool : Op::kAvgPool, forward,
-                  x, y),
-      UserScratchpad(), context.engine());
+  const auto hint = DescribePool(context.engine(), UserScratchpad(),
+                                 dnnl::prop_kind::forward_training, shape);
   std::vector<Operand> operands = {
       {DNNL_ARG_DIFF_DST, DescOf(y), Where::kInput, 0},
       {DNNL_ARG_DIFF_SRC, DescOf(x), Where::kOutput, 0}};
@@ -123,11 +112,8 @@ KernelOr MakeGradient(const CompileRequest& request,
     if (hint.workspace_desc() != argmax) return MakePlainPool(request, threads);
     operands.push_back({DNNL_ARG_WORKSPACE, argmax, Where::kInput, 1});
   }
-  const Geometry g(pool, x.shape);
-  const Backward::primitive_desc primitive(
-      Backward::desc(AlgorithmOf(op, pool), DescOf(x), DescOf(y), g.stride,
-                     g.kernel, g.begin, g.end),
-      UserScratchpad(), context.engine(), hint);
+  const auto primitive =
+      DescribePoolGradient(context.engine(), UserScratchpad(), hint, shape);
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
                   std::move(operands));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/base/align.h"
 #include "engine/base/check.h"
 
@@ -33,8 +34,8 @@ dnnl::memory::format_tag TagOf(int rank, Layout layout) {
 void AppendUnary(dnnl::post_ops& post_ops, const UnaryAttributes& unary) {
   const auto append = [&](dnnl::algorithm algorithm, double alpha,
                           double beta) {
-    post_ops.append_eltwise(1.0f, algorithm, static_cast<float>(alpha),
-                            static_cast<float>(beta));
+    AppendFunction(post_ops, algorithm, static_cast<float>(alpha),
+                   static_cast<float>(beta));
   };
   switch (unary.function) {
     case UnaryFunction::kClip:
@@ -52,7 +53,7 @@ void AppendUnary(dnnl::post_ops& post_ops, const UnaryAttributes& unary) {
 
 void AppendActivation(dnnl::post_ops& post_ops, const Epilogue& epilogue) {
   const auto append = [&](dnnl::algorithm algorithm) {
-    post_ops.append_eltwise(1.0f, algorithm, 0.0f, 0.0f);
+    AppendFunction(post_ops, algorithm, 0.0f, 0.0f);
   };
   switch (epilogue.activation) {
     case Activation::kNone:
@@ -70,37 +71,6 @@ void AppendActivation(dnnl::post_ops& post_ops, const Epilogue& epilogue) {
     case Activation::kUnary:
       return AppendUnary(post_ops, epilogue.unary);
   }
-}
-
-template <typename T>
-void AppendAll(std::string& text, const T* numbers, int count) {
-  for (int i = 0; i < count; ++i) absl::StrAppend(&text, numbers[i], ",");
-  text += '/';
-}
-
-// Returns a text of everything that determines where an element lies in a
-// blocked format, or how weights look in a Winograd format.
-std::string FormatText(const dnnl::memory::desc& desc) {
-  const dnnl_memory_desc_t& d = desc.data;
-  if (d.format_kind == dnnl_format_kind_wino) {
-    const dnnl_wino_desc_t& w = d.format_desc.wino_desc;
-    return absl::StrCat("wino/", static_cast<int>(w.wino_format), "/", w.r, "/",
-                        w.alpha, "/", w.ic, "/", w.oc, "/", w.ic_block, "/",
-                        w.oc_block, "/", w.ic2_block, "/", w.oc2_block, "/",
-                        w.adj_scale, "/", w.size);
-  }
-  GPUPOOL_CHECK(d.format_kind == dnnl_blocked);
-  const dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
-  std::string text =
-      absl::StrCat(static_cast<int>(d.data_type), "/", d.offset0, "/",
-                   d.extra.flags, "/", d.extra.compensation_mask, "/");
-  AppendAll(text, d.dims, d.ndims);
-  AppendAll(text, d.padded_dims, d.ndims);
-  AppendAll(text, d.padded_offsets, d.ndims);
-  AppendAll(text, blocking.strides, d.ndims);
-  AppendAll(text, blocking.inner_blks, blocking.inner_nblks);
-  AppendAll(text, blocking.inner_idxs, blocking.inner_nblks);
-  return text;
 }
 
 // Returns whether a step is a reorder between operands that are the same bytes.
@@ -259,10 +229,6 @@ dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout) {
 
 dnnl::memory::desc DescOf(const Value& value) {
   return DescOf(value.shape, value.dtype, value.layout);
-}
-
-dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
-  return {desc.dims(), desc.data_type(), dnnl::memory::format_tag::any};
 }
 
 dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue) {

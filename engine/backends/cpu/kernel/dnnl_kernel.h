@@ -108,8 +108,6 @@ dnnl::memory::data_type DnnlType(DType dtype);
 // Returns the plain format of a value of rank 1, 2, 4 or 5.
 dnnl::memory::desc DescOf(const Value& value);
 dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout);
-// Returns the same dimensions and type with the format left to oneDNN.
-dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc);
 
 // Returns the post-ops "+ residual" and the activation. oneDNN adds the
 // residual from the result's buffer, so copy it there first

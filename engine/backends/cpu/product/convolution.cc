@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/cpu/product/winograd.h"
 #include "engine/base/status_macros.h"
@@ -13,6 +14,7 @@ namespace gpupool::engine {
 namespace {
 
 using Forward = dnnl::convolution_forward;
+using WeightGrad = dnnl::convolution_backward_weights;
 using Dims = dnnl::memory::dims;
 
 // The common part of the three kinds of convolution.
@@ -53,21 +55,47 @@ Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
   return geometry;
 }
 
-Forward::desc ForwardDesc(const Geometry& g, dnnl::algorithm algorithm,
-                          dnnl::prop_kind kind, bool bias) {
+// The purpose of a primitive, beside its geometry.
+struct Purpose {
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
+  dnnl::prop_kind kind = dnnl::prop_kind::forward_inference;
+  bool bias = false;
+};
+
+Forward::primitive_desc DescribeForward(const CpuContext& context,
+                                        const dnnl::primitive_attr& attr,
+                                        const Geometry& g,
+                                        const Purpose& purpose) {
   const auto w = AnyFormat(g.w);
-  if (bias) {
-    return {kind, algorithm, g.x,        w,       g.bias,
-            g.y,  g.stride,  g.dilation, g.begin, g.end};
+  if (purpose.bias) {
+    return Describe<Forward>(context.engine(), attr, purpose.kind,
+                             purpose.algorithm, g.x, w, g.bias, g.y, g.stride,
+                             g.dilation, g.begin, g.end);
   }
-  return {kind, algorithm, g.x, w, g.y, g.stride, g.dilation, g.begin, g.end};
+  return Describe<Forward>(context.engine(), attr, purpose.kind,
+                           purpose.algorithm, g.x, w, g.y, g.stride, g.dilation,
+                           g.begin, g.end);
 }
 
 // Returns the forward primitive, which backward ones need as a hint.
 Forward::primitive_desc Hint(const Geometry& g, const CpuContext& context) {
-  return {ForwardDesc(g, dnnl::algorithm::convolution_direct,
-                      dnnl::prop_kind::forward_training, false),
-          UserScratchpad(), context.engine()};
+  return DescribeForward(context, UserScratchpad(), g,
+                         {.kind = dnnl::prop_kind::forward_training});
+}
+
+WeightGrad::primitive_desc DescribeWeightGrad(const CpuContext& context,
+                                              const Geometry& g, bool bias) {
+  const auto hint = Hint(g, context);
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const auto w = AnyFormat(g.w);
+  if (bias) {
+    return DescribeGradient<WeightGrad>(context.engine(), UserScratchpad(),
+                                        hint, direct, g.x, w, g.bias, g.y,
+                                        g.stride, g.dilation, g.begin, g.end);
+  }
+  return DescribeGradient<WeightGrad>(context.engine(), UserScratchpad(), hint,
+                                      direct, g.x, w, g.y, g.stride, g.dilation,
+                                      g.begin, g.end);
 }
 
 // oneDNN's Winograd kernels are for inference only. They pay where enough cells
@@ -99,10 +127,10 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
   // These kernels want their own formats of x and y, too.
   own.x = AnyFormat(g.x);
   own.y = AnyFormat(g.y);
-  const Forward::primitive_desc primitive(
-      ForwardDesc(own, dnnl::algorithm::convolution_winograd,
-                  dnnl::prop_kind::forward_inference, epilogue.bias),
-      attr, context.engine());
+  const auto primitive =
+      DescribeForward(context, attr, own,
+                      {.algorithm = dnnl::algorithm::convolution_winograd,
+                       .bias = epilogue.bias});
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   const Operand x{DNNL_ARG_SRC, primitive.src_desc(), Where::kWorkspace,
                   kernel->AddWorkspace(primitive.src_desc().get_size())};
@@ -148,10 +176,8 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
   }
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
-  const Forward::primitive_desc primitive(
-      ForwardDesc(g, dnnl::algorithm::convolution_direct,
-                  dnnl::prop_kind::forward_inference, epilogue.bias),
-      attr, context.engine());
+  const auto primitive =
+      DescribeForward(context, attr, g, {.bias = epilogue.bias});
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   std::vector<Operand> operands = {
@@ -183,10 +209,10 @@ KernelOr MakeConv2dInputGrad(const CompileRequest& request,
   const Geometry g = MakeGeometry(attributes.conv, OutputOf(request, 0),
                                   InputOf(request, 1), InputOf(request, 0));
   using Backward = dnnl::convolution_backward_data;
-  const Backward::primitive_desc primitive(
-      Backward::desc(dnnl::algorithm::convolution_direct, g.x, AnyFormat(g.w),
-                     g.y, g.stride, g.dilation, g.begin, g.end),
-      UserScratchpad(), context.engine(), Hint(g, context));
+  const auto primitive = DescribeGradient<Backward>(
+      context.engine(), UserScratchpad(), Hint(g, context),
+      dnnl::algorithm::convolution_direct, g.x, AnyFormat(g.w), g.y, g.stride,
+      g.dilation, g.begin, g.end);
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   const Operand weights =
@@ -209,16 +235,7 @@ KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
   const ScopedThreads scope(threads);
   const Geometry g = MakeGeometry(attributes.conv, InputOf(request, 1),
                                   OutputOf(request, 0), InputOf(request, 0));
-  using Backward = dnnl::convolution_backward_weights;
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto w = AnyFormat(g.w);
-  const auto desc = attributes.bias_grad
-                        ? Backward::desc(algorithm, g.x, w, g.bias, g.y,
-                                         g.stride, g.dilation, g.begin, g.end)
-                        : Backward::desc(algorithm, g.x, w, g.y, g.stride,
-                                         g.dilation, g.begin, g.end);
-  const Backward::primitive_desc primitive(desc, UserScratchpad(),
-                                           context.engine(), Hint(g, context));
+  const auto primitive = DescribeWeightGrad(context, g, attributes.bias_grad);
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   const Operand plain{DNNL_ARG_DIFF_WEIGHTS, g.w, Where::kOutput, 0};
@@ -237,8 +254,8 @@ KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
   if (attributes.bias_grad) {
     operands.push_back({DNNL_ARG_DIFF_BIAS, g.bias, Where::kOutput, 1});
   }
-  kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
-                  std::move(operands));
+  kernel->AddStep(When::kRun, WeightGrad(primitive),
+                  primitive.scratchpad_desc(), std::move(operands));
   if (reorder) kernel->AddReorder(When::kRun, result, plain);
   return kernel;
 }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
 
 namespace gpupool::engine {
@@ -27,8 +28,9 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
   const ScopedThreads scope(threads);
   const auto a = MatrixDesc(InputOf(request, 0), attributes.transpose_a);
   const auto b = MatrixDesc(InputOf(request, 1), attributes.transpose_b);
-  const auto y = MatrixDesc(OutputOf(request, 0), false);
-  const dnnl::memory::desc bias({1, y.dims()[1]}, y.data_type(),
+  const Value& result = OutputOf(request, 0);
+  const auto y = MatrixDesc(result, false);
+  const dnnl::memory::desc bias({1, result.shape[1]}, DnnlType(result.dtype),
                                 dnnl::memory::format_tag::ab);
   // Packing pays only when it happens once.
   const bool stable = request.stable_inputs[1];
@@ -36,9 +38,10 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
 
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
-  const auto desc = epilogue.bias ? dnnl::matmul::desc(a, b_wanted, bias, y)
-                                  : dnnl::matmul::desc(a, b_wanted, y);
-  const dnnl::matmul::primitive_desc primitive(desc, attr, context.engine());
+  const auto primitive =
+      epilogue.bias
+          ? Describe<dnnl::matmul>(context.engine(), attr, a, b_wanted, bias, y)
+          : Describe<dnnl::matmul>(context.engine(), attr, a, b_wanted, y);
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   std::vector<Operand> operands = {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/function_kernel.h"
 
@@ -44,9 +45,8 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context,
                              : dnnl::prop_kind::forward_inference;
   const auto flags =
       training ? kScaleAndShift : kScaleAndShift | Flags::use_global_stats;
-  const Forward::primitive_desc primitive(
-      Forward::desc(kind, x, epsilon, flags), UserScratchpad(),
-      context.engine());
+  const auto primitive = DescribeBatchNorm(context.engine(), UserScratchpad(),
+                                           kind, {x, epsilon, flags});
   const Where statistics = training ? Where::kOutput : Where::kInput;
   const uint64_t first = training ? 1 : 3;
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
@@ -70,13 +70,11 @@ KernelOr MakeGradient(const CompileRequest& request,
   const float epsilon =
       static_cast<float>(request.node.get<NormAttributes>().epsilon);
   // oneDNN makes a backward primitive only with the forward one as a hint.
-  const Forward::primitive_desc hint(
-      Forward::desc(dnnl::prop_kind::forward_training, x, epsilon,
-                    kScaleAndShift),
-      UserScratchpad(), context.engine());
-  const Backward::primitive_desc primitive(
-      Backward::desc(dnnl::prop_kind::backward, x, x, epsilon, kScaleAndShift),
-      UserScratchpad(), context.engine(), hint);
+  const BatchNormShape norm{x, epsilon, kScaleAndShift};
+  const auto hint = DescribeBatchNorm(context.engine(), UserScratchpad(),
+                                      dnnl::prop_kind::forward_training, norm);
+  const auto primitive =
+      DescribeBatchNormGradient(context.engine(), UserScratchpad(), hint, norm);
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
                   {{DNNL_ARG_DIFF_DST, x, Where::kInput, 0},

@@ -1,4 +1,4 @@
-# Debian 12 packages only; ARCHITECTURE.md says why each one is here.
+# Debian packages only; ARCHITECTURE.md says why each one is here.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -18,6 +18,13 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 find_library(GPUPOOL_DNNL_LIBRARY dnnl REQUIRED)
 find_package(ONNX CONFIG REQUIRED)
 find_library(GPUPOOL_SQLITECPP_LIBRARY SQLiteCpp REQUIRED)
+# Debian 13 puts these targets into namespaces. The names here are Debian 12's.
+foreach(target ONNX::onnx ONNX::onnx_proto yaml-cpp::yaml-cpp)
+  string(REGEX REPLACE ".*::" "" name ${target})
+  if(TARGET ${target} AND NOT TARGET ${name})
+    add_library(${name} ALIAS ${target})
+  endif()
+endforeach()
 if(GPUPOOL_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "absl/base/config.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
@@ -103,7 +105,49 @@ bool Notified(const Notification* notification, bool notified) {
     return Notified(n, GPUPOOL_REAL(symbol) arguments); \
   }
 
-// The symbols of Debian 12's Abseil; cmake/targets.cmake reads them here.
+// The symbols of Debian 13's and of Debian 12's Abseil. cmake/targets.cmake
+// reads both lists here.
+#if ABSL_LTS_RELEASE_VERSION >= 20240722
+using absl::synchronization_internal::KernelTimeout;
+
+GPUPOOL_FORWARD(void, _ZN4absl7debian75Mutex4LockEv, (Mutex * m), (m),
+                Locking mark(m))
+GPUPOOL_FORWARD(void, _ZN4absl7debian75Mutex6UnlockEv, (Mutex * m), (m),
+                Unlocking mark(m))
+GPUPOOL_FORWARD(void, _ZN4absl7debian75Mutex10ReaderLockEv, (Mutex * m), (m),
+                Locking mark(m, kReader))
+GPUPOOL_FORWARD(void, _ZN4absl7debian75Mutex12ReaderUnlockEv, (Mutex * m), (m),
+                Unlocking mark(m, kReader))
+GPUPOOL_FORWARD(
+    bool,
+    _ZN4absl7debian75Mutex11AwaitCommonERKNS0_9ConditionENS0_24synchronization_internal13KernelTimeoutE,
+    (Mutex * m, const Condition& c, KernelTimeout t), (m, c, t),
+    Waiting mark(m))
+GPUPOOL_FORWARD(
+    bool,
+    _ZN4absl7debian77CondVar10WaitCommonEPNS0_5MutexENS0_24synchronization_internal13KernelTimeoutE,
+    (CondVar * v, Mutex* m, KernelTimeout t), (v, m, t), Waiting mark(m))
+GPUPOOL_FORWARD(void, _ZN4absl7debian75Mutex4DtorEv, (Mutex * m), (m),
+                __tsan_mutex_destroy(m, 0))
+GPUPOOL_FORWARD(void, _ZNK4absl7debian715status_internal9StatusRep5UnrefEv,
+                (const absl::status_internal::StatusRep* rep), (rep),
+                Deleting mark)
+GPUPOOL_FORWARD(void, _ZN4absl7debian712Notification6NotifyEv,
+                (Notification * n), (n), __tsan_release(FlagOf(n)))
+extern "C" void __real__ZNK4absl7debian712Notification19WaitForNotificationEv(
+    const Notification* n);
+extern "C" void __wrap__ZNK4absl7debian712Notification19WaitForNotificationEv(
+    const Notification* n) {
+  __real__ZNK4absl7debian712Notification19WaitForNotificationEv(n);
+  Notified(n, true);
+}
+GPUPOOL_AWAIT(
+    _ZNK4absl7debian712Notification30WaitForNotificationWithTimeoutENS0_8DurationE,
+    (const Notification* n, Duration d), (n, d))
+GPUPOOL_AWAIT(
+    _ZNK4absl7debian712Notification31WaitForNotificationWithDeadlineENS0_4TimeE,
+    (const Notification* n, Time t), (n, t))
+#else
 GPUPOOL_FORWARD(void, _ZN4absl7debian35Mutex4LockEv, (Mutex * m), (m),
                 Locking mark(m))
 GPUPOOL_FORWARD(void, _ZN4absl7debian35Mutex6UnlockEv, (Mutex * m), (m),
@@ -148,3 +192,4 @@ GPUPOOL_AWAIT(
 GPUPOOL_AWAIT(
     _ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE,
     (const Notification* n, Time t), (n, t))
+#endif

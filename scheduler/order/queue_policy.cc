@@ -194,7 +194,8 @@ std::vector<const Job*> Candidates(const State& state) {
     if (all.empty()) {
       all = std::move(jobs);
     } else {
-      all.insert(all.end(), jobs.begin(), jobs.end());
+      // GCC 14 warns of an overflow in insert, where there is none.
+      std::copy(jobs.begin(), jobs.end(), std::back_inserter(all));
     }
   }
   return all;

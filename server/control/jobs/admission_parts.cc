@@ -107,7 +107,7 @@ v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,
   return job;
 }
 
-JobRow& AddRow(Transaction& transaction, v1::Job job) {
+JobRow& AddRow(Transaction& transaction, v1::Job&& job) {
   Ledger& ledger = transaction.ledger();
   JobRow& row = ledger.AddJob(std::move(job));
   row.queued_since = transaction.now();

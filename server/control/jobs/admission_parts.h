@@ -52,6 +52,6 @@ worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
 v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,
                const worker::v1::PlanReply& plan);
 // Adds the row with its first event. Does not tell the scheduler.
-JobRow& AddRow(Transaction& transaction, v1::Job job);
+JobRow& AddRow(Transaction& transaction, v1::Job&& job);
 
 }  // namespace gpupool::server

@@ -7,6 +7,7 @@
 #define GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_
 #endif
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 

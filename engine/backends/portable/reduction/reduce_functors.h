@@ -6,6 +6,7 @@
 // parts' results.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "engine/backends/portable/arithmetic/host_device.h"

@@ -33,6 +33,9 @@ struct Version {
   absl::Time retry_time = absl::InfinitePast();
   // Its requests wait for too long (load_policy.h).
   bool under_load = false;
+  // Ends of workers that loaded or ran it, and the time of the last one.
+  uint32_t worker_ends = 0;
+  absl::Time last_worker_end = absl::InfinitePast();
   std::string error;  // why it waits or failed
 };
 

@@ -145,11 +145,20 @@ struct WorkerReady {
   std::vector<AttemptRef> left;
 };
 
+// For whom a worker worked when it ended. At most one is set. Nothing is set
+// when that is unknown, and when it did no work.
+struct WorkAtEnd {
+  std::optional<JobId> job;
+  std::optional<VersionId> version;
+  bool known() const { return job || version; }
+};
+
 // The worker ended, or hung and was killed. All that it held is gone.
 struct WorkerLost {
   DeviceId device;
   std::string reason;
   DeviceFault fault = DeviceFault::kNone;
+  WorkAtEnd work = {};
 };
 
 // An attempt has begun. Rank 0 reports for all ranks of an attempt; only its

@@ -78,6 +78,10 @@ inline constexpr absl::Duration kVersionRetryDelay = absl::Seconds(2);
 inline constexpr absl::Duration kFirstCooldown = absl::Seconds(10);
 inline constexpr absl::Duration kLongestCooldown = absl::Minutes(10);
 inline constexpr absl::Duration kFaultMemory = absl::Hours(1);
+// A version fails to load when its device's worker has ended kMostWorkerEnds
+// times while it loaded or ran the version. The count starts anew when somebody
+// asks to load the version, and after kFaultMemory without such an end.
+inline constexpr uint32_t kMostWorkerEnds = 2;
 // A job is to blame when kBlameDevices different devices have failed under it
 // without a checkpoint in between, or when it has met kBlameFaults faults.
 inline constexpr size_t kBlameDevices = 3;

@@ -149,6 +149,10 @@ void VersionIsReady(StepContext& context, Version& version);
 // after `delay`.
 void VersionLostItsPlace(StepContext& context, Version& version,
                          absl::Duration delay);
+// Notes that a worker ended under the version's work. Gives the version up when
+// that has happened too often.
+void SuspectVersion(StepContext& context, Version& version,
+                    const std::string& reason);
 // Ends the unloading of a version, whose bytes are back: UNLOADED, or LOADING
 // when it is wanted again.
 void VersionIsGone(StepContext& context, Version& version);

@@ -93,8 +93,10 @@ void RetryOrBlame(StepContext& context, Job& job, absl::string_view reason) {
       Backoff(job.first_backoff, std::max(faults, uint32_t{1}));
   MoveJob(context, job, JobState::kBackingOff,
           absl::StrCat(reason,
-                       "; the device failed, not the job: tries again "
-                       "in ",
+                       job.faults.empty()
+                           ? "; that was not the job's fault: tries again in "
+                           : "; the device failed, not the job: tries again "
+                             "in ",
                        absl::FormatDuration(wait), " (", job.failures, " of ",
                        Counted(job.max_attempts, "attempt"), " used)"));
   context.edit.SetWakeTime(job, context.now + wait);

@@ -19,6 +19,7 @@ void Want(StepContext& context, Version& version) {
   version.state = VersionState::kLoading;
   version.request = context.edit.NextRequest();
   version.retry_time = absl::InfinitePast();
+  version.worker_ends = 0;
   version.error.clear();
   context.Touch(version);
 }
@@ -78,6 +79,31 @@ void VersionLostItsPlace(StepContext& context, Version& version,
   version.retry_time = context.now + delay;
   context.Touch(version);
   if (delay > absl::ZeroDuration()) context.Act(SetTimer{version.retry_time});
+}
+
+void SuspectVersion(StepContext& context, Version& version,
+                    const std::string& reason) {
+  if (context.now - version.last_worker_end > kFaultMemory) {
+    version.worker_ends = 0;
+  }
+  ++version.worker_ends;
+  version.last_worker_end = context.now;
+  context.Touch(version);
+  if (version.state != VersionState::kLoading || version.device) return;
+  if (version.worker_ends < kMostWorkerEnds) {
+    VersionLostItsPlace(context, version, kVersionRetryDelay);
+    version.error = absl::StrCat(
+        "is tried once more, since a worker ended while it loaded "
+        "or ran the version: ",
+        reason);
+    return;
+  }
+  version.state = VersionState::kLoadFailed;
+  version.error = absl::StrCat(
+      "workers ended ", version.worker_ends,
+      " times while they loaded or ran the version, the last one: ", reason,
+      "; it is tried again after `gpupool models load ", version.model, "/",
+      version.number, "`");
 }
 
 void VersionIsGone(StepContext& context, Version& version) {

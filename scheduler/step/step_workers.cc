@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "scheduler/place/placement_policy.h"
 #include "scheduler/step/step_context.h"
+#include "scheduler/yield/serving_policy.h"
 #include "scheduler/yield/version_policy.h"
 
 namespace gpupool::scheduler {
@@ -145,21 +146,51 @@ void ReplaceUnlisted(StepContext& context, const Device& device,
   }
 }
 
-// Ends the ranks of a lost worker. `suspects`: their jobs may have caused the
-// device's fault.
+// Spares the job unless its own work ended the worker. `suspects`: the jobs
+// there may have caused the device's fault.
+void SpareBystander(StepContext& context, Job& job, const WorkerLost& event,
+                    bool suspects) {
+  if (!job.RunsOn(event.device)) return;
+  const Device& device = context.state.devices().at(event.device);
+  const bool is_alone = device.jobs.size() == 1 && device.versions.empty();
+  if (event.work.known() && event.work.job != job.id) {
+    SpareJob(context, job, device.id, /*suspected=*/false);
+  } else if (event.fault != DeviceFault::kNone) {
+    SpareJob(context, job, device.id, suspects);
+  } else if (!event.work.known() && !is_alone) {
+    // Nobody knows whose fault it was. One that happens again and again is the
+    // fault of those that are always there.
+    SpareJob(context, job, device.id, /*suspected=*/true);
+  }
+}
+
+// Returns "while it loaded or ran model digits/3", or "".
+std::string WorkText(const State& state, const WorkAtEnd& work) {
+  if (work.job) {
+    return absl::StrCat(" while it worked on job ", work.job->value());
+  }
+  const Version* version =
+      work.version ? state.FindVersion(*work.version) : nullptr;
+  return version == nullptr ? ""
+                            : absl::StrCat(" while it loaded or ran ", "model ",
+                                           LabelOf(*version));
+}
+
+// Ends the ranks of a lost worker.
 void LoseAttempts(StepContext& context, const Device& device,
                   const WorkerLost& event, bool suspects) {
-  for (JobId id : JobsOf(context.state, device)) {
+  const std::string text =
+      absl::StrCat("lost the worker of ", device.name,
+                   WorkText(context.state, event.work), ": ", event.reason);
+  const std::vector<JobId> jobs = JobsOf(context.state, device);
+  // Before the first of them ends, since then the others would seem alone.
+  for (JobId id : jobs) {
+    SpareBystander(context, *context.edit.FindJob(id), event, suspects);
+  }
+  for (JobId id : jobs) {
     Job& job = *context.edit.FindJob(id);
-    if (event.fault != DeviceFault::kNone && job.RunsOn(device.id)) {
-      SpareJob(context, job, device.id, suspects);
-    }
-    EndRank(
-        context, job, device.id,
-        {device.id,
-         {id, job.attempt},
-         Outcome::kInterrupted,
-         absl::StrCat("lost the worker of ", device.name, ": ", event.reason)});
+    EndRank(context, job, device.id,
+            {device.id, {id, job.attempt}, Outcome::kInterrupted, text});
   }
 }
 
@@ -206,6 +237,11 @@ void Apply(StepContext& context, const WorkerLost& event) {
   }
   LoseAttempts(context, *device, event, suspects);
   ReplaceUnlisted(context, *device, {});
+  if (event.fault == DeviceFault::kSuspect || !event.work.version) return;
+  Version* version = context.edit.FindVersion(*event.work.version);
+  if (version == nullptr) return;
+  SuspectVersion(context, *version,
+                 absl::StrCat("that of ", device->name, ": ", event.reason));
 }
 
 void Apply(StepContext& context, const MemoryFractionSet& event) {

@@ -47,6 +47,15 @@ scheduler::DeviceFault FaultOf(absl::StatusCode code) {
   }
 }
 
+scheduler::WorkAtEnd ToWork(const WorkOwner& owner) {
+  scheduler::WorkAtEnd work;
+  if (owner.job_id > 0) work.job = scheduler::JobId(owner.job_id);
+  if (owner.version_id > 0) {
+    work.version = scheduler::VersionId(owner.version_id);
+  }
+  return work;
+}
+
 // Returns the event of a worker's Hello, with running and left attempts apart.
 scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
                                const worker::v1::HelloReply& reply) {
@@ -291,14 +300,16 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
 // Tells serving before the scheduler acts, so that no batch goes to the lost
 // worker's ring.
 void ControlLoop::Impl::WorkerIsLost(const std::string& device,
-                                     const absl::Status& reason) {
+                                     const absl::Status& reason,
+                                     const WorkOwner& work) {
   if (!board_.Has(device)) return;
-  queue_.Push([this, device, reason](Transaction& transaction) {
+  queue_.Push([this, device, reason, work](Transaction& transaction) {
     board_.SetLost(device, reason);
     if (serving_ != nullptr) serving_->WorkerLost(device);
     const auto* known = transaction.ledger().state.FindDevice(device);
-    transaction.Apply(scheduler::WorkerLost{
-        known->id, std::string(reason.message()), FaultOf(reason.code())});
+    transaction.Apply(
+        scheduler::WorkerLost{known->id, std::string(reason.message()),
+                              FaultOf(reason.code()), ToWork(work)});
   });
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, false);

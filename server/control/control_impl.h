@@ -44,7 +44,8 @@ class ControlLoop::Impl {
   // Called on the pool's thread.
   void WorkerIsReady(const std::string& device,
                      const worker::v1::HelloReply& reply);
-  void WorkerIsLost(const std::string& device, const absl::Status& reason);
+  void WorkerIsLost(const std::string& device, const absl::Status& reason,
+                    const WorkOwner& work);
   void TakeReport(const std::string& device, const worker::v1::Report& report);
   void TakeHeartbeat(const std::string& device,
                      const worker::v1::Heartbeat& heartbeat);

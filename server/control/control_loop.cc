@@ -38,8 +38,9 @@ void ControlLoop::OnWorkerReady(const std::string& device,
   impl_->WorkerIsReady(device, reply);
 }
 void ControlLoop::OnWorkerLost(const std::string& device,
-                               const absl::Status& reason) {
-  impl_->WorkerIsLost(device, reason);
+                               const absl::Status& reason,
+                               const WorkOwner& work) {
+  impl_->WorkerIsLost(device, reason, work);
 }
 void ControlLoop::OnReport(const std::string& device,
                            const worker::v1::Report& report) {

@@ -62,8 +62,8 @@ class ControlLoop : public WorkerObserver {
   // --------------------------------------------------------- WorkerObserver
   void OnWorkerReady(const std::string& device,
                      const worker::v1::HelloReply& reply) override;
-  void OnWorkerLost(const std::string& device,
-                    const absl::Status& reason) override;
+  void OnWorkerLost(const std::string& device, const absl::Status& reason,
+                    const WorkOwner& work) override;
   void OnReport(const std::string& device,
                 const worker::v1::Report& report) override;
   void OnHeartbeat(const std::string& device,

@@ -132,10 +132,24 @@ absl::Status RecoverHistory(const Store& store, absl::Time now,
   return absl::OkStatus();
 }
 
-void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
+// Adds the row and the scheduler's version. Counters of ended workers are
+// outside of the row.
+absl::Status RecoverVersion(const Store& store, v1::ModelVersion version,
+                            Ledger& ledger) {
   v1::ModelVersion& row = ledger.AddVersion(std::move(version));
-  ledger.state.RestoreVersion(
-      ToSchedulerVersion(row, ledger.state.FindDevice(row.device())));
+  ASSIGN_OR_RETURN(const uint64_t ends,
+                   store.GetCounter(WorkerEndsCounter(row.id())));
+  ASSIGN_OR_RETURN(const uint64_t last,
+                   store.GetCounter(LastWorkerEndCounter(row.id())));
+  scheduler::Version restored =
+      ToSchedulerVersion(row, ledger.state.FindDevice(row.device()));
+  restored.worker_ends = static_cast<uint32_t>(ends);
+  if (ends > 0) {
+    restored.last_worker_end =
+        absl::FromUnixSeconds(static_cast<int64_t>(last));
+  }
+  ledger.state.RestoreVersion(std::move(restored));
+  return absl::OkStatus();
 }
 
 // Adds all rows; only those that were not cancelled reach the scheduler.
@@ -188,7 +202,9 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
   RETURN_IF_ERROR(RecoverHistory(store, now, ledger));
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());
   ASSIGN_OR_RETURN(auto versions, store.LoadVersions());
-  for (auto& version : versions) RecoverVersion(std::move(version), ledger);
+  for (auto& version : versions) {
+    RETURN_IF_ERROR(RecoverVersion(store, std::move(version), ledger));
+  }
   // By rising id, since a job comes after those that it waits for.
   ASSIGN_OR_RETURN(auto jobs, store.LoadAllActiveJobs());
   for (auto& job : jobs) {

@@ -15,7 +15,7 @@
 namespace gpupool::server {
 namespace {
 
-constexpr uint64_t kMagic = 0x31656761506b726f;  // "orkPage1"
+constexpr uint64_t kMagic = 0x32656761506b726f;  // "orkPage2"
 constexpr size_t kTextBytes = 480;
 // Window of a phase's moving average, in pieces: the newest one counts one part
 // in 16.
@@ -31,11 +31,27 @@ int64_t Now() {
 static_assert(std::chrono::steady_clock::period::den == 1'000'000'000);
 
 struct WorkPage::Layout {
+  struct Owner {
+    std::atomic<uint64_t> job;
+    std::atomic<uint64_t> version;
+
+    void Set(const WorkOwner& owner) {
+      job.store(owner.job_id, std::memory_order_release);
+      version.store(owner.version_id, std::memory_order_release);
+    }
+    WorkOwner Get() const {
+      return {job.load(std::memory_order_acquire),
+              version.load(std::memory_order_acquire)};
+    }
+  };
+
   std::atomic<uint64_t> magic;
   std::atomic<int64_t> since;  // 0: idle
   std::atomic<uint32_t> phase;
   std::atomic<int32_t> fault;
   std::array<std::atomic<int64_t>, kWorkPhases> means;
+  Owner owner;
+  Owner fault_owner;                  // written before `fault` is set
   std::array<char, kTextBytes> text;  // written before `fault` is set
 };
 
@@ -62,6 +78,8 @@ absl::StatusOr<WorkPage> WorkPage::Create() {
   layout->since = 0;
   layout->phase = 0;
   layout->fault = 0;
+  layout->owner.Set({});
+  layout->fault_owner.Set({});
   for (auto& mean : layout->means) mean = 0;
   layout->text.fill('\0');
   layout->magic = kMagic;
@@ -85,21 +103,22 @@ WorkPage::Layout& WorkPage::layout() const {
   return *std::launder(reinterpret_cast<Layout*>(region_.data()));
 }
 
-// Shows the piece. A reader that sees the new phase also sees that `since` is
-// not the old one any more.
+// Shows the piece. A reader that sees the new phase or owner also sees that
+// `since` is not the old one any more.
 void WorkPage::Show(const Piece& piece) {
   Layout& page = layout();
   page.since.store(0, std::memory_order_release);
   page.phase.store(piece.phase, std::memory_order_release);
+  page.owner.Set(piece.owner);
   page.since.store(piece.since, std::memory_order_release);
 }
 
-void WorkPage::Begin(WorkPhase phase) {
-  pieces_.push_back({static_cast<uint32_t>(phase), Now()});
+void WorkPage::Begin(WorkPhase phase, WorkOwner owner) {
+  pieces_.push_back({static_cast<uint32_t>(phase), Now(), owner});
   Show(pieces_.back());
 }
 
-void WorkPage::End() {
+WorkOwner WorkPage::End() {
   GPUPOOL_CHECK(!pieces_.empty());
   const Piece ended = pieces_.back();
   pieces_.pop_back();
@@ -111,13 +130,16 @@ void WorkPage::End() {
   const int64_t old = mean.load(std::memory_order_relaxed);
   mean.store(old == 0 ? took : old + (took - old) / kMeanWindow,
              std::memory_order_relaxed);
+  return ended.owner;
 }
 
-// Writes the text before the code, which readers look at first.
-void WorkPage::SetFault(int exit_code, absl::string_view text) {
+// Writes the text and the owner before the code, which readers look at first.
+void WorkPage::SetFault(int exit_code, absl::string_view text,
+                        WorkOwner owner) {
   Layout& page = layout();
   const absl::string_view cut = text.substr(0, kTextBytes);
   std::memcpy(page.text.data(), cut.data(), cut.size());
+  page.fault_owner.Set(owner);
   page.fault.store(exit_code, std::memory_order_release);
 }
 
@@ -128,13 +150,16 @@ WorkReading WorkPage::Read() const {
   if (reading.fault != 0) {
     reading.fault_text.assign(page.text.data(),
                               ::strnlen(page.text.data(), page.text.size()));
+    reading.owner = page.fault_owner.Get();
   }
   const int64_t since = page.since.load(std::memory_order_acquire);
   const uint32_t phase = page.phase.load(std::memory_order_acquire);
+  const WorkOwner owner = page.owner.Get();
   // Changed between the two reads: as good as idle.
   if (since != page.since.load(std::memory_order_relaxed)) return reading;
   if (since <= 0 || phase >= kWorkPhases) return reading;
   reading.busy = true;
+  if (reading.fault == 0) reading.owner = owner;
   reading.phase = static_cast<WorkPhase>(phase);
   reading.age = std::chrono::nanoseconds(std::max<int64_t>(Now() - since, 0));
   reading.mean = std::chrono::nanoseconds(

@@ -31,6 +31,12 @@ inline constexpr uint32_t kWorkPhases = 4;
 // Returns "a training step", ...
 absl::string_view WorkPhaseText(WorkPhase phase);
 
+// The job or the version for which a piece of work is done. At most one is set.
+struct WorkOwner {
+  uint64_t job_id = 0;
+  uint64_t version_id = 0;
+};
+
 // Exit codes of a worker that ended by its device's fault.
 inline constexpr int kExitDeviceFault = 10;    // a new process may go on
 inline constexpr int kExitDeviceSuspect = 11;  // nothing may run there again
@@ -42,6 +48,9 @@ struct WorkReading {
   std::chrono::nanoseconds mean{0};  // mean of the phase's last ones; 0: none
   int fault = 0;                     // exit code; 0: none
   std::string fault_text;
+  // The owner of the work that met the fault; without a fault that of the
+  // present work.
+  WorkOwner owner;
 };
 
 class WorkPage {
@@ -56,10 +65,11 @@ class WorkPage {
 
   // Begins a piece of work. One that begins before the last has ended is shown
   // in its place, and its time does not count for it.
-  void Begin(WorkPhase phase);
-  void End();
-  // Notes the fault. `text` is cut to 480 bytes.
-  void SetFault(int exit_code, absl::string_view text);
+  void Begin(WorkPhase phase, WorkOwner owner = {});
+  // Returns the owner of the work that ended.
+  WorkOwner End();
+  // Notes the fault and whose work met it. `text` is cut to 480 bytes.
+  void SetFault(int exit_code, absl::string_view text, WorkOwner owner = {});
 
   WorkReading Read() const;
 
@@ -68,6 +78,7 @@ class WorkPage {
   struct Piece {
     uint32_t phase = 0;
     int64_t since = 0;
+    WorkOwner owner;
   };
   explicit WorkPage(MemoryRegion region) : region_(std::move(region)) {}
   Layout& layout() const;

@@ -556,29 +556,30 @@ void WorkerLink::Lose(const absl::Status& reason) {
   work_.reset();
   fault_seen_.reset();
   if (work.fault != 0) absl::StrAppend(&text, ": ", work.fault_text);
-  if (work.fault == kExitDeviceSuspect) return Quarantine(text);
+  if (work.fault == kExitDeviceSuspect) return Quarantine(text, work.owner);
   if (was_stable) backoff_ = options_.backoff_min;
-  if (work.fault != 0) return BackOff(absl::AbortedError(text));
+  if (work.fault != 0) return BackOff(absl::AbortedError(text), work.owner);
   BackOff(absl::IsDeadlineExceeded(reason) ? absl::DeadlineExceededError(text)
-                                           : absl::UnavailableError(text));
+                                           : absl::UnavailableError(text),
+          work.owner);
 }
 
-void WorkerLink::BackOff(const absl::Status& reason) {
+void WorkerLink::BackOff(const absl::Status& reason, const WorkOwner& work) {
   next_try_ = Clock::now() + Nanoseconds(backoff_);
   spdlog::warn("worker lost device={} reason=\"{}\" retry_in={}", device_.name,
                std::string(reason.message()), absl::FormatDuration(backoff_));
   backoff_ = std::min(2 * backoff_, options_.backoff_max);
   SetState(State::kBackingOff);
-  observer_->OnWorkerLost(device_.name, reason);
+  observer_->OnWorkerLost(device_.name, reason, work);
 }
 
-void WorkerLink::Quarantine(const std::string& text) {
+void WorkerLink::Quarantine(const std::string& text, const WorkOwner& work) {
   spdlog::error(
       "device in quarantine until the server is started again device={} "
       "reason=\"{}\"",
       device_.name, text);
   SetState(State::kQuarantined);
-  observer_->OnWorkerLost(device_.name, absl::DataLossError(text));
+  observer_->OnWorkerLost(device_.name, absl::DataLossError(text), work);
 }
 
 // --------------------------------------------------------------- any thread

@@ -107,8 +107,8 @@ class WorkerLink {
   bool HasOutlivedAFault(Clock::time_point now);
   // Returns the text about work that hangs; nothing when none does.
   std::optional<std::string> FindHang() const;
-  void BackOff(const absl::Status& reason);
-  void Quarantine(const std::string& text);
+  void BackOff(const absl::Status& reason, const WorkOwner& work);
+  void Quarantine(const std::string& text, const WorkOwner& work);
   void ExpireRequests(Clock::time_point now);
   // Fails the waiting requests, tells the observer, and backs off or stops.
   void Lose(const absl::Status& reason);

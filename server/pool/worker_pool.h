@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/ipc/slot_ring.h"
+#include "server/ipc/work_page.h"
 #include "server/pool/worker_port.h"
 
 namespace gpupool::worker::v1 {
@@ -58,8 +59,11 @@ class WorkerObserver {
   //   * ABORTED: a fault of the device ended it; the next worker may go on
   //   * DATA_LOSS: the device itself is suspect; it is in quarantine, and no
   //     worker is started for it again
+  // `work` names whose work the worker did as it ended. It is empty when that
+  // is unknown, and when the worker did none.
   virtual void OnWorkerLost(const std::string& device,
-                            const absl::Status& reason) = 0;
+                            const absl::Status& reason,
+                            const WorkOwner& work) = 0;
   // The worker reports. Acknowledge the report once it is on disk.
   virtual void OnReport(const std::string& device,
                         const worker::v1::Report& report) = 0;

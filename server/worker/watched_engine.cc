@@ -24,21 +24,18 @@ class Watch {
   Watch(const Engine* engine, WorkPage* page) : engine_(engine), page_(page) {}
 
   template <typename Work>
-  auto Do(WorkPhase phase, const Work& work) {
-    Begin(phase);
+  auto Do(WorkPhase phase, WorkOwner owner, const Work& work) {
+    Begin(phase, owner);
     auto result = work();
     End(StatusOf(result));
     return result;
   }
   // Marks a piece of work from Begin to End. Other work in between does not
   // count for it.
-  void Begin(WorkPhase phase) { page_->Begin(phase); }
-  void End(const absl::Status& status) {
-    page_->End();
-    Note(status);
-  }
-  // May be called on any thread.
-  void Note(const absl::Status& status) {
+  void Begin(WorkPhase phase, WorkOwner owner) { page_->Begin(phase, owner); }
+  void End(const absl::Status& status) { Note(status, page_->End()); }
+  // Notes a fault that the owner's work has met. May be called on any thread.
+  void Note(const absl::Status& status, WorkOwner owner) {
     if (status.ok()) return;
     const int code = engine_->ExitCodeFor(status);
     // Only the first fault counts, since later ones are its consequences.
@@ -47,7 +44,7 @@ class Watch {
                   code, status.ToString());
     // The order matters: exit_code() ends the process, and the page must name
     // the fault before that.
-    page_->SetFault(code, status.message());
+    page_->SetFault(code, status.message(), owner);
     exit_code_.store(code);
   }
   int exit_code() const { return exit_code_.load(); }
@@ -65,13 +62,15 @@ class Watch {
 class WatchedTraining : public engine::Training {
  public:
   WatchedTraining(std::unique_ptr<engine::Training> training,
-                  WorkPhase step_phase, Watch* watch)
+                  const worker::v1::StartJob& request, Watch* watch)
       : training_(std::move(training)),
-        step_phase_(step_phase),
+        step_phase_(request.has_group() ? WorkPhase::kGroupStep
+                                        : WorkPhase::kStep),
+        owner_{.job_id = request.job_id()},
         watch_(watch) {}
 
   absl::Status StartStep() override {
-    watch_->Begin(step_phase_);
+    watch_->Begin(step_phase_, owner_);
     absl::Status started = injected_.BeforeStep(step() + 1);
     if (started.ok()) started = training_->StartStep();
     if (!started.ok()) watch_->End(started);
@@ -84,14 +83,12 @@ class WatchedTraining : public engine::Training {
     return finished;
   }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
-    return watch_->Do(WorkPhase::kOther,
-                      [&] { return training_->SaveCheckpoint(); });
+    return Other([&] { return training_->SaveCheckpoint(); });
   }
   absl::StatusOr<engine::CheckpointWrite> CopyCheckpoint() override {
     RETURN_IF_ERROR(injected_.BeforeCopy(step()));
     ASSIGN_OR_RETURN(engine::CheckpointWrite write,
-                     watch_->Do(WorkPhase::kOther,
-                                [&] { return training_->CopyCheckpoint(); }));
+                     Other([&] { return training_->CopyCheckpoint(); }));
     return engine::CheckpointWrite(
         [injected = injected_, step = step(),
          write = std::move(write)]() -> absl::StatusOr<v1::Checkpoint> {
@@ -103,7 +100,7 @@ class WatchedTraining : public engine::Training {
     return training_->checkpoint_bytes();
   }
   absl::StatusOr<v1::Evaluation> Evaluate() override {
-    return watch_->Do(WorkPhase::kOther, [&] { return training_->Evaluate(); });
+    return Other([&] { return training_->Evaluate(); });
   }
   absl::StatusOr<double> Loss() override { return training_->Loss(); }
   double loss_scale() const override { return training_->loss_scale(); }
@@ -125,20 +122,24 @@ class WatchedTraining : public engine::Training {
   }
   bool stopped_early() const override { return training_->stopped_early(); }
   absl::Status StartProfile(uint32_t steps) override {
-    return watch_->Do(WorkPhase::kOther,
-                      [&] { return training_->StartProfile(steps); });
+    return Other([&] { return training_->StartProfile(steps); });
   }
   absl::StatusOr<engine::StoredProfile> TakeProfile() override {
-    return watch_->Do(WorkPhase::kOther,
-                      [&] { return training_->TakeProfile(); });
+    return Other([&] { return training_->TakeProfile(); });
   }
   v1::MemoryUse memory() const override { return training_->memory(); }
   void RequestStop() override { training_->RequestStop(); }
   bool stop_agreed() const override { return training_->stop_agreed(); }
 
  private:
+  template <typename Work>
+  std::invoke_result_t<Work> Other(const Work& work) {
+    return watch_->Do(WorkPhase::kOther, owner_, work);
+  }
+
   const std::unique_ptr<engine::Training> training_;
   const WorkPhase step_phase_;
+  const WorkOwner owner_;
   Watch* const watch_;
   const InjectedFault injected_;
 };
@@ -146,12 +147,13 @@ class WatchedTraining : public engine::Training {
 // A served model whose batches are marked on the page.
 class WatchedModel : public engine::ServedModel {
  public:
-  WatchedModel(std::unique_ptr<engine::ServedModel> model, Watch* watch)
-      : model_(std::move(model)), watch_(watch) {}
+  WatchedModel(std::unique_ptr<engine::ServedModel> model, WorkOwner owner,
+               Watch* watch)
+      : model_(std::move(model)), owner_(owner), watch_(watch) {}
 
   absl::Status Infer(const engine::InferenceBatch& batch,
                      engine::InferenceAnswer* answer) override {
-    return watch_->Do(WorkPhase::kInfer,
+    return watch_->Do(WorkPhase::kInfer, owner_,
                       [&] { return model_->Infer(batch, answer); });
   }
   const std::vector<v1::TensorSpec>& inputs() const override {
@@ -167,6 +169,7 @@ class WatchedModel : public engine::ServedModel {
 
  private:
   const std::unique_ptr<engine::ServedModel> model_;
+  const WorkOwner owner_;
   Watch* const watch_;
 };
 
@@ -195,19 +198,20 @@ class WatchedEngine : public Engine {
   absl::StatusOr<std::unique_ptr<engine::Training>> StartTraining(
       const worker::v1::StartJob& request,
       std::shared_ptr<engine::AbortSwitch> abort) override {
-    auto training = Other(
+    auto training = watch_.Do(
+        WorkPhase::kOther, {.job_id = request.job_id()},
         [&] { return engine_->StartTraining(request, std::move(abort)); });
     if (!training.ok()) return training.status();
-    const WorkPhase phase =
-        request.has_group() ? WorkPhase::kGroupStep : WorkPhase::kStep;
-    return std::make_unique<WatchedTraining>(*std::move(training), phase,
+    return std::make_unique<WatchedTraining>(*std::move(training), request,
                                              &watch_);
   }
   absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) override {
-    auto model = Other([&] { return engine_->LoadModel(request); });
+    const WorkOwner owner = {.version_id = request.version_id()};
+    auto model = watch_.Do(WorkPhase::kOther, owner,
+                           [&] { return engine_->LoadModel(request); });
     if (!model.ok()) return model.status();
-    return std::make_unique<WatchedModel>(*std::move(model), &watch_);
+    return std::make_unique<WatchedModel>(*std::move(model), owner, &watch_);
   }
   absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
       absl::Span<std::byte> memory) override {
@@ -234,7 +238,7 @@ class WatchedEngine : public Engine {
   v1::Device info() const override { return engine_->info(); }
   absl::StatusOr<v1::GpuReadings> Readings() const override {
     auto readings = engine_->Readings();
-    watch_.Note(readings.status());
+    watch_.Note(readings.status(), {});
     return readings;
   }
   v1::MemoryStats memory_stats() const override {
@@ -248,7 +252,7 @@ class WatchedEngine : public Engine {
  private:
   template <typename Work>
   std::invoke_result_t<Work> Other(const Work& work) {
-    return watch_.Do(WorkPhase::kOther, work);
+    return watch_.Do(WorkPhase::kOther, {}, work);
   }
 
   const std::unique_ptr<Engine> engine_;

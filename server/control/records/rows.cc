@@ -150,6 +150,14 @@ std::string RankCounter(uint64_t job, size_t rank) {
   return absl::StrCat("ended/", job, "/", rank);
 }
 
+std::string WorkerEndsCounter(uint64_t version) {
+  return absl::StrCat("worker_ends/", version);
+}
+
+std::string LastWorkerEndCounter(uint64_t version) {
+  return absl::StrCat("last_worker_end/", version);
+}
+
 scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
                               scheduler::Ranks ranks, absl::Time now) {
   const scheduler::JobSubmitted submitted = ToEvent(row);

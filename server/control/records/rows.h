@@ -59,6 +59,11 @@ uint32_t MostDevices(const v1::JobSpec& spec);
 // attempt: a scheduler::Outcome, or 0 while the rank has not ended.
 std::string RankCounter(uint64_t job, size_t rank);
 
+// Return the names of the counters that keep how many workers ended under the
+// version's work, and the second of the last end.
+std::string WorkerEndsCounter(uint64_t version);
+std::string LastWorkerEndCounter(uint64_t version);
+
 // Converts a job that has not ended. `ranks` are those of its live attempt, if
 // any. A live job without all of its ranks (a device was taken out of the
 // configuration) becomes one that backs off until `now`.

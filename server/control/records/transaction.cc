@@ -194,6 +194,7 @@ void Transaction::MirrorVersion(uint64_t id) {
   const scheduler::Version* version = ledger_->state.FindVersion(VersionId(id));
   if (version == nullptr) {
     ledger_->RemoveVersion(id);
+    ForgetWorkerEnds(id);
     touched_versions_.insert(id);
     return;
   }
@@ -203,7 +204,26 @@ void Transaction::MirrorVersion(uint64_t id) {
   row->set_error(version->error);
   row->set_device(version->device ? DeviceName(*version->device) : "");
   row->set_wanted_device(version->wanted_device);
+  CountWorkerEnds(*version);
   TouchVersion(id);
+}
+
+// Stores the ends of workers as counters, since the public row has no field.
+void Transaction::CountWorkerEnds(const scheduler::Version& version) {
+  if (version.last_worker_end == absl::InfinitePast()) return;
+  const uint64_t id = version.id.value();
+  if (version.worker_ends == 0) return ForgetWorkerEnds(id);
+  batch_.set_counters[WorkerEndsCounter(id)] = version.worker_ends;
+  batch_.set_counters[LastWorkerEndCounter(id)] =
+      static_cast<uint64_t>(absl::ToUnixSeconds(version.last_worker_end));
+}
+
+void Transaction::ForgetWorkerEnds(uint64_t id) {
+  for (const std::string& name :
+       {WorkerEndsCounter(id), LastWorkerEndCounter(id)}) {
+    batch_.set_counters.erase(name);
+    batch_.delete_counters.push_back(name);
+  }
 }
 
 void Transaction::AppendEvent(JobRow& row, v1::JobEvent event) {

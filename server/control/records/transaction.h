@@ -129,6 +129,8 @@ class Transaction {
   void ThinEvents(uint64_t job, uint64_t newest);
   void MirrorVersion(uint64_t id);
   void CountFailures(uint64_t id);
+  void CountWorkerEnds(const scheduler::Version& version);
+  void ForgetWorkerEnds(uint64_t id);
   void MirrorRanks(const scheduler::Job& job, v1::Job* row);
   void ForgetRanks(const v1::Job& job);
   void Publish(uint64_t job_id);

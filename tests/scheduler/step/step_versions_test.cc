@@ -5,6 +5,7 @@
 namespace gpupool::scheduler {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -17,6 +18,19 @@ class StepVersionsTest : public SchedulerTest {
   StepResult Fail(VersionId id, absl::Status status) {
     return Send(VersionLoadFailed{id, *version(id).device, version(id).load,
                                   std::move(status)});
+  }
+  void Wait(absl::Duration time) {
+    now += time;
+    Send(TimerFired{});
+  }
+  // The worker ends while it loads or runs the version, and comes back.
+  void EndWorkerUnder(VersionId id) {
+    const Version before = version(id);
+    if (before.load_sent) {
+      Fail(id, absl::UnavailableError("the worker is lost"));
+    }
+    Send(WorkerLost{device, "signal 6", DeviceFault::kNone, {.version = id}});
+    Send(WorkerReady{.device = device});
   }
   VersionState StateOf(VersionId id) { return version(id).state; }
   DeviceId device;
@@ -40,6 +54,63 @@ TEST_F(StepVersionsTest, LoadsThenServesThenDrainsThenUnloads) {
   Send(VersionUnloaded{id, device});
   EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
   EXPECT_EQ(state.devices().at(device).committed_bytes(), 0u);
+}
+
+TEST_F(StepVersionsTest, AVersionThatEndsWorkersIsGivenUp) {
+  const VersionId bad = Create("bad", 1, 40);
+  const VersionId good = Create("good", 1, 40);
+  Load(good);
+  Send(VersionLoadRequested{bad});
+  EndWorkerUnder(bad);
+  EXPECT_EQ(StateOf(bad), VersionState::kLoading);
+  EXPECT_EQ(StateOf(good), VersionState::kLoading);
+  Answer(good);
+  Wait(kVersionRetryDelay);
+  ASSERT_EQ(version(bad).device, device);
+  EndWorkerUnder(bad);
+  EXPECT_EQ(StateOf(bad), VersionState::kLoadFailed);
+  EXPECT_THAT(version(bad).error,
+              AllOf(HasSubstr("ended 2 times"), HasSubstr("signal 6"),
+                    HasSubstr("`gpupool models load bad/1`")));
+  Answer(good);
+  EXPECT_EQ(StateOf(good), VersionState::kReady);
+  Wait(absl::Hours(2));
+  EXPECT_EQ(StateOf(bad), VersionState::kLoadFailed);
+  // Somebody asks again: it is tried as if for the first time.
+  Load(bad);
+  EXPECT_EQ(StateOf(bad), VersionState::kReady);
+  EXPECT_EQ(version(bad).worker_ends, 0u);
+}
+
+TEST_F(StepVersionsTest, AServedVersionIsGivenUpForEndsThatFollowEachOther) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  EndWorkerUnder(id);
+  Wait(kVersionRetryDelay);
+  Answer(id);
+  Wait(kFaultMemory + absl::Seconds(1));
+  EndWorkerUnder(id);
+  EXPECT_EQ(version(id).worker_ends, 1u);
+  Wait(kVersionRetryDelay);
+  Answer(id);
+  EndWorkerUnder(id);
+  EXPECT_EQ(StateOf(id), VersionState::kLoadFailed);
+}
+
+TEST_F(StepVersionsTest, ABrokenDeviceMakesNoVersionSuspect) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  Send(WorkerLost{device, "memory", DeviceFault::kSuspect, {.version = id}});
+  EXPECT_EQ(version(id).worker_ends, 0u);
+}
+
+TEST_F(StepVersionsTest, AnEndUnderAVersionThatNobodyWantsAnyMoreIsCounted) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  Send(VersionUnloadRequested{id});
+  EndWorkerUnder(id);
+  EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
+  EXPECT_EQ(version(id).worker_ends, 1u);
 }
 
 TEST_F(StepVersionsTest, ANewVersionReplacesTheOlderOneOnceItIsReady) {

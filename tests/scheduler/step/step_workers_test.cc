@@ -6,6 +6,8 @@
 namespace gpupool::scheduler {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -31,6 +33,10 @@ class StepWorkersTest : public SchedulerTest {
     if (version_state != VersionState::kUnloaded) version.device = device;
     return version;
   }
+  void Wait(absl::Duration time) {
+    now += time;
+    Send(TimerFired{});
+  }
   void SetUp() override { device = AddDevice("cpu:0", 100); }
   DeviceId device;
 };
@@ -52,6 +58,56 @@ TEST_F(StepWorkersTest, ALostWorkerSendsItsJobsToBackingOff) {
   EXPECT_EQ(job(id).failures, 1u);
   EXPECT_EQ(job(id).checkpoint_step, 50u);
   EXPECT_EQ(state.devices().at(device).committed_bytes(), 0u);
+}
+
+TEST_F(StepWorkersTest, OnlyTheJobWhoseWorkEndedTheWorkerIsCharged) {
+  Send(WorkerReady{.device = device});
+  const JobId guilty = Submit(10);
+  const JobId other = Submit(10);
+  Begin(guilty);
+  Begin(other);
+  const StepResult lost =
+      Send(WorkerLost{device, "signal 6", DeviceFault::kNone, {.job = guilty}});
+  EXPECT_EQ(job(guilty).failures, 1u);
+  EXPECT_EQ(job(other).failures, 0u);
+  EXPECT_EQ(job(other).state, JobState::kBackingOff);
+  EXPECT_THAT(lost.job_changes.at(1).reason,
+              AllOf(HasSubstr("while it worked on job 1: signal 6"),
+                    HasSubstr("not the job's fault")));
+  EXPECT_THAT(job(other).faults, IsEmpty());
+}
+
+TEST_F(StepWorkersTest, AVersionsWorkChargesNoJob) {
+  Send(WorkerReady{.device = device});
+  const JobId id = Submit(10);
+  Begin(id);
+  const VersionId version = Create("digits", 1, 20);
+  Load(version);
+  for (const DeviceFault fault :
+       {DeviceFault::kNone, DeviceFault::kLostContext}) {
+    Send(WorkerLost{device, "signal 11", fault, {.version = version}});
+    EXPECT_EQ(job(id).failures, 0u);
+    EXPECT_THAT(job(id).faults, IsEmpty());
+    Send(WorkerReady{.device = device});
+    Wait(absl::Seconds(20));
+  }
+}
+
+TEST_F(StepWorkersTest, AnUnexplainedEndIsChargedToNobodyWhoHasCompany) {
+  Send(WorkerReady{.device = device});
+  const JobId id = Submit(10);
+  Load(Create("digits", 1, 20));
+  for (size_t ends = 1; ends <= kBlameFaults; ++ends) {
+    Begin(id);
+    Send(WorkerLost{device, "signal 9"});
+    EXPECT_EQ(job(id).failures, 0u);
+    EXPECT_EQ(job(id).faults.size(), ends);
+    Send(WorkerReady{.device = device});
+    Wait(kLongestBackoff);
+    Load(VersionId(last_version));
+  }
+  // One that is always there when it happens is not tried for ever.
+  EXPECT_EQ(job(id).state, JobState::kFailed);
 }
 
 TEST_F(StepWorkersTest, ACancellingJobOnALostWorkerIsCancelled) {

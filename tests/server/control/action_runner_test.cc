@@ -36,7 +36,7 @@ class ActionRunnerTest : public ControlTest {
     }
   }
   void LoseWorker() {
-    loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
+    loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"), {});
   }
 
  private:

@@ -103,7 +103,7 @@ TEST_F(ControlLoopTest, ALostWorkersJobResumesFromItsLastCheckpoint) {
   ReportStarted(1, 1);
   ReportCheckpoint(1, 1, 10);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
-  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"), {});
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   EXPECT_EQ(ListDevices(control())[0].state(), v1::DEVICE_LOST);
   Hello("cpu:0");
@@ -118,7 +118,7 @@ TEST_F(ControlLoopTest, GivesUpWithAnErrorAfterMaxAttempts) {
   v1::SubmitJobRequest request = Request("r1");
   request.mutable_spec()->mutable_retry()->set_max_attempts(1);
   SubmitAndStart(request);
-  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"), {});
   ASSERT_TRUE(Becomes(1, v1::FAILED));
   EXPECT_THAT(GetJob(control(), 1)->error().message(),
               HasSubstr("gave up after 1 of 1 attempt"));
@@ -128,7 +128,7 @@ TEST_F(ControlLoopTest, AFaultOfTheDeviceIsNotAnAttemptOfTheJob) {
   v1::SubmitJobRequest request = Request("r1");
   request.mutable_spec()->mutable_retry()->set_max_attempts(1);
   SubmitAndStart(request);
-  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
+  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"), {});
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   ASSERT_TRUE(
       Eventually([&] { return ListDevices(control())[0].has_cools_until(); }));

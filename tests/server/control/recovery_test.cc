@@ -108,7 +108,7 @@ TEST_F(RecoveryTest, AnAttemptThatDiedMeanwhileIsStartedAgain) {
   ReportCheckpoint(1, 1, 10);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
   Restart();
-  loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"), {});
   Hello("cpu:0");
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
@@ -124,7 +124,7 @@ TEST_F(RecoveryTest, FailuresAreCountedAcrossRestarts) {
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
   Restart();
-  loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"), {});
   EXPECT_TRUE(Becomes(1, v1::FAILED));
 }
 
@@ -132,7 +132,7 @@ TEST_F(RecoveryTest, FaultsOfDevicesUnderAJobAreRememberedAcrossRestarts) {
   v1::SubmitJobRequest request = Request("r1");
   request.mutable_spec()->mutable_retry()->set_max_attempts(1);
   SubmitAndStart(request);
-  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
+  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"), {});
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   Restart();
   EXPECT_THAT(GetJob(control(), 1)->faulted_devices(), ElementsAre("cpu:0"));
@@ -141,7 +141,7 @@ TEST_F(RecoveryTest, FaultsOfDevicesUnderAJobAreRememberedAcrossRestarts) {
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
   EXPECT_EQ(post.message.start_job().attempt(), 2u);
-  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
+  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"), {});
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   EXPECT_THAT(GetJob(control(), 1)->faulted_devices(),
               ElementsAre("cpu:0", "cpu:0"));

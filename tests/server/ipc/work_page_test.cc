@@ -48,6 +48,25 @@ TEST_F(WorkPageTest, TheDaemonSeesWhatRunsAndForHowLong) {
   EXPECT_FALSE(daemon_->Read().busy);
 }
 
+TEST_F(WorkPageTest, TheDaemonSeesForWhomTheWorkIsDone) {
+  worker_->Begin(WorkPhase::kStep, {.job_id = 7});
+  EXPECT_EQ(daemon_->Read().owner.job_id, 7u);
+  worker_->Begin(WorkPhase::kInfer, {.version_id = 3});
+  EXPECT_EQ(daemon_->Read().owner.job_id, 0u);
+  EXPECT_EQ(daemon_->Read().owner.version_id, 3u);
+  EXPECT_EQ(worker_->End().version_id, 3u);
+  EXPECT_EQ(daemon_->Read().owner.job_id, 7u);
+  EXPECT_EQ(worker_->End().job_id, 7u);
+  EXPECT_EQ(daemon_->Read().owner.job_id, 0u);
+}
+
+TEST_F(WorkPageTest, AFaultKeepsTheOwnerOfItsWork) {
+  worker_->SetFault(kExitDeviceFault, "illegal address", {.version_id = 3});
+  worker_->Begin(WorkPhase::kStep, {.job_id = 7});
+  EXPECT_EQ(daemon_->Read().owner.version_id, 3u);
+  EXPECT_EQ(daemon_->Read().owner.job_id, 0u);
+}
+
 TEST_F(WorkPageTest, EachPhaseHasAMeanOfItsOwn) {
   worker_->Begin(WorkPhase::kStep);
   LetTimePass(absl::Milliseconds(5));

@@ -35,10 +35,11 @@ class RecordingObserver : public WorkerObserver {
     ready_[device].push_back(reply);
     log_.push_back("ready " + device);
   }
-  void OnWorkerLost(const std::string& device,
-                    const absl::Status& reason) override {
+  void OnWorkerLost(const std::string& device, const absl::Status& reason,
+                    const WorkOwner& work) override {
     absl::MutexLock lock(&mutex_);
     lost_[device].push_back(reason);
+    lost_work_[device] = work;
     log_.push_back("lost " + device);
   }
   void OnReport(const std::string& device,
@@ -63,6 +64,11 @@ class RecordingObserver : public WorkerObserver {
     absl::MutexLock lock(&mutex_);
     return lost_[device];
   }
+  // Returns whose work the device's last lost worker did.
+  WorkOwner lost_work(const std::string& device) {
+    absl::MutexLock lock(&mutex_);
+    return lost_work_[device];
+  }
   std::vector<worker::v1::Report> reports() {
     absl::MutexLock lock(&mutex_);
     return reports_;
@@ -84,6 +90,7 @@ class RecordingObserver : public WorkerObserver {
   absl::Mutex mutex_;
   std::map<std::string, std::vector<worker::v1::HelloReply>> ready_;
   std::map<std::string, std::vector<absl::Status>> lost_;
+  std::map<std::string, WorkOwner> lost_work_;
   std::vector<worker::v1::Report> reports_;
   std::vector<std::string> log_;
   std::map<std::string, worker::v1::Heartbeat> heartbeats_;

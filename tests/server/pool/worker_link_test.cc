@@ -147,6 +147,30 @@ TEST_F(WorkerLinkTest, KilledWorkerIsNoticedAndReplaced) {
                                   "ready cpu:0", "lost cpu:0", "ready cpu:0"}));
 }
 
+TEST_F(WorkerLinkTest, SaysWhoseWorkEndedTheWorker) {
+  StartReadyPool(Options());
+  ASSERT_EQ(::kill(pid("cpu:0"), SIGKILL), 0);  // it does nothing
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  EXPECT_EQ(observer_->lost_work("cpu:0").version_id, 0u);
+  EXPECT_EQ(observer_->lost_work("cpu:0").job_id, 0u);
+
+  ToWorker request;
+  request.mutable_load_version()->set_version_id(5);
+  request.mutable_load_version()->set_name("abort/1");
+  EXPECT_EQ(Ask("cpu:0", request).status().code(),
+            absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(WaitReady("cpu:0", 3));
+  EXPECT_EQ(observer_->lost_work("cpu:0").version_id, 5u);
+  EXPECT_NE(observer_->lost("cpu:0")[1].message().find("signal 6"),
+            std::string::npos)
+      << observer_->lost("cpu:0")[1];
+
+  ASSERT_TRUE(StartJob(7, 5, "cpu:0", "abort-at-2").ok());
+  ASSERT_TRUE(WaitReady("cpu:0", 4));
+  EXPECT_EQ(observer_->lost_work("cpu:0").version_id, 0u);
+  EXPECT_EQ(observer_->lost_work("cpu:0").job_id, 7u);
+}
+
 TEST_F(WorkerLinkTest, RequestsAndSlotsOutstandingAtACrashAreUnavailable) {
   StartReadyPool(Options());
   ASSERT_TRUE(LoadVersion(5).ok());

@@ -5,11 +5,13 @@
 //   "sticky-at-N"  Step N fails like a device with a lost context
 //   "suspect-at-N" Step N fails like an uncorrectable memory error
 //   "hang-at-N"    Step N never ends
+//   "abort-at-N"   Step N ends the process by SIGABRT
 //   "full-at-N"    the disk is full for the copy of step N
 //   "no-room"      the host has no memory for copies of checkpoints
 //   "unknown"      StartTraining refuses
 //   "lonely"       StartTraining waits for ranks that do not come
 //   "after PATH"   PlanTraining waits until the file PATH exists
+// Loading the model "abort/1" ends the process by SIGABRT.
 // Its evaluations improve up to step 25. Early stopping ends it when step 30 or
 // a later one was evaluated. Its checkpoints are the step number, written as a
 // digest, so that a resumed job shows from which step it resumes.
@@ -17,6 +19,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -126,6 +129,9 @@ class FakeTraining : public engine::Training {
     }
     if (request_.spec().name() == absl::StrCat("broken-at-", step_)) {
       return absl::InternalError("the device is broken");
+    }
+    if (request_.spec().name() == absl::StrCat("abort-at-", step_)) {
+      std::abort();
     }
     if (request_.spec().name() == absl::StrCat("sticky-at-", step_)) {
       return absl::UnavailableError("illegal address");
@@ -311,6 +317,7 @@ class FakeEngine : public Engine {
     if (request.name() == "missing/1") {
       return absl::NotFoundError("no such checkpoint");
     }
+    if (request.name() == "abort/1") std::abort();
     return std::make_unique<FakeModel>(settings_);
   }
   absl::StatusOr<std::shared_ptr<void>> RegisterMemory(

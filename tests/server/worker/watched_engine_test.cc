@@ -29,6 +29,7 @@ class WatchedEngineTest : public testing::Test {
   }
   std::unique_ptr<engine::Training> Start(const std::string& name) {
     worker::v1::StartJob request;
+    request.set_job_id(7);
     request.mutable_spec()->set_name(name);
     request.mutable_spec()->mutable_training()->set_steps(100);
     auto training = engine_->StartTraining(request, nullptr);
@@ -57,6 +58,7 @@ TEST_F(WatchedEngineTest, AStepIsMarkedFromItsStartToItsEnd) {
   ASSERT_TRUE(model.ok());
   ASSERT_TRUE(training->StartStep().ok());
   EXPECT_EQ(page_->Read().phase, WorkPhase::kStep);
+  EXPECT_EQ(page_->Read().owner.job_id, 7u);
   engine::InferenceAnswer answer;
   ASSERT_TRUE((*model)->Infer({.rows = 0}, &answer).ok());
   EXPECT_TRUE(page_->Read().busy);
@@ -76,6 +78,7 @@ TEST_F(WatchedEngineTest, ADevicesFaultIsNotedOnceAndOnThePage) {
   const auto training = Start("sticky-at-1");
   EXPECT_FALSE(StepOf(*training).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);
+  EXPECT_EQ(page_->Read().owner.job_id, 7u);
   const auto other = Start("suspect-at-1");
   EXPECT_FALSE(StepOf(*other).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);

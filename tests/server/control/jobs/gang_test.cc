@@ -108,7 +108,7 @@ TEST_F(GangTest, GivesUpWithTheFirstReasonNotTheLastWord) {
   request.mutable_spec()->mutable_retry()->set_max_attempts(1);
   ASSERT_TRUE(Submit(request).ok());
   TakeStarts(1);
-  loop->OnWorkerLost("cpu:1", absl::UnavailableError("signal 9"));
+  loop->OnWorkerLost("cpu:1", absl::UnavailableError("signal 9"), {});
   ExpectStop("cpu:0", worker::v1::StopJob::CANCELLED);
   EndRank("cpu:0", 1, JobEnded::INTERRUPTED, "rank 1 is lost");
   ASSERT_TRUE(Becomes(1, v1::FAILED));
@@ -119,7 +119,7 @@ TEST_F(GangTest, GivesUpWithTheFirstReasonNotTheLastWord) {
 TEST_F(GangTest, ALostRankMakesAllResumeFromTheCheckpoint) {
   Run();
   ReportCheckpoint(1, 1, 10);
-  loop->OnWorkerLost("cpu:1", absl::UnavailableError("signal 9"));
+  loop->OnWorkerLost("cpu:1", absl::UnavailableError("signal 9"), {});
   ExpectStop("cpu:0", worker::v1::StopJob::CANCELLED);
   EndRank("cpu:0", 1, JobEnded::STOPPED);
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF) || Becomes(1, v1::QUEUED));
@@ -159,7 +159,7 @@ TEST_F(GangTest, AnAttemptThatOneWorkerLostIsStoppedOnTheOthers) {
   Run();
   Restart();
   EXPECT_TRUE(fs::exists(Folder(1)));
-  loop->OnWorkerLost("cpu:1", absl::UnavailableError("gone"));
+  loop->OnWorkerLost("cpu:1", absl::UnavailableError("gone"), {});
   ExpectStop("cpu:0", worker::v1::StopJob::CANCELLED);
   Hello("cpu:0", {{1, 1}});  // it cannot have heard that
   ExpectStop("cpu:0", worker::v1::StopJob::CANCELLED);

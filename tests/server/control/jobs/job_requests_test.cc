@@ -126,7 +126,7 @@ TEST_F(JobRequestsTest, ExplainsWhatIsInTheWay) {
 
 TEST_F(JobRequestsTest, ALostDeviceSaysWhy) {
   ASSERT_TRUE(Submit(Request("r1")).ok());
-  loop->OnWorkerLost("cpu:0", absl::DataLossError("memory errors"));
+  loop->OnWorkerLost("cpu:0", absl::DataLossError("memory errors"), {});
   ASSERT_TRUE(Eventually([&] {
     const auto why = Explain(1);
     return why->devices_size() == 1 &&

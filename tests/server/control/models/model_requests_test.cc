@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "server/control/devices/device_requests.h"
+#include "server/control/records/rows.h"
 #include "server/store/store.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ModelRequestsTest : public ControlTest {
@@ -289,12 +291,43 @@ TEST_F(ModelRequestsTest, AVersionComesBackAfterItsWorkerWasLost) {
   FinishedJob("r1", true);
   const uint64_t id = AnswerLoad("cpu:0");
   ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
-  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"), {});
   ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
   EXPECT_TRUE(sink->served().empty());
   Hello("cpu:0");
   EXPECT_EQ(AnswerLoad("cpu:0"), id);
   EXPECT_TRUE(VersionBecomes("digits", 1, v1::READY));
+}
+
+TEST_F(ModelRequestsTest, AVersionThatEndsWorkersIsGivenUpForGood) {
+  FinishedJob("r1", true);
+  const uint64_t id = AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  const auto end_worker = [&] {
+    loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 6"),
+                       {.version_id = id});
+  };
+  end_worker();
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+  Restart();  // the first end is not forgotten
+  EXPECT_EQ(*store->GetCounter(WorkerEndsCounter(id)), 1u);
+  Hello("cpu:0");
+  EXPECT_EQ(AnswerLoad("cpu:0"), id);
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  end_worker();
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOAD_FAILED));
+  Restart();
+  Hello("cpu:0");
+  const auto version = store->GetVersion("digits", 1);
+  EXPECT_EQ(version->state(), v1::LOAD_FAILED);
+  EXPECT_THAT(version->error(),
+              AllOf(HasSubstr("ended 2 times"), HasSubstr("signal 6")));
+
+  auto load = Load(1);
+  EXPECT_EQ(AnswerLoad("cpu:0"), id);
+  EXPECT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  EXPECT_EQ(*store->GetCounter(WorkerEndsCounter(id)), 0u);
+  EXPECT_TRUE(load.Wait().ok());
 }
 
 TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {

@@ -251,7 +251,6 @@ absl::Status CheckPrecision(absl::string_view field, v1::Precision precision) {
 }
 
 absl::Status CheckDevice(absl::string_view device) {
-  if (device == "meta") return absl::OkStatus();
   absl::string_view index = device;
   uint32_t number = 0;
   if ((absl::ConsumePrefix(&index, "cpu:") ||
@@ -262,7 +261,8 @@ absl::Status CheckDevice(absl::string_view device) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("device is ", Quoted(device),
-                   "; write it as \"cpu:0\", \"cuda:1\" or \"meta\""));
+                   "; write it as \"cpu:0\" or \"cuda:1\", see `gpupool "
+                   "devices`"));
 }
 
 absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,

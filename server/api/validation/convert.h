@@ -36,7 +36,7 @@ absl::Status CheckId(absl::string_view field, uint64_t id);
 // Checks for a precision that this build knows, or none.
 absl::Status CheckPrecision(absl::string_view field, v1::Precision precision);
 
-// Checks for "meta", "cpu:N" or "cuda:N".
+// Checks for "cpu:N" or "cuda:N".
 absl::Status CheckDevice(absl::string_view device);
 
 // Checks name, files (one or two), sizes, digests and layout. The sum of the

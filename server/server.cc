@@ -40,6 +40,7 @@
 #include "server/pool/process.h"
 #include "server/pool/worker_pool.h"
 #include "server/pool/worker_port.h"
+#include "server/serving/model_registry.h"
 #include "server/serving/serving.h"
 #include "server/serving_metrics.h"
 #include "server/startup_check.h"
@@ -246,6 +247,10 @@ class Server::Impl {
     options.planner = Planner();
     options.scheduling = SchedulingOf(config_);
     options.host = {uint64_t{machine_.cores} * 1000, machine_.memory_bytes};
+    options.check_servable = [slot_bytes = config_.ring.slot_bytes](
+                                 const v1::ModelVersion& version) {
+      return CheckServable(version, slot_bytes);
+    };
     return options;
   }
 
@@ -317,6 +322,9 @@ class Server::Impl {
                                .threads = devices_.front().threads,
                                .plan_for = devices_.front().name,
                                .plan_facts = devices_.front().facts});
+    options.devices.push_back({.name = kRehearsalDevice,
+                               .limit_bytes = PlannedLimit(),
+                               .threads = devices_.front().threads});
     return options;
   }
 

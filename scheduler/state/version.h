@@ -36,7 +36,10 @@ struct Version {
   // Ends of workers that loaded or ran it, and the time of the last one.
   uint32_t worker_ends = 0;
   absl::Time last_worker_end = absl::InfinitePast();
-  std::string error;  // why it waits or failed
+  // LOADING without a place: it must be rehearsed before it gets one.
+  bool suspected = false;
+  bool rehearsal_sent = false;  // RehearseVersion is not answered yet
+  std::string error;            // why it waits or failed
 };
 
 }  // namespace gpupool::scheduler

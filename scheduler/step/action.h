@@ -43,6 +43,13 @@ struct LoadVersion {
   uint64_t limit_bytes = 0;
 };
 
+// Loads and runs the version in a process where nothing else is. Answered by
+// VersionRehearsed with the same `load`.
+struct RehearseVersion {
+  VersionId version;
+  uint64_t load = 0;
+};
+
 // Lets requests in: the version is on the device.
 struct ServeVersion {
   VersionId version;
@@ -68,7 +75,7 @@ struct SetTimer {
 };
 
 using Action =
-    std::variant<StartJob, StopJob, CreateVersion, LoadVersion, ServeVersion,
-                 DrainVersion, UnloadVersion, SetTimer>;
+    std::variant<StartJob, StopJob, CreateVersion, LoadVersion, RehearseVersion,
+                 ServeVersion, DrainVersion, UnloadVersion, SetTimer>;
 
 }  // namespace gpupool::scheduler

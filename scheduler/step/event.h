@@ -204,6 +204,12 @@ struct VersionLoadFailed {
   uint64_t load = 0;
   absl::Status status;
 };
+// The version was loaded and run alone; UNAVAILABLE when it could not be tried.
+struct VersionRehearsed {
+  VersionId version;
+  uint64_t load = 0;
+  absl::Status status;
+};
 struct VersionUnloaded {
   VersionId version;
   DeviceId device;
@@ -246,7 +252,7 @@ using Event = std::variant<
     MemoryFractionSet, DeviceDrainSet, ReservationMade, ReservationCancelled,
     DrainRequested, WorkerReady, WorkerLost, AttemptStarted, ProgressMade,
     CheckpointSaved, AttemptEnded, VersionLoaded, VersionLoadFailed,
-    VersionUnloaded, VersionDrained, ServingLoadChanged, JobPlanned,
-    VersionPlanned, StartsHeld, TimerFired>;
+    VersionRehearsed, VersionUnloaded, VersionDrained, ServingLoadChanged,
+    JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

@@ -27,6 +27,10 @@ absl::Status CheckVersion(const State& state, const Version& version) {
     return Broken("version ", id, " is ", ToString(version.state),
                   " but has a device");
   }
+  if (version.suspected &&
+      (version.device || version.state != VersionState::kLoading)) {
+    return Broken("version ", id, " is suspected but not waiting for a place");
+  }
   if (version.load_sent && !version.device) {
     return Broken("version ", id, " waits for a load without a device");
   }

@@ -229,6 +229,7 @@ void Schedule(StepContext& context) {
   //      nobody waits.
   //   4. Preemption comes last. What it frees at once is started at once.
   LeaveDrained(context);
+  RehearseSuspects(context);
   absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
   YieldToServing(context, held);

@@ -138,6 +138,7 @@ void Apply(StepContext& context, const VersionUnloadRequested& event);
 void Apply(StepContext& context, const VersionDeleted& event);
 void Apply(StepContext& context, const VersionLoaded& event);
 void Apply(StepContext& context, const VersionLoadFailed& event);
+void Apply(StepContext& context, const VersionRehearsed& event);
 void Apply(StepContext& context, const VersionUnloaded& event);
 void Apply(StepContext& context, const VersionDrained& event);
 void Apply(StepContext& context, const ServingLoadChanged& event);
@@ -149,10 +150,12 @@ void VersionIsReady(StepContext& context, Version& version);
 // after `delay`.
 void VersionLostItsPlace(StepContext& context, Version& version,
                          absl::Duration delay);
-// Notes that a worker ended under the version's work. Gives the version up when
-// that has happened too often.
+// Notes that a worker ended under the version's work. It is rehearsed before it
+// is placed again, and given up when that has happened too often.
 void SuspectVersion(StepContext& context, Version& version,
                     const std::string& reason);
+// Asks for the rehearsals of suspected versions.
+void RehearseSuspects(StepContext& context);
 // Ends the unloading of a version, whose bytes are back: UNLOADED, or LOADING
 // when it is wanted again.
 void VersionIsGone(StepContext& context, Version& version);

@@ -20,7 +20,19 @@ void Want(StepContext& context, Version& version) {
   version.request = context.edit.NextRequest();
   version.retry_time = absl::InfinitePast();
   version.worker_ends = 0;
+  version.suspected = false;
   version.error.clear();
+  context.Touch(version);
+}
+
+// Gives up a version that is LOADING without a place, for good.
+void GiveUpSuspect(StepContext& context, Version& version,
+                   const std::string& reason) {
+  version.suspected = false;
+  version.state = VersionState::kLoadFailed;
+  version.error =
+      absl::StrCat(reason, "; it is tried again after `gpupool models load ",
+                   version.model, "/", version.number, "`");
   context.Touch(version);
 }
 
@@ -32,6 +44,7 @@ void BeginUnload(StepContext& context, Version& version) {
   const bool was_ready = version.state == VersionState::kReady;
   version.reload = false;
   version.replaces_older = false;
+  version.suspected = false;
   version.error.clear();
   context.edit.SetUnderLoad(version, false);
   context.Touch(version);
@@ -57,6 +70,7 @@ void UndoUnansweredLoad(StepContext& context, Version& version) {
 }  // namespace
 
 void VersionIsReady(StepContext& context, Version& version) {
+  version.suspected = false;
   version.load_sent = false;
   version.state = VersionState::kReady;
   version.error.clear();
@@ -90,20 +104,33 @@ void SuspectVersion(StepContext& context, Version& version,
   version.last_worker_end = context.now;
   context.Touch(version);
   if (version.state != VersionState::kLoading || version.device) return;
-  if (version.worker_ends < kMostWorkerEnds) {
-    VersionLostItsPlace(context, version, kVersionRetryDelay);
-    version.error = absl::StrCat(
-        "is tried once more, since a worker ended while it loaded "
-        "or ran the version: ",
-        reason);
-    return;
+  if (version.worker_ends >= kMostWorkerEnds) {
+    return GiveUpSuspect(context, version,
+                         absl::StrCat("workers ended ", version.worker_ends,
+                                      " times while they loaded or ran the "
+                                      "version, the last one: ",
+                                      reason));
   }
-  version.state = VersionState::kLoadFailed;
+  version.suspected = true;
+  version.retry_time = absl::InfinitePast();
   version.error = absl::StrCat(
-      "workers ended ", version.worker_ends,
-      " times while they loaded or ran the version, the last one: ", reason,
-      "; it is tried again after `gpupool models load ", version.model, "/",
-      version.number, "`");
+      "is tried alone, since a worker ended while it loaded or ran the "
+      "version: ",
+      reason);
+}
+
+void RehearseSuspects(StepContext& context) {
+  for (const auto& [id, known] : context.state.versions()) {
+    if (!known.suspected || known.rehearsal_sent ||
+        known.state != VersionState::kLoading || known.device ||
+        known.retry_time > context.now) {
+      continue;
+    }
+    Version& version = *context.edit.FindVersion(id);
+    version.load = context.edit.NextLoad();
+    version.rehearsal_sent = true;
+    context.Act(RehearseVersion{version.id, version.load});
+  }
 }
 
 void VersionIsGone(StepContext& context, Version& version) {
@@ -209,6 +236,24 @@ void Apply(StepContext& context, const VersionLoadFailed& event) {
     version->state = VersionState::kLoadFailed;
     version->error = std::string(event.status.message());
     context.Touch(*version);
+  }
+}
+
+void Apply(StepContext& context, const VersionRehearsed& event) {
+  Version* version = context.edit.FindVersion(event.version);
+  if (version == nullptr || !version->rehearsal_sent ||
+      version->load != event.load) {
+    return context.Stale();
+  }
+  version->rehearsal_sent = false;
+  if (!version->suspected) return;
+  if (absl::IsUnavailable(event.status)) {
+    version->retry_time = context.now + kVersionRetryDelay;
+    context.Act(SetTimer{version->retry_time});
+  } else if (event.status.ok()) {
+    version->suspected = false;
+  } else {
+    GiveUpSuspect(context, *version, std::string(event.status.message()));
   }
 }
 

@@ -10,7 +10,7 @@ VersionMoves ChooseMoves(const State& state, absl::Time now) {
   std::vector<const Version*> waiting;
   for (const auto& [id, version] : state.versions()) {
     if (version.state == VersionState::kLoading && !version.device &&
-        version.retry_time <= now) {
+        !version.suspected && version.retry_time <= now) {
       waiting.push_back(&version);
     }
   }

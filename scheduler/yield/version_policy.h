@@ -36,9 +36,9 @@ struct VersionMoves {
   absl::btree_set<DeviceId> holds;  // kept free for versions that wait
 };
 
-// Returns a move for every version that is LOADING without a place and whose
-// retry time has come. Placements are for the present state: after carrying out
-// one with Fit::kNow, call again.
+// Returns a move for every version that is LOADING without a place and not
+// suspected, and whose retry time has come. Placements are for the present
+// state: after carrying out one with Fit::kNow, call again.
 VersionMoves ChooseMoves(const State& state, absl::Time now);
 
 // Returns the versions of the same model that `ready` replaces: wanted ones

@@ -11,7 +11,9 @@
 #include "server/control/calls/context.h"
 #include "server/control/calls/control_options.h"
 #include "server/control/calls/work_queue.h"
+#include "server/control/models/rehearsals.h"
 #include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
 #include "server/control/records/transaction.h"
 #include "server/control/serving_sink.h"
 #include "server/control/upkeep/group_folders.h"
@@ -134,15 +136,8 @@ void ActionRunner::Do(const scheduler::LoadVersion& action) {
     return;
   }
   worker::v1::ToWorker message;
-  worker::v1::LoadVersion& load = *message.mutable_load_version();
-  load.set_version_id(id);
-  load.set_name(absl::StrCat(row->model(), "/", row->version()));
-  load.set_manifest_sha256(row->manifest_sha256());
-  load.set_max_batch_size(row->serving().max_batch_size());
-  load.set_limit_bytes(action.limit_bytes);
-  load.set_max_programs(row->serving().max_programs());
-  load.set_precision(row->serving().precision());
-  load.set_benchmark(row->serving().benchmark());
+  *message.mutable_load_version() = LoadRequestOf(*row);
+  message.mutable_load_version()->set_limit_bytes(action.limit_bytes);
   context_.workers->Send(
       NameOf(action.device), std::move(message), context_.options.load_timeout,
       [queue = context_.queue,
@@ -156,6 +151,19 @@ void ActionRunner::Do(const scheduler::LoadVersion& action) {
             transaction.Apply(scheduler::VersionLoadFailed{
                 action.version, action.device, action.load, reply.status()});
           }
+        });
+      });
+}
+
+void ActionRunner::Do(const scheduler::RehearseVersion& action) {
+  const v1::ModelVersion* row = ledger_->FindVersion(action.version.value());
+  if (row == nullptr) return;
+  context_.rehearsals->Add(
+      LoadRequestOf(*row),
+      [queue = context_.queue, action](const absl::Status& status) {
+        queue->Push([action, status](Transaction& transaction) {
+          transaction.Apply(
+              scheduler::VersionRehearsed{action.version, action.load, status});
         });
       });
 }

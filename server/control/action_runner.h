@@ -40,6 +40,7 @@ class ActionRunner {
   void Do(const scheduler::StopJob& action);
   void Do(const scheduler::CreateVersion& action);
   void Do(const scheduler::LoadVersion& action);
+  void Do(const scheduler::RehearseVersion& action);
   void Do(const scheduler::ServeVersion& action);
   void Do(const scheduler::DrainVersion& action);
   void Do(const scheduler::UnloadVersion& action);

@@ -80,9 +80,18 @@ ControlLoop::Impl::Impl(ControlOptions options,
       dependencies_(std::move(dependencies)),
       queue_(options_.queue_limit),
       groups_(options_.groups_folder),
-      context_{options_, dependencies_.store, dependencies_.blobs, &queue_,
-               &board_,  &streams_,           &waiters_,           &groups_,
-               &plans_,  &forecaster_,        dependencies_.now},
+      context_{options_,
+               dependencies_.store,
+               dependencies_.blobs,
+               &queue_,
+               &board_,
+               &streams_,
+               &waiters_,
+               &groups_,
+               &plans_,
+               &forecaster_,
+               &rehearsals_,
+               dependencies_.now},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_) {
@@ -133,6 +142,7 @@ void ControlLoop::Impl::TellOfQueues() const {
 
 void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   context_.workers = workers;
+  rehearsals_.Start(workers);
   serving_ = serving;
   runner_ = std::make_unique<ActionRunner>(
       context_, &ledger_, serving,
@@ -278,6 +288,7 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
     plans_.Clear();
     renewal_.Begin();
   }
+  if (device == kRehearsalDevice) rehearsals_.WorkerIsReady();
   if (!board_.Has(device)) return;  // the meta worker is not scheduled
   queue_.Push([this, device, reply](Transaction& transaction) {
     board_.SetReady(device, reply);
@@ -302,6 +313,9 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
 void ControlLoop::Impl::WorkerIsLost(const std::string& device,
                                      const absl::Status& reason,
                                      const WorkOwner& work) {
+  if (device == kRehearsalDevice) {
+    rehearsals_.WorkerIsLost(reason, work.version_id);
+  }
   if (!board_.Has(device)) return;
   queue_.Push([this, device, reason, work](Transaction& transaction) {
     board_.SetLost(device, reason);

@@ -21,6 +21,7 @@
 #include "server/control/jobs/forecaster.h"
 #include "server/control/jobs/plan_cache.h"
 #include "server/control/jobs/plan_renewal.h"
+#include "server/control/models/rehearsals.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/ledger.h"
 #include "server/control/upkeep/blob_janitor.h"
@@ -75,6 +76,7 @@ class ControlLoop::Impl {
   GroupFolders groups_;
   PlanCache plans_;
   Forecaster forecaster_;
+  Rehearsals rehearsals_;
   ControlContext context_;
   Ledger ledger_;
   BlobJanitor janitor_;

@@ -145,6 +145,8 @@ absl::Status RecoverVersion(const Store& store, v1::ModelVersion version,
       ToSchedulerVersion(row, ledger.state.FindDevice(row.device()));
   restored.worker_ends = static_cast<uint32_t>(ends);
   if (ends > 0) {
+    restored.suspected =
+        restored.state == scheduler::VersionState::kLoading && !restored.device;
     restored.last_worker_end =
         absl::FromUnixSeconds(static_cast<int64_t>(last));
   }

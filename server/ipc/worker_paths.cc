@@ -10,7 +10,7 @@ namespace gpupool::server {
 namespace {
 
 bool IsDeviceName(absl::string_view device) {
-  if (device == "meta") return true;
+  if (device == "meta" || device == kRehearsalWorker) return true;
   if (!absl::ConsumePrefix(&device, "cpu:") &&
       !absl::ConsumePrefix(&device, "cuda:")) {
     return false;
@@ -23,6 +23,12 @@ bool IsDeviceName(absl::string_view device) {
 }
 
 }  // namespace
+
+std::string WorkerTitle(const std::string& device) {
+  if (device == "meta") return "the planner";
+  if (device == kRehearsalWorker) return "the rehearsal";
+  return absl::StrCat("the worker of ", device);
+}
 
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
                                            const std::string& device) {

@@ -16,7 +16,15 @@ struct WorkerPaths {
   std::string blobs;  // STATE/blobs, shared by all workers
 };
 
-// Returns the paths. InvalidArgument unless `device` is "meta", "cpu:N" or
+// Name of the worker in which versions run before they may run beside others.
+inline constexpr char kRehearsalWorker[] = "rehearsal";
+
+// Returns how users know the worker of a device: "the worker of cpu:0", or "the
+// planner" for "meta".
+std::string WorkerTitle(const std::string& device);
+
+// Returns the paths. InvalidArgument unless `device` is "meta", "rehearsal",
+// "cpu:N" or
 // "cuda:N" with 0 <= N < 1024.
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
                                            const std::string& device);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "server/pool/worker_environment.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -28,24 +29,6 @@ constexpr std::chrono::seconds kFaultGrace{2};
 // See PoolOptions::hang_timeout.
 constexpr int kHangMeans = 20;
 constexpr int kOtherHangFactor = 30;
-// OpenMP threads of a worker spin 4000 times for work, a tenth of a
-// millisecond, then sleep. OpenMP's default, some eight milliseconds, makes
-// training ten times slower once anything else computes on these cores. With
-// 500 spins the team falls asleep within a step, and each kernel that wakes it
-// waits 25 to 50 microseconds.
-//
-//   milliseconds, 2 threads, 2 cores     looks: 500   2000   4000
-//   mobilenet_v2, 1 image, cores free           8.8    5.3    4.1
-//   encoder, 1 row, cores free                  7.3    5.1    4.6
-//   step of a perceptron, cores free            0.39   0.20   0.18
-//   step of a small CNN, one core taken        53     27     25
-//   mobilenet_v2, one core taken                8.5   11.7   15.3
-//   encoder, one core taken                     9.7   12.3   13.5
-//
-// Clients that load a served model on the same cores see no difference.
-constexpr char kWaitPolicy[] = "OMP_WAIT_POLICY=passive";
-constexpr char kSpinCount[] = "GOMP_SPINCOUNT=4000";
-
 std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
   return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
 }
@@ -181,7 +164,7 @@ void WorkerLink::Greet(ControlChannel channel) {
   hello->set_protocol_version(kWorkerProtocolVersion);
   hello->set_daemon_boot_id(options_.daemon_boot_id);
   hello->set_last_report_sequence(acknowledged_);
-  if (device_.name == "meta") {
+  if (device_.name == "meta" || device_.name == kRehearsalWorker) {
     if (absl::Status sent = SendNow(message); !sent.ok()) Lose(sent);
     return;
   }
@@ -441,8 +424,8 @@ void WorkerLink::ExpireRequests(Clock::time_point now) {
     it = pending_.erase(it);
   }
   for (const ReplyCallback& callback : expired) {
-    callback(absl::DeadlineExceededError(absl::StrCat(
-        "the worker of ", device_.name, " did not answer in time")));
+    callback(absl::DeadlineExceededError(
+        absl::StrCat(WorkerTitle(device_.name), " did not answer in time")));
   }
 }
 
@@ -457,12 +440,12 @@ void WorkerLink::Send(ToWorker message, absl::Duration timeout,
                       ReplyCallback callback) {
   if (state_ != State::kReady) {
     return callback(absl::UnavailableError(absl::StrCat(
-        "the worker of ", device_.name, " is not ready; try again")));
+        WorkerTitle(device_.name), " is starting; try again in a moment")));
   }
   if (pending_.size() >= kMaxPendingRequests) {
-    return callback(absl::ResourceExhaustedError(
-        absl::StrCat(pending_.size(), " requests wait for the worker of ",
-                     device_.name, ", limit ", kMaxPendingRequests)));
+    return callback(absl::ResourceExhaustedError(absl::StrCat(
+        pending_.size(), " requests wait for ", WorkerTitle(device_.name),
+        ", limit ", kMaxPendingRequests)));
   }
   const uint64_t id = next_request_id_++;
   message.set_request_id(id);
@@ -535,15 +518,17 @@ void WorkerLink::KillAndLose(const absl::Status& reason) {
 
 void WorkerLink::Lose(const absl::Status& reason) {
   const bool asked_to_end = draining_;
+  bool was_killed = false;
   std::string text(reason.message());
   if (process_.has_value()) {
     if (const auto end = process_->HowItEnded(kReapMilliseconds)) {
       absl::StrAppend(&text, " (process ", process_->pid(), ": ", *end, ")");
+      was_killed = *end == "killed by signal 9";
       process_.reset();
     }
   }
   const absl::Status lost = absl::UnavailableError(
-      absl::StrCat("the worker of ", device_.name, " is lost"));
+      absl::StrCat(WorkerTitle(device_.name), " ended during the request"));
   const bool was_stable =
       state_ == State::kReady &&
       Clock::now() - ready_since_ >= Nanoseconds(options_.stable_after);
@@ -552,7 +537,13 @@ void WorkerLink::Lose(const absl::Status& reason) {
     spdlog::info("worker ended device={} detail=\"{}\"", device_.name, text);
     return SetState(State::kStopped);
   }
-  const WorkReading work = work_.has_value() ? work_->Read() : WorkReading();
+  WorkReading work = work_.has_value() ? work_->Read() : WorkReading();
+  // A process does not send SIGKILL to itself, and a batch takes no memory for
+  // which the system would. So it came from outside, unless the batch hung.
+  if (was_killed && work.phase == WorkPhase::kInfer &&
+      !absl::IsDeadlineExceeded(reason)) {
+    work.owner = {};
+  }
   work_.reset();
   fault_seen_.reset();
   if (work.fault != 0) absl::StrAppend(&text, ": ", work.fault_text);

@@ -72,7 +72,8 @@ class WorkerObserver {
 };
 
 struct PoolDevice {
-  std::string name;  // "cpu:0", "cuda:1" or "meta" (which has no ring)
+  // "cpu:0", "cuda:1", or "meta" or "rehearsal", which have no ring.
+  std::string name;
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
   // Highest report sequence on the daemon's disk; 0 when unknown.

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/ipc/worker_paths.h"
 
 namespace gpupool::worker::v1 {
 class FromWorker;
@@ -23,6 +24,8 @@ namespace gpupool::server {
 
 // Name of the device whose worker plans and reads datasets.
 inline constexpr char kMetaDevice[] = "meta";
+// Name of the device whose worker tries versions alone.
+inline constexpr auto& kRehearsalDevice = kRehearsalWorker;
 
 struct WorkerStatus {
   enum class State { kStarting, kReady, kBackingOff, kQuarantined, kStopped };

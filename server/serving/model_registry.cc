@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "scheduler/serve/batch_policy.h"
+#include "server/serving/slot_packing.h"
 
 namespace gpupool::server {
 namespace {
@@ -100,6 +101,17 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
                              : serving.max_queue_size();
   facts.bytes = version.plan().inference().peak();
   return facts;
+}
+
+absl::Status CheckServable(const v1::ModelVersion& version,
+                           uint64_t slot_bytes) {
+  ASSIGN_OR_RETURN(const VersionFacts facts, MakeVersionFacts(version));
+  const uint64_t bytes = PackedBytes({facts.inputs, facts.outputs}, 1);
+  if (bytes <= slot_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("one row of its inputs and outputs has ", bytes,
+                   " bytes, a slot of the server has ", slot_bytes,
+                   "; start the server with --slot-bytes ", bytes, " or more"));
 }
 
 // ---------------------------------------------------------- ServedVersion

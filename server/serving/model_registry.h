@@ -47,6 +47,11 @@ struct VersionFacts {
 // of MakeTensorFormat.
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version);
 
+// Returns OK if requests for the version can be carried: MakeVersionFacts takes
+// it, and one row of its inputs and outputs fits into `slot_bytes`.
+absl::Status CheckServable(const v1::ModelVersion& version,
+                           uint64_t slot_bytes);
+
 class ServedVersion {
  public:
   ServedVersion(VersionFacts facts, std::shared_ptr<Batcher> batcher);

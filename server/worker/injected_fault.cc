@@ -76,6 +76,15 @@ absl::Status InjectedFault::BeforeStep(uint64_t step) const {
                    "injected fault");
 }
 
+void InjectedFault::BeforeLoad(const std::string& version) const {
+  if (path_.empty()) return;
+  std::ifstream file(path_);
+  std::string kind, name;
+  if (!(file >> kind >> name) || name != version) return;
+  if (kind == "abort-load") std::abort();
+  while (kind == "hang-load") ::pause();
+}
+
 absl::Status InjectedFault::BeforeCopy(uint64_t step) const {
   if (Take(step, Moment::kCopy).empty()) return absl::OkStatus();
   return absl::ResourceExhaustedError("injected fault: no host memory");

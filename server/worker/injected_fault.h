@@ -10,8 +10,11 @@
 //   no-room N     the host has no memory for a copy of the checkpoint of step
 //   N;
 //                 0: of any step
-// and is renamed to <file>.done when that step comes, so that the fault
-// happens once. It may be written while the worker runs.
+//   abort-load M  loading the version M (digits/3) ends the process by SIGABRT;
+//                 M of a model that is being uploaded has the number 0
+//   hang-load M   loading the version M never ends
+// and, except for the last two, is renamed to <file>.done when that step comes,
+// so that the fault happens once. It may be written while the worker runs.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +32,8 @@ class InjectedFault {
 
   // Must be called before each step, with its number.
   absl::Status BeforeStep(uint64_t step) const;
+  // Must be called before a version is loaded.
+  void BeforeLoad(const std::string& version) const;
   // Must be called before a checkpoint is copied.
   absl::Status BeforeCopy(uint64_t step) const;
   // Must be called before a copy is written, on any thread.

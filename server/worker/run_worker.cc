@@ -40,6 +40,8 @@ constexpr size_t kLogFiles = 2;
 // In -1000 .. 1000; 0 is the usual score.
 constexpr int kOutOfMemoryScore = 300;
 
+constexpr int kLowPriority = 10;  // nice value; 0 is the usual one
+
 int Refuse(const absl::Status& status, int code) {
   std::fprintf(stderr, "gpupool-worker: %s\n",
                std::string(status.message()).c_str());
@@ -60,6 +62,8 @@ void LimitProcess(const std::string& device) {
   ::setsid();  // fails if the server has done so
   ::signal(SIGPIPE, SIG_IGN);
   OfferToOutOfMemoryKiller();
+  // Its work can wait for that of devices.
+  if (device == kRehearsalWorker) ::setpriority(PRIO_PROCESS, 0, kLowPriority);
   ::prctl(PR_SET_NAME, absl::StrCat("worker ", device).c_str());
 }
 

@@ -15,6 +15,7 @@
 #include "engine/session.h"
 #include "engine/train/rank_group.h"
 #include "server/ipc/work_page.h"
+#include "server/ipc/worker_paths.h"
 #include "server/worker/device_verbs.h"
 #include "server/worker/gpu_facts_text.h"
 
@@ -242,8 +243,9 @@ class SessionEngine : public Engine {
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
     const EngineOptions& options) {
-  ASSIGN_OR_RETURN(const engine::Device device,
-                   engine::ParseDevice(options.device));
+  const std::string name =
+      options.device == kRehearsalWorker ? "cpu:0" : options.device;
+  ASSIGN_OR_RETURN(const engine::Device device, engine::ParseDevice(name));
   ASSIGN_OR_RETURN(const engine::Device plan_for,
                    engine::ParseDevice(options.plan_for));
   engine::SessionOptions session_options;

@@ -208,8 +208,10 @@ class WatchedEngine : public Engine {
   absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) override {
     const WorkOwner owner = {.version_id = request.version_id()};
-    auto model = watch_.Do(WorkPhase::kOther, owner,
-                           [&] { return engine_->LoadModel(request); });
+    auto model = watch_.Do(WorkPhase::kOther, owner, [&] {
+      injected_.BeforeLoad(request.name());
+      return engine_->LoadModel(request);
+    });
     if (!model.ok()) return model.status();
     return std::make_unique<WatchedModel>(*std::move(model), owner, &watch_);
   }
@@ -256,6 +258,7 @@ class WatchedEngine : public Engine {
   }
 
   const std::unique_ptr<Engine> engine_;
+  const InjectedFault injected_;
   mutable Watch watch_;
 };
 

@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "server/ipc/worker_paths.h"
+#include "server/worker/rehearsal/rehearsal.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -347,7 +349,9 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
     }
     case ToWorker::kLoadVersion: {
       ASSIGN_OR_RETURN(*reply.mutable_version(),
-                       turnstile_.models().Load(request->load_version()));
+                       options_.device == kRehearsalWorker
+                           ? Rehearse(*engine_, request->load_version())
+                           : turnstile_.models().Load(request->load_version()));
       return reply;
     }
     case ToWorker::kUnloadVersion: {

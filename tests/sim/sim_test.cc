@@ -21,8 +21,9 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " clock_jumps=" << report.clock_jumps
             << " taken_back=" << report.taken_back << " stale=" << report.stale
             << " versions_ready=" << report.versions_ready
-            << " gangs=" << report.gangs << " pinned=" << report.pinned
-            << " exclusive=" << report.exclusive
+            << " rehearsals=" << report.rehearsals
+            << " given_up=" << report.given_up << " gangs=" << report.gangs
+            << " pinned=" << report.pinned << " exclusive=" << report.exclusive
             << " gangs_succeeded=" << report.gangs_succeeded
             << " preemptions=" << report.preemptions
             << " blamed=" << report.blamed << " held=" << report.held
@@ -160,10 +161,14 @@ TEST_P(SimTest, PinnedAndExclusiveJobsKeepAllRules) {
     sum.pinned += report.pinned;
     sum.exclusive += report.exclusive;
     sum.versions_ready += report.versions_ready;
+    sum.rehearsals += report.rehearsals;
+    sum.given_up += report.given_up;
   }
   EXPECT_GT(sum.pinned, 20);
   EXPECT_GT(sum.exclusive, 20);
   EXPECT_GT(sum.versions_ready, 20);
+  EXPECT_GT(sum.rehearsals, 0);
+  EXPECT_GT(sum.given_up, 0);
 }
 
 TEST(SimWorldTest, TheSameSeedGivesTheSameRun) {

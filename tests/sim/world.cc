@@ -195,6 +195,12 @@ void World::Count(const StepResult& result) {
     report_.held_back += !tasks.standing.empty();
   }
   report_.blamed += static_cast<int>(result.blamed.size());
+  for (VersionId id : result.changed_versions) {
+    const Version* version = state_.FindVersion(id);
+    report_.given_up += version != nullptr &&
+                        version->state == VersionState::kLoadFailed &&
+                        version->worker_ends > 0;
+  }
   for (const JobChange& change : result.job_changes) {
     report_.grown += absl::StrContains(change.reason, "have more devices");
     if (change.to != JobState::kFailed) continue;

@@ -71,6 +71,7 @@ struct WorldReport {
   int commits = 0, lost_turns = 0, clock_jumps = 0;
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
+  int rehearsals = 0, given_up = 0;    // of versions under which workers ended
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
   int arrays = 0, held_back = 0;  // and events with tasks held back by a limit
   int preemptions = 0, held = 0, requeued = 0, blamed = 0;
@@ -144,6 +145,9 @@ class World {
   void Check(const StepResult& result);
   void Perform(const Action& action);
   void Publish(JobId job);
+  // Returns whether workers end when they load the version.
+  bool IsPoisonous(VersionId version) const;
+  void Rehearse(const RehearseVersion& action);
   void RestartServer();
   bool SomeRankCools(const Job& job) const;
   bool SomeRankIsDrained(const Job& job) const;
@@ -160,7 +164,8 @@ class World {
   // Worker side.
   void Connect(Worker& worker);
   void Disconnect(Worker& worker);
-  void Kill(Worker& worker);
+  // `work`: what the worker did when it was killed.
+  void Kill(Worker& worker, const WorkAtEnd& work = {});
   void ToWorker(DeviceId device, std::function<void(Worker&)> run);
   void ToServer(Worker& worker, Event event);
   // Spools the event until it is acknowledged.

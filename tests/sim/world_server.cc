@@ -145,6 +145,8 @@ void World::Perform(const Action& action) {
     });
   } else if (const auto* load = std::get_if<LoadVersion>(&action)) {
     ToWorker(load->device, [this, load = *load](Worker& worker) {
+      if (IsPoisonous(load.version))
+        return Kill(worker, {.version = load.version});
       if (Chance(0.1)) {
         const absl::Status status = Chance(0.5)
                                         ? absl::UnavailableError("busy")
@@ -156,6 +158,8 @@ void World::Perform(const Action& action) {
       worker.loaded.insert(load.version);
       ToServer(worker, VersionLoaded{load.version, load.device, load.load});
     });
+  } else if (const auto* rehearse = std::get_if<RehearseVersion>(&action)) {
+    Rehearse(*rehearse);
   } else if (const auto* unload = std::get_if<UnloadVersion>(&action)) {
     ToWorker(unload->device, [this, unload = *unload](Worker& worker) {
       worker.loaded.erase(unload.version);
@@ -170,6 +174,25 @@ void World::Perform(const Action& action) {
   } else {
     ++report_.versions_ready;
   }
+}
+
+bool World::IsPoisonous(VersionId version) const {
+  return version.value() % 7 == 0;
+}
+
+// Rehearsals find only some of the poisonous versions.
+void World::Rehearse(const RehearseVersion& action) {
+  ++report_.rehearsals;
+  absl::Status status;
+  if (Chance(0.1)) {
+    status = absl::UnavailableError("busy");
+  } else if (IsPoisonous(action.version) && Chance(0.3)) {
+    status = absl::FailedPreconditionError("signal 6");
+  }
+  At(Latency(), [this, action, status, boot = server_boot_] {
+    if (boot != server_boot_) return;
+    Deliver(VersionRehearsed{action.version, action.load, status});
+  });
 }
 
 void World::Publish(JobId job) {
@@ -233,6 +256,7 @@ void World::RestartServer() {
   for (const Version& version : disk_.versions) {
     Version copy = version;
     copy.load_sent = false;
+    copy.rehearsal_sent = false;
     copy.under_load = false;
     copy.retry_time = absl::InfinitePast();
     fresh.RestoreVersion(std::move(copy));

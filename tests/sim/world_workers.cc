@@ -33,7 +33,7 @@ void World::Disconnect(Worker& worker) {
   At(absl::Milliseconds(Below(3000)), [this, &worker] { Connect(worker); });
 }
 
-void World::Kill(Worker& worker) {
+void World::Kill(Worker& worker, const WorkAtEnd& work) {
   if (!worker.alive) return;
   ++report_.lost_workers;
   worker.alive = false;
@@ -47,8 +47,11 @@ void World::Kill(Worker& worker) {
   worker.connected = false;
   ++worker.link;
   // The spool is on disk and stays.
-  const auto fault = static_cast<DeviceFault>(Below(3));
-  if (was_connected) Deliver(WorkerLost{worker.device, "killed", fault});
+  const auto fault =
+      work.known() ? DeviceFault::kNone : static_cast<DeviceFault>(Below(3));
+  if (was_connected) {
+    Deliver(WorkerLost{worker.device, "killed", fault, work});
+  }
   At(absl::Milliseconds(100 + Below(2000)), [this, &worker] {
     worker.alive = true;
     Connect(worker);

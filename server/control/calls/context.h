@@ -21,6 +21,7 @@ class EventStreams;
 class Forecaster;
 class GroupFolders;
 class PlanCache;
+class Rehearsals;
 class Store;
 class VersionWaiters;
 class WorkQueue;
@@ -38,6 +39,7 @@ struct ControlContext {
   GroupFolders* groups;     // control thread only
   PlanCache* plans;
   Forecaster* forecaster;
+  Rehearsals* rehearsals;
   std::function<absl::Time()> now;
   WorkerPort* workers = nullptr;  // null until ControlLoop::Start
   std::function<void()> want_sweep = [] {};

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "gpupool/v1/model.pb.h"
 #include "scheduler/state/host.h"
 #include "scheduler/state/order_policy.h"
 #include "scheduler/state/topology.h"
@@ -57,6 +58,10 @@ struct ControlOptions {
   absl::Duration export_timeout = absl::Minutes(5);
   absl::Duration memory_timeout = absl::Seconds(5);
   absl::Duration profile_timeout = absl::Minutes(10);
+  // Returns whether requests for the version can be carried. Asked before an
+  // uploaded version is admitted.
+  std::function<absl::Status(const v1::ModelVersion&)> check_servable =
+      [](const v1::ModelVersion&) { return absl::OkStatus(); };
   // Minimum age of unreferenced blobs that are removed.
   absl::Duration sweep_min_age = absl::Hours(1);
   absl::Duration sweep_interval = absl::Minutes(10);

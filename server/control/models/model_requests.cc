@@ -24,6 +24,7 @@
 #include "server/control/calls/enqueue.h"
 #include "server/control/devices/device_requests.h"
 #include "server/control/jobs/admission.h"
+#include "server/control/models/rehearsals.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/transaction.h"
@@ -92,6 +93,30 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
   const uint64_t id = transaction.CreateVersion(std::move(version));
   transaction.Apply(scheduler::VersionLoadRequested{VersionId(id)});
   AnswerWithVersions(context, transaction, {id}, reply);
+}
+
+// Checks and rehearses an uploaded version, then creates it. A version that
+// cannot be served, or that ends the rehearsal's process, is refused.
+void Admit(const ControlContext& context, const v1::ModelVersion& version,
+           const Reply& reply) {
+  const auto refuse = [name = version.model(),
+                       reply](const absl::Status& reason) {
+    reply.callback(absl::Status(
+        reason.code(),
+        absl::StrCat("model \"", name, "\" is refused: ", reason.message())));
+  };
+  const absl::Status servable = context.options.check_servable(version);
+  if (!servable.ok()) return refuse(servable);
+  context.rehearsals->Add(
+      LoadRequestOf(version),
+      [&context, version, reply, refuse](const absl::Status& rehearsed) {
+        if (!rehearsed.ok()) return refuse(rehearsed);
+        Enqueue<v1::ModelVersion>(
+            context, reply.callback,
+            [&context, version, reply](Transaction& transaction) {
+              CreateAndLoad(context, transaction, version, reply);
+            });
+      });
 }
 
 // Makes the plan again for another batch size than that of the job's spec, with
@@ -249,11 +274,7 @@ void ImportModel(const ControlContext& context,
           const worker::v1::FromWorker& imported) mutable {
         version.set_manifest_sha256(imported.import_model().manifest_sha256());
         *version.mutable_plan() = imported.import_model().plan();
-        Enqueue<v1::ModelVersion>(
-            context, reply.callback,
-            [&context, version, reply](Transaction& transaction) {
-              CreateAndLoad(context, transaction, version, reply);
-            });
+        Admit(context, version, reply);
       });
 }
 

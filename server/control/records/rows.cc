@@ -257,6 +257,19 @@ v1::ModelVersion VersionOf(const v1::Job& job,
   return version;
 }
 
+worker::v1::LoadVersion LoadRequestOf(const v1::ModelVersion& version) {
+  worker::v1::LoadVersion load;
+  load.set_version_id(version.id());
+  load.set_name(absl::StrCat(version.model(), "/", version.version()));
+  load.set_manifest_sha256(version.manifest_sha256());
+  load.set_max_batch_size(version.serving().max_batch_size());
+  load.set_limit_bytes(version.plan().inference().peak());
+  load.set_max_programs(version.serving().max_programs());
+  load.set_precision(version.serving().precision());
+  load.set_benchmark(version.serving().benchmark());
+  return load;
+}
+
 bool SameContent(const v1::Dataset& a, const v1::Dataset& b) {
   if (CanonicalBytes(a.layout()) != CanonicalBytes(b.layout())) return false;
   if (a.files_size() != b.files_size()) return false;

@@ -18,6 +18,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/serve/batch_policy.h"
 #include "scheduler/state/state.h"
 #include "scheduler/step/event.h"
@@ -76,6 +77,9 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& version,
 // Returns a version of the job's checkpoint, without id, number and time.
 v1::ModelVersion VersionOf(const v1::Job& job,
                            const v1::Checkpoint& checkpoint);
+
+// Returns the request to load the version, with its planned bytes as the limit.
+worker::v1::LoadVersion LoadRequestOf(const v1::ModelVersion& version);
 
 // Returns true when both have the same layout, and the same bytes under the
 // same roles.

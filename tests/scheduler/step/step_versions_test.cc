@@ -32,6 +32,10 @@ class StepVersionsTest : public SchedulerTest {
     Send(WorkerLost{device, "signal 6", DeviceFault::kNone, {.version = id}});
     Send(WorkerReady{.device = device});
   }
+  StepResult Rehearse(VersionId id, absl::Status status) {
+    EXPECT_TRUE(version(id).rehearsal_sent);
+    return Send(VersionRehearsed{id, version(id).load, std::move(status)});
+  }
   VersionState StateOf(VersionId id) { return version(id).state; }
   DeviceId device;
 };
@@ -63,9 +67,12 @@ TEST_F(StepVersionsTest, AVersionThatEndsWorkersIsGivenUp) {
   Send(VersionLoadRequested{bad});
   EndWorkerUnder(bad);
   EXPECT_EQ(StateOf(bad), VersionState::kLoading);
+  EXPECT_THAT(version(bad).error, HasSubstr("is tried alone"));
   EXPECT_EQ(StateOf(good), VersionState::kLoading);
   Answer(good);
-  Wait(kVersionRetryDelay);
+  Wait(absl::Minutes(1));
+  EXPECT_FALSE(version(bad).device);  // until it was rehearsed
+  Rehearse(bad, absl::OkStatus());
   ASSERT_EQ(version(bad).device, device);
   EndWorkerUnder(bad);
   EXPECT_EQ(StateOf(bad), VersionState::kLoadFailed);
@@ -82,16 +89,52 @@ TEST_F(StepVersionsTest, AVersionThatEndsWorkersIsGivenUp) {
   EXPECT_EQ(version(bad).worker_ends, 0u);
 }
 
+TEST_F(StepVersionsTest, ASuspectThatFailsItsRehearsalIsGivenUp) {
+  const VersionId bad = Create("bad", 1, 40);
+  Send(VersionLoadRequested{bad});
+  EndWorkerUnder(bad);
+  Rehearse(bad, absl::FailedPreconditionError("ended the process"));
+  EXPECT_EQ(StateOf(bad), VersionState::kLoadFailed);
+  EXPECT_THAT(version(bad).error,
+              AllOf(HasSubstr("ended the process"),
+                    HasSubstr("`gpupool models load bad/1`")));
+}
+
+TEST_F(StepVersionsTest, ARehearsalThatCannotBeMadeIsAskedForAgain) {
+  const VersionId bad = Create("bad", 1, 40);
+  Send(VersionLoadRequested{bad});
+  EndWorkerUnder(bad);
+  const uint64_t first = version(bad).load;
+  Rehearse(bad, absl::UnavailableError("the server is starting"));
+  EXPECT_EQ(StateOf(bad), VersionState::kLoading);
+  EXPECT_FALSE(version(bad).rehearsal_sent);
+  Wait(kVersionRetryDelay);
+  EXPECT_TRUE(version(bad).rehearsal_sent);
+  // The answer to the first one comes late.
+  EXPECT_TRUE(Send(VersionRehearsed{bad, first, absl::OkStatus()}).stale);
+  Rehearse(bad, absl::OkStatus());
+  EXPECT_EQ(version(bad).device, device);
+}
+
+TEST_F(StepVersionsTest, ASuspectThatNobodyWantsAnyMoreIsLeftAlone) {
+  const VersionId bad = Create("bad", 1, 40);
+  Send(VersionLoadRequested{bad});
+  EndWorkerUnder(bad);
+  Send(VersionUnloadRequested{bad});
+  Rehearse(bad, absl::FailedPreconditionError("ended the process"));
+  EXPECT_EQ(StateOf(bad), VersionState::kUnloaded);
+}
+
 TEST_F(StepVersionsTest, AServedVersionIsGivenUpForEndsThatFollowEachOther) {
   const VersionId id = Create("digits", 1, 40);
   Load(id);
   EndWorkerUnder(id);
-  Wait(kVersionRetryDelay);
+  Rehearse(id, absl::OkStatus());
   Answer(id);
   Wait(kFaultMemory + absl::Seconds(1));
   EndWorkerUnder(id);
   EXPECT_EQ(version(id).worker_ends, 1u);
-  Wait(kVersionRetryDelay);
+  Rehearse(id, absl::OkStatus());
   Answer(id);
   EndWorkerUnder(id);
   EXPECT_EQ(StateOf(id), VersionState::kLoadFailed);

@@ -29,9 +29,16 @@ class FakeWorkers : public WorkerPort {
       const worker::v1::ToWorker&)>
       meta;
 
+  // Called for rehearsals.
+  std::function<absl::StatusOr<worker::v1::FromWorker>(
+      const worker::v1::ToWorker&)>
+      rehearsal =
+          [](const worker::v1::ToWorker&) { return worker::v1::FromWorker(); };
+
   void Send(const std::string& device, worker::v1::ToWorker message,
             absl::Duration, ReplyCallback callback) override {
     if (device == kMetaDevice) return callback(meta(message));
+    if (device == kRehearsalDevice) return callback(rehearsal(message));
     std::lock_guard lock(mutex_);
     pending_.push_back({device, std::move(message), std::move(callback)});
     changed_.notify_all();

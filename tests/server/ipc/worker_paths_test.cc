@@ -12,6 +12,8 @@ TEST(WorkerPathsTest, EveryDeviceHasItsOwnFolder) {
   EXPECT_EQ(paths->socket, "/state/workers/cpu-12/socket");
   EXPECT_EQ(paths->blobs, "/state/blobs");
   EXPECT_EQ(WorkerPathsFor("/state", "meta")->folder, "/state/workers/meta");
+  EXPECT_EQ(WorkerPathsFor("/state", kRehearsalWorker)->folder,
+            "/state/workers/rehearsal");
 }
 
 TEST(WorkerPathsTest, RefusesNamesThatAreNoDevice) {

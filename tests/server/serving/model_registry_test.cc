@@ -102,6 +102,25 @@ TEST(MakeVersionFactsTest, RefusesMoreDimensionsThanASlotDescribes) {
   EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
 }
 
+TEST(CheckServableTest, OneRowMustFitIntoASlot) {
+  const v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  EXPECT_TRUE(CheckServable(version, 1 << 20).ok());
+  const absl::Status refused = CheckServable(version, 64);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::HasSubstr("--slot-bytes 128"));
+}
+
+TEST(CheckServableTest, RefusesWhatNoRequestCanCarry) {
+  v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  version.mutable_plan()->mutable_outputs(0)->set_shape(1, 0);
+  EXPECT_THAT(std::string(CheckServable(version, 1 << 20).message()),
+              ::testing::HasSubstr("output"));
+  version.mutable_plan()->clear_inputs();
+  EXPECT_THAT(std::string(CheckServable(version, 1 << 20).message()),
+              ::testing::HasSubstr("the model has 0 inputs"));
+}
+
 TEST(MakeVersionFactsTest, WithoutABatchThereIsOneRequestAtATime) {
   v1::ModelVersion version = MakeModelVersion("m", 4, 1);
   version.mutable_plan()->mutable_inputs(0)->set_shape(0, 3);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -90,6 +91,16 @@ TEST_F(InjectedFaultTest, AStepIsHeldUntilTheFileGoes) {
   EXPECT_FALSE(begun);
   std::filesystem::remove(path_ + ".done");
   trainer.join();
+}
+
+TEST_F(InjectedFaultTest, ALoadEndsTheProcessEachTime) {
+  Write("abort-load bad/1");
+  fault_.BeforeLoad("good/1");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EXIT(fault_.BeforeLoad("bad/1"), testing::KilledBySignal(SIGABRT),
+                "");
+  }
+  EXPECT_TRUE(fault_.BeforeStep(1).ok());
 }
 
 TEST_F(InjectedFaultTest, NonsenseIsIgnored) {

@@ -330,6 +330,24 @@ TEST_F(ModelRequestsTest, AVersionThatEndsWorkersIsGivenUpForGood) {
   EXPECT_TRUE(load.Wait().ok());
 }
 
+TEST_F(ModelRequestsTest, AnUploadThatEndsItsRehearsalIsRefused) {
+  workers->rehearsal = [](const worker::v1::ToWorker&) {
+    return absl::UnavailableError("it ended during the request");
+  };
+  v1::UploadModelRequest::Header header;
+  header.set_name("bad");
+  Answer<v1::ModelVersion> upload;
+  ImportModel(control(), header, upload.callback());
+  loop->OnWorkerLost(kRehearsalDevice, absl::UnavailableError("signal 6"),
+                     {.version_id = 1});
+  const auto version = upload.Wait();
+  EXPECT_EQ(version.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(version.status().message()),
+      AllOf(HasSubstr("model \"bad\" is refused"), HasSubstr("signal 6")));
+  EXPECT_FALSE(store->GetModel("bad").ok());
+}
+
 TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {
   worker::v1::ImportModel asked;
   const auto plan = workers->meta;

@@ -1,0 +1,105 @@
+#include "server/control/models/rehearsals.h"
+
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/server/control/fake_workers.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RehearsalsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    workers_.rehearsal = [this](const worker::v1::ToWorker& message) {
+      sent_.push_back(message.load_version());
+      return answer_;
+    };
+    rehearsals_.Start(&workers_);
+  }
+  // Begins a rehearsal, whose status comes to `done`.
+  void Add(const std::string& name, std::optional<absl::Status>& done) {
+    worker::v1::LoadVersion version;
+    version.set_name(name);
+    rehearsals_.Add(version,
+                    [&done](absl::Status status) { done = std::move(status); });
+  }
+
+  FakeWorkers workers_;
+  absl::StatusOr<worker::v1::FromWorker> answer_ = worker::v1::FromWorker();
+  std::vector<worker::v1::LoadVersion> sent_;
+  Rehearsals rehearsals_;
+  std::optional<absl::Status> first_, second_;
+};
+
+TEST_F(RehearsalsTest, GivesTheWorkersAnswer) {
+  Add("a/1", first_);
+  EXPECT_TRUE(first_->ok());
+  answer_ = absl::InvalidArgumentError("no such layer");
+  Add("b/1", second_);
+  EXPECT_EQ(*second_, absl::InvalidArgumentError("no such layer"));
+}
+
+TEST_F(RehearsalsTest, WaitsForTheWorker) {
+  answer_ = absl::UnavailableError("is starting");
+  Add("a/1", first_);
+  Add("b/1", second_);
+  EXPECT_FALSE(first_.has_value());
+  EXPECT_EQ(sent_.size(), 1u);  // one at a time
+  answer_ = worker::v1::FromWorker();
+  rehearsals_.WorkerIsReady();
+  EXPECT_TRUE(first_->ok());
+  EXPECT_TRUE(second_->ok());
+}
+
+TEST_F(RehearsalsTest, OnlyTheOneThatEndsTheWorkerIsRefused) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("bad/1", first_);
+  Add("good/1", second_);
+  rehearsals_.WorkerIsLost(absl::UnavailableError("signal 6"),
+                           sent_[0].version_id());
+  EXPECT_EQ(first_->code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(first_->message()), HasSubstr("signal 6"));
+  EXPECT_FALSE(second_.has_value());
+  answer_ = worker::v1::FromWorker();
+  rehearsals_.WorkerIsReady();
+  EXPECT_TRUE(second_->ok());
+  EXPECT_EQ(sent_.back().name(), "good/1");
+}
+
+TEST_F(RehearsalsTest, SaysThatItTookTooLong) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("slow/1", first_);
+  rehearsals_.WorkerIsLost(absl::UnavailableError("killed by signal 14"),
+                           sent_[0].version_id());
+  EXPECT_THAT(std::string(first_->message()), HasSubstr("took too long"));
+}
+
+TEST_F(RehearsalsTest, EndsOfTheWorkerByItselfAreNotTheVersions) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("a/1", first_);
+  for (int i = 0; i < 2; ++i) {
+    rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), 0);
+    EXPECT_FALSE(first_.has_value());
+    rehearsals_.WorkerIsReady();
+  }
+  // But it does not wait for ever.
+  rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), 0);
+  EXPECT_EQ(first_->code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RehearsalsTest, WithoutWorkersNothingIsTried) {
+  Rehearsals rehearsals;
+  std::optional<absl::Status> done;
+  rehearsals.Add({}, [&done](absl::Status status) { done = status; });
+  EXPECT_EQ(done->code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace gpupool::server

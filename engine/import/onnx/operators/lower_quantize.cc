@@ -34,7 +34,7 @@ absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,
   return ctx.Reshape(x, dims);
 }
 
-// Where the scales and zero points of a value lie.
+// The layout of the scales and zero points of a value.
 struct Granularity {
   Shape shape;        // of the value
   int axis = 0;       // of a list of scales, or of the blocks

@@ -100,7 +100,7 @@ TEST_F(AttentionKernelTest, EqualsItsPartsWithAMask) {
       Pointwise(Near(), Composed(attention, mask)));
 }
 
-// As with masks of the smallest finite number.
+// Masks of the smallest finite number make such scores.
 TEST_F(AttentionKernelTest, EqualScoresOfAnySizeHaveEqualWeights) {
   const AttentionAttributes attention{.scale = 0};
   const Numbers mask(12, -1e30);

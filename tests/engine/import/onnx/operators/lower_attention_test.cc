@@ -109,7 +109,7 @@ TEST(LowerAttentionTest, CountsOfKeysEndWhatIsSeenAndPlaceTheQueries) {
                   std::string(causal) + ">(q, k, v, , , , n) }",
          .inputs = inputs});
     ASSERT_TRUE(y.ok()) << y.status();
-    // Of two queries, the last is at the only key, and the first before it.
+    // The last of two queries is at the only key, and the first before it.
     if (*causal == '\0') {
       EXPECT_THAT((*y)[0].numbers, ElementsAre(1, 2, 1, 2));
     } else {

@@ -452,7 +452,8 @@ void WorkerLink::Send(ToWorker message, absl::Duration timeout,
   if (absl::Status sent = SendNow(message); !sent.ok()) {
     return callback(std::move(sent));
   }
-  pending_[id] = {Clock::now() + Nanoseconds(timeout), std::move(callback)};
+  const Clock::time_point now = Clock::now();
+  pending_[id] = {now, now + Nanoseconds(timeout), std::move(callback)};
 }
 
 void WorkerLink::Post(const ToWorker& message) {
@@ -516,43 +517,48 @@ void WorkerLink::KillAndLose(const absl::Status& reason) {
   Lose(reason);
 }
 
+absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) const {
+  const std::string title = WorkerTitle(device_.name);
+  // The planner works for its requests only.
+  if (device_.name == "meta" && pending_.size() == 1 &&
+      WasEndedByRequest(end, Clock::now() - pending_.begin()->second.sent)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reading or planning it ends ", title, " (", end.how, ")"));
+  }
+  return absl::UnavailableError(
+      absl::StrCat(title, " ended during the request"));
+}
+
 void WorkerLink::Lose(const absl::Status& reason) {
   const bool asked_to_end = draining_;
-  bool was_killed = false;
+  WorkerEnd end{reason, "", work_.has_value() ? work_->Read() : WorkReading()};
   std::string text(reason.message());
   if (process_.has_value()) {
-    if (const auto end = process_->HowItEnded(kReapMilliseconds)) {
-      absl::StrAppend(&text, " (process ", process_->pid(), ": ", *end, ")");
-      was_killed = *end == "killed by signal 9";
+    if (const auto how = process_->HowItEnded(kReapMilliseconds)) {
+      absl::StrAppend(&text, " (process ", process_->pid(), ": ", *how, ")");
+      end.how = *how;
       process_.reset();
     }
   }
-  const absl::Status lost = absl::UnavailableError(
-      absl::StrCat(WorkerTitle(device_.name), " ended during the request"));
   const bool was_stable =
       state_ == State::kReady &&
       Clock::now() - ready_since_ >= Nanoseconds(options_.stable_after);
-  DropConnection(lost);
+  DropConnection(AnswerAfter(end));
   if (asked_to_end) {
     spdlog::info("worker ended device={} detail=\"{}\"", device_.name, text);
     return SetState(State::kStopped);
   }
-  WorkReading work = work_.has_value() ? work_->Read() : WorkReading();
-  // A process does not send SIGKILL to itself, and a batch takes no memory for
-  // which the system would. So it came from outside, unless the batch hung.
-  if (was_killed && work.phase == WorkPhase::kInfer &&
-      !absl::IsDeadlineExceeded(reason)) {
-    work.owner = {};
-  }
+  const WorkReading& work = end.work;
+  const WorkOwner suspect = SuspectOf(end);
   work_.reset();
   fault_seen_.reset();
   if (work.fault != 0) absl::StrAppend(&text, ": ", work.fault_text);
-  if (work.fault == kExitDeviceSuspect) return Quarantine(text, work.owner);
+  if (work.fault == kExitDeviceSuspect) return Quarantine(text, suspect);
   if (was_stable) backoff_ = options_.backoff_min;
-  if (work.fault != 0) return BackOff(absl::AbortedError(text), work.owner);
+  if (work.fault != 0) return BackOff(absl::AbortedError(text), suspect);
   BackOff(absl::IsDeadlineExceeded(reason) ? absl::DeadlineExceededError(text)
                                            : absl::UnavailableError(text),
-          work.owner);
+          suspect);
 }
 
 void WorkerLink::BackOff(const absl::Status& reason, const WorkOwner& work) {

@@ -29,6 +29,7 @@
 #include "server/ipc/work_page.h"
 #include "server/ipc/worker_paths.h"
 #include "server/pool/process.h"
+#include "server/pool/worker_end.h"
 #include "server/pool/worker_pool.h"
 
 namespace gpupool::server {
@@ -87,6 +88,7 @@ class WorkerLink {
     kStopped
   };
   struct Pending {
+    Clock::time_point sent;
     Clock::time_point deadline;
     ReplyCallback callback;
   };
@@ -110,6 +112,8 @@ class WorkerLink {
   void BackOff(const absl::Status& reason, const WorkOwner& work);
   void Quarantine(const std::string& text, const WorkOwner& work);
   void ExpireRequests(Clock::time_point now);
+  // Returns the answer to the waiting requests of a worker that ended.
+  absl::Status AnswerAfter(const WorkerEnd& end) const;
   // Fails the waiting requests, tells the observer, and backs off or stops.
   void Lose(const absl::Status& reason);
   // Does the same for a worker that cannot be trusted or does not answer: kills

@@ -171,6 +171,22 @@ TEST_F(WorkerLinkTest, SaysWhoseWorkEndedTheWorker) {
   EXPECT_EQ(observer_->lost_work("cpu:0").job_id, 7u);
 }
 
+TEST_F(WorkerLinkTest, ARequestThatEndsThePlannerIsRefused) {
+  PoolOptions options = Options();
+  options.devices[0].name = "meta";
+  StartReadyPool(options);
+  ToWorker request;
+  request.mutable_plan_training()->mutable_spec()->set_name("abort-plan");
+  const absl::Status refused = Ask("meta", request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("ends the planner (killed by signal 6"),
+            std::string::npos)
+      << refused;
+  ASSERT_TRUE(WaitReady("meta", 2));
+  request.mutable_plan_training()->mutable_spec()->set_name("");
+  EXPECT_TRUE(Ask("meta", request).ok());
+}
+
 TEST_F(WorkerLinkTest, RequestsAndSlotsOutstandingAtACrashAreUnavailable) {
   StartReadyPool(Options());
   ASSERT_TRUE(LoadVersion(5).ok());

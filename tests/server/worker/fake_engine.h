@@ -11,10 +11,12 @@
 //   "unknown"      StartTraining refuses
 //   "lonely"       StartTraining waits for ranks that do not come
 //   "after PATH"   PlanTraining waits until the file PATH exists
-// Loading the model "abort/1" ends the process by SIGABRT.
-// Its evaluations improve up to step 25. Early stopping ends it when step 30 or
-// a later one was evaluated. Its checkpoints are the step number, written as a
-// digest, so that a resumed job shows from which step it resumes.
+// Planning the job "abort-plan" and loading the model "abort/1" end the process
+// by SIGABRT.
+//
+// Evaluations of a training improve up to step 25. Early stopping ends it when
+// step 30 or a later one was evaluated. Its checkpoints are the step number,
+// written as a digest, so that a resumed job shows from which step it resumes.
 #pragma once
 
 #include <atomic>
@@ -272,6 +274,7 @@ class FakeEngine : public Engine {
       settings_.plan_gate->WaitForNotification();
     }
     WaitForFile(request.spec().name());
+    if (request.spec().name() == "abort-plan") std::abort();
     worker::v1::PlanReply reply;
     reply.set_total_steps(request.spec().training().steps());
     return reply;

@@ -140,6 +140,13 @@ TEST(RehearsalTest, AModelWithoutABatchRunsOneRequestAtATime) {
   EXPECT_EQ(engine.runs.size(), 2u);
 }
 
+TEST(RehearsalTest, BatchesThatNoSlotHoldsAreLeftOut) {
+  NotingEngine engine;
+  engine.inputs = engine.outputs = {Tensor(v1::FLOAT32, {-1, 20 << 20})};
+  ASSERT_TRUE(Rehearse(engine, Request(1024)).ok());
+  EXPECT_EQ(engine.runs.size(), 2u);  // two rows have 320 MiB
+}
+
 TEST(RehearsalTest, ARunThatLeavesThePlanIsRefused) {
   NotingEngine engine;
   engine.inputs = engine.outputs = {Tensor(v1::FLOAT32, {-1, 2})};

@@ -3,11 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <deque>
-#include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "server/config_file.h"
 #include "server/settings.h"
@@ -88,18 +89,16 @@ absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
 }
 
 // Checks that the ports differ, unless the system chooses them.
-absl::Status CheckPorts(const Config& config) {
-  const std::pair<const char*, uint16_t> ports[] = {
-      {"grpc-port", config.grpc_port},
-      {"http-port", config.http_port},
-      {"metrics-port", config.metrics_port}};
-  for (const auto& first : ports) {
-    for (const auto* second = &first + 1; second != std::end(ports); ++second) {
-      if (first.second != second->second || first.second == 0) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          first.first, " and ", second->first, " are both ", first.second,
-          "; give each its own port, or 0 for any free one"));
-    }
+absl::Status CheckPorts(Config& config) {
+  std::map<uint16_t, absl::string_view> names;
+  for (const Setting& setting : Settings()) {
+    if (setting.kind.port == nullptr) continue;
+    const uint16_t port = setting.kind.port(config);
+    const auto [other, is_new] = names.emplace(port, setting.name);
+    if (is_new || port == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(other->second, " and ", setting.name, " are both ", port,
+                     "; give each its own port, or 0 for any free one"));
   }
   return absl::OkStatus();
 }

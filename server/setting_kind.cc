@@ -118,12 +118,14 @@ SettingKind AddressKind(Field<std::string> field) {
 SettingKind PortKind(Field<uint16_t> field) {
   return {.value_name = "PORT",
           .allowed = RangeText("0", absl::StrCat(UINT16_MAX)),
-          .set = [field](absl::string_view value, Config* config) {
-            ASSIGN_OR_RETURN(
-                field(*config),
-                ParseWhole<uint16_t>(value, 0, UINT16_MAX, "a whole number"));
-            return absl::OkStatus();
-          }};
+          .set =
+              [field](absl::string_view value, Config* config) {
+                ASSIGN_OR_RETURN(field(*config),
+                                 ParseWhole<uint16_t>(value, 0, UINT16_MAX,
+                                                      "a whole number"));
+                return absl::OkStatus();
+              },
+          .port = field};
 }
 
 SettingKind BytesKind(Field<uint64_t> field, uint64_t least, uint64_t most) {

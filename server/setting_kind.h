@@ -30,6 +30,8 @@ struct SettingKind {
   std::function<absl::Status(const std::vector<scheduler::NamedWords>& entries,
                              Config* config)>
       set_entries = nullptr;
+  // The member that holds a port, of which no two may be equal; else null.
+  uint16_t& (*port)(Config& config) = nullptr;
 };
 
 // Returns the member that a setting fills.

@@ -239,8 +239,10 @@ TEST_F(LoadedSizesTest, OtherSizesAreRefused) {
 TEST_F(LoadedSizesTest, TrainingTakesOneSize) {
   v1::JobSpec job = DigitsJob();
   *job.mutable_model() = Encoder({4});
-  EXPECT_THAT(session_->PlanTraining(job, Digits()).status().message(),
-              HasSubstr("dimension 'T' has several sizes"));
+  EXPECT_THAT(
+      session_->PlanTraining(job, Digits()).status().message(),
+      HasSubstr("dimension 'T' has several sizes, 4, which only "
+                "serving can do; give one, as in `dimensions: {T: 4}`"));
 }
 
 class LoadedBoundTest : public LoadedSizesTest {

@@ -44,6 +44,7 @@ TEST_F(ServedSizesTest, SizesMustRise) {
   Dimension("s").add_sizes(64);
   Dimension("s").add_sizes(64);
   EXPECT_THAT(Error(), HasSubstr("'s' lists 64 after 64"));
+  EXPECT_THAT(Error(), HasSubstr("(--dimension s=SIZES)"));
 }
 
 TEST_F(ServedSizesTest, ARangeMustHoldASize) {

@@ -131,8 +131,10 @@ TEST_F(UsageReportTest, WhatMakesNoSenseIsRefused) {
   v1::GetUsageRequest request;
   request.mutable_since()->set_seconds(12 * kHour);
   request.mutable_until()->set_seconds(10 * kHour);
-  EXPECT_THAT(std::string(Get(request).status().message()),
-              HasSubstr("earlier `since` or a later `until`"));
+  EXPECT_THAT(
+      std::string(Get(request).status().message()),
+      HasSubstr("since 1970-01-01T12:00:00+00:00, which is after its end, "
+                "1970-01-01T10:00:00+00:00; give an earlier `since`"));
   v1::GetUsageRequest token;
   token.set_page_token("nonsense");
   EXPECT_TRUE(absl::IsInvalidArgument(Get(token).status()));

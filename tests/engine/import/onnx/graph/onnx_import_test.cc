@@ -75,7 +75,9 @@ TEST(OnnxImportTest, OtherDimensionsNeedSizes) {
       "(float[N, sequence] x) => (float[N, sequence] y) { y = Relu(x) }";
   const absl::Status status = Import(kGraph).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("'sequence'"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'sequence' and has no size; give one with "
+                        "`--dimension sequence=SIZE`"));
   const auto model = Import(kGraph, {.dimensions = {{"sequence", 9}}});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->inputs[0].shape, Shape({1, 9}));

@@ -1,5 +1,6 @@
 #include "tests/conformance/onnx/cases.h"
 
+#include <onnx/defs/schema.h>
 #include <onnx/onnx-data_pb.h>
 #include <onnx/onnx_pb.h>
 
@@ -105,10 +106,16 @@ absl::StatusOr<DataSet> ReadDataSet(const std::string& folder,
 
 }  // namespace
 
-bool AreCasesGiven() { return GivenFolder() != nullptr; }
+bool AreCasesDescribed() {
+  const auto& versions =
+      onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
+  return GivenFolder() == nullptr &&
+         versions.at(onnx::ONNX_DOMAIN).second == kDescribedOperatorSet;
+}
 
 std::vector<Case> AllCases() {
-  const fs::path folder = AreCasesGiven() ? GivenFolder() : kFolder;
+  const char* const given = GivenFolder();
+  const fs::path folder = given != nullptr ? given : kFolder;
   std::vector<Case> cases;
   for (const char* family :
        {"node", "pytorch-converted", "pytorch-operator", "simple"}) {

@@ -74,6 +74,11 @@ class WorkerLink {
   // Kills the worker and stops the link.
   void Kill();
   bool stopped() const { return state_ == State::kStopped; }
+  // Returns whether a worker is on its way.
+  bool is_coming() const {
+    return state_ == State::kStarting || state_ == State::kGreeting ||
+           state_ == State::kBackingOff;
+  }
 
   std::shared_ptr<SlotRingClient> ring() const;
   WorkerStatus status() const;

@@ -29,6 +29,13 @@ using Clock = WorkerLink::Clock;
 // Longest sleep of the thread.
 constexpr std::chrono::milliseconds kMaxPoll{200};
 
+// Returns the time after which a request is not answered any more. The bound
+// keeps the sum from overflowing.
+Clock::time_point DeadlineOf(absl::Duration timeout) {
+  return Clock::now() +
+         absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365)));
+}
+
 }  // namespace
 
 class WorkerPool::Impl {
@@ -41,12 +48,23 @@ class WorkerPool::Impl {
   // Runs `task` on the pool's thread. Returns false after the shutdown.
   bool Enqueue(std::function<void()> task);
   WorkerLink* Find(const std::string& device) const;
+  // A request for a worker, with its deadline.
+  struct Request {
+    WorkerLink* link;
+    worker::v1::ToWorker message;
+    Clock::time_point deadline;
+    WorkerPort::ReplyCallback callback;
+  };
+  // Sends the request. One for the planner waits until the planner is there.
+  // Runs on the pool's thread.
+  void Send(Request request);
   void Stop(WorkerPool::ShutdownMode mode, absl::Duration grace);
 
  private:
   void Run();
   void PollOnce();
   void RunTasks();
+  void SendWaiting();
   bool AllStopped() const;
   void FinishStop();
   void Wake();
@@ -64,6 +82,7 @@ class WorkerPool::Impl {
   // Used by the pool's thread.
   bool stopping_ = false;
   Clock::time_point stop_deadline_ = Clock::time_point::max();
+  std::vector<Request> waiting_;  // for the planner
 };
 
 // Makes one link for each device and starts the thread.
@@ -146,6 +165,20 @@ void WorkerPool::Impl::PollOnce() {
   for (const auto& [name, link] : links_) link->HandleReady();
   const Clock::time_point now = Clock::now();
   for (const auto& [name, link] : links_) link->HandleTime(now);
+  SendWaiting();
+}
+
+void WorkerPool::Impl::Send(Request request) {
+  const Clock::time_point now = Clock::now();
+  if (request.link->device() == kMetaDevice && request.link->is_coming() &&
+      !stopping_ && now < request.deadline &&
+      waiting_.size() < kMaxPendingRequests) {
+    waiting_.push_back(std::move(request));
+    return;
+  }
+  request.link->Send(std::move(request.message),
+                     absl::FromChrono(request.deadline - now),
+                     std::move(request.callback));
 }
 
 void WorkerPool::Impl::RunTasks() {
@@ -163,6 +196,12 @@ bool WorkerPool::Impl::AllStopped() const {
                      [](const auto& entry) { return entry.second->stopped(); });
 }
 
+void WorkerPool::Impl::SendWaiting() {
+  for (Request& request : std::exchange(waiting_, {})) {
+    Send(std::move(request));
+  }
+}
+
 // Kills the workers that are left and closes the queue. The order matters:
 // after the queue is closed no task can come, so the last RunTasks leaves no
 // caller without an answer.
@@ -177,6 +216,7 @@ void WorkerPool::Impl::FinishStop() {
     closed_ = true;
   }
   RunTasks();  // each answers Unavailable
+  SendWaiting();
 }
 
 // Stops the links and waits for the thread. The links belong to the pool's
@@ -217,9 +257,10 @@ void WorkerPool::Send(const std::string& device, worker::v1::ToWorker message,
   WorkerLink* const link = impl_->Find(device);
   const bool sent =
       link != nullptr &&
-      impl_->Enqueue([link, message = std::move(message), timeout,
+      impl_->Enqueue([this, link, message = std::move(message),
+                      deadline = DeadlineOf(timeout),
                       callback] {  // a copy, since refusals below need it
-        link->Send(message, timeout, callback);
+        impl_->Send({link, message, deadline, callback});
       });
   if (sent) return;
   callback(link == nullptr

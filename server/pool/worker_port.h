@@ -46,7 +46,9 @@ class WorkerPort {
   // message.request_id.
   //   * the worker's own code and text, when it refused
   //   * Unavailable: the worker is not ready, or was lost before it answered;
-  //     it may or may not have acted
+  //     it may or may not have acted. A request for the planner waits until
+  //     the planner is there
+  //   * InvalidArgument: the planner crashed or hung under the request
   //   * DeadlineExceeded: after `timeout`
   //   * NotFound: unknown device
   virtual void Send(const std::string& device, worker::v1::ToWorker message,

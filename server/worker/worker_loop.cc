@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/worker/v1/worker.pb.h"
@@ -36,6 +37,10 @@ FromWorker MakeReply(uint64_t request_id, absl::StatusOr<FromWorker> result) {
   } else {
     reply.set_code(static_cast<int32_t>(result.status().code()));
     reply.set_error(std::string(result.status().message()));
+    // A name in a file may be no text, but protobuf takes nothing else.
+    if (!FromWorker().ParseFromString(reply.SerializeAsString())) {
+      reply.set_error(absl::CHexEscape(result.status().message()));
+    }
   }
   reply.set_request_id(request_id);
   return reply;

@@ -182,9 +182,19 @@ TEST_F(WorkerLinkTest, ARequestThatEndsThePlannerIsRefused) {
   EXPECT_NE(refused.message().find("ends the planner (killed by signal 6"),
             std::string::npos)
       << refused;
-  ASSERT_TRUE(WaitReady("meta", 2));
+  // The next request waits for the next planner.
   request.mutable_plan_training()->mutable_spec()->set_name("");
   EXPECT_TRUE(Ask("meta", request).ok());
+  ASSERT_TRUE(WaitReady("meta", 2));
+}
+
+TEST_F(WorkerLinkTest, AnErrorThatIsNoTextEndsNoWorker) {
+  StartReadyPool(Options());
+  ToWorker request;
+  request.mutable_plan_training()->mutable_spec()->set_name("no-text");
+  EXPECT_EQ(Ask("cpu:0", request).status(),
+            absl::InvalidArgumentError("node \\xff: unknown"));
+  EXPECT_TRUE(observer_->lost("cpu:0").empty());
 }
 
 TEST_F(WorkerLinkTest, RequestsAndSlotsOutstandingAtACrashAreUnavailable) {

@@ -11,6 +11,7 @@
 //   "unknown"      StartTraining refuses
 //   "lonely"       StartTraining waits for ranks that do not come
 //   "after PATH"   PlanTraining waits until the file PATH exists
+//   "no-text"      PlanTraining refuses with bytes that are no UTF-8
 // Planning the job "abort-plan" and loading the model "abort/1" end the process
 // by SIGABRT.
 //
@@ -275,6 +276,9 @@ class FakeEngine : public Engine {
     }
     WaitForFile(request.spec().name());
     if (request.spec().name() == "abort-plan") std::abort();
+    if (request.spec().name() == "no-text") {
+      return absl::InvalidArgumentError("node \xff: unknown");
+    }
     worker::v1::PlanReply reply;
     reply.set_total_steps(request.spec().training().steps());
     return reply;

@@ -10,6 +10,11 @@ namespace gpupool::engine {
 
 void AppendFunction(dnnl::post_ops& post_ops, dnnl::algorithm function,
                     float alpha, float beta) {
+  // oneDNN 2 knows hard swish as x * clip(x / 6 + 1 / 2, 0, 1) alone.
+  if (function == dnnl::algorithm::eltwise_hardswish) {
+    alpha = 1.0f / 6;
+    beta = 0.5f;
+  }
   post_ops.append_eltwise(function, alpha, beta);
 }
 

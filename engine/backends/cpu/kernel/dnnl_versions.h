@@ -60,6 +60,9 @@ struct BatchNormShape {
 dnnl::batch_normalization_forward::primitive_desc DescribeBatchNorm(
     const dnnl::engine& engine, const dnnl::primitive_attr& attr,
     dnnl::prop_kind kind, const BatchNormShape& norm);
+// oneDNN 2 requires the shift in a gradient, which it does not read, and 3
+// refuses it.
+inline constexpr bool kGradientTakesShift = DNNL_VERSION_MAJOR < 3;
 dnnl::batch_normalization_backward::primitive_desc DescribeBatchNormGradient(
     const dnnl::engine& engine, const dnnl::primitive_attr& attr,
     const dnnl::batch_normalization_forward::primitive_desc& hint,

@@ -2,6 +2,7 @@
 // and folding by plain loops over channels.
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
 #include "engine/backends/cpu/kernel/dnnl_versions.h"
@@ -75,18 +76,21 @@ KernelOr MakeGradient(const CompileRequest& request,
                                       dnnl::prop_kind::forward_training, norm);
   const auto primitive =
       DescribeBatchNormGradient(context.engine(), UserScratchpad(), hint, norm);
+  std::vector<Operand> operands{
+      {DNNL_ARG_DIFF_DST, x, Where::kInput, 0},
+      {DNNL_ARG_SRC, x, Where::kInput, 1},
+      {DNNL_ARG_SCALE, channel, Where::kInput, 2},
+      {DNNL_ARG_MEAN, channel, Where::kInput, 3},
+      {DNNL_ARG_VARIANCE, channel, Where::kInput, 4},
+      {DNNL_ARG_DIFF_SRC, x, Where::kOutput, 0},
+      {DNNL_ARG_DIFF_SCALE, channel, Where::kOutput, 1},
+      {DNNL_ARG_DIFF_SHIFT, channel, Where::kOutput, 2}};
+  if (kGradientTakesShift) {
+    operands.push_back({DNNL_ARG_SHIFT, channel, Where::kInput, 2});
+  }
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
-                  {{DNNL_ARG_DIFF_DST, x, Where::kInput, 0},
-                   {DNNL_ARG_SRC, x, Where::kInput, 1},
-                   {DNNL_ARG_SCALE, channel, Where::kInput, 2},
-                   // Required but not read.
-                   {DNNL_ARG_SHIFT, channel, Where::kInput, 2},
-                   {DNNL_ARG_MEAN, channel, Where::kInput, 3},
-                   {DNNL_ARG_VARIANCE, channel, Where::kInput, 4},
-                   {DNNL_ARG_DIFF_SRC, x, Where::kOutput, 0},
-                   {DNNL_ARG_DIFF_SCALE, channel, Where::kOutput, 1},
-                   {DNNL_ARG_DIFF_SHIFT, channel, Where::kOutput, 2}});
+                  std::move(operands));
   return kernel;
 }
 

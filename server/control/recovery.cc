@@ -32,27 +32,27 @@ std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
 }
 
-// Returns the ranks of a live attempt; empty when one of its devices is gone.
-absl::StatusOr<scheduler::Ranks> RecoverRanks(const Store& store,
-                                              const v1::Job& job,
-                                              const scheduler::State& state) {
+// Sets the ranks of a live attempt. They stay empty when one of its devices is
+// gone. They are not returned, because g++ 14 warns falsely of such a move.
+absl::Status RecoverRanks(const Store& store, const v1::Job& job,
+                          const scheduler::State& state,
+                          scheduler::Ranks& ranks) {
   std::vector<std::string> names(job.devices().begin(), job.devices().end());
   if (names.empty()) names.push_back(job.device());
-  scheduler::Ranks ranks;
+  std::vector<scheduler::DeviceId> devices;
   for (const std::string& name : names) {
     const scheduler::Device* device = state.FindDevice(name);
-    if (device == nullptr) {
-      ranks.clear();
-      return ranks;
-    }
-    ranks.push_back({device->id});
+    if (device == nullptr) return absl::OkStatus();
+    devices.push_back(device->id);
   }
-  for (size_t i = 0; i < ranks.size(); ++i) {
+  for (size_t i = 0; i < devices.size(); ++i) {
     ASSIGN_OR_RETURN(const uint64_t end,
                      store.GetCounter(RankCounter(job.id(), i)));
-    if (end > 0) ranks[i].end = static_cast<scheduler::Outcome>(end);
+    scheduler::Rank& rank = ranks.emplace_back();
+    rank.device = devices[i];
+    if (end > 0) rank.end = static_cast<scheduler::Outcome>(end);
   }
-  return ranks;
+  return absl::OkStatus();
 }
 
 // Counts the job's past usage for its tenant.
@@ -85,7 +85,8 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   for (const v1::Checkpoint& checkpoint : checkpoints) {
     row.checkpoint_steps.push_back(checkpoint.step());
   }
-  ASSIGN_OR_RETURN(auto ranks, RecoverRanks(store, row.job, ledger.state));
+  scheduler::Ranks ranks;
+  RETURN_IF_ERROR(RecoverRanks(store, row.job, ledger.state, ranks));
   scheduler::Job restored = ToSchedulerJob(
       row.job, static_cast<uint32_t>(failures), std::move(ranks), now);
   for (const std::string& name : row.job.faulted_devices()) {

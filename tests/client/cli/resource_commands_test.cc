@@ -97,11 +97,9 @@ TEST_F(ModelsTest, PromotesAJobsCheckpoint) {
 TEST_F(ModelsTest, ABatchHasAtLeastOneRow) {
   AddJob(7, "digits", v1::SUCCEEDED);
   EXPECT_EQ(Run({"models", "promote", "digits", "--max-batch-size", "0"}), 2);
-  EXPECT_THAT(err(),
-              HasSubstr("--max-batch-size: Value 0 not in range 1 to 1024"));
+  EXPECT_THAT(err(), HasSubstr("--max-batch-size: Value 0 not in range"));
   EXPECT_EQ(Run({"models", "upload", "a", "a.onnx", "--max-programs", "0"}), 2);
-  EXPECT_THAT(err(),
-              HasSubstr("--max-programs: Value 0 not in range 1 to 256"));
+  EXPECT_THAT(err(), HasSubstr("--max-programs: Value 0 not in range"));
 }
 
 TEST_F(ModelsTest, PromotionSaysWhichCheckpointItTook) {

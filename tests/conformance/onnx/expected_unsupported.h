@@ -1,6 +1,7 @@
-// The official cases of ONNX 1.12 that are known to fail, each with the reason.
-// With these cases the suite fails when one of them passes, because users are
-// shown this list. Other versions of a case may be right where this one is not.
+// The official cases of ONNX 1.12 and 1.17 that are known to fail, each with
+// the reason. With the cases of 1.12 the suite fails when one of them passes,
+// because users are shown this list. Other versions of a case may be right
+// where these are not.
 #pragma once
 
 #include <string>

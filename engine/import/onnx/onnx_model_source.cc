@@ -9,6 +9,7 @@
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
 #include "engine/import/onnx/export/replace_weights.h"
+#include "engine/import/onnx/file/describe_file.h"
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/onnx_import.h"
@@ -146,6 +147,11 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
   const std::string folder =
       slash == std::string::npos ? "." : path.substr(0, slash + 1);
   return OpenAt(model, path, ExternalFiles::Beneath(folder));
+}
+
+absl::StatusOr<v1::OnnxFacts> DescribeOnnxFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const auto file, OnnxFile::Open(path));
+  return DescribeFile(*file);
 }
 
 }  // namespace gpupool::engine::onnx_import

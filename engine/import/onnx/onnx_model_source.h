@@ -10,6 +10,7 @@
 #include "engine/model/model_source.h"
 
 namespace gpupool::v1 {
+class OnnxFacts;
 class OnnxModel;
 }  // namespace gpupool::v1
 
@@ -24,5 +25,9 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxModel(
 // without the file.
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
     const v1::OnnxModel& model, const std::string& path);
+
+// Describes the file, also one with operators that are not supported. Other
+// errors as OpenOnnxFile.
+absl::StatusOr<v1::OnnxFacts> DescribeOnnxFile(const std::string& path);
 
 }  // namespace gpupool::engine::onnx_import

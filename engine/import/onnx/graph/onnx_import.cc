@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/file/names.h"
 #include "engine/import/onnx/file/short_status.h"
+#include "engine/import/onnx/file/traps.h"
 #include "engine/import/onnx/graph/control_flow.h"
 #include "engine/import/onnx/graph/functions.h"
 #include "engine/import/onnx/graph/graph_importer.h"
@@ -83,21 +85,16 @@ class OperatorCheck {
   size_t not_listed_ = 0;
 };
 
-// Warns of batch norms that may have been folded into convolutions. Exporters
-// fold them unless told otherwise, and such a model trains differently from its
-// source.
-void WarnOfFoldedNorms(const onnx::GraphProto& graph, ModelGraph& model) {
-  bool convolutions_with_bias = false;
-  for (const auto& node : graph.node()) {
-    if (node.op_type() == "BatchNormalization") return;
-    convolutions_with_bias |=
-        node.op_type() == "Conv" && node.input_size() == 3;
+// Adds what the user should know of the file.
+void WarnOfTraps(const onnx::ModelProto& file, bool training,
+                 ModelGraph& model) {
+  for (std::string& trap : ModelTraps(file)) {
+    model.warnings.push_back(std::move(trap));
   }
-  if (!convolutions_with_bias) return;
-  model.warnings.push_back(
-      "the model has convolutions with a bias and no BatchNormalization: if "
-      "batch norm was folded away at export, training goes on without it; "
-      "export in training mode and without constant folding to keep it");
+  if (!training) return;
+  for (std::string& trap : TrainingTraps(file)) {
+    model.warnings.push_back(std::move(trap));
+  }
 }
 
 }  // namespace
@@ -121,7 +118,7 @@ absl::StatusOr<ModelGraph> ImportOnnx(const OnnxFile& file,
   GraphImporter importer(file, options);
   absl::StatusOr<ModelGraph> model = importer.Import();
   if (!model.ok()) return Shortened(model.status());
-  WarnOfFoldedNorms(file.model().graph(), *model);
+  WarnOfTraps(file.model(), options.training, *model);
   return model;
 }
 

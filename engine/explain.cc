@@ -20,6 +20,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/print.h"
 #include "engine/import/onnx/onnx_model_source.h"
+#include "engine/model/default_step.h"
 #include "engine/model/model_programs.h"
 #include "engine/model/model_source.h"
 #include "engine/model/precision.h"
@@ -27,7 +28,6 @@
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
-#include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -70,24 +70,6 @@ absl::StatusOr<v1::Precision> PrecisionOf(const std::string& name) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "precision '", name, "' is none of highest, high, bf16 and fp16"));
-}
-
-// Builds a training step: cross entropy for rows of numbers, squares for all
-// other outputs.
-absl::StatusOr<ModelGraph> BuildTraining(const ModelSource& source,
-                                         const ExplainOptions& options,
-                                         v1::Precision precision) {
-  ASSIGN_OR_RETURN(const ModelGraph forward,
-                   source.Build({.batch = options.batch}));
-  v1::TrainingSpec training;
-  training.set_batch_size(static_cast<uint32_t>(options.batch));
-  training.set_precision(precision);
-  training.mutable_sgd()->set_learning_rate(0.01);
-  training.mutable_sgd()->set_momentum(0.9);
-  const bool rows = forward.graph.value(forward.output).shape.rank() == 2;
-  if (rows) training.mutable_cross_entropy();
-  if (!rows) training.mutable_mean_squared_error();
-  return BuildTrainingGraph(source, {}, training);
 }
 
 std::string Mebibytes(uint64_t bytes) {
@@ -187,7 +169,7 @@ absl::StatusOr<std::string> Explain(const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const auto source, OpenModel(options));
   ASSIGN_OR_RETURN(ModelGraph model,
                    options.training
-                       ? BuildTraining(*source, options, precision)
+                       ? BuildDefaultStep(*source, options.batch, precision)
                        : BuildInferenceGraph(*source, false, options.batch));
   const double import_time = watch.Lap();
   PassReport report;

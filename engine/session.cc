@@ -30,43 +30,6 @@ constexpr absl::string_view kHintMark = "; hint: ";
 // The devices that PyTorch's viewer can show; it finds one by its number.
 constexpr int kMostViewedDevices = 64;
 
-// Adds a warning unless the plan has it: training and inference plans of a
-// model repeat theirs.
-void AddWarning(const std::string& warning, v1::Plan& plan) {
-  const auto& known = plan.warnings();
-  if (std::find(known.begin(), known.end(), warning) != known.end()) return;
-  plan.add_warnings(warning);
-}
-
-// Fills in a plan's layers, ports, FLOPs and inference bytes.
-void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
-                   v1::Plan& plan) {
-  uint64_t flops = 0;
-  for (const LayerInfo& info : programs.layers) {
-    v1::LayerPlan* layer = plan.add_layers();
-    layer->set_name(info.name);
-    layer->set_kind(info.kind);
-    for (int64_t dimension : info.output_shape.dims()) {
-      layer->add_output_shape(dimension);
-    }
-    layer->set_parameters(info.parameters);
-    layer->set_flops(info.flops);
-    flops += info.flops;
-  }
-  plan.set_parameters(programs.parameters);
-  plan.set_inference_flops_per_example(flops);
-  *plan.mutable_inference() = ToProto(BytesOf(programs));
-  for (const ServedPort& port : programs.inputs) {
-    *plan.add_inputs() = ToProto(port, programs.batched, served);
-  }
-  for (const ServedPort& port : programs.outputs) {
-    *plan.add_outputs() = ToProto(port, programs.batched, served);
-  }
-  for (const std::string& warning : programs.warnings) {
-    AddWarning(warning, plan);
-  }
-}
-
 // Adds the memory that captured runs take outside of the allocator.
 void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   const RecordingCounters* const counters = device.recordings();
@@ -81,19 +44,6 @@ void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   for (const auto& [name, value] : values) {
     (*stats.mutable_by_pytorch_name())[name] = value;
   }
-}
-
-// Returns the options with defaults in place of zeros.
-InferenceOptions OptionsOf(const ServingLimits& limits) {
-  InferenceOptions options{.max_batch_size = limits.max_batch_size,
-                           .max_programs = limits.max_programs,
-                           .compute = ComputeType(limits.precision)};
-  options.kernels.tensor_float32 = AllowsTensorFloat32(limits.precision);
-  if (options.max_batch_size == 0) {
-    options.max_batch_size = kDefaultServingBatch;
-  }
-  if (options.max_programs == 0) options.max_programs = kDefaultServingPrograms;
-  return options;
 }
 
 // Checks the blob and returns it as the weights of a checkpoint.
@@ -235,7 +185,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   // The plan also covers serving the result, with the options of the job's
   // publish section.
   InferenceOptions options =
-      OptionsOf({.max_batch_size = spec.publish().serving().max_batch_size(),
+      ToOptions({.max_batch_size = spec.publish().serving().max_batch_size(),
                  .precision = spec.publish().serving().precision()});
   options.input_scaling =
       spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET;
@@ -261,7 +211,7 @@ absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
-      CompileInference(*source, OptionsOf(limits), impl_->backend()));
+      CompileInference(*source, ToOptions(limits), impl_->backend()));
   v1::Plan plan;
   DescribeModel(programs, source->served(), plan);
   impl_->AddPlannersWarning(plan);
@@ -275,7 +225,7 @@ absl::StatusOr<ImportedModel> Session::ImportModel(
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
-      CompileInference(*source, OptionsOf(limits), impl_->backend()));
+      CompileInference(*source, ToOptions(limits), impl_->backend()));
   ImportedModel imported;
   DescribeModel(programs, source->served(), imported.plan);
   impl_->AddPlannersWarning(imported.plan);

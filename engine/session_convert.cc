@@ -2,8 +2,11 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
+
 #include "absl/time/time.h"
 #include "engine/backends/cuda/driver/xid_catalog.h"
+#include "engine/model/precision.h"
 
 namespace gpupool::engine {
 namespace {
@@ -159,6 +162,52 @@ v1::PlannedBytes ToProto(const PlannedBytes& bytes) {
   proto.set_peak(bytes.peak);
   proto.set_next_batch(bytes.next_batch);
   return proto;
+}
+
+InferenceOptions ToOptions(const ServingLimits& limits) {
+  InferenceOptions options{.max_batch_size = limits.max_batch_size,
+                           .max_programs = limits.max_programs,
+                           .compute = ComputeType(limits.precision)};
+  options.kernels.tensor_float32 = AllowsTensorFloat32(limits.precision);
+  if (options.max_batch_size == 0) {
+    options.max_batch_size = kDefaultServingBatch;
+  }
+  if (options.max_programs == 0) options.max_programs = kDefaultServingPrograms;
+  return options;
+}
+
+void AddWarning(const std::string& warning, v1::Plan& plan) {
+  const auto& known = plan.warnings();
+  if (std::find(known.begin(), known.end(), warning) != known.end()) return;
+  plan.add_warnings(warning);
+}
+
+void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
+                   v1::Plan& plan) {
+  uint64_t flops = 0;
+  for (const LayerInfo& info : programs.layers) {
+    v1::LayerPlan* layer = plan.add_layers();
+    layer->set_name(info.name);
+    layer->set_kind(info.kind);
+    for (int64_t dimension : info.output_shape.dims()) {
+      layer->add_output_shape(dimension);
+    }
+    layer->set_parameters(info.parameters);
+    layer->set_flops(info.flops);
+    flops += info.flops;
+  }
+  plan.set_parameters(programs.parameters);
+  plan.set_inference_flops_per_example(flops);
+  *plan.mutable_inference() = ToProto(BytesOf(programs));
+  for (const ServedPort& port : programs.inputs) {
+    *plan.add_inputs() = ToProto(port, programs.batched, served);
+  }
+  for (const ServedPort& port : programs.outputs) {
+    *plan.add_outputs() = ToProto(port, programs.batched, served);
+  }
+  for (const std::string& warning : programs.warnings) {
+    AddWarning(warning, plan);
+  }
 }
 
 }  // namespace gpupool::engine

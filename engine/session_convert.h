@@ -8,6 +8,7 @@
 #include "engine/plan/report.h"
 #include "engine/runtime/device_facts.h"
 #include "engine/serving/inference_programs.h"
+#include "engine/session.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -27,5 +28,14 @@ v1::DataType ToProto(DType dtype);
 // is, too.
 v1::TensorSpec ToProto(const ServedPort& port, bool batched,
                        const ServedSizes& served);
+
+// Returns the options with defaults in place of zeros.
+InferenceOptions ToOptions(const ServingLimits& limits);
+// Adds a warning unless the plan has it: training and inference plans of a
+// model repeat theirs.
+void AddWarning(const std::string& warning, v1::Plan& plan);
+// Fills in a plan's layers, ports, FLOPs, warnings and inference bytes.
+void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
+                   v1::Plan& plan);
 
 }  // namespace gpupool::engine

@@ -3,9 +3,10 @@
 #include <string_view>
 #include <utility>
 
-#include "server/worker/devices_command.h"
-#include "server/worker/doctor_command.h"
-#include "server/worker/explain_command.h"
+#include "server/worker/command/check_command.h"
+#include "server/worker/command/devices_command.h"
+#include "server/worker/command/doctor_command.h"
+#include "server/worker/command/explain_command.h"
 #include "server/worker/run_worker.h"
 #include "server/worker/session_engine.h"
 
@@ -19,12 +20,16 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "doctor") {
     return gpupool::server::RunDoctorCommand(argc, argv);
   }
+  if (argc > 1 && std::string_view(argv[1]) == "check") {
+    return gpupool::server::RunCheckCommand(argc, argv);
+  }
   gpupool::server::WorkerOptions worker;
   CLI::App app(
       "Owns one device of a gpupool server: trains and answers for it. Started "
       "by gpupoold. Other commands: 'gpupool-worker explain' shows how the "
       "graph compiler compiles a model, 'gpupool-worker devices' lists the "
-      "GPUs, 'gpupool-worker doctor' finds out what is wrong with them.",
+      "GPUs, 'gpupool-worker doctor' finds out what is wrong with them, "
+      "'gpupool-worker check' checks a model file.",
       "gpupool-worker");
   app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
   app.add_option("--device", worker.engine.device, "meta, cpu:N or cuda:N")

@@ -65,7 +65,8 @@ COUNTED = (".h", ".cc", ".cu", ".cuh", ".py", ".md")
 # Files of the server that include headers of the engine beside
 # engine/session.h and engine/base: which.
 SIDE_DOORS = {
-    "server/worker/devices_command.cc": ["engine/cuda_devices.h"],
+    "server/worker/command/check_command.cc": ["engine/check_model.h"],
+    "server/worker/command/devices_command.cc": ["engine/cuda_devices.h"],
     "server/worker/doctor/examine.cc": ["engine/backends/cuda/driver/nvml.h",
                                         "engine/runtime/device_module.h"],
     "server/worker/doctor/facts.h": ["engine/backends/cuda/survey/driver_survey.h",
@@ -80,7 +81,7 @@ SIDE_DOORS = {
     "server/worker/engine.h": ["engine/collective/abort_switch.h",
                                "engine/served_model.h",
                                "engine/train/training.h"],
-    "server/worker/explain_command.cc": ["engine/explain.h"],
+    "server/worker/command/explain_command.cc": ["engine/explain.h"],
     "server/worker/gpu_facts_text.h": ["engine/runtime/device_facts.h"],
     "server/worker/injected_fault.cc": ["engine/backends/cuda/driver/fault_class.h"],
     "server/worker/session_engine.cc": ["engine/backends/cuda/driver/fault_class.h",

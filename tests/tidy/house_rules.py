@@ -65,9 +65,8 @@ ONLY_IN = [
     (re.compile(r"prometheus/"), "prometheus-cpp", ["server/metrics"]),
     (re.compile(r"httplib\.h"), "cpp-httplib", ["server/http"]),
     (re.compile(r"CLI/"), "CLI11",
-     ["client/cli", "server/main.cc", "server/config", "server/worker/devices_command.cc",
-      "server/worker/explain_command.cc", "server/worker/worker_main.cc",
-      "server/worker/doctor_command.cc"]),
+     ["client/cli", "server/main.cc", "server/config", "server/worker/command",
+      "server/worker/worker_main.cc"]),
 ]
 
 # The scheduler is pure: no files, threads, clocks or random devices.

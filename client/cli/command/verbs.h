@@ -26,6 +26,7 @@ void AddProfile(CLI::App& app, Invocation& invocation);
 void AddPlan(CLI::App& app, Invocation& invocation);
 void AddDatasets(CLI::App& app, Invocation& invocation);
 void AddModels(CLI::App& app, Invocation& invocation);
+void AddModelsCheck(CLI::App& models, Invocation& invocation);
 void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddQueues(CLI::App& app, Invocation& invocation);

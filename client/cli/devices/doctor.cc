@@ -3,12 +3,9 @@
 // drivers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <ostream>
 #include <set>
-#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,8 +13,8 @@
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/verbs.h"
+#include "client/cli/command/worker_program.h"
 #include "client/cli/devices/doctor_view.h"
-#include "client/cli/devices/program_output.h"
 #include "client/server_defaults.h"
 
 namespace gpupool::client {
@@ -31,8 +28,6 @@ constexpr int kWorkerFailed = 1;
 constexpr int kWorkerUsage = 2;
 constexpr uint32_t kMostPort = 65535;
 constexpr size_t kMostPorts = 3;
-constexpr char kNameWorker[] =
-    "; install gpupool-worker beside gpupool, or name it with --worker-binary";
 
 struct DoctorOptions {
   std::string worker_binary;
@@ -42,18 +37,13 @@ struct DoctorOptions {
   bool expect_gpu = false;
 };
 
-std::string WorkerBinary(const DoctorOptions& options) {
-  if (!options.worker_binary.empty()) return options.worker_binary;
-  std::error_code error;
-  const std::filesystem::path self =
-      std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "gpupool-worker").string();
-}
-
 std::vector<std::string> Arguments(const DoctorOptions& options) {
-  std::vector<std::string> arguments = {
-      WorkerBinary(options), "doctor",  "--state-dir",
-      options.state_dir,     "--ports", options.ports};
+  std::vector<std::string> arguments = {WorkerBinary(options.worker_binary),
+                                        "doctor",
+                                        "--state-dir",
+                                        options.state_dir,
+                                        "--ports",
+                                        options.ports};
   if (!options.cuda_lib_dir.empty()) {
     arguments.insert(arguments.end(), {"--cuda-lib-dir", options.cuda_lib_dir});
   }
@@ -72,16 +62,13 @@ void AddLimits(absl::Duration limit, std::vector<std::string>& arguments) {
        "--total-seconds", absl::StrCat(seconds)});
 }
 
-// Returns why the program gave no answer, with a remedy.
+// Adds the remedy to the error of an examination that took too long.
 absl::Status WithoutAnswer(const absl::Status& status) {
-  if (absl::IsDeadlineExceeded(status)) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(status.message(),
-                     "; allow more time with --timeout, and check whether "
-                     "nvidia-smi answers"));
-  }
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), kNameWorker));
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat(status.message(),
+                   "; allow more time with --timeout, and check whether "
+                   "nvidia-smi answers"));
 }
 
 // Returns an error unless the worker completed its examination.
@@ -90,13 +77,8 @@ absl::Status CheckEnd(const std::string& worker, const ProgramOutput& output) {
       (output.exit_code == kWorkerDone || output.exit_code == kWorkerFailed)) {
     return absl::OkStatus();
   }
-  const std::string end =
-      output.signal == 0
-          ? absl::StrCat("ended with exit code ", output.exit_code)
-          : absl::StrCat("was killed by signal ", output.signal, " (",
-                         ::strsignal(output.signal), ")");
   return absl::UnavailableError(
-      absl::StrCat(worker, " doctor ", end,
+      absl::StrCat(worker, " doctor ", EndText(output),
                    ", so its findings cannot be trusted; install gpupool and "
                    "gpupool-worker of one build"));
 }
@@ -131,7 +113,7 @@ int Doctor(Context& context, const DoctorOptions& options) {
   const bool own_limit = context.options().timeout_given;
   const absl::Duration limit = own_limit ? context.options().timeout : kLimit;
   if (own_limit) AddLimits(limit, arguments);
-  const auto output = RunProgram(arguments, limit, context.stop());
+  const auto output = RunWorkerCommand(context, arguments, limit);
   if (absl::IsCancelled(output.status())) return kInterrupted;
   if (!output.ok()) return context.Fail(WithoutAnswer(output.status()));
   // The worker has printed what is wrong with its arguments.
@@ -176,9 +158,7 @@ void AddDoctor(CLI::App& app, Invocation& invocation) {
                        DefaultPorts(), ")"))
       ->check(CLI::Validator(CheckPorts, ""))
       ->type_name("PORTS");
-  verb->add_option("--worker-binary", options->worker_binary,
-                   "The worker binary to run (default: beside this program)")
-      ->type_name("FILE");
+  AddWorkerBinary(*verb, options->worker_binary);
   invocation.On(verb, [options](Context& c) { return Doctor(c, *options); });
 }
 

@@ -269,6 +269,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
       AddVerb(*models, "delete", "Delete an unloaded version for good.",
               "  gpupool models delete digits/1"),
       invocation, nullptr, Delete);
+  AddModelsCheck(*models, invocation);
   AddModelsFiles(*models, invocation);
   AddModelsInfer(*models, invocation);
 }

@@ -30,18 +30,6 @@ void PrintBytes(const Context& context, const v1::Plan& plan) {
   table.Print(context.out(), context.headers());
 }
 
-void PrintTensors(const Context& context, const v1::Plan& plan) {
-  Table table({{"TENSOR"}, {"NAME"}, {"TYPE"}, {"SHAPE"}});
-  const auto add = [&](const char* what, const v1::TensorSpec& spec) {
-    table.AddRow({what, spec.name(),
-                  absl::AsciiStrToLower(v1::DataType_Name(spec.data_type())),
-                  absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]")});
-  };
-  for (const v1::TensorSpec& spec : plan.inputs()) add("input", spec);
-  for (const v1::TensorSpec& spec : plan.outputs()) add("output", spec);
-  table.Print(context.out(), context.headers());
-}
-
 void PrintLayers(const Context& context, const v1::Plan& plan) {
   Table table({{"LAYER"},
                {"KIND"},
@@ -102,6 +90,18 @@ void PrintFits(const Context& context,
 }
 
 }  // namespace
+
+void PrintTensors(const Context& context, const v1::Plan& plan) {
+  Table table({{"TENSOR"}, {"NAME"}, {"TYPE"}, {"SHAPE"}});
+  const auto add = [&](const char* what, const v1::TensorSpec& spec) {
+    table.AddRow({what, spec.name(),
+                  absl::AsciiStrToLower(v1::DataType_Name(spec.data_type())),
+                  absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]")});
+  };
+  for (const v1::TensorSpec& spec : plan.inputs()) add("input", spec);
+  for (const v1::TensorSpec& spec : plan.outputs()) add("output", spec);
+  table.Print(context.out(), context.headers());
+}
 
 std::string FitText(const v1::DeviceFit& fit, const v1::Device* device) {
   if (!fit.fits_ever()) return "never";

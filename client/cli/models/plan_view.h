@@ -17,6 +17,9 @@ void PrintPlanParts(
     const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits,
     const v1::ListDevicesResponse& pool);
 
+// Prints the table of inputs and outputs.
+void PrintTensors(const Context& context, const v1::Plan& plan);
+
 // Returns when the job fits on a device: "now", "never", or the event that must
 // happen first. `device` may be null.
 std::string FitText(const v1::DeviceFit& fit, const v1::Device* device);

@@ -6,9 +6,10 @@
 #include <cstdlib>
 
 #include "absl/strings/match.h"
-#include "server/worker/devices_command.h"
-#include "server/worker/doctor_command.h"
-#include "server/worker/explain_command.h"
+#include "server/worker/command/check_command.h"
+#include "server/worker/command/devices_command.h"
+#include "server/worker/command/doctor_command.h"
+#include "server/worker/command/explain_command.h"
 #include "server/worker/session_engine.h"
 #include "tests/server/worker/fake_engine.h"
 
@@ -32,5 +33,6 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
 int RunExplainCommand(int, char**) { return 1; }
 int RunDevicesCommand(int, char**) { return 1; }
 int RunDoctorCommand(int, char**) { return 1; }
+int RunCheckCommand(int, char**) { return 1; }
 
 }  // namespace gpupool::server

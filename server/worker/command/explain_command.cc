@@ -1,4 +1,4 @@
-#include "server/worker/explain_command.h"
+#include "server/worker/command/explain_command.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "server/worker/devices_command.h"
+#include "server/worker/command/devices_command.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

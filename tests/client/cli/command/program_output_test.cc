@@ -1,4 +1,4 @@
-#include "client/cli/devices/program_output.h"
+#include "client/cli/command/program_output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/worker/doctor_command.h"
+#include "server/worker/command/doctor_command.h"
 
 #include <fcntl.h>
 #include <unistd.h>

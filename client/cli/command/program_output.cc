@@ -1,4 +1,4 @@
-#include "client/cli/devices/program_output.h"
+#include "client/cli/command/program_output.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,0 +1,74 @@
+#include "client/cli/models/model_file_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "client/yaml/yaml_message.h"
+
+namespace gpupool::client {
+namespace {
+
+// The server's limit of ServingOptions.max_programs.
+constexpr uint32_t kMostPrograms = 256;
+
+}  // namespace
+
+void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
+  verb.add_option("FILE", options.file,
+                  "An ONNX file (with its external data beside it), or a YAML "
+                  "file with layers")
+      ->required();
+  verb.add_option("--dimension", options.sizes.dimensions,
+                  "Size of a named dimension of an ONNX model, or the sizes to "
+                  "serve: a range 1:512 or a list 64,128; may be repeated")
+      ->type_name("NAME=SIZES");
+  verb.add_option("--pad", options.sizes.padding,
+                  "Pad this input with a number up to the next listed size")
+      ->type_name("INPUT=NUMBER");
+  verb.add_option("--bound", options.sizes.bound,
+                  "An input whose numbers determine shapes, with the largest "
+                  "numbers to expect")
+      ->type_name("INPUT=NUMBERS");
+  verb.add_option("--unbatched-input", options.unbatched_inputs,
+                  "An input whose first dimension is not the batch")
+      ->type_name("NAME");
+  AddMaxBatchSize(verb, options.max_batch_size);
+  verb.add_option(
+          "--max-programs", options.max_programs,
+          "Maximum number of programs to keep when sizes vary, 1 to 256 "
+          "(default: 16)")
+      ->check(CLI::Range(1u, kMostPrograms))
+      ->type_name("N");
+  verb.add_option("--precision", options.precision,
+                  "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
+                  "or fp16 (default: highest)")
+      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}))
+      ->type_name("PRECISION");
+}
+
+v1::Precision PrecisionOf(const std::string& name) {
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
+  v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision);
+  return precision;
+}
+
+absl::StatusOr<v1::ModelSpec> ReadModelSpec(const ModelFileOptions& options) {
+  v1::ModelSpec spec;
+  if (absl::EndsWith(options.file, ".yaml") ||
+      absl::EndsWith(options.file, ".yml")) {
+    absl::Status read = YamlFileToMessage(options.file, spec);
+    if (!read.ok()) return read;
+    return spec;
+  }
+  v1::OnnxModel& onnx = *spec.mutable_onnx();
+  onnx.set_file(options.file);
+  absl::Status status = SetSizes(options.sizes, onnx);
+  if (!status.ok()) return status;
+  for (const std::string& name : options.unbatched_inputs) {
+    onnx.add_unbatched_inputs(name);
+  }
+  return spec;
+}
+
+}  // namespace gpupool::client

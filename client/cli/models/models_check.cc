@@ -1,0 +1,150 @@
+// gpupool models check: what a model file is and what the server would do with
+// it. Asks no server. The worker binary checks the file, because only the
+// worker has the engine, and so that a file that ends it ends nothing else.
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
+#include "client/cli/command/worker_program.h"
+#include "client/cli/models/check_view.h"
+#include "client/cli/models/model_file_options.h"
+#include "client/files/local_file.h"
+#include "gpupool/v1/model_check.pb.h"
+
+namespace gpupool::client {
+namespace {
+
+// Compiling the largest files takes about a minute.
+constexpr absl::Duration kLimit = absl::Minutes(10);
+constexpr uint32_t kMostRows = 1 << 20;
+
+struct ModelCheckOptions {
+  ModelFileOptions model;
+  uint32_t training_batch = 32;
+  std::string worker_binary;
+};
+
+// A file in the folder for temporary files, deleted at the end.
+class TemporaryFile {
+ public:
+  // Writes `text`.
+  static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(
+      const std::string& text) {
+    std::error_code error;
+    std::string path =
+        (std::filesystem::temp_directory_path(error) / "gpupool-check-XXXXXX")
+            .string();
+    const int file = ::mkstemp(path.data());
+    if (file < 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+    }
+    ::close(file);
+    auto result = std::make_unique<TemporaryFile>(path);
+    std::ofstream stream(path, std::ios::binary);
+    stream << text;
+    stream.close();
+    if (stream) return result;
+    return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  }
+  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFile() { ::unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+absl::StatusOr<std::string> RequestJson(const ModelCheckOptions& options) {
+  absl::StatusOr<v1::ModelSpec> spec = ReadModelSpec(options.model);
+  if (!spec.ok()) return spec.status();
+  if (spec->has_onnx()) {
+    const absl::Status file = LocalFile::Open(options.model.file).status();
+    if (!file.ok()) return file;
+  }
+  v1::PlanModelRequest request;
+  *request.mutable_spec() = *std::move(spec);
+  request.set_max_batch_size(options.model.max_batch_size);
+  request.set_max_programs(options.model.max_programs);
+  request.set_precision(PrecisionOf(options.model.precision));
+  std::string json;
+  google::protobuf::util::MessageToJsonString(request, &json);
+  return json;
+}
+
+absl::StatusOr<v1::ModelCheck> ReadAnswer(const ProgramOutput& output,
+                                          const std::string& file) {
+  v1::ModelCheck check;
+  if (output.signal != 0) {
+    return absl::InternalError(
+        absl::StrCat("gpupool-worker ", EndText(output), " while it checked ",
+                     file, "; the server would refuse the file too"));
+  }
+  const auto read =
+      google::protobuf::util::JsonStringToMessage(output.text, &check);
+  if (output.exit_code != 0 || !read.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("gpupool-worker check ", EndText(output),
+                     " and gave no report; install gpupool and gpupool-worker "
+                     "of one build"));
+  }
+  check.set_file(file);
+  if (check.refused().empty()) return check;
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", check.refused()));
+}
+
+int Check(Context& context, const ModelCheckOptions& options) {
+  const std::string& file = options.model.file;
+  const auto json = RequestJson(options);
+  if (!json.ok()) return context.Fail(json.status());
+  const auto request = TemporaryFile::Create(*json);
+  if (!request.ok()) return context.Fail(request.status());
+  const absl::Duration limit =
+      context.options().timeout_given ? context.options().timeout : kLimit;
+  const auto output = RunWorkerCommand(
+      context,
+      {WorkerBinary(options.worker_binary), "check", "--training-batch",
+       absl::StrCat(options.training_batch), (*request)->path()},
+      limit);
+  if (absl::IsCancelled(output.status())) return kInterrupted;
+  if (!output.ok()) return context.Fail(output.status());
+  const auto check = ReadAnswer(*output, file);
+  if (!check.ok()) return context.Fail(check.status());
+  context.Print(*check, [&] { PrintCheck(context, *check); });
+  return check->serving().refused().empty() ? kOk : kFailure;
+}
+
+}  // namespace
+
+void AddModelsCheck(CLI::App& models, Invocation& invocation) {
+  auto options = std::make_shared<ModelCheckOptions>();
+  CLI::App* verb = AddVerb(
+      models, "check",
+      "Show what a model file is, whether it can be served and trained, and "
+      "what its exporter may have changed. No server is asked. The exit code "
+      "is 1 when it cannot be served.",
+      "  gpupool models check resnet18.onnx\n"
+      "  gpupool models check encoder.onnx --dimension sequence=128 -o json");
+  AddModelFileOptions(*verb, options->model);
+  verb->add_option("--training-batch", options->training_batch,
+                   "Rows of the training step to plan (default: 32)")
+      ->check(CLI::Range(1u, kMostRows))
+      ->type_name("N");
+  AddWorkerBinary(*verb, options->worker_binary);
+  invocation.On(verb, [options](Context& c) { return Check(c, *options); });
+}
+
+}  // namespace gpupool::client

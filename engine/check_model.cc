@@ -1,0 +1,94 @@
+#include "engine/check_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/onnx_model_source.h"
+#include "engine/model/default_step.h"
+#include "engine/model/precision.h"
+#include "engine/passes/pipeline.h"
+#include "engine/runtime/program.h"
+#include "engine/runtime/weight_store.h"
+#include "engine/session_convert.h"
+
+namespace gpupool::engine {
+namespace {
+
+using Source = std::shared_ptr<const ModelSource>;
+
+absl::StatusOr<Source> OpenSource(const v1::ModelSpec& spec) {
+  if (!spec.has_onnx()) return ModelSource::Open(spec, "");
+  return onnx_import::OpenOnnxFile(spec.onnx(), spec.onnx().file());
+}
+
+template <typename Warnings>
+void AddWarnings(const Warnings& warnings, v1::ModelCheck& check) {
+  for (const std::string& warning : warnings) {
+    const auto& known = check.warnings();
+    if (std::find(known.begin(), known.end(), warning) == known.end()) {
+      check.add_warnings(warning);
+    }
+  }
+}
+
+absl::Status PlanServing(const CheckOptions& options,
+                         const absl::StatusOr<Source>& source,
+                         v1::ModelCheck& check) {
+  RETURN_IF_ERROR(source.status());
+  CpuBackend backend(options.threads);
+  ASSIGN_OR_RETURN(
+      const InferencePrograms programs,
+      CompileInference(**source, ToOptions(options.serving), &backend));
+  v1::ServingCheck& serving = *check.mutable_serving();
+  DescribeModel(programs, (*source)->served(), *serving.mutable_plan());
+  AddWarnings(serving.plan().warnings(), check);
+  serving.mutable_plan()->clear_warnings();
+  serving.set_max_batch_size(programs.max_batch_size);
+  return absl::OkStatus();
+}
+
+absl::Status PlanStep(const CheckOptions& options,
+                      const absl::StatusOr<Source>& source,
+                      v1::ModelCheck& check) {
+  RETURN_IF_ERROR(source.status());
+  v1::TrainingCheck& training = *check.mutable_training();
+  const v1::Precision precision = options.serving.precision;
+  ASSIGN_OR_RETURN(
+      ModelGraph step,
+      BuildDefaultStep(**source, options.training_batch, precision));
+  AddWarnings(step.warnings, check);
+  RETURN_IF_ERROR(
+      RunPasses(step.graph, {.compute = ComputeType(precision)}, nullptr));
+  CpuBackend backend(options.threads);
+  ASSIGN_OR_RETURN(const Program program,
+                   Program::Compile(std::move(step.graph), &backend));
+  ASSIGN_OR_RETURN(const WeightLayout layout,
+                   WeightLayout::Create({&program.graph()}));
+  *training.mutable_bytes() =
+      ToProto(ReportBytes(layout.bytes(), {program.bytes()}));
+  training.set_flops(GraphFlops(program.graph()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ModelCheck> CheckModel(const CheckOptions& options) {
+  v1::ModelCheck check;
+  if (options.spec.has_onnx()) {
+    ASSIGN_OR_RETURN(*check.mutable_onnx(),
+                     onnx_import::DescribeOnnxFile(options.spec.onnx().file()));
+  }
+  const absl::StatusOr<Source> source = OpenSource(options.spec);
+  const absl::Status served = PlanServing(options, source, check);
+  check.mutable_serving()->set_refused(std::string(served.message()));
+  check.mutable_training()->set_batch_size(options.training_batch);
+  const absl::Status trained = PlanStep(options, source, check);
+  check.mutable_training()->set_refused(std::string(trained.message()));
+  return check;
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,73 @@
+#include "server/worker/command/check_command.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "engine/check_model.h"
+#include "server/worker/run_worker.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kMostRows = 1 << 20;
+
+// Reads the request. Returns "", or why it cannot be read.
+std::string ReadRequest(const std::string& path,
+                        v1::PlanModelRequest& request) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return path + " cannot be read";
+  const std::string text((std::istreambuf_iterator<char>(file)),
+                         std::istreambuf_iterator<char>());
+  const auto status =
+      google::protobuf::util::JsonStringToMessage(text, &request);
+  return status.ok() ? "" : path + ": " + std::string(status.message());
+}
+
+v1::ModelCheck Check(const engine::CheckOptions& options) {
+  auto check = engine::CheckModel(options);
+  if (check.ok()) return *std::move(check);
+  v1::ModelCheck refused;
+  refused.set_refused(std::string(check.status().message()));
+  return refused;
+}
+
+}  // namespace
+
+int RunCheckCommand(int argc, char** argv) {
+  engine::CheckOptions options;
+  std::string path;
+  CLI::App app("Checks a model file; run by 'gpupool models check'.",
+               "gpupool-worker check");
+  app.add_option("request", path, "a PlanModelRequest as JSON")->required();
+  app.add_option("--training-batch", options.training_batch,
+                 "rows of the training step; default 32")
+      ->check(CLI::Range(1, kMostRows));
+  app.add_option("--threads", options.threads, "threads to plan for; default 1")
+      ->check(CLI::Range(1, kMostThreads));
+  try {
+    app.parse(argc - 1, argv + 1);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kWorkerDone : kWorkerUsage;
+  }
+  v1::PlanModelRequest request;
+  if (const std::string wrong = ReadRequest(path, request); !wrong.empty()) {
+    std::fprintf(stderr, "%s\n", wrong.c_str());
+    return kWorkerUsage;
+  }
+  options.spec = request.spec();
+  options.serving = {.max_batch_size = request.max_batch_size(),
+                     .max_programs = request.max_programs(),
+                     .precision = request.precision()};
+  std::string json;
+  google::protobuf::util::MessageToJsonString(Check(options), &json);
+  std::printf("%s\n", json.c_str());
+  return kWorkerDone;
+}
+
+}  // namespace gpupool::server

@@ -148,9 +148,13 @@ int Pragma(SQLite::Database& database, const char* name) {
 }
 
 absl::Status CheckFile(SQLite::Database& database) {
-  const std::string found =
-      database.execAndGet("PRAGMA quick_check(1)").getString();
-  if (found == "ok") return absl::OkStatus();
+  std::string found;
+  // A failed allocation may look like damage: SQLite 3.46 then counts entries
+  // wrongly. A second check fails if there is still no memory.
+  for (int check = 0; check < 2; ++check) {
+    found = database.execAndGet("PRAGMA quick_check(1)").getString();
+    if (found == "ok") return absl::OkStatus();
+  }
   // Failed allocations say nothing about the file's pages.
   for (int code : {SQLITE_NOMEM, SQLITE_IOERR_NOMEM}) {
     if (!absl::EndsWith(found, absl::StrCat("error code=", code))) continue;

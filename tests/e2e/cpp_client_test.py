@@ -32,7 +32,7 @@ class CppClient(harness.TestCase):
 
     def test_the_example_trains_and_asks(self):
         build = self.folder / "example"
-        run("cmake", "-S", harness.ROOT / "examples/cpp", "-B", build,
+        run("cmake", "-G", "Ninja", "-S", harness.ROOT / "examples/cpp", "-B", build,
             f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", build)
         server = self.start("--devices", "cpu:1")

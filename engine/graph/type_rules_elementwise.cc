@@ -77,8 +77,10 @@ absl::StatusOr<DType> BinaryResult(Op op, BinaryFunction function,
     case BinaryFunction::kAnd:
     case BinaryFunction::kOr:
     case BinaryFunction::kXor:
-      RETURN_IF_ERROR(CheckBool(op, type));
-      return DType::kBool;
+      if (IsFloating(type.dtype)) {
+        return Refuse(op, "needs bool or integers, not ", Text(type));
+      }
+      return type.dtype;
     case BinaryFunction::kEqual:
     case BinaryFunction::kLess:
     case BinaryFunction::kLessOrEqual:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace gpupool::engine::reference {
@@ -71,6 +72,13 @@ double Modulo(double a, double b) {
 double IntegerPower(double a, double b) {
   if (a == 0 && b < 0) return 0;
   return std::trunc(std::pow(a, b));
+}
+
+// Returns an integer or a bool as int64. Numbers outside give the nearest one.
+int64_t Bits(double x) {
+  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  if (x < -0x1p63) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(x);
 }
 
 // Returns a shifted to the left, modulo 2^64 as an int64; to the right for a
@@ -349,11 +357,11 @@ double Apply(BinaryFunction function, DType dtype, double a, double b) {
     case BinaryFunction::kShiftRight:
       return ShiftLeft(a, -b);
     case BinaryFunction::kAnd:
-      return a != 0 && b != 0 ? 1 : 0;
+      return static_cast<double>(Bits(a) & Bits(b));
     case BinaryFunction::kOr:
-      return a != 0 || b != 0 ? 1 : 0;
+      return static_cast<double>(Bits(a) | Bits(b));
     case BinaryFunction::kXor:
-      return (a != 0) != (b != 0) ? 1 : 0;
+      return static_cast<double>(Bits(a) ^ Bits(b));
     case BinaryFunction::kEqual:
       return a == b ? 1 : 0;
     case BinaryFunction::kLess:

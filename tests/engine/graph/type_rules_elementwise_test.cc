@@ -67,6 +67,12 @@ TEST(BinaryTypeTest, BroadcastsAndKeepsTheElementType) {
       F(Empty({0, 3})));
 }
 
+TEST(BinaryTypeTest, LogicKeepsBoolAndIntegers) {
+  for (const TensorType& type : {B({3}), I64({3})}) {
+    EXPECT_EQ(Only(Op::kBinary, Bin(BinaryFunction::kXor), {type, type}), type);
+  }
+}
+
 TEST(BinaryTypeTest, ComparisonsOfAnyTypeGiveBool) {
   for (const DType dtype : {DType::kFloat32, DType::kInt64, DType::kBool}) {
     EXPECT_EQ(Only(Op::kBinary, Bin(BinaryFunction::kLess),
@@ -81,7 +87,7 @@ TEST(BinaryTypeTest, RefusesElementsThatTheFunctionIsNotDefinedFor) {
   EXPECT_THAT(Error(Op::kBinary, Bin(BinaryFunction::kAdd), {B({2}), B({2})}),
               HasSubstr("needs numbers"));
   EXPECT_THAT(Error(Op::kBinary, Bin(BinaryFunction::kAnd), {F({2}), F({2})}),
-              HasSubstr("needs bool"));
+              HasSubstr("needs bool or integers"));
   EXPECT_THAT(
       Error(Op::kBinary, Bin(BinaryFunction::kShiftLeft), {F({2}), F({2})}),
       HasSubstr("integers"));

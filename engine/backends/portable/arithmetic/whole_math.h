@@ -76,11 +76,11 @@ GPUPOOL_HOST_DEVICE inline int64_t ApplyBinary(BinaryFunction function,
     case BinaryFunction::kShiftRight:
       return Shift(a, b, false);
     case BinaryFunction::kAnd:
-      return a != 0 && b != 0;
+      return a & b;
     case BinaryFunction::kOr:
-      return a != 0 || b != 0;
+      return a | b;
     case BinaryFunction::kXor:
-      return (a != 0) != (b != 0);
+      return a ^ b;
     case BinaryFunction::kEqual:
       return a == b;
     case BinaryFunction::kLess:

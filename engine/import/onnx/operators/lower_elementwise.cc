@@ -1,4 +1,6 @@
 // Arithmetic, comparisons and logic on elements.
+#include <onnx/onnx_pb.h>
+
 #include <cmath>
 #include <limits>
 
@@ -48,6 +50,16 @@ absl::Status LowerBinary(NodeContext& ctx) {
   return Finish(ctx, ctx.Binary(function, x.a, x.b));
 }
 
+// The op also takes integers, which the operators And, Or and Xor do not.
+template <Binary function>
+absl::Status LowerLogic(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const Operands x, TwoOperands(ctx));
+  if (ctx.dtype(x.a) != DType::kBool) {
+    return ctx.Refuse("needs bool, not ", DTypeName(ctx.dtype(x.a)));
+  }
+  return Finish(ctx, ctx.Binary(function, x.a, x.b));
+}
+
 absl::Status LowerAdd(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Operands x, TwoOperands(ctx));
   return Finish(ctx, Plus(ctx, x.a, x.b));
@@ -87,6 +99,45 @@ absl::Status LowerBitShift(NodeContext& ctx) {
   return Finish(
       ctx, ctx.Binary(right == 0 ? Binary::kShiftLeft : Binary::kShiftRight,
                       x.a, x.b));
+}
+
+// Combines integers bit by bit. The result has the operands' type in the file.
+template <Binary function>
+absl::Status LowerBitwise(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId a, ctx.Input(0));
+  ASSIGN_OR_RETURN(const ValueId b, ctx.Input(1));
+  if (ctx.dtype(a) == DType::kBool) return ctx.Refuse("takes integers");
+  ASSIGN_OR_RETURN(const ValueId y, ctx.Binary(function, a, b));
+  ctx.Set(0, y, ctx.ElementType(0));
+  return absl::OkStatus();
+}
+
+// Returns the number whose bits are all set. It is -1 for signed types.
+absl::StatusOr<double> AllBits(const NodeContext& ctx, DType dtype) {
+  switch (ctx.ElementType(0)) {
+    case onnx::TensorProto::UINT16:
+      return 65535.0;
+    case onnx::TensorProto::UINT32:
+      return 4294967295.0;
+    case onnx::TensorProto::UINT64:
+      return ctx.Unsupported("the complement of uint64 is not");
+    default:
+      return dtype == DType::kUint8 ? 255.0 : -1.0;
+  }
+}
+
+// The complement of x is the difference to the number with all bits set.
+absl::Status LowerBitwiseNot(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
+  const DType dtype = ctx.dtype(x);
+  if (dtype == DType::kBool || IsFloating(dtype)) {
+    return ctx.Refuse("takes integers, not ", DTypeName(dtype));
+  }
+  ASSIGN_OR_RETURN(const double all, AllBits(ctx, dtype));
+  ASSIGN_OR_RETURN(const ValueId y,
+                   ctx.Binary(Binary::kSubtract, ctx.Scalar(dtype, all), x));
+  ctx.Set(0, y, ctx.ElementType(0));
+  return absl::OkStatus();
 }
 
 // Combines all inputs by one function.
@@ -218,12 +269,16 @@ absl::Span<const OperatorEntry> ElementwiseOperators() {
       {"", "Acos", kMath, kShapes, LowerUnary<Unary::kAcos>},
       {"", "Acosh", kMath, kShapes, LowerUnary<Unary::kAcosh>},
       {"", "Add", kMath, kShapes, LowerAdd},
-      {"", "And", kLogic, kShapes, LowerBinary<Binary::kAnd>},
+      {"", "And", kLogic, kShapes, LowerLogic<Binary::kAnd>},
       {"", "Asin", kMath, kShapes, LowerUnary<Unary::kAsin>},
       {"", "Asinh", kMath, kShapes, LowerUnary<Unary::kAsinh>},
       {"", "Atan", kMath, kShapes, LowerUnary<Unary::kAtan>},
       {"", "Atanh", kMath, kShapes, LowerUnary<Unary::kAtanh>},
       {"", "BitShift", kMath, kShapes, LowerBitShift},
+      {"", "BitwiseAnd", kMath, kShapes, LowerBitwise<Binary::kAnd>},
+      {"", "BitwiseNot", kMath, kShapes, LowerBitwiseNot},
+      {"", "BitwiseOr", kMath, kShapes, LowerBitwise<Binary::kOr>},
+      {"", "BitwiseXor", kMath, kShapes, LowerBitwise<Binary::kXor>},
       {"", "Cast", kMath, kShapes, LowerCast},
       {"", "CastLike", kMath, kShapes, LowerCastLike},
       {"", "Ceil", kMath, kShapes, LowerUnary<Unary::kCeil>},
@@ -251,7 +306,7 @@ absl::Span<const OperatorEntry> ElementwiseOperators() {
       {"", "Mul", kMath, kShapes, LowerBinary<Binary::kMultiply>},
       {"", "Neg", kMath, kShapes, LowerUnary<Unary::kNegate>},
       {"", "Not", kLogic, kShapes, LowerUnary<Unary::kNot>},
-      {"", "Or", kLogic, kShapes, LowerBinary<Binary::kOr>},
+      {"", "Or", kLogic, kShapes, LowerLogic<Binary::kOr>},
       {"", "Pow", kMath, kShapes, LowerPow},
       {"", "Reciprocal", kMath, kShapes, LowerUnary<Unary::kReciprocal>},
       {"", "Round", kMath, kShapes, LowerUnary<Unary::kRound>},
@@ -263,7 +318,7 @@ absl::Span<const OperatorEntry> ElementwiseOperators() {
       {"", "Sum", kMath, kShapes, LowerFold<Binary::kAdd>},
       {"", "Tan", kMath, kShapes, LowerUnary<Unary::kTan>},
       {"", "Where", kLogic, kShapes, LowerWhere},
-      {"", "Xor", kLogic, kShapes, LowerBinary<Binary::kXor>},
+      {"", "Xor", kLogic, kShapes, LowerLogic<Binary::kXor>},
   };
   return rows;
 }

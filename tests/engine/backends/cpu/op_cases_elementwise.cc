@@ -138,7 +138,9 @@ bool TakesIntegersOnly(BinaryFunction function) {
 
 ValueId BinaryOperand(OpCase& at, BinaryFunction function, const Shape& shape,
                       DType dtype) {
-  if (TakesTruth(function)) return at.Integers(shape, DType::kBool, 0, 1);
+  if (TakesTruth(function) && dtype == DType::kFloat32) {
+    return at.Integers(shape, DType::kBool, 0, 1);
+  }
   if (TakesIntegersOnly(function)) return at.Integers(shape, dtype, 0, 70);
   if (dtype != DType::kFloat32) {
     return at.Integers(shape, dtype, 1, 5);

@@ -198,6 +198,10 @@ TEST(BinaryFunctionTest, ShiftsLogicAndComparisons) {
   EXPECT_EQ(Apply(BinaryFunction::kAnd, DType::kBool, 1, 0), 0);
   EXPECT_EQ(Apply(BinaryFunction::kOr, DType::kBool, 1, 0), 1);
   EXPECT_EQ(Apply(BinaryFunction::kXor, DType::kBool, 1, 1), 0);
+  EXPECT_EQ(Whole(BinaryFunction::kAnd, 12, -6), 8);
+  EXPECT_EQ(Whole(BinaryFunction::kOr, 12, 10), 14);
+  EXPECT_EQ(Whole(BinaryFunction::kXor, 12, -1), -13);
+  EXPECT_EQ(Whole(BinaryFunction::kAnd, 0x1p63, 1), 1);
   EXPECT_EQ(Real(BinaryFunction::kEqual, NAN, NAN), 0);
   EXPECT_EQ(Real(BinaryFunction::kLess, 1, 1), 0);
   EXPECT_EQ(Real(BinaryFunction::kLessOrEqual, 1, 1), 1);

@@ -57,6 +57,45 @@ TEST(LowerElementwiseTest, ClipTakesLimitsFromInputsThatNeedNotBeKnown) {
   EXPECT_THAT((*y)[0].numbers, ElementsAre(-5, 0.5, 2));
 }
 
+TEST(LowerElementwiseTest, BitsOfIntegersAreCombined) {
+  const auto y = RunLowering(
+      {.opset = 18,
+       .graph = "(int64[3] a, int64[1] b) => (int64[3] x, int64[3] y, int64[3] "
+                "z) { x = BitwiseAnd(a, b) y = BitwiseOr(a, b) z = "
+                "BitwiseXor(a, b) }",
+       .inputs = {{"a", Ints({3}, {12, -1, 0})}, {"b", Ints({1}, {10})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(8, 10, 0));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(14, -1, 10));
+  EXPECT_THAT((*y)[2].numbers, ElementsAre(6, -11, 10));
+}
+
+// uint16 is held as int32, but its complement has 16 bits.
+TEST(LowerElementwiseTest, TheComplementHasTheBitsOfTheTypeInTheFile) {
+  HostTensor x = Ints({2}, {0, 5});
+  x.dtype = DType::kInt32;
+  const auto y =
+      RunLowering({.opset = 18,
+                   .graph = "(uint16[2] x, int32[2] z) => (uint16[2] y, "
+                            "uint16[2] again, int32[2] w) { y = BitwiseNot(x) "
+                            "again = BitwiseNot(y) w = BitwiseNot(z) }",
+                   .inputs = {{"x", x}, {"z", x}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(65535, 65530));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(0, 5));
+  EXPECT_THAT((*y)[2].numbers, ElementsAre(-1, -6));
+}
+
+TEST(LowerElementwiseTest, LogicAndBitsTakeTheirOwnTypesOnly) {
+  for (const char* graph :
+       {"(int64[1] a) => (int64[1] y) { y = And(a, a) }",
+        "(bool[1] a) => (bool[1] y) { y = BitwiseAnd(a, a) }",
+        "(float[1] a) => (float[1] y) { y = BitwiseNot(a) }"}) {
+    const auto y = ImportLowering({.opset = 18, .graph = graph});
+    EXPECT_EQ(y.status().code(), absl::StatusCode::kInvalidArgument) << graph;
+  }
+}
+
 TEST(LowerElementwiseTest, ModOfFloatingNumbersNeedsFmod) {
   const auto y = ImportLowering(
       {.graph = "(float[1] a, float[1] b) => (float[1] y) { y = Mod(a, b) }"});

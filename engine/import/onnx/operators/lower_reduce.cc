@@ -1,4 +1,7 @@
 // Lowers reductions over axes, arg-max and cumulative sums.
+#include <algorithm>
+#include <utility>
+
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
@@ -142,6 +145,51 @@ absl::Status LowerCumSum(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kCumSum, {x}, sum));
 }
 
+// Moves all cells of an axis on by `cells`, or back if `reverse` is set. Ones
+// take the free places.
+absl::StatusOr<ValueId> Moved(NodeContext& ctx, ValueId x,
+                              const CumSumAttributes& along, int64_t cells) {
+  const Shape shape = ctx.shape(x);
+  const int64_t size = shape[along.axis];
+  cells = std::min(cells, size);
+  if (cells == size) return Filled(ctx, ctx.dtype(x), shape, 1);
+  ASSIGN_OR_RETURN(const ValueId kept,
+                   SliceAxis(ctx, x,
+                             {.axis = along.axis,
+                              .start = along.reverse ? cells : 0,
+                              .size = size - cells}));
+  PadAttributes pad;
+  pad.before.assign(static_cast<size_t>(shape.rank()), 0);
+  pad.after = pad.before;
+  auto& side = along.reverse ? pad.after : pad.before;
+  side[static_cast<size_t>(along.axis)] = cells;
+  pad.value = 1;
+  return ctx.Emit(Op::kPad, {kept}, std::move(pad));
+}
+
+// Multiplies each cell with the one 1, 2, 4, ... cells before it. After each
+// step it is the product of twice as many (Hillis and Steele 1986, doi
+// 10.1145/7902.7903).
+absl::Status LowerCumProd(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(ValueId y, ctx.Input(0));
+  ASSIGN_OR_RETURN(const int64_t axis, KnownInt(ctx, 1, "the axis"));
+  ASSIGN_OR_RETURN(const int64_t exclusive, ctx.Int("exclusive", 0));
+  ASSIGN_OR_RETURN(const int64_t reverse, ctx.Int("reverse", 0));
+  CumSumAttributes along;
+  ASSIGN_OR_RETURN(along.axis, ctx.Axis(axis, ctx.rank(y)));
+  along.reverse = reverse != 0;
+  if (ctx.shape(y).elements() == 0) return Finish(ctx, y);
+  const int64_t size = ctx.shape(y)[along.axis];
+  if (exclusive != 0) {
+    ASSIGN_OR_RETURN(y, Moved(ctx, y, along, 1));
+  }
+  for (int64_t cells = 1; cells < size; cells *= 2) {
+    ASSIGN_OR_RETURN(const ValueId before, Moved(ctx, y, along, cells));
+    ASSIGN_OR_RETURN(y, ctx.Binary(Binary::kMultiply, y, before));
+  }
+  return Finish(ctx, y);
+}
+
 constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
@@ -153,6 +201,7 @@ absl::Span<const OperatorEntry> ReduceOperators() {
   static const OperatorEntry rows[] = {
       {"", "ArgMax", kFamily, kShapes, LowerArg<true>},
       {"", "ArgMin", kFamily, kShapes, LowerArg<false>},
+      {"", "CumProd", kFamily, kNumbers, LowerCumProd},
       {"", "CumSum", kFamily, kNumbers, LowerCumSum},
       {"", "ReduceL1", kFamily, kNumbers, LowerL1},
       {"", "ReduceL2", kFamily, kNumbers, LowerL2},

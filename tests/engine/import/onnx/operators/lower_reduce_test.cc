@@ -66,6 +66,25 @@ TEST(LowerReduceTest, LogSumExpDoesNotOverflow) {
   EXPECT_NEAR((*y)[0].numbers[0], 1000.693, 1e-3);
 }
 
+std::vector<double> Products(const std::string& attributes) {
+  const auto y =
+      RunLowering({.opset = 26,
+                   .graph = "(float[5, 1] x) => (float[5, 1] y) "
+                            "{ a = Constant<value = int64 {0}>() y = CumProd" +
+                            attributes + "(x, a) }",
+                   .inputs = {{"x", Floats({5, 1}, {2, -1, 3, 0.5, 4})}}});
+  EXPECT_TRUE(y.ok()) << y.status();
+  return y.ok() ? (*y)[0].numbers : std::vector<double>();
+}
+
+TEST(LowerReduceTest, ProductsCumulateFromEitherEnd) {
+  EXPECT_THAT(Products(""), ElementsAre(2, -2, -6, -3, -12));
+  EXPECT_THAT(Products("<exclusive = 1>"), ElementsAre(1, 2, -2, -6, -3));
+  EXPECT_THAT(Products("<reverse = 1>"), ElementsAre(-12, -6, 6, 2, 4));
+  EXPECT_THAT(Products("<exclusive = 1, reverse = 1>"),
+              ElementsAre(-6, 6, 2, 4, 1));
+}
+
 TEST(LowerReduceTest, AxesThatDependOnAnInputAreAskedFor) {
   const LoweringCase one{
       .opset = 13,

@@ -1,7 +1,9 @@
 // Slices, joins, padding, gathers and scatters.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "absl/types/optional.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
@@ -204,14 +206,14 @@ absl::StatusOr<std::vector<int64_t>> ReadPads(NodeContext& ctx, int rank) {
   return all;
 }
 
-absl::StatusOr<PadMode> ReadPadMode(const NodeContext& ctx) {
+// Returns the mode, or nothing for "wrap", which repeats the whole axis.
+absl::StatusOr<absl::optional<PadMode>> ReadPadMode(const NodeContext& ctx) {
   ASSIGN_OR_RETURN(
       const int mode,
       Choice(ctx, "mode", {"constant", "reflect", "edge", "wrap"}));
-  constexpr PadMode kModes[] = {PadMode::kConstant, PadMode::kReflect,
-                                PadMode::kEdge};
-  if (mode < 3) return kModes[mode];
-  return ctx.Unsupported("padding mode 'wrap' is not");
+  constexpr absl::optional<PadMode> kModes[] = {
+      PadMode::kConstant, PadMode::kReflect, PadMode::kEdge, absl::nullopt};
+  return kModes[mode];
 }
 
 absl::StatusOr<double> PadNumber(NodeContext& ctx) {
@@ -244,12 +246,37 @@ absl::StatusOr<ValueId> CutNegative(NodeContext& ctx, ValueId x,
   return x;
 }
 
+// Pads every axis with the cells of its other end, as often as it takes.
+absl::StatusOr<ValueId> Wrapped(NodeContext& ctx, ValueId x,
+                                const PadAttributes& pad) {
+  for (int axis = 0; axis < ctx.rank(x); ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    const int64_t size = ctx.shape(x)[axis];
+    const int64_t before = pad.before[at], after = pad.after[at];
+    if (before == 0 && after == 0) continue;
+    if (size == 0) return ctx.Refuse("axis ", axis, " has nothing to repeat");
+    const int64_t cells = before + size + after;
+    RETURN_IF_ERROR(ReserveNumbers(ctx, cells));
+    ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {cells}));
+    HostTensor indices{DType::kInt64, shape, {}};
+    // The first cell lies `before` cells before a whole repetition.
+    for (int64_t i = 0, cell = (size - before % size) % size; i < cells; ++i) {
+      indices.numbers.push_back(static_cast<double>(cell));
+      cell = cell + 1 == size ? 0 : cell + 1;
+    }
+    const ValueId chosen = ctx.Constant(std::move(indices));
+    ASSIGN_OR_RETURN(x,
+                     ctx.Emit(Op::kGather, {x, chosen}, AxisAttributes{axis}));
+  }
+  return x;
+}
+
 absl::Status LowerPad(NodeContext& ctx) {
   ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
   const auto rank = static_cast<size_t>(ctx.rank(x));
   ASSIGN_OR_RETURN(std::vector<int64_t> pads, ReadPads(ctx, ctx.rank(x)));
   PadAttributes pad;
-  ASSIGN_OR_RETURN(pad.mode, ReadPadMode(ctx));
+  ASSIGN_OR_RETURN(const absl::optional<PadMode> mode, ReadPadMode(ctx));
   ASSIGN_OR_RETURN(pad.value, PadNumber(ctx));
   ASSIGN_OR_RETURN(x, CutNegative(ctx, x, pads));
   bool any = false;
@@ -264,6 +291,60 @@ absl::Status LowerPad(NodeContext& ctx) {
   const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(rank);
   pad.before.assign(pads.begin(), middle);
   pad.after.assign(middle, pads.end());
+  if (!mode.has_value()) return Finish(ctx, Wrapped(ctx, x, pad));
+  pad.mode = *mode;
+  return Finish(ctx, ctx.Emit(Op::kPad, {x}, std::move(pad)));
+}
+
+// Returns the wanted size of every axis of x.
+absl::StatusOr<std::vector<int64_t>> CentredSizes(NodeContext& ctx, ValueId x) {
+  const int rank = ctx.rank(x);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> wanted,
+                   KnownInts(ctx, 1, "the shape"));
+  std::vector<int64_t> all;
+  for (int i = 0; i < rank; ++i) all.push_back(i);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ctx.Ints("axes", all));
+  RETURN_IF_ERROR(NormalAxes(ctx, axes, rank).status());
+  if (wanted.size() != axes.size()) {
+    return ctx.Refuse("the shape has ", wanted.size(), " sizes for ",
+                      axes.size(), " axes");
+  }
+  std::vector<int64_t> sizes = Dims(ctx.shape(x));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ASSIGN_OR_RETURN(const int axis, ctx.Axis(axes[i], rank));
+    sizes[static_cast<size_t>(axis)] = wanted[i];
+  }
+  // Checks that no size is negative and that their product is not too large.
+  RETURN_IF_ERROR(MakeShape(ctx, sizes).status());
+  return sizes;
+}
+
+// Cuts or pads every axis at both ends. Of an odd number of cells, one more is
+// cut or added at the end.
+absl::Status LowerCenterCropPad(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, CentredSizes(ctx, x));
+  PadAttributes pad;
+  pad.before.assign(sizes.size(), 0);
+  pad.after = pad.before;
+  bool pads = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int axis = static_cast<int>(i);
+    const int64_t size = ctx.shape(x)[axis];
+    if (sizes[i] < size) {
+      const AxisRange middle{axis, (size - sizes[i]) / 2, sizes[i], 1};
+      ASSIGN_OR_RETURN(x, SliceAxis(ctx, x, middle));
+    } else {
+      pad.before[i] = (sizes[i] - size) / 2;
+      pad.after[i] = sizes[i] - size - pad.before[i];
+      pads |= sizes[i] > size;
+    }
+  }
+  if (!pads) return Finish(ctx, x);
+  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, sizes));
+  if (ctx.shape(x).elements() == 0) {
+    return Finish(ctx, Filled(ctx, ctx.dtype(x), shape, 0));
+  }
   return Finish(ctx, ctx.Emit(Op::kPad, {x}, std::move(pad)));
 }
 
@@ -334,6 +415,59 @@ absl::Status LowerScatterNd(NodeContext& ctx) {
   return LowerScatter(ctx, Op::kScatterNd);
 }
 
+// The place in the cache of every row of an update, [N, 1, ..., T, ..., 1].
+absl::StatusOr<ValueId> WrittenRows(NodeContext& ctx, ValueId cache,
+                                    ValueId update, int axis) {
+  ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode", {"linear", "circular"}));
+  std::vector<int64_t> dims(static_cast<size_t>(ctx.rank(cache)), 1);
+  dims[static_cast<size_t>(axis)] = ctx.shape(update)[axis];
+  ASSIGN_OR_RETURN(const ValueId steps,
+                   Positions(ctx, ctx.shape(update)[axis]));
+  ASSIGN_OR_RETURN(ValueId rows, ctx.Reshape(steps, dims));
+  if (ctx.has_input(2)) {
+    ASSIGN_OR_RETURN(const ValueId given, ctx.Input(2));
+    const int64_t batch = ctx.shape(cache)[0];
+    if (ctx.rank(given) != 1 || ctx.shape(given)[0] != batch) {
+      return ctx.Refuse("write_indices must have one number for each of the ",
+                        batch, " sequences, but are ",
+                        ctx.shape(given).ToString());
+    }
+    dims[static_cast<size_t>(axis)] = 1;
+    dims[0] = batch;
+    ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(given, DType::kInt64));
+    ASSIGN_OR_RETURN(const ValueId first, ctx.Reshape(typed, dims));
+    ASSIGN_OR_RETURN(rows, ctx.Binary(BinaryFunction::kAdd, first, rows));
+  }
+  if (mode == 0) return rows;
+  return ctx.Binary(BinaryFunction::kModulo, rows,
+                    static_cast<double>(ctx.shape(cache)[axis]));
+}
+
+absl::Status LowerTensorScatter(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId cache, ctx.Input(0));
+  ASSIGN_OR_RETURN(const ValueId update, ctx.Input(1));
+  ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", -2));
+  ASSIGN_OR_RETURN(const int axis, ctx.Axis(at, ctx.rank(cache)));
+  if (axis == 0) return ctx.Refuse("axis 0 is the batch and cannot be written");
+  std::vector<int64_t> fits = Dims(ctx.shape(cache));
+  if (ctx.rank(update) == ctx.rank(cache)) {
+    auto& rows = fits[static_cast<size_t>(axis)];
+    rows = std::min(rows, ctx.shape(update)[axis]);
+  }
+  if (Dims(ctx.shape(update)) != fits) {
+    return ctx.Refuse("the update ", ctx.shape(update).ToString(),
+                      " does not fit the cache ", ctx.shape(cache).ToString());
+  }
+  if (ctx.shape(update).elements() == 0) return Finish(ctx, cache);
+  ASSIGN_OR_RETURN(const ValueId rows, WrittenRows(ctx, cache, update, axis));
+  ASSIGN_OR_RETURN(const ValueId indices,
+                   ctx.BroadcastTo(rows, ctx.shape(update)));
+  ScatterAttributes scatter;
+  scatter.axis = axis;
+  return Finish(
+      ctx, ctx.Emit(Op::kScatterElements, {cache, indices, update}, scatter));
+}
+
 constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
@@ -342,6 +476,7 @@ constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 absl::Span<const OperatorEntry> IndexOperators() {
   static constexpr absl::string_view kFamily = "indexing";
   static const OperatorEntry rows[] = {
+      {"", "CenterCropPad", kFamily, kNumbers, LowerCenterCropPad},
       {"", "Concat", kFamily, kShapes, LowerConcat},
       {"", "Gather", kFamily, kShapes, LowerGather},
       {"", "GatherElements", kFamily, kShapes, LowerGatherElements},
@@ -352,6 +487,7 @@ absl::Span<const OperatorEntry> IndexOperators() {
       {"", "ScatterND", kFamily, kShapes, LowerScatterNd},
       {"", "Slice", kFamily, kNumbers, LowerSlice},
       {"", "Split", kFamily, kNumbers, LowerSplit},
+      {"", "TensorScatter", kFamily, kShapes, LowerTensorScatter},
   };
   return rows;
 }

@@ -90,6 +90,68 @@ TEST(LowerIndexTest, AHugePadIsRefused) {
   EXPECT_EQ(y.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// The pads may be longer than the axis, which then repeats.
+TEST(LowerIndexTest, PaddingThatWrapsTakesTheOtherEnd) {
+  const auto y =
+      RunLowering({.opset = 19,
+                   .graph = "(float[1, 3] x) => (float[1, 9] y) "
+                            "{ p = Constant<value = int64[4] {0, 4, 0, 2}>() "
+                            "y = Pad<mode = \"wrap\">(x, p) }",
+                   .inputs = {{"x", Floats({1, 3}, {1, 2, 3})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(3, 1, 2, 3, 1, 2, 3, 1, 2));
+}
+
+TEST(LowerIndexTest, CentredCropsAndPadsGiveTheOddCellToTheEnd) {
+  const auto y = RunLowering(
+      {.opset = 18,
+       .graph = "(float[4, 1] x) => (float[1, 4] y, float[7, 1] z) "
+                "{ s = Constant<value = int64[2] {1, 4}>() "
+                "y = CenterCropPad(x, s) t = Constant<value = int64[1] {7}>() "
+                "z = CenterCropPad<axes = [-2]>(x, t) }",
+       .inputs = {{"x", Floats({4, 1}, {1, 2, 3, 4})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(0, 2, 0, 0));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(0, 1, 2, 3, 4, 0, 0));
+}
+
+TEST(LowerIndexTest, CentredCropsNeedOneSizePerAxis) {
+  const auto y =
+      ImportLowering({.opset = 18,
+                      .graph = "(float[4, 1] x) => (float[1, 4] y) "
+                               "{ s = Constant<value = int64[1] {1}>() "
+                               "y = CenterCropPad(x, s) }"});
+  EXPECT_THAT(std::string(y.status().message()),
+              HasSubstr("1 sizes for 2 axes"));
+}
+
+std::vector<double> Scattered(const std::string& attributes) {
+  const auto y = RunLowering(
+      {.opset = 24,
+       .graph = "(float[2, 3, 1] c, float[2, 2, 1] u, int64[2] w) => "
+                "(float[2, 3, 1] y) { y = TensorScatter" +
+                attributes + "(c, u, w) }",
+       .inputs = {{"c", Floats({2, 3, 1}, {1, 2, 3, 4, 5, 6})},
+                  {"u", Floats({2, 2, 1}, {10, 20, 30, 40})},
+                  {"w", Ints({2}, {0, attributes.empty() ? 1.0 : 2.0})}}});
+  EXPECT_TRUE(y.ok()) << y.status();
+  return y.ok() ? (*y)[0].numbers : std::vector<double>();
+}
+
+TEST(LowerIndexTest, ACacheIsWrittenFromEachSequencesPlace) {
+  EXPECT_THAT(Scattered(""), ElementsAre(10, 20, 3, 4, 30, 40));
+  EXPECT_THAT(Scattered("<mode = \"circular\">"),
+              ElementsAre(10, 20, 3, 40, 5, 30));
+}
+
+TEST(LowerIndexTest, AnUpdateLongerThanItsCacheIsRefused) {
+  const auto y = ImportLowering(
+      {.opset = 24,
+       .graph = "(float[2, 3, 1] c, float[2, 4, 1] u) => (float[2, 3, 1] y) "
+                "{ y = TensorScatter(c, u) }"});
+  EXPECT_THAT(std::string(y.status().message()), HasSubstr("does not fit"));
+}
+
 TEST(LowerIndexTest, AnUnknownReductionOfAScatterIsRefused) {
   const auto y = ImportLowering(
       {.opset = 16,

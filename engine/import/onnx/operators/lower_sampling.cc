@@ -1,8 +1,5 @@
-// Lowers GridSample and RoiAlign, which read images between their cells.
-//
-// Along each axis a coordinate becomes a few cells with weights. Cells are rows
-// of [N * H * W, C]. They are gathered, and summed with the products of their
-// weights.
+// Lowers GridSample and RoiAlign, which read images between their cells, and
+// AffineGrid, which makes grids for GridSample.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/sampling_taps.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -17,209 +15,8 @@ namespace {
 using Unary = UnaryFunction;
 using Binary = BinaryFunction;
 
-// One cell along one axis for each sample, with its weight. Cell numbers are
-// floating but whole.
-struct Tap {
-  ValueId cell;
-  ValueId weight;
-};
-using Taps = std::vector<Tap>;
-
-enum class Outside : uint8_t { kZeros, kBorder, kReflection };
-
-struct Axis {
-  int64_t size = 1;
-  Outside outside = Outside::kZeros;
-  bool align_corners = false;
-};
-
-// Clamps x to the cells of an axis.
-absl::StatusOr<ValueId> Held(NodeContext& ctx, ValueId x, int64_t size) {
-  return ctx.Unary(Unary::kClip, x, 0, static_cast<double>(size - 1));
-}
-
-// Adds a * x + b.
-absl::StatusOr<ValueId> Affine(NodeContext& ctx, double a, ValueId x,
-                               double b) {
-  ASSIGN_OR_RETURN(const ValueId scaled, ctx.Binary(Binary::kMultiply, x, a));
-  return ctx.Binary(Binary::kAdd, scaled, b);
-}
-
-// Mirrors x at the ends of the axis until it lies inside. This is a triangle
-// wave.
-absl::StatusOr<ValueId> Mirrored(NodeContext& ctx, ValueId x,
-                                 const Axis& axis) {
-  // The ends are the middles of the outermost cells, or lie half a cell further
-  // out.
-  const double low = axis.align_corners ? 0 : -0.5;
-  const double span = static_cast<double>(axis.size) - 1 - 2 * low;
-  if (span == 0) return ctx.Binary(Binary::kMultiply, x, 0.0);
-  ASSIGN_OR_RETURN(const ValueId from_low,
-                   ctx.Binary(Binary::kSubtract, x, low));
-  // These steps compute x modulo two spans in floating point.
-  ASSIGN_OR_RETURN(const ValueId turns,
-                   ctx.Binary(Binary::kDivide, from_low, 2 * span));
-  ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kFloor, turns));
-  ASSIGN_OR_RETURN(const ValueId passed,
-                   ctx.Binary(Binary::kMultiply, whole, 2 * span));
-  ASSIGN_OR_RETURN(const ValueId rest,
-                   ctx.Binary(Binary::kSubtract, from_low, passed));
-  ASSIGN_OR_RETURN(const ValueId centred,
-                   ctx.Binary(Binary::kSubtract, rest, span));
-  ASSIGN_OR_RETURN(const ValueId distance, ctx.Unary(Unary::kAbs, centred));
-  return Affine(ctx, -1, distance, span + low);
-}
-
-// Moves a coordinate or a cell number inside the axis, if the padding mode asks
-// for that.
-absl::StatusOr<ValueId> MovedInside(NodeContext& ctx, ValueId x,
-                                    const Axis& axis) {
-  if (axis.outside == Outside::kZeros) return x;
-  if (axis.outside == Outside::kReflection) {
-    ASSIGN_OR_RETURN(x, Mirrored(ctx, x, axis));
-  }
-  return Held(ctx, x, axis.size);
-}
-
-// Clamps the cell of a tap. If that changes the cell, the weight becomes 0.
-absl::StatusOr<Tap> Guarded(NodeContext& ctx, const Tap& tap,
-                            const Axis& axis) {
-  ASSIGN_OR_RETURN(const ValueId held, Held(ctx, tap.cell, axis.size));
-  ASSIGN_OR_RETURN(const ValueId inside,
-                   ctx.Binary(Binary::kEqual, held, tap.cell));
-  const ValueId zero = ctx.Scalar(ctx.dtype(tap.weight), 0);
-  ASSIGN_OR_RETURN(const ValueId weight,
-                   ctx.Emit(Op::kWhere, {inside, tap.weight, zero}));
-  return Tap{held, weight};
-}
-
-absl::StatusOr<Taps> NearestTaps(NodeContext& ctx, ValueId x,
-                                 const Axis& axis) {
-  ASSIGN_OR_RETURN(x, MovedInside(ctx, x, axis));
-  ASSIGN_OR_RETURN(const ValueId cell, ctx.Unary(Unary::kRound, x));
-  ASSIGN_OR_RETURN(const Tap tap,
-                   Guarded(ctx, {cell, ctx.Scalar(ctx.dtype(x), 1)}, axis));
-  return Taps{tap};
-}
-
-absl::StatusOr<Taps> LinearTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
-  ASSIGN_OR_RETURN(x, MovedInside(ctx, x, axis));
-  ASSIGN_OR_RETURN(const ValueId low, ctx.Unary(Unary::kFloor, x));
-  ASSIGN_OR_RETURN(const ValueId high, ctx.Binary(Binary::kAdd, low, 1.0));
-  ASSIGN_OR_RETURN(const ValueId to_high,
-                   ctx.Binary(Binary::kSubtract, x, low));
-  ASSIGN_OR_RETURN(const ValueId to_low, Affine(ctx, -1, to_high, 1));
-  ASSIGN_OR_RETURN(const Tap first, Guarded(ctx, {low, to_low}, axis));
-  ASSIGN_OR_RETURN(const Tap second, Guarded(ctx, {high, to_high}, axis));
-  return Taps{first, second};
-}
-
-// Adds Keys' cubic kernel with a = -0.75 at distance |t - k|, for a tap k from
-// -1 to 2 (Keys 1981, doi 10.1109/TASSP.1981.1163711).
-absl::StatusOr<ValueId> CubicWeight(NodeContext& ctx, ValueId t, int k) {
-  constexpr double a = -0.75;
-  const bool inner = k == 0 || k == 1;
-  ASSIGN_OR_RETURN(const ValueId d, k <= 0 ? ctx.Binary(Binary::kSubtract, t,
-                                                        static_cast<double>(k))
-                                           : Affine(ctx, -1, t, k));
-  // Horner's scheme evaluates the polynomial of the distance.
-  const double terms[2][4] = {{a, -5 * a, 8 * a, -4 * a},
-                              {a + 2, -(a + 3), 0, 1}};
-  const double* c = terms[inner ? 1 : 0];
-  ASSIGN_OR_RETURN(ValueId sum, Affine(ctx, c[0], d, c[1]));
-  for (int i = 2; i < 4; ++i) {
-    ASSIGN_OR_RETURN(sum, ctx.Binary(Binary::kMultiply, sum, d));
-    ASSIGN_OR_RETURN(sum, ctx.Binary(Binary::kAdd, sum, c[i]));
-  }
-  return sum;
-}
-
-// Returns four taps. Padding moves the cells here, not the coordinate.
-absl::StatusOr<Taps> CubicTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
-  ASSIGN_OR_RETURN(const ValueId low, ctx.Unary(Unary::kFloor, x));
-  ASSIGN_OR_RETURN(const ValueId t, ctx.Binary(Binary::kSubtract, x, low));
-  Taps taps;
-  for (int k = -1; k <= 2; ++k) {
-    ASSIGN_OR_RETURN(const ValueId cell,
-                     ctx.Binary(Binary::kAdd, low, static_cast<double>(k)));
-    ASSIGN_OR_RETURN(const ValueId inside, MovedInside(ctx, cell, axis));
-    ASSIGN_OR_RETURN(const ValueId weight, CubicWeight(ctx, t, k));
-    ASSIGN_OR_RETURN(const Tap tap, Guarded(ctx, {inside, weight}, axis));
-    taps.push_back(tap);
-  }
-  return taps;
-}
-
-// Adds int64 numbers 0, factor, 2 * factor, ... of shape [size, 1, 1].
-absl::StatusOr<ValueId> Firsts(NodeContext& ctx, int64_t size, int64_t factor) {
-  RETURN_IF_ERROR(ReserveNumbers(ctx, size));
-  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {size, 1, 1}));
-  HostTensor firsts{DType::kInt64, shape, {}};
-  for (int64_t i = 0; i < size; ++i) {
-    firsts.numbers.push_back(static_cast<double>(i * factor));
-  }
-  return ctx.Constant(std::move(firsts));
-}
-
-struct Image {
-  ValueId rows;   // [N * H * W, C]
-  ValueId first;  // int64 [samples, 1, 1]: first row of the sample's image
-  int64_t n, c, h, w;
-  // Whether the largest weighted cell counts and not their sum, as ONNX defines
-  // RoiAlign's mode "max".
-  bool maximum = false;
-};
-
-absl::StatusOr<Image> ReadImage(NodeContext& ctx, ValueId x) {
-  const Shape shape = ctx.shape(x);
-  Image image{{}, {}, shape[0], shape[1], shape[2], shape[3]};
-  // Channels go last, so that one row holds all channels of a cell.
-  ASSIGN_OR_RETURN(const ValueId last, ctx.Transpose(x, {0, 2, 3, 1}));
-  ASSIGN_OR_RETURN(image.rows,
-                   ctx.Reshape(last, {image.n * image.h * image.w, image.c}));
-  return image;
-}
-
-// Adds the sum or the maximum over all pairs of taps, [samples, A, B, C]. Taps
-// must broadcast to [samples, A, B].
-absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
-                                   const Taps& vertical,
-                                   const Taps& horizontal) {
-  ValueId result;
-  for (const Tap& y : vertical) {
-    ASSIGN_OR_RETURN(const ValueId y_cell, ctx.Cast(y.cell, DType::kInt64));
-    ASSIGN_OR_RETURN(
-        const ValueId line,
-        ctx.Binary(Binary::kMultiply, y_cell, static_cast<double>(image.w)));
-    ASSIGN_OR_RETURN(const ValueId start,
-                     ctx.Binary(Binary::kAdd, line, image.first));
-    for (const Tap& x : horizontal) {
-      ASSIGN_OR_RETURN(const ValueId x_cell, ctx.Cast(x.cell, DType::kInt64));
-      ASSIGN_OR_RETURN(const ValueId row,
-                       ctx.Binary(Binary::kAdd, start, x_cell));
-      ASSIGN_OR_RETURN(
-          const ValueId cells,
-          ctx.Emit(Op::kGather, {image.rows, row}, AxisAttributes{0}));
-      ASSIGN_OR_RETURN(const ValueId weight,
-                       ctx.Binary(Binary::kMultiply, y.weight, x.weight));
-      std::vector<int64_t> dims = Dims(ctx.shape(weight));
-      dims.push_back(1);
-      ASSIGN_OR_RETURN(const ValueId column, ctx.Reshape(weight, dims));
-      ASSIGN_OR_RETURN(const ValueId part,
-                       ctx.Binary(Binary::kMultiply, cells, column));
-      if (!result.valid()) {
-        result = part;
-      } else if (image.maximum) {
-        ASSIGN_OR_RETURN(result, ctx.Binary(Binary::kMaximum, result, part));
-      } else {
-        ASSIGN_OR_RETURN(result, Plus(ctx, result, part));
-      }
-    }
-  }
-  return result;
-}
-
-using TapRule = absl::StatusOr<Taps> (*)(NodeContext&, ValueId, const Axis&);
+using TapRule = absl::StatusOr<Taps> (*)(NodeContext&, ValueId,
+                                         const SampledAxis&);
 
 absl::StatusOr<TapRule> ReadTapRule(const NodeContext& ctx) {
   // Opset 20 renamed bilinear to linear, and bicubic to cubic.
@@ -229,8 +26,8 @@ absl::StatusOr<TapRule> ReadTapRule(const NodeContext& ctx) {
   return mode < 2 ? LinearTaps : mode < 4 ? CubicTaps : NearestTaps;
 }
 
-absl::StatusOr<Axis> ReadAxis(const NodeContext& ctx) {
-  Axis axis;
+absl::StatusOr<SampledAxis> ReadAxis(const NodeContext& ctx) {
+  SampledAxis axis;
   ASSIGN_OR_RETURN(
       const int padding,
       Choice(ctx, "padding_mode", {"zeros", "border", "reflection"}));
@@ -245,40 +42,122 @@ absl::StatusOr<Axis> ReadAxis(const NodeContext& ctx) {
 // Converts column `which` of the grid, -1 ... 1 over the image, to cell
 // coordinates.
 absl::StatusOr<ValueId> Coordinates(NodeContext& ctx, ValueId grid, int which,
-                                    const Axis& axis) {
-  ASSIGN_OR_RETURN(const ValueId g, TakeRow(ctx, grid, 3, which));
+                                    const SampledAxis& axis) {
+  ASSIGN_OR_RETURN(const ValueId g,
+                   TakeRow(ctx, grid, ctx.rank(grid) - 1, which));
   const auto size = static_cast<double>(axis.size);
   return axis.align_corners ? Affine(ctx, (size - 1) / 2, g, (size - 1) / 2)
                             : Affine(ctx, size / 2, g, (size - 1) / 2);
 }
 
+// Checks that the grid [N, ..., r] fits x [N, C, ...] with r spatial axes.
+absl::Status CheckGrid(const NodeContext& ctx, ValueId x, ValueId grid) {
+  RETURN_IF_ERROR(RequireFloating(ctx, x));
+  RETURN_IF_ERROR(RequireRank(ctx, x, 3, 5));
+  const Shape& shape = ctx.shape(grid);
+  const int axes = ctx.rank(x) - 2;
+  if (shape.rank() == axes + 2 && shape[0] == ctx.shape(x)[0] &&
+      shape[axes + 1] == axes) {
+    return absl::OkStatus();
+  }
+  return ctx.Refuse("the grid ", shape.ToString(), " does not fit the images ",
+                    ctx.shape(x).ToString());
+}
+
 absl::Status LowerGridSample(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(1));
-  RETURN_IF_ERROR(RequireFloating(ctx, x));
-  if (ctx.rank(x) != 4 || ctx.rank(given) != 4) {
-    return ctx.Unsupported("anything but images is not: the input is ",
-                           ctx.shape(x).ToString());
-  }
-  const Shape grid_shape = ctx.shape(given);
-  if (grid_shape[0] != ctx.shape(x)[0] || grid_shape[3] != 2) {
-    return ctx.Refuse("the grid ", grid_shape.ToString(),
-                      " does not fit the images ", ctx.shape(x).ToString());
-  }
+  RETURN_IF_ERROR(CheckGrid(ctx, x, given));
   ASSIGN_OR_RETURN(const ValueId grid, ctx.Cast(given, ctx.dtype(x)));
-  ASSIGN_OR_RETURN(const TapRule taps, ReadTapRule(ctx));
-  ASSIGN_OR_RETURN(Axis axis, ReadAxis(ctx));
-  ASSIGN_OR_RETURN(Image image, ReadImage(ctx, x));
-  axis.size = image.w;
-  ASSIGN_OR_RETURN(const ValueId x_at, Coordinates(ctx, grid, 0, axis));
-  ASSIGN_OR_RETURN(const Taps horizontal, taps(ctx, x_at, axis));
-  axis.size = image.h;
-  ASSIGN_OR_RETURN(const ValueId y_at, Coordinates(ctx, grid, 1, axis));
-  ASSIGN_OR_RETURN(const Taps vertical, taps(ctx, y_at, axis));
-  ASSIGN_OR_RETURN(image.first, Firsts(ctx, image.n, image.h * image.w));
-  ASSIGN_OR_RETURN(const ValueId y,
-                   GatherTaps(ctx, image, vertical, horizontal));
-  return Finish(ctx, ctx.Transpose(y, {0, 3, 1, 2}));
+  ASSIGN_OR_RETURN(const TapRule rule, ReadTapRule(ctx));
+  ASSIGN_OR_RETURN(SampledAxis axis, ReadAxis(ctx));
+  ASSIGN_OR_RETURN(SampledImage image, ReadImage(ctx, x));
+  const int axes = ctx.rank(x) - 2;
+  std::vector<Taps> taps(image.sizes.size());
+  for (int i = 0; i < axes; ++i) {
+    const auto at = static_cast<size_t>(i);
+    axis.size = image.sizes[at];
+    // The grid's last axis begins with the innermost axis of the image.
+    ASSIGN_OR_RETURN(const ValueId cell,
+                     Coordinates(ctx, grid, axes - 1 - i, axis));
+    ASSIGN_OR_RETURN(taps[at], rule(ctx, cell, axis));
+  }
+  std::vector<int64_t> apart(image.sizes.size() + 1, 1);
+  apart[0] = image.n;
+  ASSIGN_OR_RETURN(const ValueId numbers, Positions(ctx, image.n));
+  ASSIGN_OR_RETURN(image.number, ctx.Reshape(numbers, apart));
+  ASSIGN_OR_RETURN(const ValueId y, GatherTaps(ctx, image, taps));
+  return Finish(ctx, MoveFromLast(ctx, y, 1));
+}
+
+// Returns the middles of `size` cells, or their ends, spread from -1 to 1.
+std::vector<double> Spread(int64_t size, bool align_corners) {
+  std::vector<double> places;
+  const auto cells = static_cast<double>(size);
+  for (double i = 0; i < cells; ++i) {
+    if (align_corners) {
+      places.push_back(size == 1 ? 0 : 2 * i / (cells - 1) - 1);
+    } else {
+      places.push_back((2 * i + 1) / cells - 1);
+    }
+  }
+  return places;
+}
+
+// Adds the places of all cells, [1, cells, r + 1]. The innermost axis is first,
+// and a 1 stands last.
+absl::StatusOr<ValueId> Places(NodeContext& ctx,
+                               absl::Span<const int64_t> sizes,
+                               bool align_corners, DType dtype) {
+  ASSIGN_OR_RETURN(const Shape cells, MakeShape(ctx, sizes));
+  if (cells.elements() == 0) {
+    return ctx.Refuse("an image of ", cells.ToString(), " has no cells");
+  }
+  const auto axes = static_cast<int64_t>(sizes.size());
+  ASSIGN_OR_RETURN(const Shape shape,
+                   MakeShape(ctx, {1, cells.elements(), axes + 1}));
+  RETURN_IF_ERROR(ReserveNumbers(ctx, shape.elements()));
+  std::vector<std::vector<double>> along;
+  for (int64_t size : sizes) along.push_back(Spread(size, align_corners));
+  HostTensor places{dtype, shape, {}};
+  places.numbers.reserve(static_cast<size_t>(shape.elements()));
+  for (int64_t cell = 0; cell < cells.elements(); ++cell) {
+    int64_t rest = cell;
+    for (size_t axis = sizes.size(); axis-- > 0;) {
+      const auto at = static_cast<size_t>(rest % sizes[axis]);
+      places.numbers.push_back(along[axis][at]);
+      rest /= sizes[axis];
+    }
+    places.numbers.push_back(1);
+  }
+  return ctx.Constant(std::move(places));
+}
+
+absl::Status LowerAffineGrid(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId theta, ctx.Input(0));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> size,
+                   KnownInts(ctx, 1, "the size"));
+  ASSIGN_OR_RETURN(const int64_t align, ctx.Int("align_corners", 0));
+  RETURN_IF_ERROR(RequireFloating(ctx, theta));
+  const Shape shape = ctx.shape(theta);
+  const auto axes = static_cast<int64_t>(size.size()) - 2;
+  if (axes < 2 || axes > 3 || shape.rank() != 3 || shape[0] != size[0] ||
+      shape[1] != axes || shape[2] != axes + 1) {
+    return ctx.Refuse("theta ", shape.ToString(), " does not fit a size of ",
+                      size.size(), " numbers");
+  }
+  const absl::Span<const int64_t> spatial =
+      absl::MakeConstSpan(size).subspan(2);
+  ASSIGN_OR_RETURN(const ValueId places,
+                   Places(ctx, spatial, align != 0, ctx.dtype(theta)));
+  BatchMatMulAttributes product;
+  product.transpose_b = true;
+  ASSIGN_OR_RETURN(const ValueId grid,
+                   ctx.Emit(Op::kBatchMatMul, {places, theta}, product));
+  std::vector<int64_t> dims{size[0]};
+  dims.insert(dims.end(), spatial.begin(), spatial.end());
+  dims.push_back(axes);
+  return Finish(ctx, ctx.Reshape(grid, dims));
 }
 
 struct Regions {
@@ -352,21 +231,20 @@ absl::StatusOr<Taps> SampleTaps(NodeContext& ctx, const Samples& samples,
 }
 
 // Pools all regions to [R, C, height, width].
-absl::StatusOr<ValueId> AlignRegions(NodeContext& ctx, Image image,
+absl::StatusOr<ValueId> AlignRegions(NodeContext& ctx, SampledImage image,
                                      const Regions& regions) {
-  const Bins rows{1, regions.height * regions.down, image.h};
-  const Bins columns{0, regions.width * regions.across, image.w};
+  const Bins rows{1, regions.height * regions.down, image.sizes[0]};
+  const Bins columns{0, regions.width * regions.across, image.sizes[1]};
   ASSIGN_OR_RETURN(const Samples y, BinSamples(ctx, regions, rows));
   ASSIGN_OR_RETURN(const Samples x, BinSamples(ctx, regions, columns));
-  ASSIGN_OR_RETURN(const Taps vertical, SampleTaps(ctx, y, image.h, true));
-  ASSIGN_OR_RETURN(const Taps horizontal, SampleTaps(ctx, x, image.w, false));
-  ASSIGN_OR_RETURN(const ValueId starts,
-                   ctx.Binary(Binary::kMultiply, regions.images,
-                              static_cast<double>(image.h * image.w)));
+  ASSIGN_OR_RETURN(const Taps vertical,
+                   SampleTaps(ctx, y, image.sizes[0], true));
+  ASSIGN_OR_RETURN(const Taps horizontal,
+                   SampleTaps(ctx, x, image.sizes[1], false));
   const int64_t count = ctx.shape(regions.images).elements();
-  ASSIGN_OR_RETURN(image.first, ctx.Reshape(starts, {count, 1, 1}));
+  ASSIGN_OR_RETURN(image.number, ctx.Reshape(regions.images, {count, 1, 1}));
   ASSIGN_OR_RETURN(const ValueId cells,
-                   GatherTaps(ctx, image, vertical, horizontal));
+                   GatherTaps(ctx, image, {vertical, horizontal}));
   ASSIGN_OR_RETURN(
       const ValueId bins,
       ctx.Reshape(cells, {count, regions.height, regions.down, regions.width,
@@ -383,7 +261,8 @@ constexpr int64_t kMaxSamples = 1024;
 // Pools each region with its own number of samples per bin. Without a sampling
 // ratio this number depends on the region's size. The regions must therefore be
 // known, and each becomes its own small graph.
-absl::StatusOr<ValueId> AlignAdaptively(NodeContext& ctx, const Image& image,
+absl::StatusOr<ValueId> AlignAdaptively(NodeContext& ctx,
+                                        const SampledImage& image,
                                         const Regions& regions) {
   ASSIGN_OR_RETURN(const HostTensor boxes,
                    ctx.KnownValue(regions.boxes, "the regions"));
@@ -460,7 +339,7 @@ absl::Status LowerRoiAlign(NodeContext& ctx) {
   ASSIGN_OR_RETURN(Regions regions, ReadRegions(ctx, ctx.dtype(x)));
   regions.down = samples;
   regions.across = samples;
-  ASSIGN_OR_RETURN(Image image, ReadImage(ctx, x));
+  ASSIGN_OR_RETURN(SampledImage image, ReadImage(ctx, x));
   image.maximum = regions.maximum;
   return Finish(ctx, samples == 0 ? AlignAdaptively(ctx, image, regions)
                                   : AlignRegions(ctx, image, regions));
@@ -474,6 +353,7 @@ constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 absl::Span<const OperatorEntry> SamplingOperators() {
   static constexpr absl::string_view kFamily = "image";
   static const OperatorEntry rows[] = {
+      {"", "AffineGrid", kFamily, kNumbers, LowerAffineGrid},
       {"", "GridSample", kFamily, kShapes, LowerGridSample},
       {"", "RoiAlign", kFamily, kNumbers, LowerRoiAlign},
   };

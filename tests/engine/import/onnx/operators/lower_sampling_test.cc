@@ -31,6 +31,52 @@ TEST(LowerSamplingTest, CellsOutsideFollowThePadding) {
               ElementsAre(0));
 }
 
+// The grid names depth last. Between two slices lies their mean.
+TEST(LowerSamplingTest, VolumesAreReadAlongThreeAxes) {
+  const auto y = RunLowering(
+      {.opset = 22,
+       .graph = "(float[1, 1, 2, 1, 2] x, float[1, 1, 1, 2, 3] g) => "
+                "(float[1, 1, 1, 1, 2] y) "
+                "{ y = GridSample<align_corners = 1>(x, g) }",
+       .inputs = {{"x", Floats({1, 1, 2, 1, 2}, {1, 2, 10, 20})},
+                  {"g", Floats({1, 1, 1, 2, 3}, {1, 0, -1, -1, 0, 0})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(2, 5.5));
+}
+
+TEST(LowerSamplingTest, AGridOfAnotherRankIsRefused) {
+  const auto y = ImportLowering(
+      {.opset = 22,
+       .graph = "(float[1, 1, 2, 1, 2] x, float[1, 1, 2, 2] g) => "
+                "(float[1, 1, 1, 1, 2] y) { y = GridSample(x, g) }"});
+  EXPECT_THAT(std::string(y.status().message()), HasSubstr("does not fit"));
+}
+
+std::vector<double> Grid(const std::string& attributes) {
+  const auto y = RunLowering(
+      {.opset = 20,
+       .graph = "(float[1, 2, 3] t) => (float[1, 1, 2, 2] y) "
+                "{ s = Constant<value_ints = [1, 1, 1, 2]>() y = AffineGrid" +
+                attributes + "(t, s) }",
+       .inputs = {{"t", Floats({1, 2, 3}, {2, 0, 10, 0, 1, 20})}}});
+  EXPECT_TRUE(y.ok()) << y.status();
+  return y.ok() ? (*y)[0].numbers : std::vector<double>();
+}
+
+TEST(LowerSamplingTest, AnAffineGridMovesTheMiddlesOrCornersOfCells) {
+  EXPECT_THAT(Grid(""), ElementsAre(9, 20, 11, 20));
+  EXPECT_THAT(Grid("<align_corners = 1>"), ElementsAre(8, 20, 12, 20));
+}
+
+TEST(LowerSamplingTest, AnAffineGridNeedsMatricesOfItsAxes) {
+  const auto y =
+      ImportLowering({.opset = 20,
+                      .graph = "(float[1, 2, 3] t) => (float[1, 1, 2, 2] y) "
+                               "{ s = Constant<value_ints = [1, 1, 1, 2, 2]>() "
+                               "y = AffineGrid(t, s) }"});
+  EXPECT_THAT(std::string(y.status().message()), HasSubstr("does not fit"));
+}
+
 // A sample in the middle of four cells weighs each with a quarter.
 TEST(LowerSamplingTest, RoiAlignTakesTheLargestWeightedCell) {
   const auto y = RunLowering(

@@ -20,7 +20,8 @@ std::vector<OperatorEntry> Collect() {
         NormOperators(),        MatMulOperators(),     EinsumOperators(),
         AttentionOperators(),   RecurrentOperators(),  ResizeOperators(),
         LossOperators(),        TrainingOperators(),   QuantizeOperators(),
-        DetectionOperators(),   SamplingOperators(),   RandomOperators()}) {
+        DetectionOperators(),   SamplingOperators(),   RandomOperators(),
+        ColumnOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   // FindOperator() needs this order.

@@ -11,7 +11,6 @@ struct Row {
 constexpr absl::string_view kStrings = "tensors of strings";
 constexpr absl::string_view kTextFeatures = "no operator for text features";
 constexpr absl::string_view kDeterminant = "no operator for determinants";
-constexpr absl::string_view kSignals = "no operators for Fourier transforms";
 constexpr absl::string_view kRandom =
     "the case expects the numbers of NumPy's generator";
 constexpr absl::string_view kAdamCase =
@@ -51,18 +50,12 @@ constexpr Row kRows[] = {
     {"test_castlike_STRING_to_FLOAT_expanded", kStrings},
     {"test_det_2d", kDeterminant},
     {"test_det_nd", kDeterminant},
-    {"test_dft", kSignals},
-    {"test_dft_axis", kSignals},
-    {"test_dft_inverse", kSignals},
-    {"test_melweightmatrix", kSignals},
     {"test_qlinearmatmul_2D_int8_float16", kWrapping},
     {"test_qlinearmatmul_2D_int8_float32", kWrapping},
     {"test_qlinearmatmul_3D_int8_float16", kWrapping},
     {"test_qlinearmatmul_3D_int8_float32", kWrapping},
     {"test_resize_downsample_scales_cubic_align_corners", kResizeCase},
     {"test_resize_downsample_scales_linear_align_corners", kResizeCase},
-    {"test_stft", kSignals},
-    {"test_stft_with_window", kSignals},
     {"test_strnorm_model_monday_casesensintive_lower", kStrings},
     {"test_strnorm_model_monday_casesensintive_nochangecase", kStrings},
     {"test_strnorm_model_monday_casesensintive_upper", kStrings},

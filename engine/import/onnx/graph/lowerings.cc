@@ -21,7 +21,7 @@ std::vector<OperatorEntry> Collect() {
         AttentionOperators(),   RecurrentOperators(),  ResizeOperators(),
         LossOperators(),        TrainingOperators(),   QuantizeOperators(),
         DetectionOperators(),   SamplingOperators(),   RandomOperators(),
-        ColumnOperators()}) {
+        SignalOperators(),      ColumnOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   // FindOperator() needs this order.

@@ -57,6 +57,7 @@ absl::Span<const OperatorEntry> QuantizeOperators();
 absl::Span<const OperatorEntry> DetectionOperators();
 absl::Span<const OperatorEntry> SamplingOperators();
 absl::Span<const OperatorEntry> RandomOperators();
+absl::Span<const OperatorEntry> SignalOperators();
 absl::Span<const OperatorEntry> ColumnOperators();
 
 }  // namespace gpupool::engine::onnx_import

@@ -14,14 +14,18 @@ Key KeyOf(const OperatorEntry& entry) { return {entry.domain, entry.name}; }
 std::vector<OperatorEntry> Collect() {
   std::vector<OperatorEntry> all;
   for (const auto family :
-       {ElementwiseOperators(), ActivationOperators(), ReduceOperators(),
-        ShapeOperators(),       CreateOperators(),     IndexOperators(),
-        SelectOperators(),      ConvOperators(),       PoolOperators(),
-        NormOperators(),        MatMulOperators(),     EinsumOperators(),
-        AttentionOperators(),   RecurrentOperators(),  ResizeOperators(),
-        LossOperators(),        TrainingOperators(),   QuantizeOperators(),
-        DetectionOperators(),   SamplingOperators(),   RandomOperators(),
-        SignalOperators(),      ColumnOperators()}) {
+       {ElementwiseOperators(), ActivationOperators(),
+        ReduceOperators(),      ShapeOperators(),
+        CreateOperators(),      IndexOperators(),
+        SelectOperators(),      ConvOperators(),
+        PoolOperators(),        NormOperators(),
+        MatMulOperators(),      EinsumOperators(),
+        AttentionOperators(),   RecurrentOperators(),
+        ResizeOperators(),      LossOperators(),
+        TrainingOperators(),    QuantizeOperators(),
+        DetectionOperators(),   SamplingOperators(),
+        RandomOperators(),      SignalOperators(),
+        ColumnOperators(),      LinearAttentionOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   // FindOperator() needs this order.

@@ -59,5 +59,6 @@ absl::Span<const OperatorEntry> SamplingOperators();
 absl::Span<const OperatorEntry> RandomOperators();
 absl::Span<const OperatorEntry> SignalOperators();
 absl::Span<const OperatorEntry> ColumnOperators();
+absl::Span<const OperatorEntry> LinearAttentionOperators();
 
 }  // namespace gpupool::engine::onnx_import

@@ -90,7 +90,8 @@ class Replacer {
   absl::Status ReplaceTensor(const onnx::TensorProto& original,
                              onnx::TensorProto& tensor) {
     const auto found = weights_.find(file_.stored_name(original));
-    if (found == weights_.end()) {
+    // Widened weights are never trained, so the file's own numbers hold.
+    if (found == weights_.end() || IsWidened(original.data_type())) {
       return IsExternal(original) ? TakeIn(original, tensor) : absl::OkStatus();
     }
     const WeightTensor& weight = *found->second;

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/file/narrow_types.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine::onnx_import {
@@ -26,18 +27,21 @@ absl::Status Refuse(const TensorProto& tensor, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(Name(tensor), ": ", parts...));
 }
 
-// Returns the bytes of one element in raw_data and in external files.
-uint64_t StoredSize(int data_type) {
+// Returns the bytes of some elements in raw_data and in external files.
+uint64_t StoredBytes(int data_type, uint64_t elements) {
+  if (const NarrowType* narrow = FindNarrowType(data_type)) {
+    return narrow->stored_bytes(elements);
+  }
   switch (data_type) {
     case TensorProto::INT16:
     case TensorProto::UINT16:
-      return 2;
+      return 2 * elements;
     case TensorProto::UINT32:
-      return 4;
+      return 4 * elements;
     case TensorProto::UINT64:
-      return 8;
+      return 8 * elements;
     default:
-      return SizeOf(*DTypeFromOnnx(data_type));
+      return SizeOf(*DTypeFromOnnx(data_type)) * elements;
   }
 }
 
@@ -80,7 +84,7 @@ absl::Status CheckExternal(const TensorProto& tensor, uint64_t bytes,
   return absl::OkStatus();
 }
 
-// Returns the number of elements in the typed field of this data type.
+// Returns the number of entries in the typed field of this data type.
 int64_t TypedCount(const TensorProto& tensor) {
   switch (tensor.data_type()) {
     case TensorProto::FLOAT:
@@ -101,7 +105,7 @@ absl::Status CheckData(const TensorProto& tensor, int64_t elements,
                        const ExternalFiles& external) {
   if (tensor.has_segment()) return Refuse(tensor, "segments are not supported");
   const uint64_t bytes =
-      static_cast<uint64_t>(elements) * StoredSize(tensor.data_type());
+      StoredBytes(tensor.data_type(), static_cast<uint64_t>(elements));
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     return CheckExternal(tensor, bytes, external);
   }
@@ -110,9 +114,12 @@ absl::Status CheckData(const TensorProto& tensor, int64_t elements,
     return Refuse(tensor, "has ", tensor.raw_data().size(),
                   " bytes of data; its shape takes ", bytes);
   }
-  if (TypedCount(tensor) == elements) return absl::OkStatus();
+  // Entries of narrow types hold a byte each, with one or several elements.
+  const bool narrow = FindNarrowType(tensor.data_type()) != nullptr;
+  const int64_t entries = narrow ? static_cast<int64_t>(bytes) : elements;
+  if (TypedCount(tensor) == entries) return absl::OkStatus();
   return Refuse(tensor, "has ", TypedCount(tensor),
-                " numbers; its shape takes ", elements);
+                " numbers; its shape takes ", entries);
 }
 
 // Converts elements from raw_data to the engine's type. Copying allows for any
@@ -129,6 +136,9 @@ void Widen(absl::Span<const std::byte> from, absl::Span<std::byte> to) {
 
 void CopyRaw(int data_type, absl::Span<const std::byte> from,
              absl::Span<std::byte> to) {
+  if (const NarrowType* narrow = FindNarrowType(data_type)) {
+    return CopyNarrow(*narrow, from, to);
+  }
   switch (data_type) {
     case TensorProto::INT16:
       return Widen<int16_t, int32_t>(from, to);
@@ -156,6 +166,11 @@ void CopyField(const Field& field, absl::Span<std::byte> to) {
 }
 
 void CopyTyped(const TensorProto& tensor, absl::Span<std::byte> to) {
+  if (const NarrowType* narrow = FindNarrowType(tensor.data_type())) {
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.int32_data_size()));
+    CopyField<uint8_t>(tensor.int32_data(), absl::MakeSpan(bytes));
+    return CopyNarrow(*narrow, bytes, to);
+  }
   switch (tensor.data_type()) {
     case TensorProto::FLOAT:
       return CopyField<float>(tensor.float_data(), to);
@@ -207,12 +222,16 @@ int OnnxType(DType dtype) {
 }
 
 absl::string_view OnnxTypeName(int data_type) {
+  if (const NarrowType* narrow = FindNarrowType(data_type)) return narrow->name;
   if (!onnx::TensorProto_DataType_IsValid(data_type)) return "unknown";
   return onnx::TensorProto_DataType_Name(
       static_cast<onnx::TensorProto_DataType>(data_type));
 }
 
 absl::StatusOr<DType> DTypeFromOnnx(int data_type) {
+  if (const NarrowType* narrow = FindNarrowType(data_type)) {
+    return narrow->held_as;
+  }
   switch (data_type) {
     case TensorProto::FLOAT:
       return DType::kFloat32;
@@ -245,7 +264,8 @@ absl::StatusOr<DType> DTypeFromOnnx(int data_type) {
 
 bool IsWidened(int data_type) {
   return data_type == TensorProto::INT16 || data_type == TensorProto::UINT16 ||
-         data_type == TensorProto::UINT32 || data_type == TensorProto::UINT64;
+         data_type == TensorProto::UINT32 || data_type == TensorProto::UINT64 ||
+         FindNarrowType(data_type) != nullptr;
 }
 
 absl::StatusOr<TensorType> DescribeTensor(const TensorProto& tensor,
@@ -274,7 +294,7 @@ absl::Status CopyTensor(const TensorProto& tensor,
     }
     const uint64_t elements =
         to.size() / SizeOf(*DTypeFromOnnx(tensor.data_type()));
-    std::vector<std::byte> stored(elements * StoredSize(tensor.data_type()));
+    std::vector<std::byte> stored(StoredBytes(tensor.data_type(), elements));
     RETURN_IF_ERROR(
         external.Read(range.location, range.offset, absl::MakeSpan(stored)));
     CopyRaw(tensor.data_type(), stored, to);

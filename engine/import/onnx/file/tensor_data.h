@@ -3,7 +3,8 @@
 // thread.
 //
 // Types that the engine lacks are widened: uint16 and int16 to int32, uint32
-// and uint64 to int64. Strings and complex numbers are refused.
+// and uint64 to int64, and those of narrow_types.h as described there. Strings
+// and complex numbers are refused.
 #pragma once
 
 #include <cstddef>

@@ -302,8 +302,10 @@ absl::StatusOr<ValueId> GraphImporter::Materialize(const Entry& entry,
                      ReadTensor(*entry.stored, file_.external()));
     id = values_.Constant(std::move(tensor));
   } else {
-    // Integers are not trained.
-    if (!IsFloating(type.dtype)) memory_class = MemoryClass::kState;
+    // Integers are not trained, nor are numbers that the file has no bits for.
+    if (!IsFloating(type.dtype) || IsWidened(entry.stored->data_type())) {
+      memory_class = MemoryClass::kState;
+    }
     ASSIGN_OR_RETURN(id,
                      values_.builder().Persistent(name, type, memory_class));
     model_.persistents.push_back(

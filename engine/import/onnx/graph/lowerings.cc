@@ -1,8 +1,8 @@
+#include "engine/import/onnx/graph/lowerings.h"
+
 #include <algorithm>
 #include <tuple>
 #include <vector>
-
-#include "engine/import/onnx/graph/lowerings.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {

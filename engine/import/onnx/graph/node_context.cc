@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/file/names.h"
+#include "engine/import/onnx/file/narrow_types.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/graph_importer.h"
 
@@ -162,6 +163,10 @@ absl::StatusOr<DType> NodeContext::TypeAttribute(absl::string_view name,
   absl::StatusOr<DType> dtype =
       DTypeFromOnnx(static_cast<int>(std::clamp<int64_t>(number, -1, 1000)));
   if (!dtype.ok()) return Unsupported(dtype.status().message());
+  if (FindNarrowType(static_cast<int>(number)) != nullptr) {
+    return Unsupported("numbers of type ",
+                       OnnxTypeName(static_cast<int>(number)), " are not");
+  }
   return dtype;
 }
 

@@ -1,12 +1,15 @@
 // Arithmetic, comparisons and logic on elements.
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/narrow_casts.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -237,9 +240,21 @@ absl::Status LowerClip(NodeContext& ctx) {
   return Finish(ctx, x);
 }
 
+// Casts to a narrow type of the file.
+absl::Status FinishNarrow(NodeContext& ctx, ValueId x, const NarrowType& type) {
+  ASSIGN_OR_RETURN(const int64_t saturate, ctx.Int("saturate", 1));
+  ASSIGN_OR_RETURN(const ValueId y, CastToNarrow(ctx, x, type, saturate != 0));
+  ctx.Set(0, y, type.data_type);
+  return absl::OkStatus();
+}
+
 absl::Status LowerCast(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   if (!ctx.has_attribute("to")) return ctx.Refuse("needs the attribute to");
+  ASSIGN_OR_RETURN(const int64_t number, ctx.Int("to", 0));
+  if (const NarrowType* narrow = FindNarrowType(number)) {
+    return FinishNarrow(ctx, x, *narrow);
+  }
   ASSIGN_OR_RETURN(const DType to, ctx.TypeAttribute("to", DType::kFloat32));
   return Finish(ctx, ctx.Cast(x, to));
 }
@@ -247,7 +262,65 @@ absl::Status LowerCast(NodeContext& ctx) {
 absl::Status LowerCastLike(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const ValueId like, ctx.Input(1));
+  if (const NarrowType* narrow = FindNarrowType(ctx.ElementType(1))) {
+    return FinishNarrow(ctx, x, *narrow);
+  }
   return Finish(ctx, ctx.Cast(x, ctx.dtype(like)));
+}
+
+// Returns the bits of an integer type of the file. No bits for other types.
+IntegerBits BitsOf(int64_t data_type) {
+  const NarrowType* narrow = FindNarrowType(data_type);
+  if (narrow != nullptr && !narrow->is_float()) {
+    return {narrow->bits, narrow->is_signed, narrow->held_as};
+  }
+  switch (data_type) {
+    case onnx::TensorProto::BOOL:
+    case onnx::TensorProto::UINT8:
+      return {8, false, DType::kUint8};
+    case onnx::TensorProto::INT8:
+      return {8, true, DType::kInt8};
+    case onnx::TensorProto::UINT16:
+      return {16, false, DType::kInt32};
+    case onnx::TensorProto::INT16:
+      return {16, true, DType::kInt32};
+    case onnx::TensorProto::UINT32:
+      return {32, false, DType::kInt64};
+    case onnx::TensorProto::INT32:
+      return {32, true, DType::kInt32};
+    case onnx::TensorProto::UINT64:
+    case onnx::TensorProto::INT64:
+      return {64, true, DType::kInt64};
+    default:
+      return {};
+  }
+}
+
+// Gives the bits of integers another type. Those of floating numbers are not
+// known to the graph.
+absl::Status LowerBitCast(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
+  ASSIGN_OR_RETURN(const int64_t to, ctx.Int("to", 0));
+  const int known = ctx.ElementType(0);
+  const int from = known != 0 ? known : OnnxType(ctx.dtype(x));
+  if (from == to) return Finish(ctx, x);
+  const IntegerBits bits = BitsOf(to), given = BitsOf(from);
+  const int number = static_cast<int>(std::clamp<int64_t>(to, -1, 1000));
+  if (bits.count == 0 || given.count == 0 ||
+      number == onnx::TensorProto::BOOL) {
+    return ctx.Unsupported("the bits of ", OnnxTypeName(from), " as ",
+                           OnnxTypeName(number), " are not");
+  }
+  if (bits.count != given.count) {
+    return ctx.Refuse(OnnxTypeName(from), " and ", OnnxTypeName(number),
+                      " differ in bits");
+  }
+  // Both types of 64 bits are held in the same way.
+  absl::StatusOr<ValueId> y = x;
+  if (bits.count < 64) y = LowestBits(ctx, x, bits);
+  if (!y.ok()) return y.status();
+  ctx.Set(0, *y, number);
+  return absl::OkStatus();
 }
 
 absl::Status LowerWhere(NodeContext& ctx) {
@@ -274,6 +347,7 @@ absl::Span<const OperatorEntry> ElementwiseOperators() {
       {"", "Asinh", kMath, kShapes, LowerUnary<Unary::kAsinh>},
       {"", "Atan", kMath, kShapes, LowerUnary<Unary::kAtan>},
       {"", "Atanh", kMath, kShapes, LowerUnary<Unary::kAtanh>},
+      {"", "BitCast", kMath, kShapes, LowerBitCast},
       {"", "BitShift", kMath, kShapes, LowerBitShift},
       {"", "BitwiseAnd", kMath, kShapes, LowerBitwise<Binary::kAnd>},
       {"", "BitwiseNot", kMath, kShapes, LowerBitwiseNot},

@@ -12,6 +12,7 @@
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/narrow_casts.h"
 #include "engine/import/onnx/operators/products.h"
 
 namespace gpupool::engine::onnx_import {
@@ -92,6 +93,12 @@ struct Range {
 
 // Returns the range of codes of an element type in the file.
 absl::StatusOr<Range> RangeOf(const NodeContext& ctx, int64_t element_type) {
+  const NarrowType* narrow = FindNarrowType(element_type);
+  if (narrow != nullptr && !narrow->is_float()) {
+    const double count = 1 << narrow->bits;
+    const double low = narrow->is_signed ? -count / 2 : 0;
+    return Range{low, low + count - 1};
+  }
   switch (element_type) {
     case onnx::TensorProto::UINT8:
       return Range{0, 255};
@@ -123,10 +130,27 @@ struct Codes {
   int64_t element_type;  // in the file
 };
 
+// Adds the codes of x for a narrow floating type, which are not rounded to
+// whole numbers.
+absl::StatusOr<ValueId> QuantizedToReal(NodeContext& ctx, ValueId x,
+                                        const Codes& codes,
+                                        const NarrowType& type) {
+  ASSIGN_OR_RETURN(const int64_t saturate, ctx.Int("saturate", 1));
+  ASSIGN_OR_RETURN(const ValueId ratio,
+                   ctx.Binary(Binary::kDivide, x, codes.scale));
+  ASSIGN_OR_RETURN(const ValueId shifted,
+                   ctx.Binary(Binary::kAdd, ratio, codes.zero));
+  return CastToNarrow(ctx, shifted, type, saturate != 0);
+}
+
 // Adds the codes of x. x, scale and zero must be floating.
 absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x,
                                   const Codes& codes) {
   const auto [scale, zero, element_type] = codes;
+  const NarrowType* narrow = FindNarrowType(element_type);
+  if (narrow != nullptr && narrow->is_float()) {
+    return QuantizedToReal(ctx, x, codes, *narrow);
+  }
   ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, element_type));
   ASSIGN_OR_RETURN(const DType dtype,
                    DTypeFromOnnx(static_cast<int>(element_type)));
@@ -155,10 +179,12 @@ absl::Status LowerQuantize(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
     ASSIGN_OR_RETURN(zero, Spread(ctx, typed, granularity));
   }
-  return Finish(
-      ctx,
+  ASSIGN_OR_RETURN(
+      const ValueId y,
       Quantized(ctx, x,
                 {.scale = scale, .zero = zero, .element_type = element_type}));
+  ctx.Set(0, y, static_cast<int>(element_type));
+  return absl::OkStatus();
 }
 
 absl::Status LowerDequantize(NodeContext& ctx) {

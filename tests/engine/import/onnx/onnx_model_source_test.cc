@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "engine/base/sha256.h"
 #include "gpupool/v1/model.pb.h"
@@ -68,6 +69,39 @@ TEST_F(OnnxModelSourceTest, BuildsGraphsAndReadsWeights) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ((*source)->ReadStored("v", bytes).code(),
             absl::StatusCode::kNotFound);
+}
+
+// The file has no bits for other numbers, so training must not change them.
+TEST_F(OnnxModelSourceTest, WeightsOfFloat8AreReadButNotTrainedOrReplaced) {
+  onnx::ModelProto model = ModelOfGraph(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2] w = {1, 2}> "
+      "{ s = Constant<value_float = 10.0>() d = DequantizeLinear(w, s) "
+      "y = Add(x, d) }");
+  auto* tensor = model.mutable_graph()->mutable_initializer(0);
+  tensor->clear_float_data();
+  tensor->set_data_type(17);
+  tensor->set_raw_data("\x38\xb8");
+  v1::OnnxModel spec;
+  spec.set_sha256(Store(model.SerializeAsString()));
+  const auto source = OpenOnnxModel(spec, folder_.path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto built = (*source)->Build({.batch = 1});
+  ASSERT_TRUE(built.ok()) << built.status();
+  ASSERT_EQ(built->persistents.size(), 1u);
+  EXPECT_EQ(built->persistents[0].dtype, DType::kFloat16);
+  EXPECT_EQ(built->persistents[0].memory_class, MemoryClass::kState);
+  std::vector<std::byte> halves(4);
+  ASSERT_TRUE((*source)->ReadStored("w", absl::MakeSpan(halves)).ok());
+  // 1 and -1 in float16.
+  EXPECT_EQ(halves[1], std::byte{0x3c});
+  EXPECT_EQ(halves[3], std::byte{0xbc});
+  const auto file =
+      (*source)->ExportOnnx({{"w", DType::kFloat16, Shape({2}), halves}});
+  ASSERT_TRUE(file.ok()) << file.status();
+  onnx::ModelProto exported;
+  ASSERT_TRUE(exported.ParseFromString(*file));
+  EXPECT_EQ(exported.graph().initializer(0).data_type(), 17);
+  EXPECT_EQ(exported.graph().initializer(0).raw_data(), "\x38\xb8");
 }
 
 TEST_F(OnnxModelSourceTest, SaysWhichBlobIsMissingOrDamaged) {

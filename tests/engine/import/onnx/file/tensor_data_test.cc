@@ -99,6 +99,27 @@ TEST(TensorDataTest, ReadsTypedFields) {
   EXPECT_THAT(Read(unsigned_number), ElementsAre(7));
 }
 
+// Float8 and int4, packed into raw bytes or into one entry per byte.
+TEST(TensorDataTest, ReadsNarrowTypes) {
+  TensorProto real = Tensor(17, {2});
+  real.set_raw_data("\x38\xb8");
+  EXPECT_THAT(Read(real), ElementsAre(1, -1));
+  EXPECT_EQ(DescribeTensor(real, {})->dtype, DType::kFloat16);
+  TensorProto packed = Tensor(22, {3});
+  packed.set_raw_data("\x7f\x08");
+  EXPECT_THAT(Read(packed), ElementsAre(-1, 7, -8));
+  TensorProto entries = Tensor(22, {3});
+  entries.add_int32_data(0x7f);
+  entries.add_int32_data(0x08);
+  EXPECT_THAT(Read(entries), ElementsAre(-1, 7, -8));
+  entries.add_int32_data(0);
+  ExpectRefused(entries, "has 3 numbers; its shape takes 2");
+  packed.set_raw_data("\x7f");
+  ExpectRefused(packed, "its shape takes 2");
+  EXPECT_TRUE(IsWidened(17));
+  EXPECT_EQ(OnnxTypeName(22), "INT4");
+}
+
 TEST(TensorDataTest, AnEmptyTensorNeedsNoData) {
   EXPECT_TRUE(Read(Tensor(TensorProto::FLOAT, {0, 3})).empty());
 }
@@ -122,7 +143,7 @@ TEST(TensorDataTest, RefusesSizesThatLie) {
 
 TEST(TensorDataTest, NamesTypesThatAreNotThere) {
   for (const int type :
-       std::vector<int>{TensorProto::STRING, TensorProto::COMPLEX64, 0, 17}) {
+       std::vector<int>{TensorProto::STRING, TensorProto::COMPLEX64, 0, 27}) {
     EXPECT_EQ(DescribeTensor(Tensor(type, {1}), {}).status().code(),
               absl::StatusCode::kUnimplemented);
   }

@@ -96,6 +96,45 @@ TEST(LowerElementwiseTest, LogicAndBitsTakeTheirOwnTypesOnly) {
   }
 }
 
+TEST(LowerElementwiseTest, BitsOfIntegersTakeAnotherType) {
+  HostTensor x = Ints({2}, {-1, 5});
+  x.dtype = DType::kInt8;
+  HostTensor z = Ints({2}, {65535, 5});
+  z.dtype = DType::kInt32;
+  const auto y = RunLowering(
+      {.opset = 26,
+       .graph = "(int8[2] x, uint16[2] z) => (uint8[2] y, int16[2] w) "
+                "{ y = BitCast<to = 2>(x) w = BitCast<to = 5>(z) }",
+       .inputs = {{"x", x}, {"z", z}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_EQ((*y)[0].dtype, DType::kUint8);
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(255, 5));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(-1, 5));
+}
+
+TEST(LowerElementwiseTest, BitsThatAreNotKnownAreRefused) {
+  const auto real = ImportLowering(
+      {.opset = 26,
+       .graph = "(float[1] x) => (int32[1] y) { y = BitCast<to = 6>(x) }"});
+  EXPECT_EQ(real.status().code(), absl::StatusCode::kUnimplemented);
+  const auto shorter = ImportLowering(
+      {.opset = 26,
+       .graph = "(int32[1] x) => (int8[1] y) { y = BitCast<to = 3>(x) }"});
+  EXPECT_EQ(shorter.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LowerElementwiseTest, CastsToNarrowTypesKeepTheirType) {
+  const auto y =
+      RunLowering({.opset = 25,
+                   .graph = "(float[2] x) => (float[2] y, float[2] z) "
+                            "{ a = Cast<to = 22>(x) y = Cast<to = 1>(a) "
+                            "b = CastLike(x, a) z = Cast<to = 1>(b) }",
+                   .inputs = {{"x", Floats({2}, {9, -3})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(-7, -3));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(-7, -3));
+}
+
 TEST(LowerElementwiseTest, ModOfFloatingNumbersNeedsFmod) {
   const auto y = ImportLowering(
       {.graph = "(float[1] a, float[1] b) => (float[1] y) { y = Mod(a, b) }"});

@@ -22,6 +22,32 @@ TEST(LowerQuantizeTest, RoundsToEvenAndSaturates) {
   EXPECT_THAT((*y)[0].numbers, ElementsAre(0, 2, -128, 127));
 }
 
+TEST(LowerQuantizeTest, CodesOf4BitsSaturate) {
+  const auto y =
+      RunLowering({.opset = 21,
+                   .graph = "(float[4] x, float s) => (float[4] y, float[4] z) "
+                            "{ a = QuantizeLinear<output_dtype = 22>(x, s) "
+                            "b = QuantizeLinear<output_dtype = 21>(x, s) "
+                            "y = Cast<to = 1>(a) z = DequantizeLinear(b, s) }",
+                   .inputs = {{"x", Floats({4}, {1, 3, -1000, 1000})},
+                              {"s", Floats({}, {2})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(0, 2, -8, 7));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(0, 4, 0, 30));
+}
+
+// Their steps grow with the number: 103 / 2 lies between 48 and 52.
+TEST(LowerQuantizeTest, CodesOfFloat8AreRoundedToTheirSteps) {
+  const auto y = RunLowering(
+      {.opset = 21,
+       .graph = "(float[3] x, float s) => (float[3] y) "
+                "{ a = QuantizeLinear<output_dtype = 17>(x, s) "
+                "y = DequantizeLinear(a, s) }",
+       .inputs = {{"x", Floats({3}, {1, 103, -1e5})}, {"s", Floats({}, {2})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(1, 104, -896));
+}
+
 TEST(LowerQuantizeTest, ScalesMayBePerChannel) {
   const auto y =
       RunLowering({.opset = 13,

@@ -282,6 +282,37 @@ publish: {model: tuned, on_success: true}
                          hashlib.sha256(weights.read_bytes()).hexdigest())
         server.cli("models", "export", "nothing", "-O", server.state / "n", code=3)
 
+    def test_a_model_in_training_mode_is_exported_for_inference(self):
+        """ONNX Runtime would use the batch's statistics, and drop at random."""
+        server = self.start("--devices", "cpu:1")
+        rng = np.random.default_rng(4)
+        weights = {name: rng.uniform(0.5, 2, 3).astype(np.float32)
+                   for name in ("scale", "shift", "mean", "variance")}
+        weights |= {"ratio": np.array(0.5, np.float32), "train": np.array(True)}
+        nodes = [
+            helper.make_node("BatchNormalization",
+                             ["x", "scale", "shift", "mean", "variance"],
+                             ["normed", "new_mean", "new_variance"], name="norm",
+                             training_mode=1),
+            helper.make_node("Dropout", ["normed", "ratio", "train"], ["kept"], name="drop"),
+            helper.make_node("Add", ["kept", "new_mean"], ["y"], name="add")]
+        model = make_model(nodes, [("x", TensorProto.FLOAT, ["batch", 3])],
+                           [("y", TensorProto.FLOAT, ["batch", 3])], weights)
+        server.cli("models", "upload", "norm", self.save(server, model, "norm.onnx"))
+        exported = server.state / "exported.onnx"
+        server.cli("models", "export", "norm", "-O", exported)
+        nodes = {node.name: node for node in onnx.load(exported).graph.node}
+        modes = [a.i for a in nodes["norm"].attribute if a.name == "training_mode"]
+        self.assertEqual([0], modes)
+        self.assertEqual(["normed"], list(nodes["norm"].output))
+        self.assertEqual(["normed", "ratio"], list(nodes["drop"].input))
+        self.check_export(server, "norm", exported, (3,), "x", "y")
+        # What ONNX defines for the nodes that are in the file.
+        x = rng.uniform(-1, 1, (4, 3)).astype(np.float32)
+        y = ((x - weights["mean"]) / np.sqrt(weights["variance"] + 1e-5)
+             * weights["scale"] + weights["shift"] + weights["mean"])
+        np.testing.assert_allclose(self.infer(server, "norm", {"x": x})["y"], y, rtol=1e-4)
+
     def test_layers_with_uploaded_weights(self):
         server = self.start("--devices", "cpu:1")
         layers = server.state / "layers.yaml"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/export/export_tensor.h"
+#include "engine/import/onnx/export/inference_nodes.h"
 #include "engine/import/onnx/file/tensor_data.h"
 
 namespace gpupool::engine::onnx_import {
@@ -44,6 +45,7 @@ class Replacer {
   absl::StatusOr<std::string> Replace() {
     RETURN_IF_ERROR(ReplaceIn(file_.model().graph(), *proto_.mutable_graph()));
     ScaleInput();
+    UseInferenceNodes(proto_);
     std::string bytes;
     // Protobuf takes no message above 2 GiB.
     if (proto_.ByteSizeLong() <= INT32_MAX &&

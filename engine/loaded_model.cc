@@ -300,6 +300,11 @@ absl::StatusOr<LoadedModel::HostOutputs> LoadedModel::OutputsOf(
       bytes = bytes / static_cast<uint64_t>(entry.key.batch) * batch.rows;
       shape[0] = batch.rows;
     }
+    if (bytes == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output '", name, "' has no elements for these sizes, and an answer ",
+          "cannot hold such a tensor; send other sizes"));
+    }
     // The span was sized by the plan; other bound numbers may need more.
     if (bytes > batch.outputs[i].size()) {
       return absl::ResourceExhaustedError(absl::StrCat(

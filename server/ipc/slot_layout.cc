@@ -133,8 +133,13 @@ absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes) {
 
 absl::Status TakeOutputDims(const SlotHeader& answer, SlotHeader* header) {
   for (uint32_t i = 0; i < header->output_count; ++i) {
-    if (answer.output_dims[i][0] == 0) continue;
+    if (answer.output_ranks[i] == 0) continue;
     SlotTensor tensor = header->outputs[i];
+    tensor.rank = answer.output_ranks[i] - 1;
+    if (tensor.rank > kMaxSlotRank) {
+      return Refuse({.kind = "output", .index = i}, "rank", tensor.rank,
+                    kMaxSlotRank);
+    }
     for (uint32_t d = 0; d < tensor.rank; ++d) {
       tensor.dims[d] = answer.output_dims[i][d];
     }

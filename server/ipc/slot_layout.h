@@ -26,7 +26,7 @@
 namespace gpupool::server {
 
 inline constexpr uint64_t kRingMagic = 0x676e69727470756cULL;
-inline constexpr uint32_t kRingVersion = 3;
+inline constexpr uint32_t kRingVersion = 4;
 inline constexpr uint32_t kMaxSlotTensors = 16;
 inline constexpr uint32_t kMaxSlotRank = 8;
 inline constexpr uint32_t kMaxSlots = 4096;
@@ -66,9 +66,11 @@ struct SlotHeader {
   int64_t wait_nanos;     // from seen to compute start
   int32_t code;           // absl::StatusCode
   char error[252];        // NUL-terminated
-  // Dimensions of an output that differ from those above, which are then the
-  // maximum. The first is 0 where they do not differ.
+  // Dimensions of an output that differ from those above. Its bytes are then at
+  // most those above.
   uint32_t output_dims[kMaxSlotTensors][kMaxSlotRank];
+  // The number of those dimensions plus 1; 0 where they do not differ.
+  uint32_t output_ranks[kMaxSlotTensors];
   uint32_t compiled_programs;  // for this request
   uint32_t evicted_programs;
 };
@@ -86,7 +88,7 @@ absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes);
 
 // Copies the output dimensions of a worker's answer to `header.outputs`, and
 // adjusts their bytes. InvalidArgument when an output has more bytes than were
-// asked for.
+// asked for, or more than kMaxSlotRank dimensions.
 absl::Status TakeOutputDims(const SlotHeader& answer, SlotHeader* header);
 
 // Layout of a region. Offsets and sizes are in bytes.

@@ -82,6 +82,8 @@ std::optional<SlotRequest> SlotRingServer::Next() {
     request.header.sequence = entry >> 32;
     std::memset(request.header.output_dims, 0,
                 sizeof(request.header.output_dims));
+    std::memset(request.header.output_ranks, 0,
+                sizeof(request.header.output_ranks));
     request.header.compiled_programs = 0;
     request.header.evicted_programs = 0;
     const absl::Status status =
@@ -116,6 +118,8 @@ void SlotRingServer::Complete(const SlotRequest& request,
   shared->wait_nanos = request.header.wait_nanos;
   std::memcpy(shared->output_dims, request.header.output_dims,
               sizeof(shared->output_dims));
+  std::memcpy(shared->output_ranks, request.header.output_ranks,
+              sizeof(shared->output_ranks));
   shared->compiled_programs = request.header.compiled_programs;
   shared->evicted_programs = request.header.evicted_programs;
   shared->code = static_cast<int32_t>(status.code());

@@ -393,8 +393,9 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
 }
 
 std::vector<int64_t> Batcher::RowShapeOf(const SlotTensor& tensor) const {
-  return {tensor.dims + (options_.outputs[0].batched ? 1 : 0),
-          tensor.dims + tensor.rank};
+  // A worker's answer may have no dimensions.
+  const bool batched = options_.outputs[0].batched && tensor.rank > 0;
+  return {tensor.dims + (batched ? 1 : 0), tensor.dims + tensor.rank};
 }
 
 void Batcher::Deliver(const Batch& batch, const absl::Status& status,

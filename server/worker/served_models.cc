@@ -68,17 +68,19 @@ absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
   return absl::OkStatus();
 }
 
-// Reports the dimensions of outputs that are smaller than the slot's room.
+// Reports the dimensions of outputs that are not as the request asked. Even
+// their number may differ, if it follows from numbers of bound inputs.
 void SetOutputDims(const engine::InferenceAnswer& answer, SlotHeader& header) {
   const size_t count =
       std::min<size_t>(answer.shapes.size(), header.output_count);
   for (size_t i = 0; i < count; ++i) {
     const std::vector<int64_t>& shape = answer.shapes[i];
     const SlotTensor& asked = header.outputs[i];
-    if (shape.size() != asked.rank ||
-        std::equal(shape.begin(), shape.end(), asked.dims)) {
+    if (std::equal(shape.begin(), shape.end(), asked.dims,
+                   asked.dims + asked.rank)) {
       continue;
     }
+    header.output_ranks[i] = static_cast<uint32_t>(shape.size()) + 1;
     for (size_t d = 0; d < shape.size(); ++d) {
       header.output_dims[i][d] = static_cast<uint32_t>(shape[d]);
     }

@@ -12,7 +12,7 @@ import models_test  # noqa: E402
 
 if models_test.onnx is not None:
     import numpy as np
-    from models_test import TensorProto, helper, make_model
+    from models_test import TensorProto, helper, make_model, numpy_helper
 
 
 def encoder():
@@ -157,6 +157,30 @@ class Sizes(harness.TestCase):
             np.testing.assert_array_equal(y, x.reshape(shape))
         error = self.refused(server, "r", {"x": x, "shape": np.array([4, 2])})
         self.assertTrue(error)
+
+    def test_an_input_may_decide_the_number_of_dimensions(self):
+        server = self.start("--devices", "cpu:1")
+
+        def branch(name, shape):
+            value = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            axes = numpy_helper.from_array(np.array(shape, np.int64), name + "_shape")
+            node = helper.make_node("Reshape", ["x", name + "_shape"], [name], name=name)
+            return helper.make_graph([node], name, [], [value], [axes])
+        model = make_model(
+            [helper.make_node("If", ["flat"], ["y"], name="choose",
+                              then_branch=branch("one", [6]),
+                              else_branch=branch("two", [2, 3]))],
+            [("x", TensorProto.FLOAT, [2, 3]), ("flat", TensorProto.BOOL, [])],
+            [("y", TensorProto.FLOAT, None)], {})
+        path = self.save(server, model, "choose.onnx")
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for planned in (0, 1):
+            name = f"choose{planned}"
+            server.cli("models", "upload", name, path, "--bound", f"flat={planned}")
+            for flat, shape in ((False, (2, 3)), (True, (6,)), (False, (2, 3))):
+                y = self.infer(server, name, {"x": x, "flat": np.array(flat)})["y"]
+                self.assertEqual(shape, y.shape)
+                np.testing.assert_array_equal(y, x.reshape(shape))
 
 
 if __name__ == "__main__":

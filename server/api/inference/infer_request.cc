@@ -25,9 +25,11 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
   output->set_datatype(std::string(DataTypeName(format.data_type)));
   std::vector<int64_t> shape = rows.shape;
   for (const TensorFormat::Variable& variable : format.variable) {
-    if (variable.dimension < 0) continue;
-    shape[variable.axis] =
-        inputs.sizes[static_cast<size_t>(variable.dimension)];
+    // The worker's answer may have fewer dimensions, or smaller ones.
+    if (variable.dimension < 0 || variable.axis >= shape.size()) continue;
+    int64_t& size = shape[variable.axis];
+    size =
+        std::min(size, inputs.sizes[static_cast<size_t>(variable.dimension)]);
   }
   if (format.batched) output->add_shape(inputs.rows);
   for (int64_t size : shape) output->add_shape(size);

@@ -146,10 +146,29 @@ TEST(TakeOutputDimsTest, AnOutputMayBeSmallerThanAsked) {
   EXPECT_EQ(header.outputs[0].dims[1], 10);
   answer.output_dims[0][0] = 2;
   answer.output_dims[0][1] = 7;
+  answer.output_ranks[0] = 3;
   ASSERT_TRUE(TakeOutputDims(answer, &header).ok());
   EXPECT_EQ(header.outputs[0].dims[1], 7);
   EXPECT_EQ(header.outputs[0].bytes, 56u);
   EXPECT_EQ(header.outputs[0].offset, 512u);
+}
+
+TEST(TakeOutputDimsTest, AnOutputMayHaveAnotherNumberOfDimensions) {
+  SlotHeader header = GoodHeader();
+  SlotHeader answer = header;
+  answer.output_dims[0][0] = 20;
+  answer.output_ranks[0] = 2;
+  ASSERT_TRUE(TakeOutputDims(answer, &header).ok());
+  EXPECT_EQ(header.outputs[0].rank, 1u);
+  EXPECT_EQ(header.outputs[0].dims[0], 20);
+  EXPECT_EQ(header.outputs[0].bytes, 80u);
+  answer.output_ranks[0] = 1;  // a single number
+  ASSERT_TRUE(TakeOutputDims(answer, &header).ok());
+  EXPECT_EQ(header.outputs[0].rank, 0u);
+  EXPECT_EQ(header.outputs[0].bytes, 4u);
+  answer.output_ranks[0] = kMaxSlotRank + 2;
+  EXPECT_EQ(TakeOutputDims(answer, &header).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(TakeOutputDimsTest, AnOutputIsNeverLargerThanAsked) {
@@ -160,6 +179,7 @@ TEST(TakeOutputDimsTest, AnOutputIsNeverLargerThanAsked) {
     SlotHeader answer = header;
     answer.output_dims[0][0] = rows;
     answer.output_dims[0][1] = columns;
+    answer.output_ranks[0] = 3;
     EXPECT_EQ(TakeOutputDims(answer, &header).code(),
               absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(header.outputs[0].bytes, 80u);

@@ -104,6 +104,64 @@ TEST_F(ServedModelsTest, TensorsThatAreNotTheModelsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// Answers with an output of the shape `shape_`, whatever was asked.
+class ShapedEngine : public testing_engine::FakeEngine {
+ public:
+  class Model : public engine::ServedModel {
+   public:
+    Model() {
+      specs_[0].set_data_type(v1::FLOAT32);
+      specs_[0].add_shape(1);
+      specs_[0].add_shape(2);
+    }
+    const std::vector<v1::TensorSpec>& inputs() const override {
+      return specs_;
+    }
+    const std::vector<v1::TensorSpec>& outputs() const override {
+      return specs_;
+    }
+    uint64_t measured_bytes() const override { return 0; }
+    const std::vector<std::string>& dimensions() const override {
+      return dimensions_;
+    }
+    absl::Status Infer(const engine::InferenceBatch&,
+                       engine::InferenceAnswer* answer) override {
+      answer->shapes = {shape_};
+      return absl::OkStatus();
+    }
+    std::vector<int64_t> shape_;
+
+   private:
+    std::vector<v1::TensorSpec> specs_{1};
+    std::vector<std::string> dimensions_;
+  };
+  absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
+      const worker::v1::LoadVersion&) override {
+    auto model = std::make_unique<Model>();
+    model->shape_ = shape_;
+    return model;
+  }
+  std::vector<int64_t> shape_;
+};
+
+TEST_F(ServedModelsTest, AnOutputOfAnotherRankIsReported) {
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{2}, {1, 2, 1}, {}, {1, 2}}) {
+    ShapedEngine engine;
+    engine.shape_ = shape;
+    ServedModels models(&engine);
+    ASSERT_TRUE(models.Load(LoadRequest(5)).ok());
+    SlotRequest request = Request(1);
+    const absl::Status status = models.Answer(&request);
+    ASSERT_TRUE(status.ok()) << status;
+    SlotHeader taken = request.header;
+    ASSERT_TRUE(TakeOutputDims(request.header, &taken).ok());
+    const SlotTensor& output = taken.outputs[0];
+    EXPECT_EQ(std::vector<int64_t>(output.dims, output.dims + output.rank),
+              shape);
+  }
+}
+
 // Adds whole numbers to floats, without a batch dimension.
 class AddingModel : public engine::ServedModel {
  public:

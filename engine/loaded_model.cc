@@ -261,10 +261,13 @@ absl::Status LoadedModel::CheckBatch(const InferenceBatch& batch) const {
 
 ProgramKey LoadedModel::KeyOf(const InferenceBatch& batch) const {
   ProgramKey key;
-  const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
-  // The smallest bucket that holds the rows.
-  key.batch =
-      *std::lower_bound(buckets.begin(), buckets.end(), int64_t{batch.rows});
+  key.batch = batch.rows;
+  if (!planned_.computes_alone) {
+    // The smallest bucket that holds the rows. Rows that fill it up must not
+    // influence the others.
+    const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
+    key.batch = *std::lower_bound(buckets.begin(), buckets.end(), key.batch);
+  }
   key.sizes.assign(batch.sizes.begin(), batch.sizes.end());
   for (size_t i = 0; i < planned_.inputs.size(); ++i) {
     if (!planned_.inputs[i].bound) continue;

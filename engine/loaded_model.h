@@ -1,6 +1,7 @@
 // LoadedModel: the ServedModel of the engine. Its programs share one set of
 // weights and one arena. There are programs for batches of 1, 2, 4, ... up to
-// max_batch_size, and rows are padded to the next of these buckets. If
+// max_batch_size, and rows are padded to the next of these buckets. If rows may
+// influence each other, there is a program for each number of rows instead. If
 // dimensions vary, there are programs for their sizes, which are made on demand
 // and of which a bounded number is kept. A model without a batch dimension in
 // all of its inputs and outputs answers one request at a time.

@@ -205,6 +205,7 @@ void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
   for (const ServedPort& port : programs.outputs) {
     *plan.add_outputs() = ToProto(port, programs.batched, served);
   }
+  plan.set_computes_alone(programs.computes_alone);
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, plan);
   }

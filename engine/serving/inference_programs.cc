@@ -10,6 +10,7 @@
 #include "engine/passes/pipeline.h"
 #include "engine/serving/bound_numbers.h"
 #include "engine/serving/resident_budget.h"
+#include "engine/serving/row_analysis.h"
 #include "engine/serving/size_analysis.h"
 
 namespace gpupool::engine {
@@ -145,6 +146,22 @@ bool AllBatched(const std::vector<ModelPort>& ports) {
                      [](const ModelPort& port) { return port.batched; });
 }
 
+// Returns whether the first dimension of every output is as long as the batch.
+bool FollowsBatch(const ModelGraph& model, int64_t batch) {
+  return std::all_of(model.outputs.begin(), model.outputs.end(),
+                     [&](const ModelPort& port) {
+                       return port.shape.rank() > 0 && port.shape[0] == batch;
+                     });
+}
+
+// Returns the warning about a model whose rows may influence each other.
+std::string AloneWarning(const std::string& obstacle) {
+  return absl::StrCat(
+      obstacle, " may let the rows of a batch influence each other, so every ",
+      "request is computed alone; to have requests share batches, export the ",
+      "model so that each row is computed from its own inputs only");
+}
+
 // Fills in everything except programs, layout and variable axes.
 void Describe(const ModelGraph& model, InferencePrograms& programs) {
   programs.batched = AllBatched(model.inputs) && AllBatched(model.outputs) &&
@@ -194,23 +211,20 @@ class Planner {
 
   absl::StatusOr<InferencePrograms> Plan() {
     ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_.dimensions));
-    for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
-      RETURN_IF_ERROR(Add({.batch = batch, .sizes = sizes[0]}));
-      programs_.max_batch_size = static_cast<uint32_t>(batch);
-      // Without a batch dimension all buckets would be the same program.
-      if (!programs_.batched) break;
-    }
+    RETURN_IF_ERROR(AddBatches(sizes[0]));
     for (size_t i = 1; i < sizes.size(); ++i) {
-      RETURN_IF_ERROR(
-          Add({.batch = int64_t{programs_.max_batch_size}, .sizes = sizes[i]}));
+      const ProgramKey key{.batch = int64_t{programs_.max_batch_size},
+                           .sizes = sizes[i]};
+      ASSIGN_OR_RETURN(ModelGraph model, Build(key));
+      RETURN_IF_ERROR(Add(key, std::move(model)));
     }
+    RETURN_IF_ERROR(AnalyseRows(sizes[0]));
     if (!served_.empty()) {
       programs_.max_programs = options_.max_programs;
       // Probes are built for their shapes only; they become no programs.
       for (auto& probe : SizesToProbe(served_.dimensions)) {
         const ProgramKey key{.batch = 1, .sizes = std::move(probe)};
-        ASSIGN_OR_RETURN(const ModelGraph model,
-                         compiler_.Build(key, PlannedNumbers()));
+        ASSIGN_OR_RETURN(const ModelGraph model, Build(key));
         analysis_.Add(key.sizes, model);
       }
       RETURN_IF_ERROR(analysis_.Finish(served_, programs_));
@@ -232,20 +246,59 @@ class Planner {
   }
 
  private:
-  absl::flat_hash_map<std::string, std::vector<double>> PlannedNumbers() const {
-    return {served_.bound.begin(), served_.bound.end()};
+  absl::StatusOr<ModelGraph> Build(const ProgramKey& key) const {
+    return compiler_.Build(key, {served_.bound.begin(), served_.bound.end()});
   }
 
-  absl::Status Add(ProgramKey key) {
-    ASSIGN_OR_RETURN(ModelGraph model, compiler_.Build(key, PlannedNumbers()));
+  absl::Status AddBatches(const std::vector<int64_t>& sizes) {
+    for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
+      const ProgramKey key{.batch = batch, .sizes = sizes};
+      ASSIGN_OR_RETURN(ModelGraph model, Build(key));
+      // In a batch of one, any first dimension of 1 looks like the batch.
+      if (!drafts_.empty() && !FollowsBatch(model, batch)) {
+        programs_.batched = false;
+        break;
+      }
+      RETURN_IF_ERROR(Add(key, std::move(model)));
+      programs_.max_batch_size = static_cast<uint32_t>(batch);
+      // Without a batch dimension all buckets would be the same program.
+      if (!programs_.batched) break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(ProgramKey key, ModelGraph model) {
     // The first draft has the largest sizes, with which ports are described.
     if (drafts_.empty()) Describe(model, programs_);
     ASSIGN_OR_RETURN(key.bound,
                      PlannedBoundBytes(served_.bound, programs_.inputs));
     analysis_.Add(key.sizes, model);
+    if (programs_.batched && key.batch > 1) {
+      rows_.Add(model, key.batch, key.sizes);
+    }
     ASSIGN_OR_RETURN(Draft draft,
                      compiler_.Prepare(std::move(key), std::move(model)));
     drafts_.push_back(std::move(draft));
+    return absl::OkStatus();
+  }
+
+  // Decides whether requests may share a batch.
+  absl::Status AnalyseRows(const std::vector<int64_t>& sizes) {
+    if (!programs_.batched || programs_.max_batch_size == 1) {
+      return absl::OkStatus();
+    }
+    if (!rows_.compared() && !rows_.obstacle().has_value()) {
+      // Only one batch above 1 is planned, so another is built to compare.
+      const int64_t batch = int64_t{programs_.max_batch_size} + 1;
+      ASSIGN_OR_RETURN(const ModelGraph model,
+                       Build({.batch = batch, .sizes = sizes}));
+      rows_.Add(model, batch, sizes);
+    }
+    if (!rows_.obstacle().has_value()) return absl::OkStatus();
+    programs_.computes_alone = true;
+    programs_.warnings.push_back(AloneWarning(*rows_.obstacle()));
+    // A program for each number of rows is made when a request has it.
+    programs_.max_programs = options_.max_programs;
     return absl::OkStatus();
   }
 
@@ -253,6 +306,7 @@ class Planner {
   const InferenceOptions& options_;
   const Compiler compiler_;
   SizeAnalysis analysis_;
+  RowAnalysis rows_;
   std::vector<Draft> drafts_;
   InferencePrograms programs_;
 };
@@ -297,6 +351,16 @@ absl::StatusOr<InferenceProgram> CompileProgram(
   const Compiler compiler(source, planned.options, backend);
   ASSIGN_OR_RETURN(auto bound, BoundNumbers(planned.inputs, key.bound));
   ASSIGN_OR_RETURN(ModelGraph model, compiler.Build(key, std::move(bound)));
+  if (planned.batched && !planned.computes_alone && key.batch > 1) {
+    const auto obstacle = FindRowObstacle(model, key.batch);
+    if (obstacle.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "for ", KeyText(source.served(), key), ": ", *obstacle,
+          " may let the rows of a batch influence each other, which it does ",
+          "not for the planned sizes; upload the model with a list of sizes ",
+          "that has these, or with --max-batch-size 1"));
+    }
+  }
   ASSIGN_OR_RETURN(Draft draft, compiler.Prepare(key, std::move(model)));
   return compiler.Compile(std::move(draft), planned.narrow);
 }

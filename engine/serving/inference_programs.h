@@ -67,13 +67,17 @@ struct InferenceOptions {
 
 // The planned programs: rising batches at the largest sizes, then other sizes
 // at the largest batch. Every listed size and both ends of every range are
-// planned.
+// planned. Programs for other sizes, or for other batches if computes_alone,
+// are made later.
 struct InferencePrograms {
   InferenceOptions options;
   std::vector<InferenceProgram> programs;
   // Whether all inputs and outputs have a batch dimension. If not, or with
   // bound inputs, the only batch is 1.
   bool batched = true;
+  // Whether rows of a batch may influence each other (row_analysis.h). Then a
+  // program must have exactly the rows of one request.
+  bool computes_alone = false;
   uint32_t max_batch_size = 1;
   // The most programs, of which those for other sizes are made later. 0: the
   // planned ones are all.
@@ -102,7 +106,8 @@ absl::StatusOr<InferencePrograms> CompileInference(
     DeviceBackend* backend);
 
 // Compiles one more program of a model that CompileInference has planned, with
-// the options of the plan. Errors name the sizes.
+// the options of the plan. Errors name the sizes. INVALID_ARGUMENT also when
+// rows may influence each other for these sizes, but not for the planned ones.
 absl::StatusOr<InferenceProgram> CompileProgram(
     const ModelSource& source, const InferencePrograms& planned,
     const ProgramKey& key, DeviceBackend* backend);

@@ -212,7 +212,7 @@ scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
   absl::InlinedVector<scheduler::WaitingRequest, 64> waiting;
   const std::vector<int64_t>& sizes = queue_.front()->inputs.served;
   for (const InferenceCall* call : queue_) {
-    const bool fits = call->inputs.served == sizes;
+    const bool fits = !options_.computes_alone && call->inputs.served == sizes;
     // A request of other sizes counts as a full batch, so that it goes into the
     // next batch and order is kept.
     waiting.push_back(

@@ -46,6 +46,8 @@ struct BatcherOptions {
   std::vector<TensorFormat> inputs;   // 1 .. kMaxSlotTensors
   std::vector<TensorFormat> outputs;  // 1 .. kMaxSlotTensors
   scheduler::BatchOptions batch;
+  // Whether a batch is one request, because its rows may influence others.
+  bool computes_alone = false;
   uint32_t max_queue_size = scheduler::kDefaultMaxQueueSize;
   // Time for which requests wait for a lost worker to come back.
   absl::Duration recovery_wait = absl::Seconds(10);
@@ -127,7 +129,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   void TakeExpired(absl::Time now, std::vector<Refusal>* refusals)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Asks the policy, which sees the calls that may share a batch with the
-  // first, and one more that may not.
+  // first, and one more that may not. A call that computes alone looks like a
+  // full batch.
   scheduler::BatchDecision Decide(const scheduler::BatchOptions& limits,
                                   absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

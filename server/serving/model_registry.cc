@@ -99,6 +99,7 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   facts.max_queue_size = serving.max_queue_size() == 0
                              ? scheduler::kDefaultMaxQueueSize
                              : serving.max_queue_size();
+  facts.computes_alone = version.plan().computes_alone();
   facts.bytes = version.plan().inference().peak();
   return facts;
 }

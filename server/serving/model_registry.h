@@ -35,7 +35,8 @@ struct VersionFacts {
   std::vector<TensorFormat> outputs;
   // Dimensions of several sizes, by name.
   std::vector<SizedDimension> dimensions;
-  bool batched = true;  // whether the tensors have a batch dimension
+  bool batched = true;          // whether the tensors have a batch dimension
+  bool computes_alone = false;  // whether a batch is one request
   uint32_t max_batch_size = 0;
   absl::Duration max_queue_delay;
   uint32_t max_queue_size = 0;

@@ -30,6 +30,7 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
   options.outputs = facts.outputs;
   options.batch.max_batch_size = facts.max_batch_size;
   options.batch.max_queue_delay = facts.max_queue_delay;
+  options.computes_alone = facts.computes_alone;
   options.max_queue_size = facts.max_queue_size;
   std::unique_ptr<VersionObserver> observer;
   if (dependencies_.observer != nullptr) {

@@ -52,6 +52,12 @@ int Get(Context& context, const std::string& name) {
     v1::ListModelsResponse one;
     *one.add_models() = *model;
     PrintVersions(context.out(), context.headers(), one, absl::Now());
+    for (const v1::ModelVersion& version : model->versions()) {
+      for (const std::string& warning : version.plan().warnings()) {
+        context.Say(absl::StrCat("warning: ", version.model(), "/",
+                                 version.version(), ": ", warning));
+      }
+    }
   });
   return kOk;
 }

@@ -7,6 +7,7 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/memory/host_page_source.h"
 #include "engine/model/model_programs.h"
+#include "engine/serving/row_analysis.h"
 #include "tests/engine/testing/gpt2.h"
 #include "tests/engine/testing/graph_testing.h"
 #include "tests/engine/testing/model_program.h"
@@ -51,6 +52,23 @@ class KnownModelsTest : public ::testing::Test {
 TEST_F(KnownModelsTest, HaveThePublishedNumbersOfParameters) {
   EXPECT_EQ(Parameters(*ResNet({})), 25'557'032u);
   EXPECT_EQ(Parameters(*Gpt2({})), 124'439'808u);
+}
+
+// Requests to them share batches.
+TEST_F(KnownModelsTest, KeepTheRowsOfABatchApart) {
+  RowAnalysis digits, resnet, gpt2;
+  for (const int64_t batch : {2, 3, 32}) {
+    const auto layers = BuildInferenceGraph(DigitsModel(), true, batch);
+    const auto images = BuildInferenceGraph(*ResNet({}), true, batch);
+    const auto tokens = BuildInferenceGraph(*Gpt2({}), false, batch);
+    ASSERT_TRUE(layers.ok() && images.ok() && tokens.ok());
+    digits.Add(*layers, batch, {});
+    resnet.Add(*images, batch, {});
+    gpt2.Add(*tokens, batch, {});
+  }
+  EXPECT_EQ(digits.obstacle().value_or(""), "");
+  EXPECT_EQ(resnet.obstacle().value_or(""), "");
+  EXPECT_EQ(gpt2.obstacle().value_or(""), "");
 }
 
 // Gradients of their branches are added while the graph of the step grows.

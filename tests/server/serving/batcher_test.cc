@@ -86,6 +86,26 @@ TEST_F(BatcherTest, PutsWaitingRequestsTogetherAndHandsEachItsRows) {
   EXPECT_THAT(fourth.output(), ElementsAre(10, 10, 12, 12));
 }
 
+TEST_F(BatcherTest, RequestsThatComputeAloneShareNoBatch) {
+  FakeWorker worker;
+  worker.Pause();
+  BatcherOptions options = Options();
+  options.computes_alone = true;
+  options.batch.max_queue_delay = absl::Hours(1);  // waits for nobody
+  auto batcher = Make(options, worker.ring());
+  TestCall first(1, {1, 1});
+  TestCall second(1, {2, 2});
+  TestCall third(2, {3, 3, 4, 4});
+  for (TestCall* call : {&first, &second, &third}) batcher->Enqueue(call);
+  worker.Resume();
+  for (TestCall* call : {&first, &second, &third}) {
+    ASSERT_TRUE(call->WaitUntilDone());
+    ASSERT_TRUE(call->status().ok()) << call->status();
+  }
+  EXPECT_THAT(worker.batches(), ElementsAre(1, 1, 2));
+  EXPECT_THAT(third.output(), ElementsAre(6, 6, 8, 8));
+}
+
 TEST_F(BatcherTest, WaitsForCompanyUntilTheDelayIsOver) {
   // If the machine is too busy to enqueue both in time, the test shows nothing
   // and is repeated with a longer delay.

@@ -91,6 +91,9 @@ TEST(MakeVersionFactsTest, FillsInDefaultsAndKeepsTheLimit) {
   EXPECT_EQ(facts->max_batch_size, 32u);
   EXPECT_EQ(facts->max_queue_size, 1024u);
   EXPECT_EQ(facts->max_queue_delay, absl::ZeroDuration());
+  EXPECT_FALSE(facts->computes_alone);
+  version.mutable_plan()->set_computes_alone(true);
+  EXPECT_TRUE(MakeVersionFacts(version)->computes_alone);
   version.mutable_serving()->set_max_batch_size(5000);
   EXPECT_EQ(MakeVersionFacts(version)->max_batch_size, 1024u);
 }

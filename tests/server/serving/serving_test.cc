@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -81,6 +83,28 @@ TEST_F(ServingTest, AVersionAnswersFromVersionReadyOn) {
   Ready(1, 10, "cpu:0");
   EXPECT_TRUE(Infer().ok());
   EXPECT_TRUE(Infer("1").ok());
+}
+
+// The plan says that rows influence each other.
+TEST_F(ServingTest, AVersionThatComputesAloneTakesOneRequestPerBatch) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  workers_["cpu:0"]->Pause();
+  v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
+  version.mutable_plan()->set_computes_alone(true);
+  serving_.VersionReady(version, "cpu:0");
+  auto handle = serving_.router().Route("digits", "");
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  std::vector<std::unique_ptr<TestCall>> calls;
+  for (int i = 0; i < 4; ++i) {
+    calls.push_back(std::make_unique<TestCall>(1, std::vector<float>{1, 2}));
+    (*handle)->batcher().Enqueue(calls.back().get());
+  }
+  workers_["cpu:0"]->Resume();
+  for (const auto& call : calls) {
+    ASSERT_TRUE(call->WaitUntilDone());
+    EXPECT_TRUE(call->status().ok()) << call->status();
+  }
+  EXPECT_THAT(workers_["cpu:0"]->batches(), testing::ElementsAre(1, 1, 1, 1));
 }
 
 TEST_F(ServingTest, AVersionOfALostWorkerComesBackOnAnotherDevice) {

@@ -38,6 +38,7 @@ void Batcher::Enqueue(InferenceCall* call) {
     absl::MutexLock lock(&mutex_);
     call->arrival_ = absl::Now();
     call->launches_ = 0;
+    call->alone_ = false;
     admitted = Admit(*call);
     if (admitted.ok()) {
       queue_.push_back(call);
@@ -210,9 +211,11 @@ void Batcher::TakeExpired(absl::Time now, std::vector<Refusal>* refusals) {
 scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
                                          absl::Time now) const {
   absl::InlinedVector<scheduler::WaitingRequest, 64> waiting;
-  const std::vector<int64_t>& sizes = queue_.front()->inputs.served;
+  const InferenceCall& first = *queue_.front();
   for (const InferenceCall* call : queue_) {
-    const bool fits = !options_.computes_alone && call->inputs.served == sizes;
+    const bool fits = !options_.computes_alone && !first.alone_ &&
+                      !call->alone_ &&
+                      call->inputs.served == first.inputs.served;
     // A request of other sizes counts as a full batch, so that it goes into the
     // next batch and order is kept.
     waiting.push_back(
@@ -374,6 +377,9 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   // A worker that does not know the version has just started.
   const bool nothing_done =
       absl::IsUnavailable(status) || absl::IsNotFound(status);
+  // One request's numbers, an index outside of a table for example, must not
+  // refuse the others.
+  const bool again = absl::IsInvalidArgument(status) && batch.calls.size() > 1;
   std::vector<Refusal> refusals;
   {
     absl::MutexLock lock(&mutex_);
@@ -383,13 +389,19 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
     // its worker does not have it yet.
     if (nothing_done) {
       Requeue(batch, absl::UnavailableError(status.message()), &refusals);
+    } else if (again) {
+      for (InferenceCall* call : batch.calls) {
+        call->alone_ = true;
+        --call->launches_;
+      }
+      Requeue(batch, status, &refusals);
     }
   }
   // Launch the next batch first, so that the device does not wait for answers
   // to be written.
   Pump();
   Refuse(refusals);
-  if (!nothing_done) Deliver(batch, status, slot);
+  if (!nothing_done && !again) Deliver(batch, status, slot);
 }
 
 std::vector<int64_t> Batcher::RowShapeOf(const SlotTensor& tensor) const {

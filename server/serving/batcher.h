@@ -13,7 +13,9 @@
 // Invariants
 //  1. A call is in queue_, in one Batch in flight, or answered.
 //  2. in_flight_ counts the Batches that were taken and not yet settled.
-//  3. Nothing that may call back (OnAnswer, Submit, NotifyWhenFree, the timer,
+//  3. An error of one request is no answer to another: the requests of a batch
+//     that the worker refuses run again, each alone.
+//  4. Nothing that may call back (OnAnswer, Submit, NotifyWhenFree, the timer,
 //     the end of a Slot) happens with mutex_ held.
 #pragma once
 

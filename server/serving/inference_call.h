@@ -42,6 +42,7 @@ class InferenceCall {
   friend class Batcher;
   absl::Time arrival_;
   int launches_ = 0;
+  bool alone_ = false;  // shares no batch, since one with it was refused
 };
 
 }  // namespace gpupool::server

@@ -1,7 +1,9 @@
 #include "server/serving/batcher.h"
 
+#include <cstring>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
@@ -214,6 +216,41 @@ TEST_F(BatcherTest, PassesOnTheWorkersErrorToEveryRequestOfTheBatch) {
   EXPECT_TRUE(absl::IsInternal(call.status()));
   EXPECT_THAT(std::string(call.status().message()), HasSubstr("kernel failed"));
   EXPECT_EQ(worker.batches().size(), 1u);
+}
+
+// Answers like a model whose input has an index outside of a table.
+absl::Status RefuseNegativeNumbers(const SlotRequest& request) {
+  const SlotTensor& in = request.header.inputs[0];
+  std::vector<float> values(in.bytes / sizeof(float));
+  std::memcpy(values.data(), request.payload.data() + in.offset, in.bytes);
+  for (const float value : values) {
+    if (value < 0) return absl::InvalidArgumentError("an index is negative");
+  }
+  return absl::OkStatus();
+}
+
+TEST_F(BatcherTest, ARefusedRequestHarmsNoOtherOfItsBatch) {
+  FakeWorker worker;
+  worker.SetRule(RefuseNegativeNumbers);
+  worker.Pause();
+  auto batcher = Make(Options(), worker.ring());
+  TestCall running(1, {1, 1});
+  TestCall good(1, {2, 2});
+  TestCall bad(1, {-1, 3});
+  TestCall fine(1, {4, 4});
+  TestCall later(1, {5, 5});
+  for (TestCall* call : {&running, &good, &bad, &fine, &later}) {
+    batcher->Enqueue(call);
+  }
+  worker.Resume();
+  for (TestCall* call : {&running, &good, &bad, &fine, &later}) {
+    ASSERT_TRUE(call->WaitUntilDone());
+  }
+  EXPECT_THAT(worker.batches(), ElementsAre(1, 4, 1, 1, 1, 1));
+  EXPECT_TRUE(absl::IsInvalidArgument(bad.status()));
+  EXPECT_THAT(good.output(), ElementsAre(4, 4));
+  EXPECT_THAT(fine.output(), ElementsAre(8, 8));
+  EXPECT_THAT(later.output(), ElementsAre(10, 10));
 }
 
 TEST_F(BatcherTest, TriesOnceMoreOnTheNextWorkerWhenOneIsLost) {

@@ -14,6 +14,7 @@
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
 #include "engine/session_convert.h"
+#include "engine/train/job_check.h"
 
 namespace gpupool::engine {
 namespace {
@@ -57,6 +58,9 @@ absl::Status PlanStep(const CheckOptions& options,
   RETURN_IF_ERROR(source.status());
   v1::TrainingCheck& training = *check.mutable_training();
   const v1::Precision precision = options.serving.precision;
+  ASSIGN_OR_RETURN(const ModelGraph forward,
+                   (*source)->Build({.batch = options.training_batch}));
+  RETURN_IF_ERROR(CheckModelInputs(forward.inputs, {.assumed = true}));
   ASSIGN_OR_RETURN(
       ModelGraph step,
       BuildDefaultStep(**source, options.training_batch, precision));

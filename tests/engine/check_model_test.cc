@@ -75,13 +75,22 @@ TEST_F(CheckModelTest, AModelWithoutWeightsServesOnly) {
   EXPECT_FALSE(check.training().has_bytes());
 }
 
-TEST_F(CheckModelTest, TrapsOfServingAndOfTrainingAreSaidOnce) {
+TEST_F(CheckModelTest, JobsTrainModelsWithOneBatchedInput) {
+  const v1::ModelCheck check = Check(
+      "(float[N, 2] x, float[N, 2] z) => (float[N, 3] y) <float[2, 3] w = {1, "
+      "2, 3, 4, 5, 6}> { s = Add(x, z) y = MatMul(s, w) }");
+  EXPECT_TRUE(check.serving().has_plan());
+  EXPECT_THAT(check.training().refused(), HasSubstr("it has 2 inputs"));
+}
+
+TEST_F(CheckModelTest, AFixedBatchIsServedAloneAndNotTrained) {
   const v1::ModelCheck check = Check(
       "(float[1, 2] x) => (float[1, 2] y) <float[2] one = {1, 1}, float[2] "
       "zero = {0, 0}> { a = LayerNormalization(x, one, zero) y = "
       "LayerNormalization(a, one, zero) }");
   EXPECT_EQ(check.serving().max_batch_size(), 1u);
   EXPECT_THAT(check.warnings(), Contains(HasSubstr("fixed size 1")).Times(1));
+  EXPECT_THAT(check.training().refused(), HasSubstr("no batch"));
 }
 
 TEST_F(CheckModelTest, LayersNeedNoFile) {

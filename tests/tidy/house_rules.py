@@ -47,6 +47,8 @@ ARROWS = {
                    "engine/base", "proto:messages", "proto:services"],
     "server/http": ["proto:messages", "proto:services"],
     "server/worker": ["engine", "server/ipc", "proto:messages"],
+    "server/worker/command": ["engine", "server/ipc", "server/serving",
+                              "server/worker"],
     "server": ["server", "scheduler", "engine/base", "proto:messages",
                "proto:services"],
     "client": ["scheduler/simulator", "proto:messages", "proto:services"],

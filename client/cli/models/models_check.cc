@@ -2,15 +2,12 @@
 // it. Asks no server. The worker binary checks the file, because only the
 // worker has the engine, and so that a file that ends it ends nothing else.
 #include <google/protobuf/util/json_util.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/command/context.h"
@@ -35,37 +32,40 @@ struct ModelCheckOptions {
   std::string worker_binary;
 };
 
-// A file in the folder for temporary files, deleted at the end.
-class TemporaryFile {
+// A file in memory, which a child process can open by its path and of which
+// nothing remains, however both end.
+class MemoryFile {
  public:
   // Writes `text`.
-  static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(
+  static absl::StatusOr<std::unique_ptr<MemoryFile>> Create(
       const std::string& text) {
-    std::error_code error;
-    std::string path =
-        (std::filesystem::temp_directory_path(error) / "gpupool-check-XXXXXX")
-            .string();
-    const int file = ::mkstemp(path.data());
-    if (file < 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+    // Inherited by the child.
+    const int descriptor = ::memfd_create("gpupool-check", 0);
+    if (descriptor < 0) {
+      return absl::ErrnoToStatus(errno, "cannot create a file in memory");
     }
-    ::close(file);
-    auto result = std::make_unique<TemporaryFile>(path);
-    std::ofstream stream(path, std::ios::binary);
-    stream << text;
-    stream.close();
-    if (stream) return result;
-    return absl::UnavailableError(absl::StrCat("cannot write ", path));
+    auto file = std::make_unique<MemoryFile>(descriptor);
+    for (size_t done = 0; done < text.size();) {
+      const ssize_t count =
+          ::write(descriptor, text.data() + done, text.size() - done);
+      if (count < 0) {
+        return absl::ErrnoToStatus(errno, "cannot write a file in memory");
+      }
+      done += static_cast<size_t>(count);
+    }
+    return file;
   }
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  ~TemporaryFile() { ::unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  explicit MemoryFile(int descriptor) : descriptor_(descriptor) {}
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
 
-  const std::string& path() const { return path_; }
+  std::string path() const {
+    return absl::StrCat("/proc/self/fd/", descriptor_);
+  }
 
  private:
-  const std::string path_;
+  const int descriptor_;
 };
 
 absl::StatusOr<std::string> RequestJson(const ModelCheckOptions& options) {
@@ -110,7 +110,7 @@ int Check(Context& context, const ModelCheckOptions& options) {
   const std::string& file = options.model.file;
   const auto json = RequestJson(options);
   if (!json.ok()) return context.Fail(json.status());
-  const auto request = TemporaryFile::Create(*json);
+  const auto request = MemoryFile::Create(*json);
   if (!request.ok()) return context.Fail(request.status());
   const absl::Duration limit =
       context.options().timeout_given ? context.options().timeout : kLimit;

@@ -1,14 +1,18 @@
 #include "server/worker/command/check_command.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "engine/check_model.h"
+#include "server/ipc/slot_ring.h"
+#include "server/serving/model_registry.h"
 #include "server/worker/run_worker.h"
 
 namespace gpupool::server {
@@ -29,9 +33,29 @@ std::string ReadRequest(const std::string& path,
   return status.ok() ? "" : path + ": " + std::string(status.message());
 }
 
-v1::ModelCheck Check(const engine::CheckOptions& options) {
+// Refuses a model whose requests cannot be carried, as an upload does to a
+// server with default settings.
+void CheckRequests(const v1::PlanModelRequest& request, v1::ModelCheck& check) {
+  if (!check.serving().has_plan()) return;
+  v1::ModelVersion version;
+  *version.mutable_spec() = request.spec();
+  *version.mutable_plan() = check.serving().plan();
+  version.mutable_serving()->set_max_batch_size(request.max_batch_size());
+  const absl::Status carried =
+      CheckServable(version, SlotRingOptions{}.slot_bytes);
+  if (carried.ok()) return;
+  check.mutable_serving()->clear_plan();
+  check.mutable_serving()->clear_max_batch_size();
+  check.mutable_serving()->set_refused(std::string(carried.message()));
+}
+
+v1::ModelCheck Check(const v1::PlanModelRequest& request,
+                     const engine::CheckOptions& options) {
   auto check = engine::CheckModel(options);
-  if (check.ok()) return *std::move(check);
+  if (check.ok()) {
+    CheckRequests(request, *check);
+    return *std::move(check);
+  }
   v1::ModelCheck refused;
   refused.set_refused(std::string(check.status().message()));
   return refused;
@@ -55,6 +79,8 @@ int RunCheckCommand(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kWorkerDone : kWorkerUsage;
   }
+  // Nobody else waits for the report.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   v1::PlanModelRequest request;
   if (const std::string wrong = ReadRequest(path, request); !wrong.empty()) {
     std::fprintf(stderr, "%s\n", wrong.c_str());
@@ -65,7 +91,7 @@ int RunCheckCommand(int argc, char** argv) {
                      .max_programs = request.max_programs(),
                      .precision = request.precision()};
   std::string json;
-  google::protobuf::util::MessageToJsonString(Check(options), &json);
+  google::protobuf::util::MessageToJsonString(Check(request, options), &json);
   std::printf("%s\n", json.c_str());
   return kWorkerDone;
 }

@@ -57,6 +57,13 @@ bool ReadsWeights(const onnx::NodeProto& node) {
   return kOperators->contains(node.op_type());
 }
 
+// Returns whether the node's output stands for the tensor that it reads.
+bool OnlyReshapes(const onnx::NodeProto& node) {
+  static const auto* const kOperators = new absl::flat_hash_set<std::string>{
+      "Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"};
+  return node.output_size() == 1 && kOperators->contains(node.op_type());
+}
+
 // Returns whether the tensor may be a weight: floating, with several numbers.
 bool MayBeWeight(const onnx::TensorProto& tensor) {
   const bool single = std::all_of(tensor.dims().begin(), tensor.dims().end(),
@@ -95,6 +102,13 @@ struct Weight {
   std::vector<std::string> readers;  // titles of nodes
 };
 
+// Adds a node, which may read the weight several times, once.
+void AddReader(std::string title, std::vector<std::string>& readers) {
+  if (readers.empty() || readers.back() != title) {
+    readers.push_back(std::move(title));
+  }
+}
+
 // Returns the weights of the graph in their order, with their readers.
 std::vector<Weight> WeightsOf(const onnx::GraphProto& graph) {
   absl::flat_hash_map<std::string, size_t> positions;
@@ -108,12 +122,11 @@ std::vector<Weight> WeightsOf(const onnx::GraphProto& graph) {
     for (const std::string& input : node.input()) {
       const auto found = positions.find(input);
       if (found == positions.end()) continue;
-      // The name of an Identity's output stands for the tensor.
-      if (node.op_type() == "Identity" && node.output_size() == 1) {
+      if (OnlyReshapes(node)) {
         const size_t position = found->second;  // the table may move
         positions.emplace(node.output(0), position);
       } else if (ReadsWeights(node)) {
-        weights[found->second].readers.push_back(NodeTitle(node));
+        AddReader(NodeTitle(node), weights[found->second].readers);
       }
     }
   }
@@ -144,7 +157,9 @@ bool SaysTraining(const onnx::NodeProto& node) {
 // Returns whether a batch norm has the outputs of training: more than one
 // before operator set 14.
 bool HasTrainingOutputs(const onnx::NodeProto& node) {
-  return node.op_type() == "BatchNormalization" && node.output_size() > 1;
+  return node.op_type() == "BatchNormalization" &&
+         std::count(node.output().begin(), node.output().end(), "") + 1 <
+             node.output_size();
 }
 
 std::string OldTrainingTrap(const onnx::ModelProto& model) {
@@ -191,8 +206,8 @@ std::string FixedBatchTrap(const onnx::GraphProto& graph) {
   const std::string name = Quoted(inputs.front()->name());
   return absl::StrCat(
       "the first dimension of ", name, " has the fixed size ", size,
-      ", so each request runs alone; if it is the batch, give it a name at "
-      "export, as dynamic_axes={",
+      ", so each request runs alone and the model cannot be trained; if it "
+      "is the batch, give it a name at export, as dynamic_axes={",
       name, ": {0: 'batch'}} does in torch.onnx.export");
 }
 
@@ -200,8 +215,8 @@ std::string FoldedNormsTrap(const onnx::GraphProto& graph) {
   bool convolutions_with_bias = false;
   for (const auto& node : graph.node()) {
     if (node.op_type() == "BatchNormalization") return "";
-    convolutions_with_bias |=
-        node.op_type() == "Conv" && node.input_size() == 3;
+    convolutions_with_bias |= node.op_type() == "Conv" &&
+                              node.input_size() == 3 && !node.input(2).empty();
   }
   if (!convolutions_with_bias) return "";
   return "the model has convolutions with a bias and no BatchNormalization: if "

@@ -111,6 +111,36 @@ TEST(TrapsTest, LongListsAreCut) {
               ElementsAre(HasSubstr("'w0', 'w1', 'w2' and 2 more")));
 }
 
+TEST(TrapsTest, AWeightIsFollowedThroughATranspose) {
+  EXPECT_THAT(
+      TrainingTraps(ModelOfGraph(
+          "(int64[N] i) => (float[N, 2] y) <float[2, 2] w = {1, 2, 3, 4}> { e "
+          "= Gather(w, i) t = Transpose(w) y = MatMul(e, t) }")),
+      ElementsAre(HasSubstr("('w': Gather 'e', MatMul 'y')")));
+}
+
+TEST(TrapsTest, ANodeThatReadsATensorTwiceIsOneReader) {
+  EXPECT_THAT(TrainingTraps(ModelOfGraph(
+                  "(float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, "
+                  "3, 4}> { a = MatMul(w, w) y = Add(x, a) }")),
+              IsEmpty());
+}
+
+TEST(TrapsTest, AbsentInputsAndOutputsDoNotCount) {
+  onnx::ModelProto conv = ModelOfGraph(
+      "(float[N, 1, 2, 2] x) => (float[N, 1, 2, 2] y) <float[1, 1, 1, 1] w = "
+      "{2}> { y = Conv(x, w) }");
+  conv.mutable_graph()->mutable_node(0)->add_input("");
+  EXPECT_THAT(ModelTraps(conv), IsEmpty());
+  onnx::ModelProto norm = ModelOfGraph(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2] s = {1, 1}, float[2] b = "
+      "{0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> { y = "
+      "BatchNormalization(x, s, b, m, v) }");
+  norm.mutable_graph()->mutable_node(0)->add_output("");
+  norm.mutable_opset_import(0)->set_version(13);
+  EXPECT_THAT(TrainingTraps(norm), IsEmpty());
+}
+
 TEST(TrapsTest, TrainingModeNeedsOperatorSet14) {
   const std::string graph =
       "(float[N, 2] x) => (float[N, 2] y) <float[2] s = {1, 1}, float[2] b = "

@@ -70,7 +70,7 @@ enum class BinaryFunction : uint8_t {
   // Integers.
   kShiftLeft,
   kShiftRight,  // rounds down
-  // Bool.
+  // Bool; integers bit by bit, as two's complement.
   kAnd,
   kOr,
   kXor,

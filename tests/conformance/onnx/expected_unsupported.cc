@@ -83,6 +83,13 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
+// The inverse of the rounded inputs of these cases is 1e-6 where they have 0,
+// also in NumPy with float64. The tolerance is 1e-7. ONNX 1.12 has other
+// inputs.
+bool IsInexactWhenNewer(absl::string_view name) {
+  return name == "test_dft_inverse" || name == "test_dft_inverse_opset19";
+}
+
 absl::string_view WhyUnsupported(absl::string_view name) {
   for (const Row& row : kRows) {
     if (row.name == name) return row.reason;

@@ -13,4 +13,8 @@ namespace gpupool::engine::onnx_import {
 // Returns the reason why the case does not work, or "" if it must work.
 absl::string_view WhyUnsupported(absl::string_view name);
 
+// Returns whether a case of versions after ONNX 1.12 expects numbers that do
+// not follow from its inputs within the tolerance.
+bool IsInexactWhenNewer(absl::string_view name);
+
 }  // namespace gpupool::engine::onnx_import

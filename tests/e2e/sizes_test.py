@@ -170,10 +170,10 @@ class Sizes(harness.TestCase):
             [helper.make_node("If", ["flat"], ["y"], name="choose",
                               then_branch=branch("one", [6]),
                               else_branch=branch("two", [2, 3]))],
-            [("x", TensorProto.FLOAT, [2, 3]), ("flat", TensorProto.BOOL, [])],
-            [("y", TensorProto.FLOAT, None)], {})
+            [("x", TensorProto.FLOAT, [3, 2]), ("flat", TensorProto.BOOL, [])],
+            [("y", TensorProto.FLOAT, ["a", "b"])], {})
         path = self.save(server, model, "choose.onnx")
-        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        x = np.arange(6, dtype=np.float32).reshape(3, 2)
         for planned in (0, 1):
             name = f"choose{planned}"
             server.cli("models", "upload", name, path, "--bound", f"flat={planned}")

@@ -68,9 +68,7 @@ TEST_P(MemoryFaultTest, ACommitIsWholeOrRefused) {
 
 // Returns whether SQLite reads a null pointer when memory fails for good during
 // quick_check, as 3.46 does (sqlite3BlobCompare).
-bool CheckNeedsMemory() {
-  return sqlite3_libversion_number() / 1000 == 3046;
-}
+bool CheckNeedsMemory() { return sqlite3_libversion_number() / 1000 == 3046; }
 
 TEST_P(MemoryFaultTest, AnOpenSucceedsOrSaysWhyAndLosesNothing) {
   if (all_later() && CheckNeedsMemory()) {

@@ -1,5 +1,7 @@
 #include "engine/import/onnx/export/inference_nodes.h"
 
+#include <onnx/onnx_pb.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>

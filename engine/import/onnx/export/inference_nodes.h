@@ -2,7 +2,9 @@
 // Pure functions.
 #pragma once
 
-#include <onnx/onnx_pb.h>
+namespace onnx {
+class ModelProto;
+}
 
 namespace gpupool::engine::onnx_import {
 

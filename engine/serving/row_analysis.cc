@@ -112,7 +112,7 @@ bool ShapesAgree(const Sight& a, const Sight& b) {
   }
   for (int axis = 0; axis < one.rank(); ++axis) {
     if (one[axis] == other[axis] || (rows && rows->axis == axis)) continue;
-    const uint32_t bit = 1u << static_cast<unsigned>(axis);
+    const uint32_t bit = AxisBit(axis);
     if (rows || (a.facts.even & b.facts.even & bit) == 0) return false;
   }
   return true;

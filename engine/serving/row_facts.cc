@@ -15,8 +15,6 @@ int64_t Product(const Shape& shape, int begin, int end) {
   return product;
 }
 
-uint32_t Bit(int axis) { return 1u << static_cast<unsigned>(axis); }
-
 RowFacts Mixed(int node) { return {.kind = Kind::kMixed, .node = node}; }
 
 bool EqualNumbers(double a, double b) {
@@ -53,18 +51,18 @@ int AxisFor(const RowOperand& operand, int result_axis) {
 bool IsEvenFor(const RowOperand& operand, int result_axis) {
   const int axis = AxisFor(operand, result_axis);
   return axis < 0 || operand.shape[axis] == 1 ||
-         (operand.facts.even & Bit(axis)) != 0;
+         (operand.facts.even & AxisBit(axis)) != 0;
 }
 
 RowFacts SameFacts(const RowResult& result,
                    absl::Span<const RowOperand> operands) {
   RowFacts facts{.kind = Kind::kSame};
   for (int axis = 0; axis < result.shape.rank(); ++axis) {
-    const bool own = (result.own & Bit(axis)) != 0;
+    const bool own = (result.own & AxisBit(axis)) != 0;
     const bool even = std::all_of(
         operands.begin(), operands.end(),
         [&](const RowOperand& operand) { return IsEvenFor(operand, axis); });
-    if (result.shape[axis] == 1 || (even && !own)) facts.even |= Bit(axis);
+    if (result.shape[axis] == 1 || (even && !own)) facts.even |= AxisBit(axis);
   }
   return facts;
 }
@@ -135,7 +133,7 @@ uint32_t EvenAxes(const Value& constant) {
   uint32_t even = 0;
   for (int axis = 0; axis < constant.shape.rank(); ++axis) {
     if (constant.shape[axis] == 1 || IsEvenAlong(constant, axis)) {
-      even |= Bit(axis);
+      even |= AxisBit(axis);
     }
   }
   return even;
@@ -160,10 +158,10 @@ RowFacts ReshapedFacts(const RowFacts& facts, const Shape& from,
     for (int old = 0; old < from.rank(); ++old) {
       const int64_t stride = above / from[old];
       const bool still = inner % above == 0 || stride % outer == 0;
-      even = even && (still || (facts.even & Bit(old)) != 0);
+      even = even && (still || (facts.even & AxisBit(old)) != 0);
       above = stride;
     }
-    if (even || to[axis] == 1) reshaped.even |= Bit(axis);
+    if (even || to[axis] == 1) reshaped.even |= AxisBit(axis);
   }
   return reshaped;
 }
@@ -184,7 +182,7 @@ RowFacts JoinedFacts(const RowResult& result,
   const auto place = FindRowAxis(first->facts, first->shape, result.batch);
   if (!place.has_value()) return PlainFacts(result, first->facts, operands);
   const int axis = first->to[static_cast<size_t>(place->axis)];
-  if (axis < 0 || (result.own & Bit(axis)) != 0) return Mixed(result.node);
+  if (axis < 0 || (result.own & AxisBit(axis)) != 0) return Mixed(result.node);
   const RowAxis rows{axis, place->outer, place->inner};
   for (const RowOperand& operand : operands) {
     if (!KeepsApart(result, rows, operand)) return Mixed(result.node);

@@ -33,7 +33,9 @@ struct RowFacts {
   friend bool operator==(const RowFacts&, const RowFacts&) = default;
 };
 
+// Masks of axes.
 inline constexpr uint32_t kAllAxes = ~0u;
+inline uint32_t AxisBit(int axis) { return 1u << static_cast<unsigned>(axis); }
 
 // The axis that holds the rows of a kRows value. It has outer * batch * inner
 // cells.

@@ -12,8 +12,6 @@ using Axes = std::vector<int>;
 
 constexpr int kWhole = -1;  // RowOperand::to: the whole axis counts
 
-uint32_t Bit(int axis) { return 1u << static_cast<unsigned>(axis); }
-
 // Returns the axes 0, 1, ... that begin at `first`.
 Axes AxesFrom(int first, int count) {
   Axes axes(static_cast<size_t>(count));
@@ -47,16 +45,16 @@ class Rules {
   RowOperand Operand(size_t i, Axes to) const {
     return {facts(i), in(i), std::move(to)};
   }
-  // An operand that is aligned with the result at the last axes.
+  // Returns an operand that is aligned with the result at the last axes.
   RowOperand Aligned(size_t i) const {
     return Operand(i, AxesFrom(out().rank() - in(i).rank(), in(i).rank()));
   }
-  // An operand at the result's own axes, of which those in `whole` count as a
+  // Returns an operand at the result's own axes. Those in `whole` count as a
   // whole.
   RowOperand InPlace(size_t i, uint32_t whole) const {
     Axes to = AxesFrom(0, in(i).rank());
     for (int& axis : to) {
-      if ((whole & Bit(axis)) != 0) axis = kWhole;
+      if ((whole & AxisBit(axis)) != 0) axis = kWhole;
     }
     return Operand(i, std::move(to));
   }
@@ -70,14 +68,14 @@ class Rules {
         {.shape = shape, .batch = batch_, .node = position_, .own = own},
         operands);
   }
-  // All outputs have these facts.
+  // Gives these facts to all outputs.
   Facts Each(const RowFacts& facts) const {
     return Facts(node_.outputs.size(), facts);
   }
 
   Facts Unknown() const;
   Facts Elementwise() const;
-  // Ops that keep every place except along the axes `whole`.
+  // Keeps every place except along the axes `whole`.
   Facts Keep(uint32_t whole) const;
   Facts MatMul() const;
   Facts BatchMatMul() const;
@@ -102,7 +100,8 @@ class Rules {
   const absl::Span<const RowFacts> facts_;
 };
 
-// Without a rule the result is the same for all batches only if all inputs are.
+// Assumes of an op without a rule that it mixes rows. The result is the same
+// for all batches only if all inputs are.
 Facts Rules::Unknown() const {
   RowFacts unknown{.kind = RowFacts::Kind::kSame};
   for (size_t i = 0; i < node_.inputs.size(); ++i) {
@@ -181,8 +180,8 @@ Facts Rules::ConvInputGrad() const {
                    kAllAxes & ~1u));
 }
 
-// Queries see keys by their position, so that rows may lie along the first two
-// axes only.
+// Allows rows along the first two axes only, since queries see keys by their
+// position.
 Facts Rules::Attention() const {
   const Axes heads{0, 1, kWhole, kWhole};
   std::vector<RowOperand> operands{Operand(0, heads), Operand(1, heads),
@@ -229,8 +228,8 @@ Facts Rules::Slice() const {
     const bool kept = slice.starts[i] == 0 && slice.steps[i] == 1 &&
                       slice.sizes[i] == in(0)[axis];
     // Parts of an even axis are even.
-    const bool even = same && (facts(0).even & Bit(axis)) != 0;
-    if (!kept && !even) whole |= Bit(axis);
+    const bool even = same && (facts(0).even & AxisBit(axis)) != 0;
+    if (!kept && !even) whole |= AxisBit(axis);
   }
   return Keep(whole);
 }
@@ -240,7 +239,7 @@ Facts Rules::Pad() const {
   uint32_t whole = 0;
   for (int axis = 0; axis < in(0).rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
-    if (pad.before[i] != 0 || pad.after[i] != 0) whole |= Bit(axis);
+    if (pad.before[i] != 0 || pad.after[i] != 0) whole |= AxisBit(axis);
   }
   return Keep(whole);
 }
@@ -248,7 +247,7 @@ Facts Rules::Pad() const {
 Facts Rules::Resize() const {
   uint32_t whole = 0;
   for (const ResizeAxis& axis : node_.get<ResizeAttributes>().axes) {
-    whole |= Bit(axis.axis);
+    whole |= AxisBit(axis.axis);
   }
   return Keep(whole);
 }
@@ -276,7 +275,8 @@ Facts Rules::GatherNd() const {
   return Each(Join({Operand(0, to), Operand(1, indices)}));
 }
 
-// A norm whose statistics are inputs: each cell depends on its own channel's.
+// Handles norms whose statistics are inputs. Each cell depends on those of its
+// own channel.
 Facts Rules::ChannelNorm() const {
   std::vector<RowOperand> operands{InPlace(0, 0)};
   for (size_t i = 1; i < node_.inputs.size(); ++i) {
@@ -296,9 +296,9 @@ Facts Rules::BatchNormTraining() const {
 
 Facts Rules::LayerNorm() const {
   const int last = out().rank() - 1;
-  const RowOperand x = InPlace(0, Bit(last));
+  const RowOperand x = InPlace(0, AxisBit(last));
   Facts outputs{
-      Join({x, Operand(1, {kWhole}), Operand(2, {kWhole})}, Bit(last))};
+      Join({x, Operand(1, {kWhole}), Operand(2, {kWhole})}, AxisBit(last))};
   if (node_.outputs.size() == 1) return outputs;
   // The statistics are [product of the other dimensions].
   const auto rows =
@@ -344,7 +344,7 @@ Facts Rules::Apply() const {
       return Reduce({reduce.axis}, reduce.keep_dims);
     }
     case Op::kCumSum:
-      return Keep(Bit(node_.get<CumSumAttributes>().axis));
+      return Keep(AxisBit(node_.get<CumSumAttributes>().axis));
     case Op::kTranspose:
       return Transpose();
     case Op::kSlice:
@@ -353,25 +353,24 @@ Facts Rules::Apply() const {
       return Pad();
     case Op::kConcat:
     case Op::kGatherElements:
-      return Keep(Bit(node_.get<AxisAttributes>().axis));
+      return Keep(AxisBit(node_.get<AxisAttributes>().axis));
     case Op::kGather:
       return Gather();
     case Op::kGatherNd:
       return GatherNd();
     case Op::kScatterElements:
-      return Keep(Bit(node_.get<ScatterAttributes>().axis));
+      return Keep(AxisBit(node_.get<ScatterAttributes>().axis));
     case Op::kTopK:
-      return Keep(Bit(node_.get<TopKAttributes>().axis));
+      return Keep(AxisBit(node_.get<TopKAttributes>().axis));
     case Op::kResize:
       return Resize();
     case Op::kLrn:
-      return Keep(Bit(1));
+      return Keep(AxisBit(1));
     case Op::kMaxPool:
     case Op::kAvgPool:
       return Keep(kAllAxes & ~3u);
-    case Op::kGlobalAvgPool: {
+    case Op::kGlobalAvgPool:
       return Reduce({2, 3}, false);
-    }
     case Op::kBatchNormTraining:
       return BatchNormTraining();
     case Op::kBatchNormInference:
@@ -380,7 +379,7 @@ Facts Rules::Apply() const {
       return LayerNorm();
     case Op::kSoftmax:
     case Op::kLogSoftmax:
-      return Keep(Bit(in(0).rank() - 1));
+      return Keep(AxisBit(in(0).rank() - 1));
     default:
       return Unknown();
   }

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "engine/import/onnx/file/names.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -21,18 +22,6 @@ constexpr int64_t kBatchNormWithMode = 14;
 constexpr int64_t kDropoutWithMode = 12;
 // The last version with the attribute is_test.
 constexpr int64_t kIsTest = 6;
-
-bool IsOnnxDomain(absl::string_view domain) {
-  return domain.empty() || domain == "ai.onnx";
-}
-
-template <typename Imports>
-int64_t OpsetOf(const Imports& imports, int64_t otherwise) {
-  for (const auto& import : imports) {
-    if (IsOnnxDomain(import.domain())) return import.version();
-  }
-  return otherwise;
-}
 
 onnx::AttributeProto* FindAttribute(onnx::NodeProto& node,
                                     absl::string_view name) {
@@ -101,7 +90,7 @@ void Converter::Convert(Names stored, const Names& reads, Nodes& nodes) const {
         Convert(stored, graph);
       }
     }
-    if (IsOnnxDomain(node.domain())) {
+    if (NormalDomain(node.domain()).empty()) {
       if (node.op_type() == "BatchNormalization") {
         ConvertBatchNorm(stored, reads, node, after);
       } else if (node.op_type() == "Dropout") {
@@ -151,14 +140,14 @@ void Converter::ConvertDropout(onnx::NodeProto& node) const {
 }  // namespace
 
 void UseInferenceNodes(onnx::ModelProto& model) {
-  const int64_t opset = OpsetOf(model.opset_import(), 1);
+  const int64_t opset = StandardOpset(model.opset_import(), 1);
   Converter(opset).Convert(Names(), *model.mutable_graph());
   for (onnx::FunctionProto& function : *model.mutable_functions()) {
     // Callers pass the statistics in, which they have stored.
     Names stored(function.input().begin(), function.input().end());
     Names reads(function.output().begin(), function.output().end());
     AddReads(function.node(), reads);
-    Converter(OpsetOf(function.opset_import(), opset))
+    Converter(StandardOpset(function.opset_import(), opset))
         .Convert(std::move(stored), reads, *function.mutable_node());
   }
 }

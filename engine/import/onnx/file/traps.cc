@@ -71,13 +71,6 @@ bool MayBeWeight(const onnx::TensorProto& tensor) {
   return IsFloating(tensor) && !single;
 }
 
-int64_t StandardOpset(const onnx::ModelProto& model) {
-  for (const auto& import : model.opset_import()) {
-    if (NormalDomain(import.domain()).empty()) return import.version();
-  }
-  return 0;
-}
-
 int64_t IntAttribute(const onnx::NodeProto& node, const char* name) {
   for (const auto& attribute : node.attribute()) {
     if (attribute.name() == name) return attribute.i();
@@ -163,7 +156,7 @@ bool HasTrainingOutputs(const onnx::NodeProto& node) {
 }
 
 std::string OldTrainingTrap(const onnx::ModelProto& model) {
-  const int64_t opset = StandardOpset(model);
+  const int64_t opset = StandardOpset(model.opset_import(), 0);
   if (opset >= kTrainingModeOpset) return "";
   for (const auto& node : model.graph().node()) {
     if (!HasTrainingOutputs(node)) continue;

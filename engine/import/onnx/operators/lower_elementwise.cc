@@ -53,7 +53,8 @@ absl::Status LowerBinary(NodeContext& ctx) {
   return Finish(ctx, ctx.Binary(function, x.a, x.b));
 }
 
-// The op also takes integers, which the operators And, Or and Xor do not.
+// Combines bools. The op also takes integers, which the operators And, Or and
+// Xor do not.
 template <Binary function>
 absl::Status LowerLogic(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Operands x, TwoOperands(ctx));
@@ -129,7 +130,7 @@ absl::StatusOr<double> AllBits(const NodeContext& ctx, DType dtype) {
   }
 }
 
-// The complement of x is the difference to the number with all bits set.
+// Subtracts x from the number with all bits set, which gives its complement.
 absl::Status LowerBitwiseNot(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   const DType dtype = ctx.dtype(x);

@@ -415,7 +415,8 @@ absl::Status LowerScatterNd(NodeContext& ctx) {
   return LowerScatter(ctx, Op::kScatterNd);
 }
 
-// The place in the cache of every row of an update, [N, 1, ..., T, ..., 1].
+// Returns the place in the cache of every row of an update, [N, 1, ..., T, ...,
+// 1].
 absl::StatusOr<ValueId> WrittenRows(NodeContext& ctx, ValueId cache,
                                     ValueId update, int axis) {
   ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode", {"linear", "circular"}));

@@ -8,13 +8,13 @@
 
 namespace gpupool::engine::onnx_import {
 
-// Returns integers that have the lowest bits of x, of at most 32. Floating
-// numbers are cut to whole ones first.
 struct IntegerBits {
   int count;
   bool is_signed;
   DType held_as;
 };
+// Returns integers that have the lowest bits of x, of at most 32. Floating
+// numbers are cut to whole ones first.
 absl::StatusOr<ValueId> LowestBits(NodeContext& ctx, ValueId x,
                                    const IntegerBits& bits);
 

@@ -22,7 +22,7 @@ absl::StatusOr<ValueId> Mirrored(NodeContext& ctx, ValueId x,
   if (span == 0) return ctx.Binary(Binary::kMultiply, x, 0.0);
   ASSIGN_OR_RETURN(const ValueId from_low,
                    ctx.Binary(Binary::kSubtract, x, low));
-  // These steps compute x modulo two spans in floating point.
+  // The rest of x modulo two spans.
   ASSIGN_OR_RETURN(const ValueId turns,
                    ctx.Binary(Binary::kDivide, from_low, 2 * span));
   ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kFloor, turns));
@@ -114,12 +114,10 @@ absl::StatusOr<std::vector<Corner>> Combined(NodeContext& ctx,
 
 }  // namespace
 
-// Clamps x to the cells of an axis.
 absl::StatusOr<ValueId> Held(NodeContext& ctx, ValueId x, int64_t size) {
   return ctx.Unary(Unary::kClip, x, 0, static_cast<double>(size - 1));
 }
 
-// Adds a * x + b.
 absl::StatusOr<ValueId> Affine(NodeContext& ctx, double a, ValueId x,
                                double b) {
   ASSIGN_OR_RETURN(const ValueId scaled, ctx.Binary(Binary::kMultiply, x, a));
@@ -148,7 +146,7 @@ absl::StatusOr<Taps> LinearTaps(NodeContext& ctx, ValueId x,
   return Taps{first, second};
 }
 
-// Padding moves the cells here, not the coordinate.
+// Moves the cells inside by the padding mode, not the coordinate.
 absl::StatusOr<Taps> CubicTaps(NodeContext& ctx, ValueId x,
                                const SampledAxis& axis) {
   ASSIGN_OR_RETURN(const ValueId low, ctx.Unary(Unary::kFloor, x));

@@ -1,14 +1,16 @@
 #include "engine/check_model.h"
 
-#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/file/describe_file.h"
 #include "engine/import/onnx/onnx_model_source.h"
-#include "engine/model/default_step.h"
+#include "engine/model/default_training.h"
+#include "engine/model/model_programs.h"
 #include "engine/model/precision.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/program.h"
@@ -21,21 +23,6 @@ namespace {
 
 using Source = std::shared_ptr<const ModelSource>;
 
-absl::StatusOr<Source> OpenSource(const v1::ModelSpec& spec) {
-  if (!spec.has_onnx()) return ModelSource::Open(spec, "");
-  return onnx_import::OpenOnnxFile(spec.onnx(), spec.onnx().file());
-}
-
-template <typename Warnings>
-void AddWarnings(const Warnings& warnings, v1::ModelCheck& check) {
-  for (const std::string& warning : warnings) {
-    const auto& known = check.warnings();
-    if (std::find(known.begin(), known.end(), warning) == known.end()) {
-      check.add_warnings(warning);
-    }
-  }
-}
-
 absl::Status PlanServing(const CheckOptions& options,
                          const absl::StatusOr<Source>& source,
                          v1::ModelCheck& check) {
@@ -46,8 +33,7 @@ absl::Status PlanServing(const CheckOptions& options,
       CompileInference(**source, ToOptions(options.serving), &backend));
   v1::ServingCheck& serving = *check.mutable_serving();
   DescribeModel(programs, (*source)->served(), *serving.mutable_plan());
-  AddWarnings(serving.plan().warnings(), check);
-  serving.mutable_plan()->clear_warnings();
+  check.mutable_warnings()->Swap(serving.mutable_plan()->mutable_warnings());
   serving.set_max_batch_size(programs.max_batch_size);
   return absl::OkStatus();
 }
@@ -57,14 +43,18 @@ absl::Status PlanStep(const CheckOptions& options,
                       v1::ModelCheck& check) {
   RETURN_IF_ERROR(source.status());
   v1::TrainingCheck& training = *check.mutable_training();
+  const int64_t batch = options.training_batch;
   const v1::Precision precision = options.serving.precision;
   ASSIGN_OR_RETURN(const ModelGraph forward,
-                   (*source)->Build({.batch = options.training_batch}));
+                   (*source)->Build({.batch = batch}));
   RETURN_IF_ERROR(CheckModelInputs(forward.inputs, {.assumed = true}));
   ASSIGN_OR_RETURN(
       ModelGraph step,
-      BuildDefaultStep(**source, options.training_batch, precision));
-  AddWarnings(step.warnings, check);
+      BuildTrainingGraph(**source, {},
+                         DefaultTraining(forward, batch, precision)));
+  for (const std::string& warning : step.warnings) {
+    AddWarning(warning, *check.mutable_warnings());
+  }
   RETURN_IF_ERROR(
       RunPasses(step.graph, {.compute = ComputeType(precision)}, nullptr));
   CpuBackend backend(options.threads);
@@ -82,11 +72,15 @@ absl::Status PlanStep(const CheckOptions& options,
 
 absl::StatusOr<v1::ModelCheck> CheckModel(const CheckOptions& options) {
   v1::ModelCheck check;
+  absl::StatusOr<Source> source;
   if (options.spec.has_onnx()) {
-    ASSIGN_OR_RETURN(*check.mutable_onnx(),
-                     onnx_import::DescribeOnnxFile(options.spec.onnx().file()));
+    const v1::OnnxModel& onnx = options.spec.onnx();
+    ASSIGN_OR_RETURN(auto file, onnx_import::OnnxFile::Open(onnx.file()));
+    *check.mutable_onnx() = onnx_import::DescribeFile(*file);
+    source = onnx_import::MakeOnnxSource(onnx, std::move(file));
+  } else {
+    source = ModelSource::Open(options.spec, "");
   }
-  const absl::StatusOr<Source> source = OpenSource(options.spec);
   const absl::Status served = PlanServing(options, source, check);
   check.mutable_serving()->set_refused(std::string(served.message()));
   check.mutable_training()->set_batch_size(options.training_batch);

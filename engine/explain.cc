@@ -20,7 +20,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/print.h"
 #include "engine/import/onnx/onnx_model_source.h"
-#include "engine/model/default_step.h"
+#include "engine/model/default_training.h"
 #include "engine/model/model_programs.h"
 #include "engine/model/model_source.h"
 #include "engine/model/precision.h"
@@ -28,6 +28,7 @@
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
+#include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -70,6 +71,15 @@ absl::StatusOr<v1::Precision> PrecisionOf(const std::string& name) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "precision '", name, "' is none of highest, high, bf16 and fp16"));
+}
+
+absl::StatusOr<ModelGraph> BuildTraining(const ModelSource& source,
+                                         const ExplainOptions& options,
+                                         v1::Precision precision) {
+  ASSIGN_OR_RETURN(const ModelGraph forward,
+                   source.Build({.batch = options.batch}));
+  return BuildTrainingGraph(source, {},
+                            DefaultTraining(forward, options.batch, precision));
 }
 
 std::string Mebibytes(uint64_t bytes) {
@@ -169,7 +179,7 @@ absl::StatusOr<std::string> Explain(const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const auto source, OpenModel(options));
   ASSIGN_OR_RETURN(ModelGraph model,
                    options.training
-                       ? BuildDefaultStep(*source, options.batch, precision)
+                       ? BuildTraining(*source, options, precision)
                        : BuildInferenceGraph(*source, false, options.batch));
   const double import_time = watch.Lap();
   PassReport report;

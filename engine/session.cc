@@ -118,7 +118,8 @@ class Session::Impl {
         "the meta device has no memory and cannot ", what, "; it only plans"));
   }
   void AddPlannersWarning(v1::Plan& plan) const {
-    if (!no_planner_.empty()) AddWarning(no_planner_, plan);
+    if (no_planner_.empty()) return;
+    AddWarning(no_planner_, *plan.mutable_warnings());
   }
 
  private:
@@ -195,7 +196,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   result.total_steps = programs.length.total_steps;
   DescribeModel(inference, source->served(), result.plan);
   for (const std::string& warning : programs.warnings) {
-    AddWarning(warning, result.plan);
+    AddWarning(warning, *result.plan.mutable_warnings());
   }
   impl_->AddPlannersWarning(result.plan);
   // StepFlopsOf counts one device.

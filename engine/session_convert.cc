@@ -176,10 +176,12 @@ InferenceOptions ToOptions(const ServingLimits& limits) {
   return options;
 }
 
-void AddWarning(const std::string& warning, v1::Plan& plan) {
-  const auto& known = plan.warnings();
-  if (std::find(known.begin(), known.end(), warning) != known.end()) return;
-  plan.add_warnings(warning);
+void AddWarning(const std::string& warning,
+                google::protobuf::RepeatedPtrField<std::string>& warnings) {
+  if (std::find(warnings.begin(), warnings.end(), warning) != warnings.end()) {
+    return;
+  }
+  *warnings.Add() = warning;
 }
 
 void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
@@ -207,7 +209,7 @@ void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
   }
   plan.set_computes_alone(programs.computes_alone);
   for (const std::string& warning : programs.warnings) {
-    AddWarning(warning, plan);
+    AddWarning(warning, *plan.mutable_warnings());
   }
 }
 

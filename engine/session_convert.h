@@ -31,9 +31,10 @@ v1::TensorSpec ToProto(const ServedPort& port, bool batched,
 
 // Returns the options with defaults in place of zeros.
 InferenceOptions ToOptions(const ServingLimits& limits);
-// Adds a warning unless the plan has it: training and inference plans of a
-// model repeat theirs.
-void AddWarning(const std::string& warning, v1::Plan& plan);
+// Adds a warning unless it is there: training and inference plans of a model
+// repeat theirs.
+void AddWarning(const std::string& warning,
+                google::protobuf::RepeatedPtrField<std::string>& warnings);
 // Fills in a plan's layers, ports, FLOPs, warnings and inference bytes.
 void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
                    v1::Plan& plan);

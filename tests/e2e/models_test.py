@@ -218,6 +218,29 @@ class Models(harness.TestCase):
         (server.state / "noise.onnx").write_bytes(b"\x00\xff" * 500)
         server.cli("models", "upload", "noise", server.state / "noise.onnx", code=2)
 
+    def test_a_check_says_what_plan_and_upload_say(self):
+        server = self.start("--devices", "cpu:1")
+        model, _ = bag_model()
+        path = self.save(server, model, "bag.onnx")
+        check = server.json("models", "check", path, "--max-batch-size", "8")
+        plan = server.json("models", "plan", path, "--max-batch-size", "8")["plan"]
+        self.assertEqual(plan["inference"]["peak"],
+                         check["serving"]["plan"]["inference"]["peak"])
+        self.assertEqual(plan["outputs"], check["serving"]["plan"]["outputs"])
+        self.assertIn("it has 2 inputs", check["training"]["refused"])
+
+        shape = ["n", 1 << 24]  # a row of 64 MiB
+        wide = make_model([helper.make_node("Relu", ["x"], ["y"])],
+                          [("x", TensorProto.FLOAT, shape)],
+                          [("y", TensorProto.FLOAT, shape)], {})
+        path = self.save(server, wide, "wide.onnx")
+        check = subprocess.run([harness.BIN / "gpupool", "models", "check", path],
+                               capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(1, check.returncode, check.stderr)
+        error = server.cli("models", "upload", "wide", path, code=2)
+        for text in (check.stdout, error):
+            self.assertIn("start the server with --slot-bytes 134217728", text)
+
     def test_training_begins_with_the_weights_of_the_file(self):
         server = self.start("--devices", "cpu:1")
         server.upload_digits()

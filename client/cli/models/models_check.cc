@@ -34,17 +34,17 @@ struct ModelCheckOptions {
 
 // A file in memory, which a child process can open by its path and of which
 // nothing remains, however both end.
-class MemoryFile {
+class AnonymousFile {
  public:
   // Writes `text`.
-  static absl::StatusOr<std::unique_ptr<MemoryFile>> Create(
+  static absl::StatusOr<std::unique_ptr<AnonymousFile>> Create(
       const std::string& text) {
     // Inherited by the child.
     const int descriptor = ::memfd_create("gpupool-check", 0);
     if (descriptor < 0) {
       return absl::ErrnoToStatus(errno, "cannot create a file in memory");
     }
-    auto file = std::make_unique<MemoryFile>(descriptor);
+    auto file = std::make_unique<AnonymousFile>(descriptor);
     for (size_t done = 0; done < text.size();) {
       const ssize_t count =
           ::write(descriptor, text.data() + done, text.size() - done);
@@ -55,10 +55,10 @@ class MemoryFile {
     }
     return file;
   }
-  explicit MemoryFile(int descriptor) : descriptor_(descriptor) {}
-  ~MemoryFile() { ::close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
+  explicit AnonymousFile(int descriptor) : descriptor_(descriptor) {}
+  ~AnonymousFile() { ::close(descriptor_); }
+  AnonymousFile(const AnonymousFile&) = delete;
+  AnonymousFile& operator=(const AnonymousFile&) = delete;
 
   std::string path() const {
     return absl::StrCat("/proc/self/fd/", descriptor_);
@@ -110,7 +110,7 @@ int Check(Context& context, const ModelCheckOptions& options) {
   const std::string& file = options.model.file;
   const auto json = RequestJson(options);
   if (!json.ok()) return context.Fail(json.status());
-  const auto request = MemoryFile::Create(*json);
+  const auto request = AnonymousFile::Create(*json);
   if (!request.ok()) return context.Fail(request.status());
   const absl::Duration limit =
       context.options().timeout_given ? context.options().timeout : kLimit;

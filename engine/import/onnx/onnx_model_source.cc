@@ -9,7 +9,6 @@
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
 #include "engine/import/onnx/export/replace_weights.h"
-#include "engine/import/onnx/file/describe_file.h"
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/onnx_import.h"
@@ -109,15 +108,12 @@ class OnnxModelSource : public ModelSource {
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenAt(
     const v1::OnnxModel& model, const std::string& path,
     ExternalFiles external) {
-  ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
   ASSIGN_OR_RETURN(const MappedFile bytes, MappedFile::Open(path));
   ASSIGN_OR_RETURN(std::shared_ptr<const OnnxFile> file,
                    OnnxFile::Parse(absl::string_view(bytes.bytes().data(),
                                                      bytes.bytes().size()),
                                    std::move(external)));
-  RETURN_IF_ERROR(CheckOperators(*file));
-  return std::make_shared<OnnxModelSource>(std::move(file), model,
-                                           std::move(served));
+  return MakeOnnxSource(model, std::move(file));
 }
 
 }  // namespace
@@ -149,9 +145,12 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
   return OpenAt(model, path, ExternalFiles::Beneath(folder));
 }
 
-absl::StatusOr<v1::OnnxFacts> DescribeOnnxFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const auto file, OnnxFile::Open(path));
-  return DescribeFile(*file);
+absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
+    const v1::OnnxModel& model, std::shared_ptr<const OnnxFile> file) {
+  ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
+  RETURN_IF_ERROR(CheckOperators(*file));
+  return std::make_shared<OnnxModelSource>(std::move(file), model,
+                                           std::move(served));
 }
 
 }  // namespace gpupool::engine::onnx_import

@@ -10,11 +10,12 @@
 #include "engine/model/model_source.h"
 
 namespace gpupool::v1 {
-class OnnxFacts;
 class OnnxModel;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine::onnx_import {
+
+class OnnxFile;
 
 // Opens a blob. Fails as ModelSource::Open does.
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxModel(
@@ -26,8 +27,9 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxModel(
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
     const v1::OnnxModel& model, const std::string& path);
 
-// Describes the file, also one with operators that are not supported. Other
-// errors as OpenOnnxFile.
-absl::StatusOr<v1::OnnxFacts> DescribeOnnxFile(const std::string& path);
+// Makes a source of a file that is open. UNIMPLEMENTED lists operators that are
+// not supported; INVALID_ARGUMENT names a wrong option of `model`.
+absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
+    const v1::OnnxModel& model, std::shared_ptr<const OnnxFile> file);
 
 }  // namespace gpupool::engine::onnx_import

@@ -128,9 +128,11 @@ void DnnlKernel::AddReorder(When when, const Operand& from, const Operand& to) {
   const dnnl::reorder::primitive_desc desc(context_.engine(), from.desc,
                                            context_.engine(), to.desc,
                                            UserScratchpad());
+  Operand source = from, destination = to;
+  source.argument = DNNL_ARG_FROM;
+  destination.argument = DNNL_ARG_TO;
   AddStep(when, dnnl::reorder(desc), desc.scratchpad_desc(),
-          {{DNNL_ARG_FROM, from.desc, from.where, from.at},
-           {DNNL_ARG_TO, to.desc, to.where, to.at}});
+          {source, destination});
 }
 
 Operand DnnlKernel::Packed(const Operand& plain,
@@ -175,8 +177,9 @@ absl::Status DnnlKernel::Bind(const KernelBuffers& buffers) {
         step.memories.clear();
         step.arguments.clear();
         for (const Operand& operand : step.operands) {
-          step.memories.emplace_back(operand.desc, context_.engine(),
-                                     AddressOf(operand, buffers));
+          step.memories.emplace_back(
+              operand.desc, context_.engine(),
+              AddressOf(operand, buffers) + operand.skipped);
           step.arguments.push_back(
               {operand.argument, step.memories.back().get()});
         }

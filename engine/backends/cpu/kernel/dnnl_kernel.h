@@ -30,6 +30,7 @@ struct Operand {
   dnnl::memory::desc desc;
   Where where = Where::kInput;
   uint64_t at = 0;
+  uint64_t skipped = 0;  // bytes before the operand in the buffer
 };
 
 enum class When : uint8_t { kRun, kPrepare };

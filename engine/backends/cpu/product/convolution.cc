@@ -100,8 +100,10 @@ WeightGrad::primitive_desc DescribeWeightGrad(const CpuContext& context,
 
 // oneDNN's Winograd kernels are for inference only. They pay where enough cells
 // share the weights, which are transformed when they are loaded. They are used
-// where our own do not apply, such as for other activations.
-constexpr int64_t kWinogradCells = 784;
+// where our own do not apply, such as for channels that do not fill vectors.
+// oneDNN chooses among them by the batch, with other bits, so they compute one
+// image after another.
+constexpr int64_t kWinogradCells = 196;
 constexpr int64_t kWinogradChannels = 64;
 
 bool SuitsOnednnWinograd(const CompileRequest& request) {
@@ -112,8 +114,16 @@ bool SuitsOnednnWinograd(const CompileRequest& request) {
          request.stable_inputs[1] && w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
          conv.stride == Extent{1, 1} && conv.dilation == Extent{1, 1} &&
          conv.groups == 1 && w[0] >= kWinogradChannels &&
-         w[1] >= kWinogradChannels && y[0] * y[2] * y[3] >= kWinogradCells &&
+         w[1] >= kWinogradChannels && y[2] * y[3] >= kWinogradCells &&
          OutputOf(request, 0).layout == Layout::kChannelsLast;
+}
+
+// Returns the images as a value of one image.
+Value OfOneImage(const Value& images) {
+  Value image = images;
+  const Shape& shape = images.shape;
+  image.shape = {1, shape[1], shape[2], shape[3]};
+  return image;
 }
 
 // Returns null when oneDNN has no such kernel.
@@ -123,10 +133,13 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
   const Epilogue& epilogue = request.node.get<Conv2dAttributes>().epilogue;
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
-  Geometry own = g;
+  Geometry image = g;
+  image.x = DescOf(OfOneImage(InputOf(request, 0)));
+  image.y = DescOf(OfOneImage(OutputOf(request, 0)));
   // These kernels want their own formats of x and y, too.
-  own.x = AnyFormat(g.x);
-  own.y = AnyFormat(g.y);
+  Geometry own = image;
+  own.x = AnyFormat(image.x);
+  own.y = AnyFormat(image.y);
   const auto primitive =
       DescribeForward(context, attr, own,
                       {.algorithm = dnnl::algorithm::convolution_winograd,
@@ -136,7 +149,6 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
                   kernel->AddWorkspace(primitive.src_desc().get_size())};
   const Operand y{DNNL_ARG_DST, primitive.dst_desc(), Where::kWorkspace,
                   kernel->AddWorkspace(primitive.dst_desc().get_size())};
-  kernel->AddReorder(When::kRun, {0, g.x, Where::kInput, 0}, x);
   std::vector<Operand> operands = {
       x,
       kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
@@ -146,12 +158,22 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
   if (epilogue.bias) {
     operands.push_back({DNNL_ARG_BIAS, g.bias, Where::kInput, next++});
   }
-  if (epilogue.residual) {
-    kernel->AddReorder(When::kRun, {0, g.y, Where::kInput, next}, y);
+  const Forward convolution(primitive);
+  const int64_t images = InputOf(request, 0).shape[0];
+  for (int64_t i = 0; i < images; ++i) {
+    const auto at = [&](const dnnl::memory::desc& desc, Where where,
+                        uint64_t buffer) {
+      return Operand{0, desc, where, buffer,
+                     static_cast<uint64_t>(i) * desc.get_size()};
+    };
+    kernel->AddReorder(When::kRun, at(image.x, Where::kInput, 0), x);
+    if (epilogue.residual) {
+      kernel->AddReorder(When::kRun, at(image.y, Where::kInput, next), y);
+    }
+    kernel->AddStep(When::kRun, convolution, primitive.scratchpad_desc(),
+                    operands);
+    kernel->AddReorder(When::kRun, y, at(image.y, Where::kOutput, 0));
   }
-  kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
-                  std::move(operands));
-  kernel->AddReorder(When::kRun, y, {0, g.y, Where::kOutput, 0});
   return kernel;
 } catch (const dnnl::error&) {
   return nullptr;

@@ -100,7 +100,8 @@ struct ConvolutionValues {
 // - Its tiles are mostly full of results.
 // - Enough tiles share the transformed kernels, which are four times as large
 //   as the plain ones. More tiles are needed where the kernels are not
-//   `stable`, since each run transforms them.
+//   `stable`, since each run transforms them. Where they are, the batch does
+//   not count.
 bool SuitsWinograd(const Conv2dAttributes& conv,
                    const ConvolutionValues& values, bool stable);
 // Returns the tiles of `x` from which the tiles of `y` follow.

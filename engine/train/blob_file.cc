@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
+#include "engine/base/full_disk.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
@@ -24,7 +25,7 @@ absl::Status SystemError(absl::string_view what) {
   const int error = errno;
   const std::string text = absl::StrCat(what, ": ", std::strerror(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(
+    return FullDiskError(
         absl::StrCat(text, "; free space in the state folder"));
   }
   return absl::InternalError(text);

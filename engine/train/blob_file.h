@@ -19,8 +19,8 @@ struct WrittenBlob {
 };
 
 // Stores the parts, one after the other. If the blob exists, only its time of
-// change is renewed, so that a sweep of old blobs spares it. RESOURCE_EXHAUSTED
-// when the disk is full; INTERNAL for other errors.
+// change is renewed, so that a sweep of old blobs spares it. A FullDiskError
+// (full_disk.h) when the disk is full; INTERNAL for other errors.
 absl::StatusOr<WrittenBlob> WriteBlob(
     const std::string& blob_dir, absl::Span<const absl::string_view> parts);
 

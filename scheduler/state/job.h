@@ -69,7 +69,7 @@ struct Job {
 
   uint32_t attempt = 0;   // number of the last start; 0 before the first
   uint32_t failures = 0;  // counts towards max_attempts
-  bool spared = false;    // interrupted by a device: no failure of the job
+  bool spared = false;    // interrupted, but that was no failure of the job
   // Devices that failed under the job since its last checkpoint
   // (step_faults.cc).
   std::vector<DeviceId> faults;

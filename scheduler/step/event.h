@@ -189,6 +189,8 @@ struct AttemptEnded {
   std::string message;
   // With kInterrupted: the fault of the device during the attempt's own work.
   DeviceFault fault = DeviceFault::kNone;
+  // With kInterrupted: neither the job nor the device is to blame.
+  bool spared = false;
 };
 
 // The version is on the device. `load` is the number of its LoadVersion action

@@ -90,6 +90,7 @@ void EndRank(StepContext& context, Job& job, DeviceId device,
       BreakUp(context, job, event.message);
     }
     if (event.fault != DeviceFault::kNone) TakeFault(context, job, event);
+    if (event.spared) SpareJob(context, job, device, /*suspected=*/false);
   }
   if (event.outcome == Outcome::kSucceeded) {
     NoteSuccess(context, *context.edit.FindDevice(device));

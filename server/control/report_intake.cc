@@ -215,7 +215,8 @@ void TakeEnded(const Intake& in) {
   }
   const bool taken = in.transaction.Apply(
       scheduler::AttemptEnded{in.device, in.attempt, outcome,
-                              ended.error().message(), FaultOf(ended)},
+                              ended.error().message(), FaultOf(ended),
+                              ended.full_disk()},
       outcome == scheduler::Outcome::kFailed ? &ended.error() : nullptr);
   if (row != nullptr && taken) in.transaction.TouchJob(in.report.job_id());
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/full_disk.h"
 #include "engine/base/status_macros.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/host_room.h"
@@ -51,6 +52,7 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
                                                    : JobEnded::INTERRUPTED);
   *ended.mutable_error() = engine->ToJobError(status, step);
   ended.set_device_fault(FaultOf(engine->ExitCodeFor(status)));
+  ended.set_full_disk(engine::IsFullDisk(status));
   return ended;
 }
 

@@ -51,6 +51,27 @@ TEST_F(StepFaultsTest, AFaultOfTheDeviceIsNotChargedToTheJob) {
                         "of 1 attempt used)"));
 }
 
+TEST_F(StepFaultsTest, ASparedAttemptIsChargedToNobody) {
+  const DeviceId there = AddReadyDevice("cpu:0", 100);
+  const JobId id(++last_job);
+  Send(JobSubmitted{.job = id, .bytes = 10, .max_attempts = 1});
+  for (int i = 0; i < 9; ++i) {
+    Begin(id);
+    const StepResult ended =
+        Send(AttemptEnded{.device = there,
+                          .attempt = {id, job(id).attempt},
+                          .outcome = Outcome::kInterrupted,
+                          .message = "the disk is full",
+                          .spared = true});
+    EXPECT_EQ(job(id).state, JobState::kBackingOff);
+    EXPECT_EQ(job(id).failures, 0u);
+    EXPECT_EQ(device(there).faults, 0u);
+    EXPECT_THAT(ended.job_changes.at(0).reason,
+                HasSubstr("the disk is full; that was not the job's fault"));
+    Wait(absl::Minutes(1));
+  }
+}
+
 TEST_F(StepFaultsTest, NoJobStartsOnADeviceThatCoolsDown) {
   const DeviceId only = AddReadyDevice("cpu:0", 100);
   const JobId id = Submit(10);

@@ -36,6 +36,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
+#include "engine/base/full_disk.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/engine.h"
 
@@ -170,7 +171,7 @@ class FakeTraining : public engine::Training {
         [full, step = step_,
          gate = settings_.write_gate]() -> absl::StatusOr<v1::Checkpoint> {
           if (gate != nullptr) gate->WaitForNotification();
-          if (full) return absl::ResourceExhaustedError("the disk is full");
+          if (full) return engine::FullDiskError("the disk is full");
           return CheckpointOf(step);
         });
   }

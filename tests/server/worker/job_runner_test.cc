@@ -377,6 +377,7 @@ TEST_F(WriteBehindTest, AFullDiskAfterAStopIsTheEndOfTheAttempt) {
               ElementsAre("started 0", "progress 1", "ended SAVING",
                           "checkpoint 2", "ended INTERRUPTED"));
   EXPECT_EQ(reports_.back().ended().error().message(), "the disk is full");
+  EXPECT_TRUE(reports_.back().ended().full_disk());
   EXPECT_EQ(reports_.back().ended().device_fault(), JobEnded::NONE);
 }
 
@@ -415,6 +416,7 @@ TEST_F(WriteBehindTest, AFullDiskInterruptsTheJobAtTheNextStep) {
                                           "checkpoint 2", "ended INTERRUPTED"));
   EXPECT_EQ(runner.step(), 0u);
   EXPECT_EQ(reports_.back().ended().error().message(), "the disk is full");
+  EXPECT_TRUE(reports_.back().ended().full_disk());
 }
 
 TEST_F(WriteBehindTest, SuccessWaitsForAllThatIsBeingWritten) {

@@ -36,7 +36,8 @@ struct Version {
   // Ends of workers that loaded or ran it, and the time of the last one.
   uint32_t worker_ends = 0;
   absl::Time last_worker_end = absl::InfinitePast();
-  // LOADING without a place: it must be rehearsed before it gets one.
+  // LOADING without a place: a worker ended under its work, or a job has just
+  // published it. It must be rehearsed before it gets a place.
   bool suspected = false;
   bool rehearsal_sent = false;  // RehearseVersion is not answered yet
   std::string error;            // why it waits or failed

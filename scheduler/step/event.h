@@ -95,6 +95,7 @@ struct VersionCreated {
 struct VersionLoadRequested {
   VersionId version;
   std::string wanted_device = {};  // as in device_choice.h
+  bool rehearse = false;           // it gets no place before it was rehearsed
 };
 struct VersionUnloadRequested {
   VersionId version;

@@ -165,6 +165,10 @@ void Apply(StepContext& context, const VersionLoadRequested& event) {
     case VersionState::kLoadFailed:
       version->wanted_device = event.wanted_device;
       Want(context, *version);
+      if (event.rehearse) {
+        version->suspected = true;
+        version->error = "is tried alone before it gets a device";
+      }
       return;
     case VersionState::kUnloading:
       version->wanted_device = event.wanted_device;
@@ -252,6 +256,9 @@ void Apply(StepContext& context, const VersionRehearsed& event) {
     context.Act(SetTimer{version->retry_time});
   } else if (event.status.ok()) {
     version->suspected = false;
+    // Ends of workers stay the reason until the version is ready.
+    if (version->worker_ends == 0) version->error.clear();
+    context.Touch(*version);
   } else {
     GiveUpSuspect(context, *version, std::string(event.status.message()));
   }

@@ -146,11 +146,14 @@ absl::Status RecoverVersion(const Store& store, v1::ModelVersion version,
       ToSchedulerVersion(row, ledger.state.FindDevice(row.device()));
   restored.worker_ends = static_cast<uint32_t>(ends);
   if (ends > 0) {
-    restored.suspected =
-        restored.state == scheduler::VersionState::kLoading && !restored.device;
     restored.last_worker_end =
         absl::FromUnixSeconds(static_cast<int64_t>(last));
   }
+  // A job's version that was never ready may not have been rehearsed.
+  const bool is_new = row.job_id() != 0 && restored.replaces_older;
+  restored.suspected =
+      (ends > 0 || is_new) &&
+      restored.state == scheduler::VersionState::kLoading && !restored.device;
   ledger.state.RestoreVersion(std::move(restored));
   return absl::OkStatus();
 }

@@ -199,7 +199,9 @@ void World::Publish(JobId job) {
   const VersionId id(++last_version_);
   Apply(VersionCreated{id, absl::StrCat("model", job.value() % 5), job.value(),
                        20 + Below(60)});
-  Apply(VersionLoadRequested{id});
+  VersionLoadRequested load{id};
+  load.rehearse = job.value() % 2 == 0;
+  Apply(load);
 }
 
 // Data on disk survives. Connections, timers and messages do not.

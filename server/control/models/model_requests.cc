@@ -95,8 +95,8 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
   AnswerWithVersions(context, transaction, {id}, reply);
 }
 
-// Checks and rehearses an uploaded version, then creates it. A version that
-// cannot be served, or that ends the rehearsal's process, is refused.
+// Checks and rehearses a version, then creates it. A version that cannot be
+// served, or that ends the rehearsal's process, is refused.
 void Admit(const ControlContext& context, const v1::ModelVersion& version,
            const Reply& reply) {
   const auto refuse = [name = version.model(),
@@ -143,11 +143,7 @@ void Replan(const ControlContext& context, const v1::Job& job,
        reply](const worker::v1::FromWorker& planned) mutable {
         *version.mutable_plan() = planned.plan().plan();
         version.mutable_plan()->clear_training();
-        Enqueue<v1::ModelVersion>(
-            context, reply.callback,
-            [&context, version, reply](Transaction& transaction) {
-              CreateAndLoad(context, transaction, version, reply);
-            });
+        Admit(context, version, reply);
       });
 }
 
@@ -325,11 +321,7 @@ void PromoteCheckpoint(const ControlContext& context,
       !version.plan().has_inference()) {
     return Replan(context, *job, std::move(version), reply);
   }
-  Enqueue<v1::ModelVersion>(
-      context, reply.callback,
-      [&context, version, reply](Transaction& transaction) {
-        CreateAndLoad(context, transaction, version, reply);
-      });
+  Admit(context, version, reply);
 }
 
 void LoadVersion(const ControlContext& context,

@@ -313,7 +313,9 @@ void Transaction::Publish(uint64_t job_id) {
                             version.version(), ", the checkpoint of step ",
                             version.step()));
   AppendEvent(*row, std::move(event));
-  Apply(scheduler::VersionLoadRequested{VersionId(id)});
+  scheduler::VersionLoadRequested load{VersionId(id)};
+  load.rehearse = true;
+  Apply(load);
 }
 
 void Transaction::AfterCommit(std::function<void()> run) {

@@ -7,6 +7,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 class StepVersionsTest : public SchedulerTest {
@@ -87,6 +88,27 @@ TEST_F(StepVersionsTest, AVersionThatEndsWorkersIsGivenUp) {
   Load(bad);
   EXPECT_EQ(StateOf(bad), VersionState::kReady);
   EXPECT_EQ(version(bad).worker_ends, 0u);
+}
+
+TEST_F(StepVersionsTest, AVersionToRehearseGetsItsPlaceAfterwards) {
+  const VersionId id = Create("digits", 1, 40);
+  VersionLoadRequested load{id};
+  load.rehearse = true;
+  EXPECT_THAT(ActionsOf<RehearseVersion>(Send(load)), SizeIs(1));
+  EXPECT_FALSE(version(id).device);
+  EXPECT_THAT(version(id).error, HasSubstr("is tried alone"));
+  EXPECT_THAT(ActionsOf<LoadVersion>(Rehearse(id, absl::OkStatus())),
+              SizeIs(1));
+  EXPECT_THAT(version(id).error, IsEmpty());
+  Answer(id);
+  EXPECT_EQ(StateOf(id), VersionState::kReady);
+
+  const VersionId bad = Create("digits", 2, 40);
+  load.version = bad;
+  Send(load);
+  Rehearse(bad, absl::InvalidArgumentError("ended the process"));
+  EXPECT_EQ(StateOf(bad), VersionState::kLoadFailed);
+  EXPECT_EQ(StateOf(id), VersionState::kReady);
 }
 
 TEST_F(StepVersionsTest, ASuspectThatFailsItsRehearsalIsGivenUp) {

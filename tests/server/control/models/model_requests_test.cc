@@ -348,6 +348,40 @@ TEST_F(ModelRequestsTest, AnUploadThatEndsItsRehearsalIsRefused) {
   EXPECT_FALSE(store->GetModel("bad").ok());
 }
 
+TEST_F(ModelRequestsTest, APromotionThatEndsItsRehearsalIsRefused) {
+  const v1::Job job = FinishedJob("r1", false);
+  workers->rehearsal = [](const worker::v1::ToWorker&) {
+    return absl::UnavailableError("it ended during the request");
+  };
+  v1::PromoteCheckpointRequest request;
+  request.set_job_id(job.id());
+  Answer<v1::ModelVersion> promotion;
+  PromoteCheckpoint(control(), request, promotion.callback());
+  loop->OnWorkerLost(kRehearsalDevice, absl::UnavailableError("signal 6"),
+                     {.version_id = 1});
+  const auto version = promotion.Wait();
+  EXPECT_EQ(version.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(version.status().message()),
+              AllOf(HasSubstr("is refused"), HasSubstr("signal 6")));
+  EXPECT_FALSE(store->GetModel("digits").ok());
+}
+
+TEST_F(ModelRequestsTest, APublishedVersionIsRehearsedAlsoAfterARestart) {
+  workers->rehearsal = [](const worker::v1::ToWorker&) {
+    return absl::UnavailableError("it ended during the request");
+  };
+  FinishedJob("r1", true);
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+  Restart();
+  Hello("cpu:0");
+  loop->OnWorkerLost(kRehearsalDevice, absl::UnavailableError("signal 6"),
+                     {.version_id = 1});
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOAD_FAILED));
+  EXPECT_THAT(
+      store->GetVersion("digits", 1)->error(),
+      AllOf(HasSubstr("signal 6"), HasSubstr("`gpupool models load digits/1`")));
+}
+
 TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {
   worker::v1::ImportModel asked;
   const auto plan = workers->meta;

@@ -61,6 +61,9 @@ set(protobuf
     <google/protobuf/message.h> <google/protobuf/repeated_field.h>
     <google/protobuf/util/time_util.h>)
 gpupool_precompile(basics)
+# OpenMP is an option that a set and its users must share.
+gpupool_precompile(kernels HEADERS <dnnl.hpp>
+                   USES ${GPUPOOL_DNNL_LIBRARY} OpenMP::OpenMP_CXX)
 gpupool_precompile(messages HEADERS ${protobuf} USES protobuf::libprotobuf)
 gpupool_precompile(services HEADERS ${protobuf} <grpcpp/grpcpp.h>
                    USES protobuf::libprotobuf gRPC::grpc++)

@@ -222,7 +222,7 @@ template <typename... First, typename... Second>
 std::variant<First..., Second...> Joined(std::variant<First...>,
                                          std::variant<Second...>);
 
-using Attributes = decltype(Joined(
+using AnyAttributes = decltype(Joined(
     std::variant<
         std::monostate, MatMulAttributes, Conv2dAttributes,
         Conv2dGradAttributes, Pool2dAttributes, Pool2dGradAttributes,
@@ -236,5 +236,23 @@ using Attributes = decltype(Joined(
         ResizeGradAttributes, BatchMatMulAttributes, AttentionAttributes,
         LrnAttributes, RandomAttributes, FusedAttributes, EmaAttributes>(),
     OptimizerAttributes()));
+
+// The attributes of a node: one of the alternatives, a std::variant in every
+// respect. Its copies are compiled once, in attributes.cc: each of them is code
+// for all alternatives, which every file with a graph would compile otherwise.
+class Attributes : public AnyAttributes {
+ public:
+  using AnyAttributes::AnyAttributes;
+  using AnyAttributes::operator=;
+
+  Attributes();
+  Attributes(const Attributes& other);
+  Attributes(Attributes&& other) noexcept;
+  Attributes& operator=(const Attributes& other);
+  Attributes& operator=(Attributes&& other) noexcept;
+  ~Attributes();
+
+  friend bool operator==(const Attributes& a, const Attributes& b);
+};
 
 }  // namespace gpupool::engine

@@ -48,6 +48,14 @@ WaitingGroup State::GroupOf(const Job& job) const {
   return {job.queue, job.tenant};
 }
 
+State::State() = default;
+State::State(const State&) = default;
+State::State(State&&) noexcept = default;
+State& State::operator=(State&&) noexcept = default;
+State::~State() = default;
+
+State State::Clone() const { return *this; }
+
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
                           uint64_t full_bytes, const DeviceOptions& options) {
   const DeviceId id(devices_.size());

@@ -57,11 +57,13 @@ struct DeviceOptions {
 
 class State {
  public:
-  State() = default;
-  State(State&&) noexcept = default;
-  State& operator=(State&&) noexcept = default;
+  // These are compiled once, in state.cc: each of them is code for all tables.
+  State();
+  State(State&&) noexcept;
+  State& operator=(State&&) noexcept;
+  ~State();
   // Returns a copy for a forecast. Cost is linear in the state's size.
-  State Clone() const { return *this; }
+  State Clone() const;
 
   // Adds a device that is not ready yet. Ids count from 0.
   DeviceId AddDevice(absl::string_view name, absl::string_view kind,
@@ -195,7 +197,7 @@ class State {
 
  private:
   friend class StateEditor;  // scheduler/state/state_editor.h: for Step only
-  State(const State&) = default;
+  State(const State&);
 
   DenseTable<DeviceId, Device> devices_;
   SparseTable<JobId, Job> jobs_;

@@ -67,7 +67,7 @@ gpupool_precompile(kernels HEADERS <dnnl.hpp>
 gpupool_precompile(messages HEADERS ${protobuf} USES protobuf::libprotobuf)
 gpupool_precompile(services HEADERS ${protobuf} <grpcpp/grpcpp.h>
                    USES protobuf::libprotobuf gRPC::grpc++)
-gpupool_precompile(commands HEADERS ${protobuf} <CLI/CLI.hpp>
+gpupool_precompile(commands HEADERS ${protobuf} <CLI/App.hpp> <CLI/Validators.hpp>
                    USES protobuf::libprotobuf CLI11::CLI11)
 if(GPUPOOL_TESTS)
   gpupool_precompile(tests PIE HEADERS <gmock/gmock.h> USES GTest::gmock)

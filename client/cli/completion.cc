@@ -1,5 +1,6 @@
 // gpupool completion: a script that teaches a shell the verbs and options.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <ostream>
 

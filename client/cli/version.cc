@@ -1,5 +1,5 @@
 // gpupool version: of this program and of the server.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>

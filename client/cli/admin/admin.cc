@@ -1,5 +1,5 @@
 // gpupool admin: running the server.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <map>
 #include <memory>
 #include <ostream>

@@ -1,5 +1,5 @@
 // gpupool queues: the queues, their jobs and devices.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"

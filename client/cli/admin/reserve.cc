@@ -1,6 +1,7 @@
 // gpupool reserve: devices that are kept for one tenant's jobs in a window of
 // time.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <memory>
 #include <ostream>

@@ -1,5 +1,6 @@
 // gpupool usage: use of the devices by tenants, jobs and models.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <optional>
 #include <ostream>

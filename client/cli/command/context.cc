@@ -1,6 +1,6 @@
 #include "client/cli/command/context.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <ostream>
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "client/cli/command/worker_program.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstring>
 #include <filesystem>
 #include <system_error>

@@ -1,5 +1,6 @@
 // gpupool devices: the pool and what runs there.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <ostream>
 

@@ -1,5 +1,5 @@
 // gpupool devices drain and resume.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 #include <string>

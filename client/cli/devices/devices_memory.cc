@@ -1,5 +1,6 @@
 // gpupool devices memory, empty-cache, reset-peak, fraction, history, dump.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <map>
 #include <memory>
 #include <ostream>

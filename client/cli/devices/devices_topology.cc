@@ -1,5 +1,5 @@
 // gpupool devices topology: how devices are connected.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <map>
 #include <ostream>
 #include <string>

@@ -1,7 +1,8 @@
 // gpupool doctor: what on this machine keeps gpupool from its GPUs. Asks no
 // server. The worker binary examines the machine, because only the worker loads
 // drivers.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <memory>
 #include <ostream>

@@ -1,5 +1,5 @@
 // gpupool cancel: stop a job.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 

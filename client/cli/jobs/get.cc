@@ -1,5 +1,5 @@
 // gpupool get: everything about one job.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 
 #include "absl/time/clock.h"

@@ -1,5 +1,5 @@
 // gpupool hold, release, requeue: when a job may run.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 

@@ -1,5 +1,6 @@
 // gpupool jobs: the list.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <memory>
 

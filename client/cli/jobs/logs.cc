@@ -1,5 +1,5 @@
 // gpupool logs: log lines and state changes of a job.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 

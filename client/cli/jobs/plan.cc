@@ -1,5 +1,5 @@
 // gpupool plan: what a job needs and where it fits, before anything runs.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <memory>
 #include <ostream>

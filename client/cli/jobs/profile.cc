@@ -1,5 +1,6 @@
 // gpupool profile: writes a trace of the nodes of a running job's next steps.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>

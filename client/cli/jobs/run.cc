@@ -1,5 +1,5 @@
 // gpupool run: submit and follow; the exit code is the job's.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <ostream>

@@ -1,5 +1,5 @@
 // gpupool submit: submits a job and returns.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 

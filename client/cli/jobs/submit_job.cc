@@ -1,6 +1,6 @@
 #include "client/cli/jobs/submit_job.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
 // gpupool wait: block until a job ends, without output.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <functional>
 #include <memory>
 #include <thread>

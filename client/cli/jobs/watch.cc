@@ -1,5 +1,5 @@
 // gpupool watch: follows an existing job.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 

@@ -1,5 +1,5 @@
 // gpupool why: why a job waits, and what would let it start.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 #include <string>

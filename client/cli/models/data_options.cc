@@ -1,6 +1,7 @@
 #include "client/cli/models/data_options.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <ostream>
 
 #include "absl/strings/ascii.h"

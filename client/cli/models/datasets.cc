@@ -1,5 +1,5 @@
 // gpupool datasets: upload, list, get, delete.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
 #include <string>

@@ -1,6 +1,7 @@
 #include "client/cli/models/model_file_options.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

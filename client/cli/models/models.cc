@@ -1,6 +1,6 @@
 // gpupool models: list, get, promote, load, unload, delete; upload, plan,
 // export and infer have their own files.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,7 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cerrno>
 #include <memory>
 

@@ -1,5 +1,6 @@
 // gpupool models upload, plan and export: models as files.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <memory>
 #include <ostream>

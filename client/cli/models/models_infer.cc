@@ -1,6 +1,7 @@
 // gpupool models infer: sends the rows of a table to a served model and
 // measures, or sends one request of tensors.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "client/cli/models/served_sizes.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cstdint>
 #include <utility>
 

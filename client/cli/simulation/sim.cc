@@ -2,7 +2,8 @@
 // server.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>

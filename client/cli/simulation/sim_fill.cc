@@ -1,5 +1,6 @@
 // gpupool sim fill: how much of a pool jobs get, by placement rule.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <ostream>
 #include <utility>

@@ -3,7 +3,8 @@
 #include <google/protobuf/util/json_util.h>
 #include <sys/prctl.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <csignal>
 #include <cstdio>
 #include <fstream>

@@ -1,6 +1,6 @@
 #include "server/worker/command/devices_command.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,6 +1,7 @@
 #include "server/worker/command/explain_command.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cstdio>
 #include <string>
 #include <vector>

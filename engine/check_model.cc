@@ -46,7 +46,7 @@ absl::Status PlanStep(const CheckOptions& options,
   const int64_t batch = options.training_batch;
   const v1::Precision precision = options.serving.precision;
   ASSIGN_OR_RETURN(const ModelGraph forward,
-                   (*source)->Build({.batch = batch}));
+                   (*source)->Build({.batch = batch, .wide_ports = true}));
   RETURN_IF_ERROR(CheckModelInputs(forward.inputs, {.assumed = true}));
   ASSIGN_OR_RETURN(
       ModelGraph step,

@@ -100,6 +100,9 @@ struct BuildOptions {
   // Whether input.scale and input.shift, shaped as one example, are applied
   // first.
   bool input_scaling = false;
+  // ONNX only: whether inputs and outputs of 16 bits become float32, as
+  // datasets and losses have them.
+  bool wide_ports = false;
 };
 
 inline constexpr int kMaxLayers = 10000;

@@ -184,7 +184,8 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   ASSIGN_OR_RETURN(result.model,
                    source.Build({.batch = training.batch_size(),
                                  .training = true,
-                                 .input_scaling = HasScaling(scaling)}));
+                                 .input_scaling = HasScaling(scaling),
+                                 .wide_ports = true}));
   ModelGraph& model = result.model;
   InitialiseScale(scaling, model);
   RETURN_IF_ERROR(SelectOutput(training, model));
@@ -347,9 +348,10 @@ absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& source,
                                           const v1::Scaling& scaling,
                                           const v1::TrainingSpec& training,
                                           int64_t batch) {
-  ASSIGN_OR_RETURN(
-      ModelGraph model,
-      source.Build({.batch = batch, .input_scaling = HasScaling(scaling)}));
+  ASSIGN_OR_RETURN(ModelGraph model,
+                   source.Build({.batch = batch,
+                                 .input_scaling = HasScaling(scaling),
+                                 .wide_ports = true}));
   InitialiseScale(scaling, model);
   RETURN_IF_ERROR(SelectOutput(training, model));
   GraphBuilder builder(&model.graph);

@@ -54,14 +54,16 @@ class ModelSource {
   virtual const ServedSizes& served() const = 0;
 
   // Copies a persistent value whose initializer is kStored. `to` must have its
-  // size in bytes. NOT_FOUND for another name.
+  // size in bytes. Numbers that the file has in 16 bits are also given as
+  // float32. NOT_FOUND for another name.
   virtual absl::Status ReadStored(absl::string_view name,
                                   absl::Span<std::byte> to) const = 0;
 
   // Returns the model as a serialized ONNX file with these values of its
   // persistents. If "input.scale" and "input.shift" are among them, the file
-  // scales its input. INVALID_ARGUMENT when the model is too large for such a
-  // file.
+  // scales its input. Numbers that the file has in 16 bits are rounded to them.
+  // INVALID_ARGUMENT when the model is too large for such a file, or when a
+  // number is too large for 16 bits.
   virtual absl::StatusOr<std::string> ExportOnnx(
       const std::vector<WeightTensor>& weights) const = 0;
 };

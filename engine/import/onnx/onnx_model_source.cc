@@ -1,6 +1,7 @@
 #include "engine/import/onnx/onnx_model_source.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,8 @@
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/onnx_import.h"
+#include "engine/passes/formats/widen_halves.h"
+#include "engine/tensor/convert.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine::onnx_import {
@@ -57,6 +60,7 @@ class OnnxModelSource : public ModelSource {
     OnnxBuildOptions build{.batch = options.batch,
                            .dimensions = options.dimensions,
                            .training = options.training,
+                           .wide_ports = options.wide_ports,
                            .input_scaling = options.input_scaling};
     build.dimensions.insert(model_.dimensions().begin(),
                             model_.dimensions().end());
@@ -86,12 +90,15 @@ class OnnxModelSource : public ModelSource {
     }
     ASSIGN_OR_RETURN(const TensorType type,
                      DescribeTensor(*tensor, file_->external()));
-    if (type.shape.bytes(type.dtype) != to.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "weight \"", name, "\" has ", type.shape.bytes(type.dtype),
-          " bytes, not ", to.size()));
+    if (type.shape.bytes(type.dtype) == to.size()) {
+      return CopyTensor(*tensor, file_->external(), to);
     }
-    return CopyTensor(*tensor, file_->external(), to);
+    if (IsHalf(type.dtype) && type.shape.bytes(DType::kFloat32) == to.size()) {
+      return CopyWide(*tensor, type, to);
+    }
+    return absl::InvalidArgumentError(absl::StrCat("weight \"", name, "\" has ",
+                                                   type.shape.bytes(type.dtype),
+                                                   " bytes, not ", to.size()));
   }
 
   absl::StatusOr<std::string> ExportOnnx(
@@ -100,6 +107,17 @@ class OnnxModelSource : public ModelSource {
   }
 
  private:
+  // Copies a tensor of 16-bit numbers as float32, which has all of them.
+  absl::Status CopyWide(const onnx::TensorProto& tensor, const TensorType& type,
+                        absl::Span<std::byte> to) const {
+    std::vector<std::byte> halves(type.shape.bytes(type.dtype));
+    RETURN_IF_ERROR(
+        CopyTensor(tensor, file_->external(), absl::MakeSpan(halves)));
+    ConvertElements({type.dtype, halves.data()}, {DType::kFloat32, to.data()},
+                    type.shape.elements());
+    return absl::OkStatus();
+  }
+
   const std::shared_ptr<const OnnxFile> file_;
   const v1::OnnxModel model_;
   const ServedSizes served_;

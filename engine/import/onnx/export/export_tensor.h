@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/model/model_source.h"
 
 namespace onnx {
@@ -20,6 +22,11 @@ inline constexpr uint64_t kMaxExportBytes =
 
 // Returns INVALID_ARGUMENT with both numbers when the weights have more bytes.
 absl::Status CheckExportBytes(const std::vector<WeightTensor>& weights);
+
+// Returns the numbers of a float32 weight in a 16-bit type, as bytes.
+// INVALID_ARGUMENT names the weight and a finite number that the type cannot
+// hold.
+absl::StatusOr<std::string> RoundToHalf(const WeightTensor& weight, DType half);
 
 // Fills in name, type, shape and elements. Removes what `tensor` held before.
 void FillTensor(const WeightTensor& weight, onnx::TensorProto& tensor);

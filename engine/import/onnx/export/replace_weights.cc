@@ -9,6 +9,7 @@
 #include "engine/import/onnx/export/export_tensor.h"
 #include "engine/import/onnx/export/inference_nodes.h"
 #include "engine/import/onnx/file/tensor_data.h"
+#include "engine/passes/formats/widen_halves.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -44,7 +45,7 @@ class Replacer {
 
   absl::StatusOr<std::string> Replace() {
     RETURN_IF_ERROR(ReplaceIn(file_.model().graph(), *proto_.mutable_graph()));
-    ScaleInput();
+    RETURN_IF_ERROR(ScaleInput());
     UseInferenceNodes(proto_);
     std::string bytes;
     // Protobuf takes no message above 2 GiB.
@@ -99,15 +100,27 @@ class Replacer {
     const WeightTensor& weight = *found->second;
     ASSIGN_OR_RETURN(const TensorType type,
                      DescribeTensor(original, file_.external()));
-    if (type.dtype != weight.dtype || type.shape != weight.shape) {
+    const bool rounded = IsHalf(type.dtype) && weight.dtype == DType::kFloat32;
+    if ((type.dtype != weight.dtype && !rounded) ||
+        type.shape != weight.shape) {
       return absl::InvalidArgumentError(absl::StrCat(
           "weight \"", weight.name, "\" is ", DTypeName(weight.dtype),
           weight.shape.ToString(), ", the model's is ", DTypeName(type.dtype),
           type.shape.ToString()));
     }
-    const std::string name = tensor.name();  // may differ from stored_name()
+    // The name may differ from stored_name().
+    return Fill(weight, tensor.name(), type.dtype, tensor);
+  }
+
+  // Fills the tensor in with a weight, rounded to `dtype` if that is narrower.
+  static absl::Status Fill(const WeightTensor& weight, const std::string& name,
+                           DType dtype, onnx::TensorProto& tensor) {
+    const std::string kept = name;  // may be the tensor's own
     FillTensor(weight, tensor);
-    tensor.set_name(name);
+    tensor.set_name(kept);
+    if (dtype == weight.dtype) return absl::OkStatus();
+    ASSIGN_OR_RETURN(*tensor.mutable_raw_data(), RoundToHalf(weight, dtype));
+    tensor.set_data_type(OnnxType(dtype));
     return absl::OkStatus();
   }
 
@@ -139,27 +152,39 @@ class Replacer {
     return absl::OkStatus();
   }
 
-  void ScaleInput() {
+  absl::Status ScaleInput() {
     const auto scale = weights_.find("input.scale");
     const auto shift = weights_.find("input.shift");
-    if (scale == weights_.end() || shift == weights_.end()) return;
-    if (file_.stored("input.scale") != nullptr) return;  // a tensor of the file
+    if (scale == weights_.end() || shift == weights_.end() ||
+        file_.stored("input.scale") != nullptr) {  // a tensor of the file
+      return absl::OkStatus();
+    }
     onnx::GraphProto& graph = *proto_.mutable_graph();
-    const std::string input = FirstInput(graph);
+    const onnx::ValueInfoProto* const port = FirstInput(graph);
+    if (port == nullptr) return absl::OkStatus();
+    const std::string input = port->name();
+    const absl::StatusOr<DType> declared =
+        DTypeFromOnnx(port->type().tensor_type().elem_type());
+    const DType dtype =
+        declared.ok() && IsHalf(*declared) ? *declared : scale->second->dtype;
     // The file may be the export of a scaled model, so the prefix must be new.
     std::string prefix = absl::StrCat(input, "/");
     while (HasNameWith(prefix, graph)) prefix += "/";
     const std::string scaled = absl::StrCat(prefix, "scaled");
     const std::string shifted = absl::StrCat(prefix, "shifted");
     Rename(input, shifted, graph);
-    const std::string factor = AddWeight(*scale->second, prefix + "factor");
-    const std::string offset = AddWeight(*shift->second, prefix + "offset");
+    const std::string factor = prefix + "factor", offset = prefix + "offset";
+    RETURN_IF_ERROR(
+        Fill(*scale->second, factor, dtype, *graph.add_initializer()));
+    RETURN_IF_ERROR(
+        Fill(*shift->second, offset, dtype, *graph.add_initializer()));
     onnx::GraphProto front;
     AddNode("Mul", {input, factor}, scaled, front);
     AddNode("Add", {scaled, offset}, shifted, front);
     // Producers must precede their readers.
     front.mutable_node()->MergeFrom(graph.node());
     graph.mutable_node()->Swap(front.mutable_node());
+    return absl::OkStatus();
   }
 
   static bool HasNameWith(const std::string& prefix,
@@ -175,24 +200,17 @@ class Replacer {
     return false;
   }
 
-  std::string AddWeight(const WeightTensor& weight, const std::string& name) {
-    onnx::TensorProto& tensor = *proto_.mutable_graph()->add_initializer();
-    FillTensor(weight, tensor);
-    tensor.set_name(name);
-    return name;
-  }
-
-  // Returns the first input that is no initializer. Older files list both as
-  // inputs.
-  static std::string FirstInput(const onnx::GraphProto& graph) {
+  // Returns the first input that is no initializer; null without one. Older
+  // files list both as inputs.
+  static const onnx::ValueInfoProto* FirstInput(const onnx::GraphProto& graph) {
     for (const onnx::ValueInfoProto& input : graph.input()) {
       bool stored = false;
       for (const onnx::TensorProto& tensor : graph.initializer()) {
         stored = stored || tensor.name() == input.name();
       }
-      if (!stored) return input.name();
+      if (!stored) return &input;
     }
-    return "";
+    return nullptr;
   }
 
   static void AddNode(const char* op, const std::vector<std::string>& inputs,

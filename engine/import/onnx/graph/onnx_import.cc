@@ -17,6 +17,7 @@
 #include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowerings.h"
 #include "engine/import/onnx/graph/sequences.h"
+#include "engine/import/onnx/graph/widen_model.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -118,6 +119,8 @@ absl::StatusOr<ModelGraph> ImportOnnx(const OnnxFile& file,
   GraphImporter importer(file, options);
   absl::StatusOr<ModelGraph> model = importer.Import();
   if (!model.ok()) return Shortened(model.status());
+  RETURN_IF_ERROR(WidenModel(
+      {.ports = options.wide_ports, .roundings = options.training}, *model));
   WarnOfTraps(file.model(), options.training, *model);
   return model;
 }

@@ -25,6 +25,8 @@ struct OnnxBuildOptions {
   absl::flat_hash_set<std::string> unbatched_inputs;
   // Whether batch norm and dropout behave as in training.
   bool training = false;
+  // Whether inputs and outputs of 16 bits become float32.
+  bool wide_ports = false;
   // Whether input.scale and input.shift, shaped as one example, are applied to
   // the first input, which must be floating.
   bool input_scaling = false;
@@ -41,7 +43,8 @@ struct OnnxBuildOptions {
 
 // Builds the forward graph and declares no outputs. Weights are persistent
 // values with the names of OnnxFile::stored. An output that is a sequence
-// becomes one port per element, "<name>[<position>]".
+// becomes one port per element, "<name>[<position>]". Numbers of 16 bits are
+// computed in float32 (widen_model.h), and so are weights.
 //   INVALID_ARGUMENT     a node cannot work, or a size is missing
 //   UNIMPLEMENTED        an operator or a form of it is not supported
 //   FAILED_PRECONDITION  shapes depend on numbers of inputs: see NeededInputs

@@ -10,6 +10,7 @@
 
 #include "engine/base/sha256.h"
 #include "gpupool/v1/model.pb.h"
+#include "tests/engine/import/onnx/half_model.h"
 #include "tests/engine/import/onnx/model_text.h"
 #include "tests/engine/scratch_folder.h"
 
@@ -102,6 +103,54 @@ TEST_F(OnnxModelSourceTest, WeightsOfFloat8AreReadButNotTrainedOrReplaced) {
   ASSERT_TRUE(exported.ParseFromString(*file));
   EXPECT_EQ(exported.graph().initializer(0).data_type(), 17);
   EXPECT_EQ(exported.graph().initializer(0).raw_data(), "\x38\xb8");
+}
+
+// The model y = x + w in float16.
+TEST_F(OnnxModelSourceTest, HalfWeightsAreFloat32OutsideOfTheFile) {
+  onnx::ModelProto model = ModelOfGraph(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2] w = {1.5, -2}> "
+      "{ y = Add(x, w) }");
+  ToHalf({}, model);
+  v1::OnnxModel spec;
+  spec.set_sha256(Store(model.SerializeAsString()));
+  const auto source = OpenOnnxModel(spec, folder_.path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto built = (*source)->Build({.batch = 1});
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->persistents[0].dtype, DType::kFloat32);
+  EXPECT_EQ(built->inputs[0].dtype, DType::kFloat16);
+  EXPECT_EQ(built->outputs[0].dtype, DType::kFloat16);
+  EXPECT_EQ(built->graph.value(built->outputs[0].value).dtype, DType::kFloat16);
+  const auto wide = (*source)->Build({.batch = 1, .wide_ports = true});
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  EXPECT_EQ(wide->inputs[0].dtype, DType::kFloat32);
+  EXPECT_EQ(wide->outputs[0].dtype, DType::kFloat32);
+  EXPECT_EQ(wide->graph.value(wide->output).dtype, DType::kFloat32);
+  float numbers[2];
+  const auto bytes =
+      absl::MakeSpan(reinterpret_cast<std::byte*>(numbers), sizeof(numbers));
+  ASSERT_TRUE((*source)->ReadStored("w", bytes).ok());
+  EXPECT_EQ(numbers[0], 1.5f);
+  EXPECT_EQ(numbers[1], -2.0f);
+  // Exports round to the nearest float16: 1 + 2^-12 is 1.
+  numbers[0] = 1 + 0x1p-12f;
+  const auto file =
+      (*source)->ExportOnnx({{"w", DType::kFloat32, Shape({2}), bytes}});
+  ASSERT_TRUE(file.ok()) << file.status();
+  onnx::ModelProto exported;
+  ASSERT_TRUE(exported.ParseFromString(*file));
+  const auto& tensor = exported.graph().initializer(0);
+  EXPECT_EQ(tensor.name(), "w");
+  EXPECT_EQ(tensor.data_type(), onnx::TensorProto::FLOAT16);
+  EXPECT_EQ(tensor.raw_data(), std::string("\x00\x3c\x00\xc0", 4));
+  numbers[1] = 1e6f;
+  const auto beyond =
+      (*source)->ExportOnnx({{"w", DType::kFloat32, Shape({2}), bytes}});
+  EXPECT_EQ(beyond.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(beyond.status().message()),
+      HasSubstr("\"w\" has the number 1e+06, which is too large for the "
+                "float16"));
 }
 
 TEST_F(OnnxModelSourceTest, SaysWhichBlobIsMissingOrDamaged) {

@@ -193,7 +193,7 @@ class ModelBuilder {
 uint64_t ModelGraph::parameters() const {
   uint64_t total = 0;
   for (const PersistentSpec& persistent : persistents) {
-    if (persistent.memory_class == MemoryClass::kWeight) {
+    if (persistent.is_parameter()) {
       total += static_cast<uint64_t>(persistent.shape.elements());
     }
   }

@@ -42,6 +42,13 @@ struct PersistentSpec {
   // kOptimizer: "<weight>/momentum", "<weight>/adam.m", "<weight>/adam.v".
   MemoryClass memory_class = MemoryClass::kWeight;
   Initializer initializer;
+  // Whether a weight looks like a constant table of the model, which is only
+  // trained when the job names it.
+  bool buffer = false;
+
+  bool is_parameter() const {
+    return memory_class == MemoryClass::kWeight && !buffer;
+  }
 };
 
 struct LayerInfo {

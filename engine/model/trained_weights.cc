@@ -51,6 +51,43 @@ std::vector<std::string> NamesOf(const Graph& graph, MemoryClass memory_class) {
   return names;
 }
 
+// The choice of a job among the weights of a model.
+class Choice {
+ public:
+  Choice(const v1::TrainingSpec& training, const ModelGraph& model)
+      : training_(training) {
+    for (const PersistentSpec& spec : model.persistents) {
+      if (spec.memory_class != MemoryClass::kWeight) continue;
+      (spec.buffer ? buffers_ : parameters_).push_back(spec.name);
+    }
+  }
+
+  bool Takes(const std::string& name) const {
+    if (MatchesAny(name, training_.freeze())) return false;
+    const Patterns& trainable = training_.trainable();
+    if (std::find(buffers_.begin(), buffers_.end(), name) == buffers_.end()) {
+      return trainable.empty() || MatchesAny(name, trainable);
+    }
+    return std::any_of(
+        trainable.begin(), trainable.end(), [&](const std::string& pattern) {
+          return MatchesPattern(name, pattern) && MeansBuffers(pattern);
+        });
+  }
+
+ private:
+  // Returns whether no parameter matches. Patterns such as "layer4.*" mean
+  // parameters and leave the buffers among them alone.
+  bool MeansBuffers(const std::string& pattern) const {
+    return std::none_of(
+        parameters_.begin(), parameters_.end(),
+        [&](const std::string& name) { return MatchesPattern(name, pattern); });
+  }
+
+  const v1::TrainingSpec& training_;
+  std::vector<std::string> parameters_;
+  std::vector<std::string> buffers_;
+};
+
 // Tells for each value whether the loss is computed from it through floating
 // numbers.
 std::vector<bool> Influences(const Graph& graph, ValueId loss) {
@@ -101,13 +138,12 @@ absl::StatusOr<std::vector<ValueId>> SelectTrained(
   }
   RETURN_IF_ERROR(CheckPatterns("freeze", training.freeze(), names));
   FreezeStatistics(training.freeze(), graph);
+  const Choice choice(training, model);
   const std::vector<bool> influences = Influences(graph, loss);
   std::vector<ValueId> trained;
   for (const Value& value : graph.values()) {
     if (!IsPersistent(value, MemoryClass::kWeight)) continue;
-    const bool chosen = training.trainable().empty() ||
-                        MatchesAny(value.name, training.trainable());
-    if (!chosen || MatchesAny(value.name, training.freeze())) continue;
+    if (!choice.Takes(value.name)) continue;
     if (influences[static_cast<size_t>(value.id.index)]) {
       trained.push_back(value.id);
     } else {

@@ -33,8 +33,12 @@ struct Selection {
   std::vector<std::string> warnings;
 };
 
-absl::StatusOr<Selection> Select(const std::string& training) {
+absl::StatusOr<Selection> Select(const std::string& training,
+                                 const std::string& buffer = "") {
   ModelGraph model = Model();
+  for (PersistentSpec& spec : model.persistents) {
+    spec.buffer = spec.name == buffer;
+  }
   GraphBuilder builder(&model.graph);
   const auto spec = TrainingFromText("cross_entropy {} " + training);
   const auto loss = AddLoss(spec, model.output, builder);
@@ -68,6 +72,22 @@ TEST(TrainedWeightsTest, FreezeTakesAwayFromTrainable) {
               ElementsAre("norm.weight", "head.weight", "head.bias"));
   EXPECT_THAT(Select("trainable: '*.weight' freeze: 'stem.*'")->trained,
               ElementsAre("norm.weight", "head.weight"));
+}
+
+TEST(TrainedWeightsTest, BuffersAreTrainedOnlyWhenAPatternMeansThem) {
+  const std::string buffer = "stem.bias";
+  const std::vector<std::string> others = {
+      "stem.weight", "norm.weight", "norm.bias", "head.weight", "head.bias"};
+  EXPECT_EQ(Select("", buffer)->trained, others);
+  EXPECT_EQ(Select("trainable: '*'", buffer)->trained, others);
+  EXPECT_THAT(Select("trainable: 'stem.*'", buffer)->trained,
+              ElementsAre("stem.weight"));
+  EXPECT_THAT(Select("trainable: ['head.*', 'stem.b*']", buffer)->trained,
+              ElementsAre("stem.bias", "head.weight", "head.bias"));
+  EXPECT_THAT(
+      Select("trainable: ['head.*', 'stem.bias'] freeze: '*.bias'", buffer)
+          ->trained,
+      ElementsAre("head.weight"));
 }
 
 TEST(TrainedWeightsTest, StatisticsGoOnUnlessTheyAreFrozenByName) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
+#include "engine/import/onnx/file/buffers.h"
 #include "engine/import/onnx/file/graph_check.h"
 #include "engine/import/onnx/file/names.h"
 #include "engine/import/onnx/file/short_status.h"
@@ -68,6 +69,9 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
   // This adds initializers, so it precedes the index.
   UnshareNorms(*file->model_);
   RETURN_IF_ERROR(Shortened(file->Index()));
+  for (Buffer& buffer : FindBuffers(*file->model_, file->external_)) {
+    file->buffers_[buffer.name] = std::move(buffer.reason);
+  }
   return file;
 }
 
@@ -109,6 +113,12 @@ const onnx::FunctionProto* OnnxFile::function(absl::string_view domain,
                                               absl::string_view name) const {
   const auto found = functions_.find(FunctionKey(domain, name));
   return found == functions_.end() ? nullptr : found->second;
+}
+
+absl::string_view OnnxFile::buffer_reason(absl::string_view name) const {
+  const auto found = buffers_.find(name);
+  return found == buffers_.end() ? absl::string_view()
+                                 : absl::string_view(found->second);
 }
 
 absl::string_view OnnxFile::stored_name(const onnx::TensorProto& tensor) const {

@@ -51,6 +51,9 @@ class OnnxFile {
   absl::string_view stored_name(const onnx::TensorProto& tensor) const;
   // Returns the initializer with this stored name, or nullptr.
   const onnx::TensorProto* stored(absl::string_view name) const;
+  // Returns why the initializer with this stored name is taken for a buffer,
+  // which is not trained by default (buffers.h). Returns "" for others.
+  absl::string_view buffer_reason(absl::string_view name) const;
 
  private:
   explicit OnnxFile(ExternalFiles external);
@@ -61,6 +64,7 @@ class OnnxFile {
   absl::flat_hash_map<std::string, const onnx::FunctionProto*> functions_;
   absl::flat_hash_map<std::string, const onnx::TensorProto*> stored_;
   absl::flat_hash_map<const onnx::TensorProto*, std::string> stored_names_;
+  absl::flat_hash_map<std::string, std::string> buffers_;  // to reasons
   uint64_t bytes_ = 0;
 };
 

@@ -126,11 +126,12 @@ std::vector<Weight> WeightsOf(const onnx::GraphProto& graph) {
   return weights;
 }
 
-std::string TiedTrap(const onnx::GraphProto& graph) {
+std::string TiedTrap(const onnx::GraphProto& graph,
+                     const absl::flat_hash_set<std::string>& buffers) {
   std::vector<std::string> tied;
   std::string readers_of_first;
   for (const Weight& weight : WeightsOf(graph)) {
-    if (weight.readers.size() < 2) continue;
+    if (weight.readers.size() < 2 || buffers.contains(weight.name)) continue;
     if (tied.empty()) readers_of_first = Names(weight.readers);
     tied.push_back(Quoted(weight.name));
   }
@@ -229,9 +230,21 @@ std::vector<std::string> ModelTraps(const onnx::ModelProto& model) {
       {FixedBatchTrap(model.graph()), FoldedNormsTrap(model.graph())});
 }
 
-std::vector<std::string> TrainingTraps(const onnx::ModelProto& model) {
-  return WithoutEmpty({TiedTrap(model.graph()), OldTrainingTrap(model),
+std::vector<std::string> TrainingTraps(
+    const onnx::ModelProto& model,
+    const absl::flat_hash_set<std::string>& buffers) {
+  return WithoutEmpty({TiedTrap(model.graph(), buffers), OldTrainingTrap(model),
                        EvaluationModeTrap(model)});
+}
+
+std::string BufferTrap(const std::vector<Buffer>& buffers) {
+  std::vector<std::string> names;
+  for (const Buffer& buffer : buffers) {
+    names.push_back(absl::StrCat("'", buffer.name, "' (", buffer.reason, ")"));
+  }
+  return absl::StrCat(
+      "taken for constant tables, which are not trained: ", Names(names),
+      "; to train one, name it in training.trainable");
 }
 
 }  // namespace gpupool::engine::onnx_import

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "engine/import/onnx/file/buffers.h"
+
 namespace onnx {
 class ModelProto;
 }
@@ -22,6 +25,14 @@ std::vector<std::string> ModelTraps(const onnx::ModelProto& model);
 //   - tensors that several nodes read, which are trained as one
 //   - training mode in an operator set that does not define it
 //   - evaluation mode, in which PyTorch leaves out dropout
-std::vector<std::string> TrainingTraps(const onnx::ModelProto& model);
+//
+// `buffers` are tensors that are not trained anyway.
+std::vector<std::string> TrainingTraps(
+    const onnx::ModelProto& model,
+    const absl::flat_hash_set<std::string>& buffers = {});
+
+// Returns the warning that these tensors are taken for buffers, with reasons
+// and the remedy. At least one is needed.
+std::string BufferTrap(const std::vector<Buffer>& buffers);
 
 }  // namespace gpupool::engine::onnx_import

@@ -92,7 +92,7 @@ void GraphImporter::Describe(const onnx::NodeProto& node, size_t first_node,
   }
   for (size_t i = first_persistent; i < model_.persistents.size(); ++i) {
     const PersistentSpec& persistent = model_.persistents[i];
-    if (persistent.memory_class != MemoryClass::kWeight) continue;
+    if (!persistent.is_parameter()) continue;
     info.parameters += static_cast<uint64_t>(persistent.shape.elements());
   }
   for (size_t i = first_node; i < model_.graph.nodes().size(); ++i) {
@@ -308,12 +308,15 @@ absl::StatusOr<ValueId> GraphImporter::Materialize(const Entry& entry,
     }
     ASSIGN_OR_RETURN(id,
                      values_.builder().Persistent(name, type, memory_class));
+    const bool buffer = memory_class == MemoryClass::kWeight &&
+                        !file_.buffer_reason(name).empty();
     model_.persistents.push_back(
         {.name = name,
          .dtype = type.dtype,
          .shape = type.shape,
          .memory_class = memory_class,
-         .initializer = {.kind = Initializer::Kind::kStored}});
+         .initializer = {.kind = Initializer::Kind::kStored},
+         .buffer = buffer});
   }
   return materialized_[entry.stored] = id;
 }

@@ -87,13 +87,20 @@ class OperatorCheck {
 };
 
 // Adds what the user should know of the file.
-void WarnOfTraps(const onnx::ModelProto& file, bool training,
-                 ModelGraph& model) {
-  for (std::string& trap : ModelTraps(file)) {
+void WarnOfTraps(const OnnxFile& file, bool training, ModelGraph& model) {
+  for (std::string& trap : ModelTraps(file.model())) {
     model.warnings.push_back(std::move(trap));
   }
+  std::vector<Buffer> buffers;
+  absl::flat_hash_set<std::string> names;
+  for (const PersistentSpec& spec : model.persistents) {
+    if (!spec.buffer) continue;
+    buffers.push_back({spec.name, std::string(file.buffer_reason(spec.name))});
+    names.insert(spec.name);
+  }
+  if (!buffers.empty()) model.warnings.push_back(BufferTrap(buffers));
   if (!training) return;
-  for (std::string& trap : TrainingTraps(file)) {
+  for (std::string& trap : TrainingTraps(file.model(), names)) {
     model.warnings.push_back(std::move(trap));
   }
 }
@@ -121,7 +128,7 @@ absl::StatusOr<ModelGraph> ImportOnnx(const OnnxFile& file,
   if (!model.ok()) return Shortened(model.status());
   RETURN_IF_ERROR(WidenModel(
       {.ports = options.wide_ports, .roundings = options.training}, *model));
-  WarnOfTraps(file.model(), options.training, *model);
+  WarnOfTraps(file, options.training, *model);
   return model;
 }
 

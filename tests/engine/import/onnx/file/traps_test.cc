@@ -169,5 +169,20 @@ TEST(TrapsTest, PyTorchLeavesOutDropoutInEvaluationMode) {
               IsEmpty());
 }
 
+TEST(TrapsTest, BuffersThatSeveralNodesReadAreNoTrap) {
+  const auto model = ModelOfGraph(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2] t = {1, 2}> "
+      "{ a = Add(x, t) y = Add(a, t) }");
+  EXPECT_EQ(TrainingTraps(model).size(), 1u);
+  EXPECT_THAT(TrainingTraps(model, {"t"}), IsEmpty());
+}
+
+TEST(TrapsTest, ALongListOfBuffersIsCut) {
+  EXPECT_EQ(BufferTrap({{"a", "r"}, {"b", "r"}, {"c", "r"}, {"d", "r"}}),
+            "taken for constant tables, which are not trained: 'a' (r), 'b' "
+            "(r), 'c' (r) and 1 more; to train one, name it in "
+            "training.trainable");
+}
+
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

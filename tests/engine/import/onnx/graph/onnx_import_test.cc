@@ -12,6 +12,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -38,6 +39,23 @@ TEST(OnnxImportTest, WeightsBecomePersistentUnderTheirNames) {
   EXPECT_EQ(model->persistents[0].initializer.kind, Initializer::Kind::kStored);
   EXPECT_EQ(model->parameters(), 9u);
   EXPECT_TRUE(Verify(model->graph).ok());
+}
+
+TEST(OnnxImportTest, BuffersAreNamedWithTheRemedy) {
+  const auto model = Import(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2, 2] w = {1, 2, 3, 4}, "
+      "float[2, 2] rows = {0, -10000, 0, 0}, float[2, 2] more = {1, 0, 1, 1}> "
+      "{ m = MatMul(x, w) s = Add(rows, more) t = MatMul(m, s) y = Add(t, x) "
+      "}",
+      {.training = true});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->parameters(), 4u);
+  EXPECT_THAT(
+      model->warnings,
+      ::testing::Contains(AllOf(
+          HasSubstr("not trained: 'rows' (its numbers are 0 or at most -10000, "
+                    "as in a mask), 'more' (it is a triangle"),
+          HasSubstr("name it in training.trainable"))));
 }
 
 TEST(OnnxImportTest, DescribesEveryNode) {

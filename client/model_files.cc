@@ -136,6 +136,27 @@ absl::Status SendFile(Client& client, const SentFile& file,
       .status();
 }
 
+// Uploads the file of `weights` and replaces its path by its description.
+absl::Status UploadWeights(Client& client, const std::string& base,
+                           const UploadProgress& progress,
+                           v1::WeightsFile& weights) {
+  const std::string path =
+      (std::filesystem::path(base) / weights.file()).native();
+  const absl::StatusOr<FileFacts> facts = DescribeFile(path);
+  if (!facts.ok()) return facts.status();
+  uint64_t done = 0;
+  const absl::Status sent = SendFile(
+      client, {path, facts->sha256, facts->bytes}, [&](uint64_t count) {
+        done += count;
+        if (progress) progress(done, facts->bytes);
+      });
+  if (!sent.ok()) return sent;
+  weights.clear_file();
+  weights.set_sha256(facts->sha256);
+  weights.set_bytes(facts->bytes);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::OnnxModel> DescribeOnnx(const std::string& path) {
@@ -186,6 +207,11 @@ absl::StatusOr<v1::OnnxModel> UploadOnnx(Client& client,
 absl::Status UploadModelFiles(Client& client, const std::string& base,
                               const UploadProgress& progress,
                               v1::ModelSpec& model) {
+  if (!model.weights().file().empty()) {
+    const absl::Status sent =
+        UploadWeights(client, base, progress, *model.mutable_weights());
+    if (!sent.ok()) return sent;
+  }
   if (model.onnx().file().empty()) return absl::OkStatus();
   const std::string path =
       (std::filesystem::path(base) / model.onnx().file()).native();

@@ -26,7 +26,8 @@ absl::StatusOr<v1::OnnxModel> UploadOnnx(Client& client,
                                          const std::string& path,
                                          const UploadProgress& progress);
 
-// If `model` names a file, uploads it and replaces its path by its description.
+// Uploads the files that `model` names, of ONNX and of weights, and replaces
+// their paths by their descriptions.
 // Relative paths are relative to the folder `base`.
 absl::Status UploadModelFiles(Client& client, const std::string& base,
                               const UploadProgress& progress,

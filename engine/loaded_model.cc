@@ -121,7 +121,8 @@ absl::Status LoadedModel::LoadPrograms(const ModelSource& source) {
 }
 
 absl::Status LoadedModel::SetWeights(const ModelSource& source) {
-  if (manifest_.FindFile("weights") == nullptr && manifest_.model.has_onnx()) {
+  if (manifest_.FindFile("weights") == nullptr &&
+      FilesHaveWeights(manifest_.model)) {
     return SetInitialWeights(source, planned_.persistents, manifest_.seed,
                              *weights_);
   }

@@ -238,10 +238,10 @@ absl::StatusOr<ImportedModel> Session::ImportModel(
     ASSIGN_OR_RETURN(CheckpointFile weights,
                      CheckWeights(blob_dir, weights_sha256, programs.layout));
     manifest.files.push_back(std::move(weights));
-  } else if (!spec.has_onnx()) {
+  } else if (!FilesHaveWeights(spec)) {
     return absl::InvalidArgumentError(
         "a model of layers comes with its weights as a safetensors file; send "
-        "them in chunks");
+        "them in chunks, or name the file in spec.weights");
   }
   ASSIGN_OR_RETURN(const WrittenBlob written,
                    WriteManifest(blob_dir, manifest));

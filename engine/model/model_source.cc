@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/export/export_layers.h"
 #include "engine/import/onnx/onnx_model_source.h"
+#include "engine/model/weights_source.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -38,6 +39,17 @@ class LayerModelSource : public ModelSource {
   const ServedSizes served_;  // always empty
 };
 
+absl::StatusOr<std::shared_ptr<const ModelSource>> OpenWithoutWeights(
+    const v1::ModelSpec& spec, const std::string& blob_dir) {
+  if (!spec.has_onnx()) return std::make_shared<LayerModelSource>(spec);
+  if (spec.layers_size() > 0 || spec.input_shape_size() > 0) {
+    return absl::InvalidArgumentError(
+        "a model is either a chain of layers or an ONNX file; this one has "
+        "both");
+  }
+  return onnx_import::OpenOnnxModel(spec.onnx(), blob_dir);
+}
+
 }  // namespace
 
 BuildOptions AtLargestSizes(const ModelSource& source, BuildOptions options) {
@@ -51,13 +63,9 @@ BuildOptions AtLargestSizes(const ModelSource& source, BuildOptions options) {
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> ModelSource::Open(
     const v1::ModelSpec& spec, const std::string& blob_dir) {
-  if (!spec.has_onnx()) return std::make_shared<LayerModelSource>(spec);
-  if (spec.layers_size() > 0 || spec.input_shape_size() > 0) {
-    return absl::InvalidArgumentError(
-        "a model is either a chain of layers or an ONNX file; this one has "
-        "both");
-  }
-  return onnx_import::OpenOnnxModel(spec.onnx(), blob_dir);
+  ASSIGN_OR_RETURN(auto source, OpenWithoutWeights(spec, blob_dir));
+  if (!spec.has_weights()) return source;
+  return WithWeights(std::move(source), spec.weights(), blob_dir);
 }
 
 }  // namespace gpupool::engine

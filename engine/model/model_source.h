@@ -35,7 +35,8 @@ class ModelSource {
  public:
   virtual ~ModelSource() = default;
 
-  // Parses the model that the spec names. Files are blobs of `blob_dir`.
+  // Parses the model that the spec names, with its weights. Files are blobs of
+  // `blob_dir`.
   //   INVALID_ARGUMENT  malformed, or over a limit; names it
   //   UNIMPLEMENTED     unsupported operators; lists all by node and operator
   //   NOT_FOUND         a blob is missing

@@ -161,13 +161,17 @@ std::string TypeText(const TensorFacts& facts) {
   return absl::StrCat(DTypeName(facts.dtype), facts.shape.ToString());
 }
 
+bool Converts(DType from, DType to) {
+  return from == to || (IsFloating(from) && IsFloating(to));
+}
+
 // Returns the views in the order of the tensors.
-absl::StatusOr<std::vector<absl::string_view>> Match(
+absl::StatusOr<std::vector<const TensorView*>> Match(
     const std::vector<TensorView>& views,
     const std::vector<TensorFacts>& tensors) {
   std::map<std::string, const TensorView*> by_name;
   for (const TensorView& view : views) by_name[view.facts.name] = &view;
-  std::vector<absl::string_view> matched;
+  std::vector<const TensorView*> matched;
   for (const TensorFacts& tensor : tensors) {
     const auto found = by_name.find(tensor.name);
     if (found == by_name.end()) {
@@ -176,12 +180,12 @@ absl::StatusOr<std::vector<absl::string_view>> Match(
                        "\"; the model needs ", TypeText(tensor)));
     }
     const TensorFacts& facts = found->second->facts;
-    if (facts.dtype != tensor.dtype || facts.shape != tensor.shape) {
+    if (!Converts(facts.dtype, tensor.dtype) || facts.shape != tensor.shape) {
       return absl::InvalidArgumentError(absl::StrCat(
           "tensor \"", facts.name, "\" of the weights is ", TypeText(facts),
           "; the model needs ", TypeText(tensor)));
     }
-    matched.push_back(found->second->bytes);
+    matched.push_back(found->second);
     by_name.erase(found);
   }
   if (!by_name.empty()) {
@@ -202,14 +206,22 @@ const CheckpointFile* Manifest::FindFile(absl::string_view role) const {
 }
 
 std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model) {
-  if (!model.has_onnx()) return {};
-  std::vector<CheckpointFile> files = {
-      {"onnx", model.onnx().sha256(), model.onnx().bytes()}};
+  std::vector<CheckpointFile> files;
+  if (model.has_weights()) {
+    files.push_back(
+        {"initial_weights", model.weights().sha256(), model.weights().bytes()});
+  }
+  if (!model.has_onnx()) return files;
+  files.push_back({"onnx", model.onnx().sha256(), model.onnx().bytes()});
   for (const v1::ExternalFile& file : model.onnx().external_files()) {
     files.push_back(
         {absl::StrCat("onnx/", file.location()), file.sha256(), file.bytes()});
   }
   return files;
+}
+
+bool FilesHaveWeights(const v1::ModelSpec& model) {
+  return model.has_onnx() || model.has_weights();
 }
 
 absl::StatusOr<CheckpointFile> WriteTensors(
@@ -275,16 +287,18 @@ absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
   for (const TensorBytes& tensor : tensors) facts.push_back(tensor.facts);
   // All tensors are matched before the first byte is copied, so an error leaves
   // them unchanged.
-  ASSIGN_OR_RETURN(const std::vector<absl::string_view> matched,
+  ASSIGN_OR_RETURN(const std::vector<const TensorView*> matched,
                    Match(views, facts));
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [facts, bytes, rounded_to] = tensors[i];
-    if (rounded_to) {
-      ConvertElements(
-          {facts.dtype, reinterpret_cast<const std::byte*>(matched[i].data())},
-          {*rounded_to, bytes.data()}, facts.shape.elements());
-    } else {
-      std::memcpy(bytes.data(), matched[i].data(), matched[i].size());
+    const TensorView& from = *matched[i];
+    const DType to = rounded_to.value_or(facts.dtype);
+    if (from.facts.dtype != to) {
+      ConvertElements({from.facts.dtype,
+                       reinterpret_cast<const std::byte*>(from.bytes.data())},
+                      {to, bytes.data()}, facts.shape.elements());
+    } else if (!bytes.empty()) {
+      std::memcpy(bytes.data(), from.bytes.data(), bytes.size());
     }
   }
   return absl::OkStatus();

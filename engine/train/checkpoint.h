@@ -15,7 +15,8 @@
 // The roles "weights" and "optimizer" are safetensors blobs, with the program's
 // names of the tensors (engine/train/checkpoint_tensors.h). "onnx" and
 // "onnx/<location>" are the model file and its external files, which `model`
-// names as well. Without "weights" the model file has them. The same state
+// names as well, and "initial_weights" is the safetensors file that it names.
+// Without "weights" these files have them. The same state
 // gives the same bytes, hence the same digest.
 #pragma once
 
@@ -28,9 +29,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/model/safetensors.h"
 #include "engine/train/blob_file.h"
 #include "engine/train/evaluation_history.h"
-#include "engine/train/safetensors.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -60,6 +61,8 @@ struct Manifest {
 
 // Returns the files that the model itself consists of.
 std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model);
+// Returns whether they have its weights.
+bool FilesHaveWeights(const v1::ModelSpec& model);
 
 // A tensor in host memory.
 struct TensorBytes {
@@ -86,14 +89,14 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
                                       const std::string& sha256);
 
 // Checks that the blob is a safetensors file with exactly these tensors, by
-// names, types and shapes, and returns its bytes. INVALID_ARGUMENT names the
-// first difference.
+// names, types and shapes, and returns its bytes. Floating numbers may have any
+// floating type. INVALID_ARGUMENT names the first difference.
 absl::StatusOr<uint64_t> CheckTensors(const std::string& blob_dir,
                                       const std::string& sha256,
                                       const std::vector<TensorFacts>& tensors);
 
-// Fills the tensors' bytes from the file with that role. On an error they are
-// unchanged.
+// Fills the tensors' bytes from the file with that role. Converts floating
+// numbers of other floating types. On an error the bytes are unchanged.
 //   INVALID_ARGUMENT  names, types or shapes differ from the file's, whose
 //                     order does not matter; names the first difference
 //   NOT_FOUND         the role is absent or the blob is missing

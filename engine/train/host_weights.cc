@@ -36,7 +36,8 @@ absl::StatusOr<HostWeights> HostWeights::Read(const std::string& blob_dir,
         {{spec.name, spec.dtype, spec.shape}, absl::MakeSpan(bytes)});
   }
   // An uploaded ONNX model without a safetensors file keeps its weights inside.
-  if (manifest.FindFile("weights") == nullptr && manifest.model.has_onnx()) {
+  if (manifest.FindFile("weights") == nullptr &&
+      FilesHaveWeights(manifest.model)) {
     RETURN_IF_ERROR(ReadFromModel(source, model.persistents, weights.tensors_));
   } else {
     RETURN_IF_ERROR(

@@ -19,7 +19,8 @@ except ImportError:
     onnx = None
 
 MODULES = harness.ROOT / "build/peers/node_modules"
-TYPES = {"FP32": "<f4", "INT64": "<i8", "BOOL": "?", "FP64": "<f8", "INT32": "<i4"}
+TYPES = {"FP32": "<f4", "INT64": "<i8", "BOOL": "?", "FP64": "<f8", "INT32": "<i4",
+         "FP16": "<f2"}
 
 
 def make_model(nodes, inputs, outputs, weights, opset=17):
@@ -356,6 +357,92 @@ publish: {model: tuned, on_success: true}
                                    x @ weight.T + bias)
         path.write_bytes(len(header).to_bytes(8, "little") + header + weight.tobytes())
         server.cli("models", "upload", "plain", layers, "--weights", path, code=2)
+
+    def test_names_of_weights_come_back_and_fit_the_file(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        first, second = digits_mlp(seed=5), digits_mlp(seed=6)
+        path = self.save(server, first, "first.onnx")
+        weights = server.state / "second.safetensors"
+        server.cli("models", "upload", "second", self.save(server, second, "second.onnx"))
+        server.cli("models", "export", "second", "-O", weights, "--format", "safetensors")
+        server.cli("models", "plan", path, "--weights", weights)
+        server.cli("models", "upload", "mixed", path, "--weights", weights)
+        x = np.random.default_rng(1).uniform(0, 1, (3, 64)).astype(np.float32)
+        np.testing.assert_array_equal(self.infer(server, "mixed", {"x": x})["logits"],
+                                      self.infer(server, "second", {"x": x})["logits"])
+        text = """
+name: tuned
+model: {onnx: first.onnx, weights: second.safetensors}
+data: {dataset: digits, held_out: {every: 5}}
+training: {loss: cross_entropy, optimizer: adam, batch_size: 32, steps: 3, seed: 1}
+publish: {model: tuned, on_success: true}
+"""
+        (server.state / "tuned.yaml").write_text(text)
+        server.cli("plan", server.state / "tuned.yaml")
+        job = server.wait_job(server.submit(text))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        exported = server.state / "tuned.onnx"
+        server.cli("models", "export", "tuned", "-O", exported)
+        tensors = {t.name: numpy_helper.to_array(t)
+                   for t in onnx.load(exported).graph.initializer}
+        names = {t.name for t in first.graph.initializer}
+        self.assertEqual(names, set(tensors))
+        begun = {t.name: numpy_helper.to_array(t) for t in second.graph.initializer}
+        for name in names:  # three steps of Adam are small
+            np.testing.assert_allclose(tensors[name], begun[name], atol=0.01)
+            self.assertFalse(np.array_equal(tensors[name], begun[name]), name)
+        again = server.state / "tuned.safetensors"
+        server.cli("models", "export", "tuned", "-O", again, "--format", "safetensors")
+        data = again.read_bytes()
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        self.assertEqual(names, set(header) - {"__metadata__"})
+        wide = self.save(server, digits_mlp(hidden=16), "wide.onnx")
+        error = server.cli("models", "upload", "wide", wide, "--weights", weights, code=2)
+        self.assertIn("3 of another shape: 'fc1.bias' ([32], the model has [16])", error)
+
+    def test_a_file_in_float16_is_served_and_trained(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        model = digits_mlp()
+        for tensor in model.graph.initializer:
+            half = numpy_helper.to_array(tensor).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(half, tensor.name))
+        for port in (*model.graph.input, *model.graph.output):
+            port.type.tensor_type.elem_type = TensorProto.FLOAT16
+        onnx.checker.check_model(model, full_check=True)
+        server.cli("models", "upload", "half", self.save(server, model, "half.onnx"))
+        x = np.random.default_rng(1).uniform(0, 16, (3, 64)).astype(np.float16)
+        answer = self.infer(server, "half", {"x": x})["logits"]
+        self.assertEqual(np.float16, answer.dtype)
+        w = {t.name: numpy_helper.to_array(t).astype(np.float64)
+             for t in model.graph.initializer}
+        hidden = np.maximum(x.astype(np.float64) @ w["fc1.weight"].T + w["fc1.bias"], 0)
+        wanted = hidden @ w["fc2.weight"].T + w["fc2.bias"]
+        # One rounding to float16, and float32 inside.
+        np.testing.assert_allclose(answer.astype(np.float64), wanted, rtol=2**-11 + 1e-5,
+                                   atol=1e-5)
+        job = server.wait_job(server.submit("""
+name: half-tuned
+model: {onnx: half.onnx}
+data: {dataset: digits, held_out: {every: 5}, scaling: {multiply: 0.0625}}
+training: {loss: cross_entropy, optimizer: adam, batch_size: 32, epochs: 30, seed: 1,
+  precision: fp16}
+publish: {model: half-tuned, on_success: true}
+"""))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        self.assertGreater(job["evaluation"]["accuracy"], 0.9)
+        server.cli("models", "load", "half-tuned", "--wait")
+        exported = server.state / "tuned.onnx"
+        server.cli("models", "export", "half-tuned", "-O", exported)
+        tuned = onnx.load(exported)
+        onnx.checker.check_model(tuned, full_check=True)
+        self.assertEqual({TensorProto.FLOAT16}, {t.data_type for t in tuned.graph.initializer})
+        served = self.infer(server, "half-tuned", {"x": x})["logits"]
+        server.cli("models", "upload", "again", exported)
+        again = self.infer(server, "again", {"x": x})["logits"]
+        np.testing.assert_allclose(again.astype(np.float32), served.astype(np.float32),
+                                   rtol=0.01, atol=0.05)
 
 
 if __name__ == "__main__":

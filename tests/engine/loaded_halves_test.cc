@@ -300,7 +300,7 @@ class TrainedHalfTest : public LoadedHalvesTest {
     auto run = Start(job);
     EXPECT_TRUE(run.ok()) << run.status();
     if (!run.ok()) return "";
-    StepTo(**run, 200);
+    StepTo(**run, 400);
     const auto evaluation = (*run)->Evaluate();
     EXPECT_TRUE(evaluation.ok()) << evaluation.status();
     *accuracy = evaluation->accuracy();
@@ -326,7 +326,7 @@ TEST_F(TrainedHalfTest, WeightsAreTrainedInFloat32AndExportedAsTheFileHasThem) {
           Train(Store(Net(data_type)), precision, &accuracy);
       EXPECT_GT(accuracy, 0.9);
       const std::string weights =
-          Export(manifest, ExportFormat::kSafetensors).substr(8, 500);
+          Export(manifest, ExportFormat::kSafetensors).substr(8, 1000);
       EXPECT_THAT(weights, ::testing::HasSubstr("\"w1\":{\"dtype\":\"F32\""));
       onnx::ModelProto exported;
       ASSERT_TRUE(

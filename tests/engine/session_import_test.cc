@@ -143,6 +143,81 @@ TEST_F(SessionImportTest, TrainingBeginsWithTheFilesWeights) {
   ExpectClose(Answer(imported->manifest_sha256), tuned);
 }
 
+TEST_F(SessionImportTest, WeightsOfAFileTakeThePlaceOfTheModels) {
+  const v1::ModelSpec trained = Exported();
+  v1::JobSpec job = DigitsJob();
+  *job.mutable_model() = trained;
+  job.mutable_data()->clear_scaling();  // part of the file
+  auto run = Start(job);
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 50);
+  const auto tuned = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(tuned.ok());
+  const std::vector<float> wanted = Answer(tuned->manifest_sha256());
+  const auto weights = session_->ExportModel(tuned->manifest_sha256(),
+                                             ExportFormat::kSafetensors);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  v1::ModelSpec spec = trained;
+  spec.mutable_weights()->set_sha256(weights->sha256);
+  spec.mutable_weights()->set_bytes(weights->bytes);
+  EXPECT_TRUE(session_->PlanInference(spec, {.max_batch_size = 4}).ok());
+  const auto imported = session_->ImportModel(spec, "", {.max_batch_size = 4});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(Answer(imported->manifest_sha256), wanted);
+  // A job begins with them, too, and its checkpoints replace them.
+  *job.mutable_model() = spec;
+  auto again = Start(job);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto before = (*again)->SaveCheckpoint();
+  ASSERT_TRUE(before.ok());
+  EXPECT_EQ(Answer(before->manifest_sha256()), wanted);
+  EXPECT_THAT(FilesOf(*before), HasSubstr("\"initial_weights\""));
+  StepTo(**again, 1);
+  const auto after = (*again)->SaveCheckpoint();
+  ASSERT_TRUE(after.ok());
+  EXPECT_NE(Answer(after->manifest_sha256()), wanted);
+  // Both exports have the file's names.
+  const auto file =
+      session_->ExportModel(imported->manifest_sha256, ExportFormat::kOnnx);
+  ASSERT_TRUE(file.ok()) << file.status();
+  v1::ModelSpec exported;
+  exported.mutable_onnx()->set_sha256(file->sha256);
+  *exported.mutable_weights() = spec.weights();
+  EXPECT_TRUE(session_->PlanInference(exported, {.max_batch_size = 4}).ok());
+  exported.clear_weights();
+  const auto plain = session_->ImportModel(exported, "", {.max_batch_size = 4});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(Answer(plain->manifest_sha256), wanted);
+}
+
+TEST_F(SessionImportTest, LayersBeginWithTheWeightsOfAFile) {
+  v1::JobSpec job = DigitsJob();
+  job.mutable_data()->clear_scaling();
+  auto run = Start(job);
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 5);
+  const auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(checkpoint.ok());
+  const auto weights = session_->ExportModel(checkpoint->manifest_sha256(),
+                                             ExportFormat::kSafetensors);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  job.mutable_model()->mutable_weights()->set_sha256(weights->sha256);
+  const auto imported =
+      session_->ImportModel(job.model(), "", {.max_batch_size = 4});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const auto wanted = Answer(checkpoint->manifest_sha256());
+  EXPECT_EQ(Answer(imported->manifest_sha256), wanted);
+  auto again = Start(job);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto before = (*again)->SaveCheckpoint();
+  ASSERT_TRUE(before.ok());
+  EXPECT_EQ(Answer(before->manifest_sha256()), wanted);
+  job.mutable_model()->mutable_layers(0)->mutable_conv2d()->set_filters(17);
+  EXPECT_THAT(std::string(Start(job).status().message()),
+              HasSubstr("of another shape: 'conv2d_0.bias' ([16], the model "
+                        "has [17])"));
+}
+
 TEST_F(SessionImportTest, AMissingFileIsNotFound) {
   v1::ModelSpec spec = Exported();
   std::filesystem::remove(blob_dir_ + "/" + spec.onnx().sha256());

@@ -64,8 +64,9 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
 
 absl::Status EnsureModel(Context& context, Client& client,
                          const std::string& job_file, v1::JobSpec& spec) {
-  if (spec.model().onnx().file().empty()) return absl::OkStatus();
-  const std::string path = spec.model().onnx().file();
+  std::string path = spec.model().onnx().file();
+  if (path.empty()) path = spec.model().weights().file();
+  if (path.empty()) return absl::OkStatus();
   const absl::Status sent =
       UploadModelFiles(client, Folder(job_file), UploadLine(context, path),
                        *spec.mutable_model());

@@ -24,6 +24,11 @@
 namespace gpupool::client {
 namespace {
 
+struct PlanOptions {
+  ModelFileOptions model;
+  std::string weights;
+};
+
 struct UploadOptions {
   ModelFileOptions model;
   std::string name;
@@ -39,11 +44,15 @@ struct ExportOptions {
   std::string format = "onnx";
 };
 
-// Returns the model's spec. An ONNX file is uploaded.
+// Returns the model's spec. Its files are uploaded: an ONNX file, and `weights`
+// unless that is empty.
 absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
-                                        const ModelFileOptions& options) {
+                                        const ModelFileOptions& options,
+                                        const std::string& weights) {
   absl::StatusOr<v1::ModelSpec> spec = ReadModelSpec(options);
-  if (!spec.ok() || !spec->has_onnx()) return spec;
+  if (!spec.ok()) return spec;
+  if (!weights.empty()) spec->mutable_weights()->set_file(weights);
+  if (!spec->has_onnx() && !spec->has_weights()) return spec;
   const absl::Status status =
       UploadModelFiles(client, "", UploadLine(context, options.file), *spec);
   ClearUploadLine(context);
@@ -55,9 +64,9 @@ int Upload(Context& context, const UploadOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   absl::StatusOr<v1::ModelSpec> spec =
-      ReadModel(context, **client, options.model);
+      ReadModel(context, **client, options.model, options.weights);
   if (!spec.ok()) return context.Fail(spec.status());
-  if (!spec->has_onnx() && options.weights.empty()) {
+  if (!spec->has_onnx() && !spec->has_weights()) {
     return context.Fail(absl::InvalidArgumentError(absl::StrCat(
         options.model.file,
         " has layers without weights; give them with --weights FILE")));
@@ -71,9 +80,8 @@ int Upload(Context& context, const UploadOptions& options) {
       options.max_queue_delay_microseconds);
   header.mutable_serving()->set_precision(PrecisionOf(options.model.precision));
   header.mutable_serving()->set_benchmark(options.benchmark);
-  absl::StatusOr<v1::ModelVersion> version = UploadModel(
-      **client, header, options.weights, UploadLine(context, options.weights));
-  ClearUploadLine(context);
+  absl::StatusOr<v1::ModelVersion> version =
+      UploadModel(**client, header, "", nullptr);
   if (!version.ok()) return context.Fail(version.status());
   for (const std::string& warning : version->plan().warnings()) {
     context.Say(absl::StrCat("warning: ", warning));
@@ -87,10 +95,12 @@ int Upload(Context& context, const UploadOptions& options) {
   return ReportVersion(context, *version);
 }
 
-int Plan(Context& context, const ModelFileOptions& options) {
+int Plan(Context& context, const PlanOptions& given) {
+  const ModelFileOptions& options = given.model;
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  absl::StatusOr<v1::ModelSpec> spec = ReadModel(context, **client, options);
+  absl::StatusOr<v1::ModelSpec> spec =
+      ReadModel(context, **client, options, given.weights);
   if (!spec.ok()) return context.Fail(spec.status());
   v1::PlanModelRequest request;
   *request.mutable_spec() = *std::move(spec);
@@ -136,6 +146,13 @@ int Export(Context& context, const ExportOptions& options) {
   return kOk;
 }
 
+void AddWeights(CLI::App& verb, std::string& weights) {
+  verb.add_option("--weights", weights,
+                  "Weights by name, safetensors: those of layers, or in place "
+                  "of an ONNX file's")
+      ->type_name("FILE");
+}
+
 }  // namespace
 
 void AddModelsFiles(CLI::App& models, Invocation& invocation) {
@@ -147,14 +164,12 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
       "  gpupool models upload resnet resnet18.onnx --max-batch-size 8\n"
       "  gpupool models upload encoder encoder.onnx \\\n"
       "      --dimension sequence=64,128 --pad ids=0 --pad mask=0\n"
-      "  gpupool models upload digits layers.yaml --weights w.safetensors");
+      "  gpupool models upload digits layers.yaml --weights w.safetensors\n"
+      "  gpupool models upload resnet resnet18.onnx --weights w.safetensors");
   upload->add_option("NAME", upload_options->name, "Name of the model")
       ->required();
   AddModelFileOptions(*upload, upload_options->model);
-  upload
-      ->add_option("--weights", upload_options->weights,
-                   "Weights of a model of layers, safetensors")
-      ->type_name("FILE");
+  AddWeights(*upload, upload_options->weights);
   upload
       ->add_option("--max-queue-delay-microseconds",
                    upload_options->max_queue_delay_microseconds,
@@ -169,14 +184,15 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
     return Upload(c, *upload_options);
   });
 
-  auto plan_options = std::make_shared<ModelFileOptions>();
+  auto plan_options = std::make_shared<PlanOptions>();
   CLI::App* plan =
       AddVerb(models, "plan",
               "Show what serving a model file needs and on which devices it "
               "fits. All unsupported operators are listed.",
               "  gpupool models plan resnet18.onnx --max-batch-size 8\n"
               "  gpupool models plan resnet18.onnx --precision bf16");
-  AddModelFileOptions(*plan, *plan_options);
+  AddModelFileOptions(*plan, plan_options->model);
+  AddWeights(*plan, plan_options->weights);
   invocation.On(plan,
                 [plan_options](Context& c) { return Plan(c, *plan_options); });
 

@@ -5,7 +5,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
@@ -13,6 +12,7 @@
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/onnx_import.h"
+#include "engine/model/model_blob.h"
 #include "engine/passes/formats/widen_halves.h"
 #include "engine/tensor/convert.h"
 #include "gpupool/v1/model.pb.h"
@@ -27,27 +27,8 @@ constexpr int kMaxExternalFiles = 1000;
 absl::StatusOr<std::string> CheckedBlob(const std::string& sha256,
                                         uint64_t bytes, absl::string_view what,
                                         const std::string& blob_dir) {
-  if (!IsSha256Hex(sha256)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": the sha256 must be 64 lower-case hex digits"));
-  }
-  std::string path = absl::StrCat(blob_dir, "/", sha256);
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok()) {
-    if (!absl::IsNotFound(file.status())) return file.status();
-    return absl::NotFoundError(
-        absl::StrCat(what, " ", sha256, " is not stored; upload it first"));
-  }
-  if (bytes != 0 && bytes != file->bytes().size()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", sha256, " has ",
-                                                   file->bytes().size(),
-                                                   " bytes, not ", bytes));
-  }
-  if (Sha256Hex(file->bytes()) != sha256) {
-    return absl::DataLossError(
-        absl::StrCat(what, " ", sha256, " was damaged where it is stored"));
-  }
-  return path;
+  RETURN_IF_ERROR(OpenModelBlob(blob_dir, sha256, bytes, what).status());
+  return absl::StrCat(blob_dir, "/", sha256);
 }
 
 class OnnxModelSource : public ModelSource {

@@ -82,7 +82,9 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
     RETURN_IF_ERROR(CheckName("name", header.name()));
     RETURN_IF_ERROR(CheckModelSpec("spec", header.spec()));
     RETURN_IF_ERROR(CheckServingOptions("serving", header_->mutable_serving()));
-    if (header.spec().has_onnx()) return CheckNoWeights(header);
+    if (header.spec().has_onnx() || header.spec().has_weights()) {
+      return CheckNoWeights(header);
+    }
     ASSIGN_OR_RETURN(weights_,
                      FileUpload::Begin(*context_.blobs,
                                        {header.sha256(), header.total_bytes()},
@@ -90,16 +92,16 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
     return absl::OkStatus();
   }
 
-  // Checks that a header with an ONNX spec announces no weights, which are in
-  // the model file.
+  // Checks that a header whose spec names files with weights announces no
+  // others.
   static absl::Status CheckNoWeights(
       const v1::UploadModelRequest::Header& header) {
     if (header.total_bytes() == 0 && header.sha256().empty()) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
-        "an ONNX file brings its own weights; leave total_bytes and sha256 "
-        "empty and send no chunks");
+        "an ONNX file brings its own weights, and spec.weights names others; "
+        "leave total_bytes and sha256 empty and send no chunks");
   }
 
   absl::Status TakeChunk(const std::string& chunk) {

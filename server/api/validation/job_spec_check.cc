@@ -318,10 +318,23 @@ absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
   return CheckServedSizes(field, onnx);
 }
 
+absl::Status CheckWeights(const std::string& field,
+                          const v1::WeightsFile& weights) {
+  if (weights.file().empty()) {
+    return CheckModelFile(field, weights.sha256(), weights.bytes());
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ".file is for job files; upload the file and give its sha256"));
+}
+
 }  // namespace
 
 absl::Status CheckModelSpec(absl::string_view field,
                             const v1::ModelSpec& spec) {
+  if (spec.has_weights()) {
+    RETURN_IF_ERROR(
+        CheckWeights(absl::StrCat(field, ".weights"), spec.weights()));
+  }
   if (spec.has_onnx()) {
     if (spec.layers_size() == 0 && spec.input_shape_size() == 0) {
       return CheckOnnx(absl::StrCat(field, ".onnx"), spec.onnx());

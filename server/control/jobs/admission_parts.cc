@@ -121,6 +121,9 @@ JobRow& AddRow(Transaction& transaction, v1::Job&& job) {
 
 // Needed although planning read the files: they may be gone since then.
 bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
+  if (model.has_weights() && !blobs.Contains(model.weights().sha256())) {
+    return false;
+  }
   if (!model.has_onnx()) return true;
   const auto& files = model.onnx().external_files();
   return blobs.Contains(model.onnx().sha256()) &&

@@ -17,6 +17,7 @@ constexpr uint64_t kManifestLimitBytes = uint64_t{16} << 20;
 // begun has no manifest yet.
 void AddFilesOf(const v1::ModelSpec& model,
                 absl::flat_hash_set<std::string>& used) {
+  if (model.has_weights()) used.insert(model.weights().sha256());
   if (!model.has_onnx()) return;
   used.insert(model.onnx().sha256());
   for (const auto& file : model.onnx().external_files()) {

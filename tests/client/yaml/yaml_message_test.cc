@@ -270,6 +270,8 @@ TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {
   v1::ModelSpec spec;
   ASSERT_TRUE(YamlToMessage("onnx: nets/m.onnx", "job.yaml", spec).ok());
   EXPECT_EQ(spec.onnx().file(), "nets/m.onnx");
+  ASSERT_TRUE(YamlToMessage("weights: w.safetensors", "job.yaml", spec).ok());
+  EXPECT_EQ(spec.weights().file(), "w.safetensors");
   spec.Clear();
   const absl::Status status = YamlToMessage(
       "onnx: {file: m.onnx, dimensions: {sequence: 8}}", "job.yaml", spec);

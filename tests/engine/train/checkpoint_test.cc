@@ -107,6 +107,22 @@ TEST_F(CheckpointTest, TensorsMustBeExactlyTheModels) {
               HasSubstr("have a tensor \"b\" that the model does not have"));
 }
 
+// Versions that were trained in float16 have such weights.
+TEST_F(CheckpointTest, FloatingNumbersAreConverted) {
+  const uint16_t halves[] = {0x3c00, 0xc000};  // 1 and -2
+  std::memcpy(&storage_[0], halves, sizeof(halves));
+  Manifest manifest = SomeManifest();
+  manifest.files = {
+      *WriteTensors(dir_, "weights", {Tensor("a", {2}, 0, DType::kFloat16)})};
+  const absl::Status status =
+      ReadTensors(dir_, manifest, "weights", {Tensor("a", {2}, 100)});
+  ASSERT_TRUE(status.ok()) << status;
+  float numbers[2];
+  std::memcpy(numbers, &storage_[100], sizeof(numbers));
+  EXPECT_EQ(numbers[0], 1);
+  EXPECT_EQ(numbers[1], -2);
+}
+
 TEST_F(CheckpointTest, SpoiledDataIsDataLossAndChangesNothing) {
   Manifest manifest = SomeManifest();
   manifest.files = {*WriteTensors(dir_, "weights", {Tensor("a", {2}, 0)})};

@@ -28,8 +28,9 @@ constexpr int kMaxFollowed = 1000;
 constexpr int64_t kMaxVisited = int64_t{1} << 22;
 constexpr int64_t kMaxRead = int64_t{1} << 26;
 constexpr size_t kMinPositions = 8;
-// The error of a recurrence over numbers in float16.
+// The error of a recurrence over numbers in float16, and in bfloat16.
 constexpr double kOscillationError = 5e-3;
+constexpr double kBfloatOscillationError = 4e-2;
 
 // A node that reads the tensor, and the position of the input; node is null
 // where that is not known: in subgraphs and outputs of the model.
@@ -296,11 +297,13 @@ std::string ByOscillation(const Facts& facts) {
     change = std::max(change, std::abs(numbers[i] - numbers[i % width]));
   }
   if (largest < 0.9 || largest > 1.001 || change < 0.5) return "";
+  const bool bfloat = facts.tensor.data_type() == TensorProto::BFLOAT16;
+  const double allowed = bfloat ? kBfloatOscillationError : kOscillationError;
   for (size_t i = width; i + 2 * width < numbers.size(); ++i) {
     const double before = numbers[i - width], now = numbers[i];
     const double next = numbers[i + width], last = numbers[i + 2 * width];
     const double error = (before + next) * next - (now + last) * now;
-    if (!(std::abs(error) <= kOscillationError)) return "";
+    if (!(std::abs(error) <= allowed)) return "";
   }
   return "its columns are sines and cosines of positions";
 }

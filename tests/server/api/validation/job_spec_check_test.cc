@@ -246,6 +246,23 @@ TEST(CheckModelSpecTest, Layers) {
   });
 }
 
+TEST(CheckModelSpecTest, WeightsAreAStoredFile) {
+  v1::ModelSpec spec;
+  spec.mutable_onnx()->set_sha256(std::string(64, 'a'));
+  spec.mutable_onnx()->set_bytes(5);
+  v1::WeightsFile& weights = *spec.mutable_weights();
+  const auto error = [&spec] {
+    return std::string(CheckModelSpec("model", spec).message());
+  };
+  EXPECT_THAT(error(), HasSubstr("model.weights.sha256"));
+  weights.set_sha256(std::string(64, 'b'));
+  EXPECT_THAT(error(), HasSubstr("model.weights.bytes is 0"));
+  weights.set_bytes(9);
+  EXPECT_EQ(error(), "");
+  weights.set_file("w.safetensors");
+  EXPECT_THAT(error(), HasSubstr("model.weights.file is for job files"));
+}
+
 TEST(CheckModelSpecTest, AnOnnxModelNamesItsFiles) {
   v1::ModelSpec spec;
   v1::OnnxModel& onnx = *spec.mutable_onnx();

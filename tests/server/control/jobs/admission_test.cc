@@ -140,6 +140,25 @@ TEST_F(AdmissionTest, AModelWhoseFilesAreGoneIsPlannedAgain) {
   EXPECT_EQ(plans, 2);
 }
 
+TEST_F(AdmissionTest, AModelWhoseWeightsAreGoneIsPlannedAgain) {
+  int plans = 0;
+  const auto plan = workers->meta;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training()) ++plans;
+    return plan(message);
+  };
+  v1::SubmitJobRequest request = Request("r1");
+  const auto sha256 = blobs->Put("some weights");
+  ASSERT_TRUE(sha256.ok());
+  request.mutable_spec()->mutable_model()->mutable_weights()->set_sha256(
+      *sha256);
+  ASSERT_TRUE(Submit(request).ok());
+  ASSERT_TRUE(blobs->Delete(*sha256).ok());
+  request.set_request_id("r2");
+  ASSERT_TRUE(Submit(request).ok());
+  EXPECT_EQ(plans, 2);
+}
+
 TEST_F(AdmissionTest, ThePlannersErrorPassesThrough) {
   workers->meta = [](const worker::v1::ToWorker&) {
     return absl::InvalidArgumentError("layer \"dense_1\": shapes differ");

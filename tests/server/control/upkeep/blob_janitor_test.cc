@@ -80,12 +80,15 @@ TEST_F(BlobJanitorTest, KeepsTheModelFilesOfJobsThatHaveNotEnded) {
   v1::OnnxModel& onnx = *job.mutable_spec()->mutable_model()->mutable_onnx();
   onnx.set_sha256(*blobs->Put("model"));
   onnx.add_external_files()->set_sha256(*blobs->Put("its data"));
+  const std::string weights = *blobs->Put("weights to begin with");
+  job.mutable_spec()->mutable_model()->mutable_weights()->set_sha256(weights);
   WriteBatch batch;
   batch.upsert_jobs.push_back(job);
   ASSERT_TRUE(store->Commit(batch).ok());
   ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
   EXPECT_TRUE(blobs->Contains(onnx.sha256()));
   EXPECT_TRUE(blobs->Contains(onnx.external_files(0).sha256()));
+  EXPECT_TRUE(blobs->Contains(weights));
   batch.upsert_jobs[0].set_state(v1::FAILED);
   ASSERT_TRUE(store->Commit(batch).ok());
   ASSERT_TRUE(Sweep(absl::Hours(2)).ok());

@@ -321,9 +321,10 @@ INSTANTIATE_TEST_SUITE_P(WeightsOfLayers, ParameterTest,
 INSTANTIATE_TEST_SUITE_P(OtherParameters, ParameterTest,
                          ::testing::ValuesIn(OtherParameters()),
                          [](const auto& info) { return info.param.what; });
-});
 
-TEST(FindBuffersTest, NumbersOfFloat16AreAsGood) {
+class HalfBufferTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(HalfBufferTest, NumbersOf16BitsAreAsGood) {
   for (const Fill& fill : {Fill(Sinusoid), Fill(Cosine), Hidden(-65504)}) {
     onnx::ModelProto model = ModelOfGraph(
         "(float[N, 16, 8] x) => (float[N, 16, 8] y) { y = Add(x, t) }");
@@ -332,10 +333,14 @@ TEST(FindBuffersTest, NumbersOfFloat16AreAsGood) {
     for (int i = 0; i < tensor.float_data_size(); ++i) {
       tensor.set_float_data(i, static_cast<float>(fill(i / 8, i % 8)));
     }
-    ToHalf({}, model);
+    ToHalf({.data_type = GetParam()}, model);
     EXPECT_EQ(FindBuffers(model, {}).size(), 1u);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, HalfBufferTest,
+                         ::testing::Values(onnx::TensorProto::FLOAT16,
+                                           onnx::TensorProto::BFLOAT16));
 
 TEST(FindBuffersTest, WhatASubgraphReadsIsAParameter) {
   const auto model = ModelOfGraph(

@@ -1,4 +1,4 @@
-#include "engine/train/safetensors.h"
+#include "engine/model/safetensors.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

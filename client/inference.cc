@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "client/files/float_bytes.h"
 #include "client/text/counted.h"
 #include "inference/grpc_service.pb.h"
 
@@ -31,10 +31,11 @@ size_t Product(const std::vector<int64_t>& shape) {
 absl::StatusOr<std::vector<int64_t>> RowShape(
     const ModelMetadataResponse::TensorMetadata& tensor,
     const std::string& model) {
-  if (tensor.datatype() != "FP32") {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "tensor '", tensor.name(), "' of model '", model, "' has datatype ",
-        tensor.datatype(), "; only FP32 can be sent from a table of numbers"));
+  if (FloatBytes(tensor.datatype()) == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tensor '", tensor.name(), "' of model '", model,
+                     "' has datatype ", tensor.datatype(),
+                     "; a table of numbers can be sent as FP32, FP16 or BF16"));
   }
   std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end());
   if (!shape.empty()) shape.erase(shape.begin());
@@ -114,23 +115,22 @@ class Sender {
     message.set_model_version(options_.version);
     auto& input = *message.add_inputs();
     input.set_name(shape_.input_name);
-    input.set_datatype("FP32");
+    input.set_datatype(shape_.input_type);
     input.add_shape(static_cast<int64_t>(rows));
     for (int64_t dimension : shape_.input_shape) input.add_shape(dimension);
     std::string& raw = *message.add_raw_input_contents();
-    const size_t row_bytes = rows_.table.width * sizeof(float);
-    raw.resize(rows * row_bytes);
+    raw.reserve(rows * rows_.table.width * FloatBytes(shape_.input_type));
     for (size_t i = 0; i < rows; ++i) {
-      std::memcpy(raw.data() + i * row_bytes,
-                  rows_.table.Row(rows_.positions[first + i]).data(),
-                  row_bytes);
+      AppendFloats(shape_.input_type,
+                   rows_.table.Row(rows_.positions[first + i]), raw);
     }
     return message;
   }
 
   absl::Status TakeOutputs(const inference::ModelInferResponse& answer,
                            size_t first, size_t rows) {
-    const size_t bytes = rows * run_.output_width * sizeof(float);
+    const size_t count = rows * run_.output_width;
+    const size_t bytes = count * FloatBytes(shape_.output_type);
     if (answer.raw_output_contents_size() != 1 ||
         answer.raw_output_contents(0).size() != bytes) {
       return absl::InternalError(absl::StrCat(
@@ -143,8 +143,9 @@ class Sender {
               : 0,
           " bytes; ", bytes, " bytes in one output were expected"));
     }
-    std::memcpy(run_.outputs.data() + first * run_.output_width,
-                answer.raw_output_contents(0).data(), bytes);
+    ReadFloats(
+        shape_.output_type, answer.raw_output_contents(0),
+        absl::MakeSpan(run_.outputs).subspan(first * run_.output_width, count));
     return absl::OkStatus();
   }
 
@@ -176,8 +177,10 @@ absl::StatusOr<ModelShape> ShapeFromMetadata(
   if (!input.ok()) return input.status();
   auto output = RowShape(metadata.outputs(0), metadata.name());
   if (!output.ok()) return output.status();
-  return ModelShape{metadata.inputs(0).name(), *std::move(input),
-                    metadata.outputs(0).name(), *std::move(output)};
+  return ModelShape{
+      metadata.inputs(0).name(),     *std::move(input),
+      metadata.outputs(0).name(),    *std::move(output),
+      metadata.inputs(0).datatype(), metadata.outputs(0).datatype()};
 }
 
 absl::StatusOr<InferenceRun> RunInference(Client& client,

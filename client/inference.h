@@ -22,12 +22,14 @@ namespace gpupool::client {
 
 class Client;
 
-// The tensors of a model with one FP32 input and one FP32 output.
+// The tensors of a model with one input and one output of FP32, FP16 or BF16.
 struct ModelShape {
   std::string input_name;
   std::vector<int64_t> input_shape;  // of one row, without the batch dimension
   std::string output_name;
   std::vector<int64_t> output_shape;
+  std::string input_type = "FP32";
+  std::string output_type = "FP32";
 };
 
 // Returns the shape. FailedPrecondition if the model has other numbers of

@@ -1,7 +1,6 @@
 #include "client/files/tensor_file.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/files/float_bytes.h"
 #include "client/text/text_file.h"
 
 namespace gpupool::client {
@@ -174,23 +174,6 @@ Json NumberAt(const char* at) {
   return value;
 }
 
-// Converts a float16. A bfloat16 needs no such code, since its bits are the
-// upper half of a float.
-float HalfAt(const char* at) {
-  uint16_t bits = 0;
-  std::memcpy(&bits, at, sizeof(bits));
-  const int exponent = bits >> 10 & 31;
-  const int mantissa = bits & 1023;
-  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
-  if (exponent == 31) {
-    return mantissa == 0 ? sign * std::numeric_limits<float>::infinity()
-                         : std::numeric_limits<float>::quiet_NaN();
-  }
-  if (exponent == 0)
-    return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-}
-
 Json ElementAt(absl::string_view type, const char* at) {
   if (type == "FP64") return NumberAt<double>(at);
   if (type == "INT32") return NumberAt<int32_t>(at);
@@ -198,12 +181,10 @@ Json ElementAt(absl::string_view type, const char* at) {
   if (type == "UINT8") return NumberAt<uint8_t>(at);
   if (type == "INT8") return NumberAt<int8_t>(at);
   if (type == "BOOL") return *at != 0;
-  if (type == "FP16") return HalfAt(at);
-  if (type == "BF16") {
-    uint16_t bits = 0;
-    std::memcpy(&bits, at, sizeof(bits));
-    const uint32_t wide = uint32_t{bits} << 16;
-    return NumberAt<float>(reinterpret_cast<const char*>(&wide));
+  if (const size_t bytes = FloatBytes(type)) {
+    float number = 0;
+    ReadFloats(type, {at, bytes}, absl::MakeSpan(&number, 1));
+    return number;
   }
   return NumberAt<float>(at);
 }

@@ -93,6 +93,12 @@ TEST(ShapeFromMetadataTest, RefusesWhatATableCannotFeed) {
               HasSubstr("only the first dimension may vary"));
   input.set_shape(1, 4);
   EXPECT_TRUE(ShapeFromMetadata(metadata).ok());
+  input.set_datatype("FP16");
+  output.set_datatype("BF16");
+  const auto shape = ShapeFromMetadata(metadata);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(shape->input_type, "FP16");
+  EXPECT_EQ(shape->output_type, "BF16");
 }
 
 TEST(ArgMaxTest, TakesTheFirstOfEquals) {

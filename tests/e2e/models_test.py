@@ -433,6 +433,7 @@ publish: {model: half-tuned, on_success: true}
         self.assertEqual("SUCCEEDED", job["state"], job)
         self.assertGreater(job["evaluation"]["accuracy"], 0.9)
         server.cli("models", "load", "half-tuned", "--wait")
+        server.cli("models", "infer", "half-tuned", "--data", harness.DIGITS, "--rows", "0:5")
         exported = server.state / "tuned.onnx"
         server.cli("models", "export", "half-tuned", "-O", exported)
         tuned = onnx.load(exported)

@@ -117,6 +117,20 @@ class Session::Impl {
     return absl::FailedPreconditionError(absl::StrCat(
         "the meta device has no memory and cannot ", what, "; it only plans"));
   }
+  // Adds the warning about a file in 16 bits that a GPU serves in float32.
+  void AddPrecisionWarning(const ModelSource& source, v1::Precision precision,
+                           v1::Plan& plan) const {
+    const bool gpu = planner_.backend != nullptr ||
+                     options_.device.type == DeviceType::kCuda;
+    if (!gpu || !source.stores_halves() ||
+        ComputeType(precision) != DType::kFloat32) {
+      return;
+    }
+    AddWarning(
+        "the file has weights of 16 bits, and with this precision they take 32 "
+        "bits on the device; precision fp16 or bf16 keeps 16 and is faster",
+        *plan.mutable_warnings());
+  }
   void AddPlannersWarning(v1::Plan& plan) const {
     if (no_planner_.empty()) return;
     AddWarning(no_planner_, *plan.mutable_warnings());
@@ -216,6 +230,7 @@ absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
   v1::Plan plan;
   DescribeModel(programs, source->served(), plan);
   impl_->AddPlannersWarning(plan);
+  impl_->AddPrecisionWarning(*source, limits.precision, plan);
   return plan;
 }
 
@@ -230,6 +245,7 @@ absl::StatusOr<ImportedModel> Session::ImportModel(
   ImportedModel imported;
   DescribeModel(programs, source->served(), imported.plan);
   impl_->AddPlannersWarning(imported.plan);
+  impl_->AddPrecisionWarning(*source, limits.precision, imported.plan);
   // Weights are checked before the manifest is written, because the manifest
   // makes the checkpoint exist.
   const std::string& blob_dir = impl_->options().blob_dir;

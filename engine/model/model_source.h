@@ -54,6 +54,9 @@ class ModelSource {
   // INVALID_ARGUMENT names a missing one.
   virtual const ServedSizes& served() const = 0;
 
+  // Returns whether a file stores floating weights in 16 bits.
+  virtual bool stores_halves() const { return false; }
+
   // Copies a persistent value whose initializer is kStored. `to` must have its
   // size in bytes. Numbers that the file has in 16 bits are also given as
   // float32. NOT_FOUND for another name.

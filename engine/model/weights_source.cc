@@ -25,7 +25,7 @@ std::string Quoted(const std::string& name) {
                       "'");
 }
 
-// What does not fit between a file and a model.
+// Collects the differences between the tensors of a file and of a model.
 struct Differences {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
@@ -112,6 +112,8 @@ class WeightsSource : public ModelSource {
   }
 
   const ServedSizes& served() const override { return model_->served(); }
+
+  bool stores_halves() const override { return model_->stores_halves(); }
 
   absl::Status ReadStored(absl::string_view name,
                           absl::Span<std::byte> to) const override {

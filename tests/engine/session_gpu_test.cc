@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "tests/engine/import/onnx/half_model.h"
+#include "tests/engine/import/onnx/model_text.h"
 #include "tests/engine/session_fixture.h"
 
 namespace gpupool::engine {
@@ -506,6 +510,29 @@ TEST_F(PlannerTest, MetaPlansWithTheKernelsOfTheGpu) {
   UseGpu(0);
   EXPECT_EQ(plan.training().peak(), PlanOn(*session_).training().peak());
   EXPECT_EQ(meta->memory_stats().allocations(), 0u);
+}
+
+TEST_F(PlannerTest, AFileIn16BitsNamesThePrecisionThatKeepsThem) {
+  onnx::ModelProto model = onnx_import::ModelOfGraph(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2, 2] w = {1, 2, 3, 4}> "
+      "{ y = MatMul(x, w) }");
+  onnx_import::ToHalf({}, model);
+  const std::string bytes = model.SerializeAsString();
+  v1::ModelSpec spec;
+  spec.mutable_onnx()->set_sha256(Sha256Hex(bytes));
+  std::ofstream(blob_dir_ + "/" + spec.onnx().sha256(), std::ios::binary)
+      << bytes;
+  const auto warnings = [&spec](Session& session, v1::Precision precision) {
+    const auto plan = session.PlanInference(
+        spec, {.max_batch_size = 2, .precision = precision});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? plan->warnings() : v1::Plan().warnings();
+  };
+  const auto meta = Planner(GPUPOOL_STANDIN_DIR);
+  EXPECT_THAT(warnings(*meta, v1::HIGHEST),
+              testing::ElementsAre(HasSubstr("precision fp16 or bf16")));
+  EXPECT_TRUE(warnings(*meta, v1::FP16).empty());
+  EXPECT_TRUE(warnings(*Open("meta"), v1::HIGHEST).empty());
 }
 
 // Returns the lines of the file in which the stand-in records opened contexts.

@@ -1,5 +1,8 @@
 #include "engine/import/onnx/onnx_model_source.h"
 
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,14 @@ class OnnxModelSource : public ModelSource {
   }
 
   const ServedSizes& served() const override { return served_; }
+
+  bool stores_halves() const override {
+    const auto& tensors = file_->model().graph().initializer();
+    return std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+      return tensor.data_type() == onnx::TensorProto::FLOAT16 ||
+             tensor.data_type() == onnx::TensorProto::BFLOAT16;
+    });
+  }
 
   absl::Status ReadStored(absl::string_view name,
                           absl::Span<std::byte> to) const override {

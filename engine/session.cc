@@ -98,8 +98,16 @@ class Session::Impl {
   // computed.
   absl::Status Enter() const { return device_->MakeCurrent(); }
   DeviceContext context() const {
-    return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes(),
-            [device = device_.get()] { return device->timer(); }};
+    return {backend(),
+            &allocator(),
+            options_.blob_dir,
+            device_->limit_bytes(),
+            [device = device_.get()] { return device->timer(); },
+            read_limits()};
+  }
+  ReadLimits read_limits() const {
+    return {.memory_bytes = options_.data_memory_bytes,
+            .unpack_dir = options_.unpack_dir};
   }
   // Returns the bytes that a job may take where it will run.
   uint64_t planned_limit() const {
@@ -217,6 +225,11 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   result.plan.set_training_flops_per_step(DevicesOf(spec) *
                                           StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
+  // A dataset that is not there yet, or no longer, needs no memory. The job's
+  // start reports an unreadable one.
+  result.plan.set_host_data_bytes(
+      HostDataBytes(dataset, impl_->options().blob_dir, impl_->read_limits())
+          .value_or(0));
   return result;
 }
 
@@ -289,8 +302,10 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
     const v1::DatasetLayout& layout,
     const std::vector<v1::DatasetFile>& files) {
   ASSIGN_OR_RETURN(const Table table,
-                   ReadDataset(layout, files, impl_->options().blob_dir, {}));
-  return DatasetFacts{table.rows, table.feature_shape, table.label_facts};
+                   ReadDataset(layout, files, impl_->options().blob_dir,
+                               impl_->read_limits()));
+  return DatasetFacts{table.rows, table.features().shape, table.labels().facts,
+                      ToProto(table.features().type)};
 }
 
 absl::StatusOr<std::unique_ptr<Training>> Session::StartTraining(

@@ -40,7 +40,12 @@ struct SessionOptions {
   uint64_t memory_limit_bytes = 0;
   int threads = 1;       // for computing; >= 1
   std::string blob_dir;  // existing folder of content-named files
-  CudaOptions cuda;      // cuda devices only
+  // Existing folder for unpacked copies of datasets, in files without a name.
+  // Empty: such copies are in memory.
+  std::string unpack_dir;
+  // The most bytes of a dataset in memory; a larger one is mapped.
+  uint64_t data_memory_bytes = uint64_t{1} << 30;
+  CudaOptions cuda;  // cuda devices only
   // meta only: cpu or cuda. If nothing can plan for such a GPU, plans are those
   // of the CPU and carry a warning.
   Device plan_for;
@@ -75,6 +80,7 @@ struct DatasetFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // one row's, as stored
   LabelFacts labels;
+  v1::DataType feature_type = v1::DATA_TYPE_UNSPECIFIED;
 };
 
 // The options of serving to plan for.

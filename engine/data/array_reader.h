@@ -1,8 +1,10 @@
 // Readers of arrays as IDX and NPY files hold them: a header with element type
-// and shape, then the elements in row-major order. Pure functions over streams.
+// and shape, then the elements in row-major order.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,46 +15,40 @@
 
 namespace gpupool::engine {
 
-enum class ElementType : uint8_t {
-  kUint8,
-  kInt8,
-  kUint16,
-  kInt16,
-  kUint32,
-  kInt32,
-  kUint64,
-  kInt64,
-  kFloat16,
-  kFloat32,
-  kFloat64,
-};
-
-uint64_t ElementBytes(ElementType type);
-
 struct ArrayHeader {
   ElementType type = ElementType::kUint8;
   bool big_endian = false;
   std::vector<int64_t> shape;  // rank 1 .. 8, each >= 1
 };
 
-// Converts the next out.size() elements to float. INVALID_ARGUMENT when the
-// stream is too short or an element is not finite as a float; the text names
-// its zero-based position.
-absl::Status ReadElements(ByteStream& stream, const ArrayHeader& header,
-                          absl::Span<float> out);
-
 // An open array: its header, and the stream positioned at the first element.
 struct OpenArray {
   ArrayHeader header;
   ByteStream* stream = nullptr;
+  // Key in the layout's maps; empty for the only features or labels.
+  std::string name;
+  // The array as errors call it: "features", "input 'ids'".
+  std::string title;
+  // The file whose bytes the stream reads. Null: a mapping of them cannot be
+  // kept.
+  std::shared_ptr<const MappedFile> file;
 };
 
-// Joins a features array [rows, ...] and a labels array [rows, ...] to a table.
-// Labels of [rows, 1] mean one number for each row, as [rows] does. A rank-1
-// features array means one feature for each row. INVALID_ARGUMENT begins with
-// "features: " or "labels: " and names both shapes when they disagree.
-absl::StatusOr<Table> TableFromArrays(const OpenArray& features,
-                                      const OpenArray& labels,
+// Joins arrays of shape [rows, ...] to a table. The first of `inputs` says how
+// many rows there are.
+// - Targets of [rows, 1] mean one number for each row, as [rows] does.
+// - Inputs of rank 1 mean one number for each row.
+// INVALID_ARGUMENT begins with the title of an array that is too short or too
+// long, that holds a number which is not finite as a float32 or which int64
+// cannot hold, or that has another count of rows.
+absl::StatusOr<Table> TableFromArrays(absl::Span<const OpenArray> inputs,
+                                      absl::Span<const OpenArray> targets,
                                       const ReadLimits& limits);
+
+// Returns the bytes that TableFromArrays takes in memory, from the headers
+// alone: 0 when it maps the table. Errors of the shapes as there.
+absl::StatusOr<uint64_t> HostBytes(absl::Span<const OpenArray> inputs,
+                                   absl::Span<const OpenArray> targets,
+                                   const ReadLimits& limits);
 
 }  // namespace gpupool::engine

@@ -28,6 +28,7 @@ class Plain : public ByteStream {
     rest_.remove_prefix(count);
     return count;
   }
+  std::optional<std::string_view> InPlace() const override { return rest_; }
 
  private:
   std::string_view rest_;

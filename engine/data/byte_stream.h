@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -23,6 +24,12 @@ class ByteStream {
   // Fills the front of `out` and returns the count of bytes, which is 0 only at
   // the end or when `out` is empty. INVALID_ARGUMENT for broken packed data.
   virtual absl::StatusOr<size_t> Read(absl::Span<char> out) = 0;
+  // Returns the bytes that Read would give next if they lie in the caller's
+  // memory as they are; nothing for packed data. There may be fewer or more
+  // bytes than the stream should have, which only Read finds out.
+  virtual std::optional<std::string_view> InPlace() const {
+    return std::nullopt;
+  }
 };
 
 // Returns a stream of the bytes as they are.

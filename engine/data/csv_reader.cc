@@ -12,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/base/status_macros.h"
+#include "engine/data/column_buffer.h"
 #include "engine/data/csv_columns.h"
 #include "engine/data/csv_number.h"
 
@@ -107,6 +109,11 @@ class LineReader {
   size_t searched_ = 0;  // bytes of the line that contain no line end
 };
 
+absl::Span<const char> AsBytes(const std::vector<float>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()),
+          numbers.size() * sizeof(float)};
+}
+
 // Collects the numbers of lines into a table.
 class CsvParser {
  public:
@@ -116,9 +123,7 @@ class CsvParser {
   absl::Status AddLine(std::string_view line, uint64_t number) {
     line_number_ = number;
     if (columns_ == 0) RETURN_IF_ERROR(TakeWidth(line));
-    // Labels have fixed places in a row, in the order that the options give, so
-    // their slots are made before the fields are read.
-    table_.labels.resize(table_.labels.size() + table_.row_labels);
+    row_features_.clear();
     uint64_t column = 0;
     for (;;) {
       // Fields hold numbers only, so a comma always ends one, also in quotes.
@@ -128,10 +133,13 @@ class CsvParser {
       line.remove_prefix(comma + 1);
     }
     if (column != columns_) return WrongWidth(column);
-    ++table_.rows;
-    return CheckedTableBytes(table_.rows, columns_ - table_.row_labels,
-                             table_.row_labels, limits_)
-        .status();
+    ASSIGN_OR_RETURN(
+        const uint64_t bytes,
+        CheckedTableBytes(rows_ + 1, columns_ * sizeof(float), limits_));
+    ++rows_;
+    if (bytes > limits_.memory_bytes) RETURN_IF_ERROR(MoveToDisk());
+    RETURN_IF_ERROR(features_.Append(AsBytes(row_features_)));
+    return labels_.Append(AsBytes(row_labels_));
   }
 
   // Takes the column names from the header line.
@@ -143,17 +151,23 @@ class CsvParser {
   }
 
   absl::StatusOr<Table> Finish() {
-    if (table_.rows == 0) {
+    if (rows_ == 0) {
       return absl::InvalidArgumentError("holds no line with numbers");
     }
-    table_.row_features = columns_ - table_.row_labels;
-    table_.feature_shape = {static_cast<int64_t>(table_.row_features)};
-    std::vector<int64_t> label_shape;
-    if (table_.row_labels > 1) {
-      label_shape = {static_cast<int64_t>(table_.row_labels)};
+    const uint64_t width = columns_ - row_labels_.size();
+    Column features{
+        .shape = {static_cast<int64_t>(width)}, .rows = rows_, .width = width};
+    RETURN_IF_ERROR(features_.MoveTo(features));
+    Column labels{.rows = rows_, .width = row_labels_.size()};
+    if (labels.width > 1) {
+      labels.shape = {static_cast<int64_t>(labels.width)};
     }
-    table_.label_facts = SummarizeLabels(label_shape, table_.labels);
-    return std::move(table_);
+    RETURN_IF_ERROR(labels_.MoveTo(labels));
+    labels.facts = SummarizeLabels(labels);
+    Table table{.rows = rows_};
+    table.inputs.push_back(std::move(features));
+    table.targets.push_back(std::move(labels));
+    return table;
   }
 
  private:
@@ -165,7 +179,7 @@ class CsvParser {
     auto places = LabelPlaces(options_, header_, columns_);
     if (!places.ok()) return Error(places.status().message());
     label_places_ = *std::move(places);
-    table_.row_labels = LabelWidth(options_);
+    row_labels_.resize(LabelWidth(options_));
     return absl::OkStatus();
   }
 
@@ -178,12 +192,19 @@ class CsvParser {
     if (!std::isfinite(number)) return BadNumber(text, column);
     const int32_t place = label_places_[column - 1];
     if (place == kFeatureColumn) {
-      table_.features.push_back(number);
+      row_features_.push_back(number);
     } else {
-      table_.labels[table_.rows * table_.row_labels +
-                    static_cast<uint64_t>(place)] = number;
+      row_labels_[static_cast<size_t>(place)] = number;
     }
     return absl::OkStatus();
+  }
+
+  // Moves what was read, and what follows, to the disk.
+  absl::Status MoveToDisk() {
+    if (on_disk_ || limits_.unpack_dir.empty()) return absl::OkStatus();
+    on_disk_ = true;
+    RETURN_IF_ERROR(features_.MoveToDisk(limits_.unpack_dir));
+    return labels_.MoveToDisk(limits_.unpack_dir);
   }
 
   absl::Status BadNumber(std::string_view text, uint64_t column) const {
@@ -191,7 +212,7 @@ class CsvParser {
         text.empty() ? absl::StrCat("column ", column, " is empty")
                      : absl::StrCat("column ", column, ": ", Quoted(text),
                                     " is not a finite number");
-    if (table_.rows == 0 && !options_.has_header) {
+    if (rows_ == 0 && !options_.has_header) {
       message +=
           "; if the line holds column names, set has_header "
           "(gpupool: --header)";
@@ -217,7 +238,12 @@ class CsvParser {
   std::vector<int32_t> label_places_;  // by column
   std::vector<std::string> header_;
   uint64_t line_number_ = 0;
-  Table table_;
+  uint64_t rows_ = 0;
+  std::vector<float> row_features_;  // of the line
+  std::vector<float> row_labels_;    // in the order of the options
+  ColumnBuffer features_;
+  ColumnBuffer labels_;
+  bool on_disk_ = false;
 };
 
 }  // namespace

@@ -19,9 +19,11 @@
 namespace gpupool::engine {
 namespace {
 
-// Opens the blob of one dataset file and checks its digest.
-absl::StatusOr<MappedFile> OpenBlob(const v1::DatasetFile& file,
-                                    const std::string& blob_dir) {
+enum class Digest : uint8_t { kCheck, kTrust };
+
+// Opens the blob of one dataset file.
+absl::StatusOr<std::shared_ptr<const MappedFile>> OpenBlob(
+    const v1::DatasetFile& file, const std::string& blob_dir, Digest digest) {
   // The digest becomes a file name, so it must not contain a path.
   if (!IsSha256Hex(file.sha256())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -34,12 +36,12 @@ absl::StatusOr<MappedFile> OpenBlob(const v1::DatasetFile& file,
                                      " cannot be opened"));
   }
   // Finds blobs that were damaged on disk before they are parsed.
-  if (Sha256Hex(mapped->bytes()) != file.sha256()) {
+  if (digest == Digest::kCheck && Sha256Hex(mapped->bytes()) != file.sha256()) {
     return absl::DataLossError(absl::StrCat(
         file.file_name(), ": the stored bytes do not match sha256 ",
         file.sha256(), "; upload the dataset again"));
   }
-  return mapped;
+  return std::make_shared<const MappedFile>(*std::move(mapped));
 }
 
 // Puts the user's file name in front of an error.
@@ -71,7 +73,7 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
                                      const std::string& blob_dir,
                                      const ReadLimits& limits) {
   ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(files, "CSV"));
-  ASSIGN_OR_RETURN(const MappedFile blob, OpenBlob(*file, blob_dir));
+  ASSIGN_OR_RETURN(const auto blob, OpenBlob(*file, blob_dir, Digest::kCheck));
   CsvOptions options;
   if (layout.has_label_column()) options.label_column = layout.label_column();
   options.label_columns.assign(layout.label_columns().begin(),
@@ -79,18 +81,13 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   options.label_names.assign(layout.label_names().begin(),
                              layout.label_names().end());
   options.has_header = layout.has_header();
-  std::unique_ptr<ByteStream> stream = OpenByteStream(blob.bytes());
+  std::unique_ptr<ByteStream> stream = OpenByteStream(blob->bytes());
   auto table = ReadCsv(*stream, options, limits);
   if (!table.ok()) return InFile(*file, table.status());
   return table;
 }
 
-absl::StatusOr<Table> ReadNpzDataset(const v1::DatasetLayout& layout,
-                                     const std::vector<v1::DatasetFile>& files,
-                                     const std::string& blob_dir,
-                                     const ReadLimits& limits) {
-  ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(files, "NPZ"));
-  ASSIGN_OR_RETURN(const MappedFile blob, OpenBlob(*file, blob_dir));
+NpzOptions ToNpzOptions(const v1::DatasetLayout& layout) {
   NpzOptions options;
   if (!layout.features_array().empty()) {
     options.features_array = layout.features_array();
@@ -98,53 +95,112 @@ absl::StatusOr<Table> ReadNpzDataset(const v1::DatasetLayout& layout,
   if (!layout.labels_array().empty()) {
     options.labels_array = layout.labels_array();
   }
-  auto table =
-      ReadNpz({blob.bytes().data(), blob.bytes().size()}, options, limits);
-  if (!table.ok()) return InFile(*file, table.status());
-  return table;
+  options.input_arrays.insert(layout.input_arrays().begin(),
+                              layout.input_arrays().end());
+  options.target_arrays.insert(layout.target_arrays().begin(),
+                               layout.target_arrays().end());
+  return options;
+}
+
+// The stored files of a dataset.
+struct Stored {
+  const v1::DatasetLayout& layout;
+  const std::vector<v1::DatasetFile>& files;
+  const std::string& blob_dir;
+  Digest digest;
+};
+
+// Arrays, the files that their streams read, and the files' names for errors.
+struct ArrayFiles {
+  OpenArrays arrays;
+  std::vector<std::shared_ptr<const MappedFile>> blobs;
+  std::string names;
+};
+
+absl::StatusOr<ArrayFiles> OpenNpzFile(const Stored& stored) {
+  ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(stored.files, "NPZ"));
+  ASSIGN_OR_RETURN(auto blob, OpenBlob(*file, stored.blob_dir, stored.digest));
+  auto arrays = OpenNpz({blob->bytes().data(), blob->bytes().size()},
+                        ToNpzOptions(stored.layout), blob);
+  if (!arrays.ok()) return InFile(*file, arrays.status());
+  return ArrayFiles{*std::move(arrays), {std::move(blob)}, file->file_name()};
 }
 
 using HeaderReader = absl::StatusOr<ArrayHeader> (*)(ByteStream&);
 
-// A blob that holds one array, opened and positioned at its first element.
-struct ArrayFile {
-  MappedFile blob;
-  std::unique_ptr<ByteStream> stream;
-  ArrayHeader header;
-};
-
-absl::StatusOr<ArrayFile> OpenArrayFile(const v1::DatasetFile& file,
-                                        const std::string& blob_dir,
-                                        HeaderReader read_header) {
-  ASSIGN_OR_RETURN(MappedFile blob, OpenBlob(file, blob_dir));
-  std::unique_ptr<ByteStream> stream = OpenByteStream(blob.bytes());
-  auto header = read_header(*stream);
-  if (!header.ok()) return InFile(file, header.status());
-  return ArrayFile{std::move(blob), std::move(stream), *std::move(header)};
+// Opens a dataset of two files: features and labels.
+absl::StatusOr<ArrayFiles> OpenArrayPair(const Stored& stored,
+                                         HeaderReader read_header) {
+  ArrayFiles result;
+  const auto open = [&](v1::DatasetFile::Role role, const char* title,
+                        std::vector<OpenArray>& to) -> absl::Status {
+    ASSIGN_OR_RETURN(const v1::DatasetFile* file,
+                     FileOfRole(stored.files, role));
+    ASSIGN_OR_RETURN(auto blob,
+                     OpenBlob(*file, stored.blob_dir, stored.digest));
+    std::unique_ptr<ByteStream> stream = OpenByteStream(blob->bytes());
+    auto header = read_header(*stream);
+    if (!header.ok()) return InFile(*file, header.status());
+    to.push_back({.header = *std::move(header),
+                  .stream = stream.get(),
+                  .title = title,
+                  .file = blob});
+    result.arrays.streams.push_back(std::move(stream));
+    result.blobs.push_back(std::move(blob));
+    absl::StrAppend(&result.names, result.names.empty() ? "" : ", ",
+                    file->file_name());
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(
+      open(v1::DatasetFile::FEATURES, "features", result.arrays.inputs));
+  RETURN_IF_ERROR(
+      open(v1::DatasetFile::LABELS, "labels", result.arrays.targets));
+  return result;
 }
 
-// Reads a dataset of two files: features and labels.
-absl::StatusOr<Table> ReadArrayPair(const std::vector<v1::DatasetFile>& files,
-                                    const std::string& blob_dir,
-                                    HeaderReader read_header,
-                                    const ReadLimits& limits) {
-  ASSIGN_OR_RETURN(const v1::DatasetFile* features_file,
-                   FileOfRole(files, v1::DatasetFile::FEATURES));
-  ASSIGN_OR_RETURN(const v1::DatasetFile* labels_file,
-                   FileOfRole(files, v1::DatasetFile::LABELS));
-  ASSIGN_OR_RETURN(const ArrayFile features,
-                   OpenArrayFile(*features_file, blob_dir, read_header));
-  ASSIGN_OR_RETURN(const ArrayFile labels,
-                   OpenArrayFile(*labels_file, blob_dir, read_header));
-  auto table = TableFromArrays({features.header, features.stream.get()},
-                               {labels.header, labels.stream.get()}, limits);
-  if (!table.ok()) {
-    return absl::Status(
-        table.status().code(),
-        absl::StrCat(features_file->file_name(), ", ", labels_file->file_name(),
-                     ": ", table.status().message()));
+absl::StatusOr<v1::DatasetFormat> FormatOf(
+    const v1::DatasetLayout& layout,
+    const std::vector<v1::DatasetFile>& files) {
+  if (files.empty()) {
+    return absl::InvalidArgumentError("the dataset has no files");
   }
-  return table;
+  v1::DatasetFormat format = layout.format();
+  if (format == v1::DATASET_FORMAT_UNSPECIFIED) {
+    format = FormatOfFileName(files[0].file_name());
+  }
+  if (format == v1::DATASET_FORMAT_UNSPECIFIED) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        files[0].file_name(),
+        ": the format is not known by the name's ending; set layout.format "
+        "to CSV, IDX, NPY or NPZ"));
+  }
+  const bool named =
+      !layout.input_arrays().empty() || !layout.target_arrays().empty();
+  if (named && format != v1::NPZ) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files[0].file_name(),
+                     ": layout.input_arrays and target_arrays are for "
+                     "NPZ archives, but the format is ",
+                     v1::DatasetFormat_Name(format)));
+  }
+  return format;
+}
+
+absl::StatusOr<ArrayFiles> OpenArraysOf(const Stored& stored,
+                                        v1::DatasetFormat format) {
+  if (format == v1::NPZ) return OpenNpzFile(stored);
+  return OpenArrayPair(stored,
+                       format == v1::IDX ? &ReadIdxHeader : &ReadNpyHeader);
+}
+
+// Puts the names of the files in front of an error.
+template <typename Result>
+absl::StatusOr<Result> InFiles(const ArrayFiles& files,
+                               absl::StatusOr<Result> result) {
+  if (result.ok()) return result;
+  return absl::Status(
+      result.status().code(),
+      absl::StrCat(files.names, ": ", result.status().message()));
 }
 
 }  // namespace
@@ -165,28 +221,66 @@ absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
                                   const std::vector<v1::DatasetFile>& files,
                                   const std::string& blob_dir,
                                   const ReadLimits& limits) {
-  if (files.empty()) {
-    return absl::InvalidArgumentError("the dataset has no files");
+  ASSIGN_OR_RETURN(const v1::DatasetFormat format, FormatOf(layout, files));
+  if (format == v1::CSV) {
+    return ReadCsvDataset(layout, files, blob_dir, limits);
   }
-  v1::DatasetFormat format = layout.format();
-  if (format == v1::DATASET_FORMAT_UNSPECIFIED) {
-    format = FormatOfFileName(files[0].file_name());
+  ASSIGN_OR_RETURN(
+      const ArrayFiles opened,
+      OpenArraysOf({layout, files, blob_dir, Digest::kCheck}, format));
+  return InFiles(opened, TableFromArrays(opened.arrays.inputs,
+                                         opened.arrays.targets, limits));
+}
+
+absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
+                                       const std::string& blob_dir,
+                                       const ReadLimits& limits) {
+  const std::vector<v1::DatasetFile> files(dataset.files().begin(),
+                                           dataset.files().end());
+  ASSIGN_OR_RETURN(const v1::DatasetFormat format,
+                   FormatOf(dataset.layout(), files));
+  if (format == v1::CSV) {
+    ASSIGN_OR_RETURN(const uint64_t features,
+                     CheckedElementCount({dataset.feature_shape().begin(),
+                                          dataset.feature_shape().end()}));
+    const uint64_t numbers = features + LabelFactsOf(dataset).numbers();
+    ASSIGN_OR_RETURN(
+        const uint64_t bytes,
+        CheckedTableBytes(dataset.rows(), numbers * sizeof(float), limits));
+    const bool on_disk =
+        bytes > limits.memory_bytes && !limits.unpack_dir.empty();
+    return on_disk ? 0 : bytes;
   }
-  switch (format) {
-    case v1::CSV:
-      return ReadCsvDataset(layout, files, blob_dir, limits);
-    case v1::NPZ:
-      return ReadNpzDataset(layout, files, blob_dir, limits);
-    case v1::IDX:
-      return ReadArrayPair(files, blob_dir, &ReadIdxHeader, limits);
-    case v1::NPY:
-      return ReadArrayPair(files, blob_dir, &ReadNpyHeader, limits);
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          files[0].file_name(),
-          ": the format is not known by the name's ending; set layout.format "
-          "to CSV, IDX, NPY or NPZ"));
+  ASSIGN_OR_RETURN(
+      const ArrayFiles opened,
+      OpenArraysOf({dataset.layout(), files, blob_dir, Digest::kTrust},
+                   format));
+  return InFiles(
+      opened, HostBytes(opened.arrays.inputs, opened.arrays.targets, limits));
+}
+
+v1::DataType ToProto(ElementType type) {
+  switch (type) {
+    case ElementType::kUint8:
+      return v1::UINT8;
+    case ElementType::kInt8:
+      return v1::INT8;
+    case ElementType::kUint16:
+    case ElementType::kInt16:
+    case ElementType::kInt32:
+      return v1::INT32;
+    case ElementType::kUint32:
+    case ElementType::kUint64:
+    case ElementType::kInt64:
+      return v1::INT64;
+    case ElementType::kFloat16:
+      return v1::FLOAT16;
+    case ElementType::kFloat32:
+      return v1::FLOAT32;
+    case ElementType::kFloat64:
+      return v1::FLOAT64;
   }
+  return v1::DATA_TYPE_UNSPECIFIED;
 }
 
 }  // namespace gpupool::engine

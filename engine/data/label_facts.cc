@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/types/span.h"
+#include "engine/data/column.h"
 #include "gpupool/v1/dataset.pb.h"
 
 namespace gpupool::engine {
@@ -20,19 +22,25 @@ uint32_t LabelFacts::class_count() const {
   return static_cast<uint32_t>(maximum) + 1;
 }
 
-LabelFacts SummarizeLabels(std::vector<int64_t> shape,
-                           absl::Span<const float> labels) {
+// Works in chunks, as floats: the facts do not depend on the stored type.
+LabelFacts SummarizeLabels(const Column& labels) {
+  constexpr uint64_t kChunkNumbers = 16 << 10;
+  const uint64_t count = labels.rows * labels.width;
   LabelFacts facts;
-  facts.shape = std::move(shape);
+  facts.shape = labels.shape;
   facts.whole = true;
-  const auto [least, most] = std::minmax_element(labels.begin(), labels.end());
-  facts.minimum = *least;
-  facts.maximum = *most;
-  // Class numbers are whole, and small enough to be exact as floats.
-  for (float label : labels) {
-    if (label != std::floor(label) || std::abs(label) > kMaxClasses) {
-      facts.whole = false;
-      break;
+  facts.minimum = std::numeric_limits<double>::infinity();
+  facts.maximum = -facts.minimum;
+  std::vector<float> chunk;
+  for (uint64_t done = 0; done < count; done += chunk.size()) {
+    chunk.resize(std::min(kChunkNumbers, count - done));
+    Convert(labels, done, absl::MakeSpan(chunk));
+    for (float label : chunk) {
+      facts.minimum = std::min<double>(facts.minimum, label);
+      facts.maximum = std::max<double>(facts.maximum, label);
+      // Class numbers are whole, and small enough to be exact as floats.
+      facts.whole = facts.whole && label == std::floor(label) &&
+                    std::abs(label) <= kMaxClasses;
     }
   }
   return facts;
@@ -45,14 +53,15 @@ void ToProto(const LabelFacts& facts, v1::LabelFacts* message) {
   message->set_maximum(facts.maximum);
 }
 
+LabelFacts FromProto(const v1::LabelFacts& message) {
+  return {{message.shape().begin(), message.shape().end()},
+          message.whole(),
+          message.minimum(),
+          message.maximum()};
+}
+
 LabelFacts LabelFactsOf(const v1::Dataset& dataset) {
-  if (dataset.has_labels()) {
-    const v1::LabelFacts& labels = dataset.labels();
-    return {{labels.shape().begin(), labels.shape().end()},
-            labels.whole(),
-            labels.minimum(),
-            labels.maximum()};
-  }
+  if (dataset.has_labels()) return FromProto(dataset.labels());
   LabelFacts facts;
   // A count of classes says that labels are 0 .. classes - 1. Otherwise nothing
   // is known, and NaN makes every check of the range fail.

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
-
 namespace gpupool::v1 {
 class Dataset;
 class LabelFacts;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
+
+struct Column;
 
 struct LabelFacts {
   std::vector<int64_t> shape;  // shape of one row's label; empty: one number
@@ -34,11 +34,11 @@ struct LabelFacts {
 // up to it are exact as float32.
 inline constexpr double kMaxClasses = 1 << 24;
 
-// Returns the facts of the numbers of all rows, at least one and all finite.
-LabelFacts SummarizeLabels(std::vector<int64_t> shape,
-                           absl::Span<const float> labels);
+// Returns the facts of the column's numbers, at least one and all finite.
+LabelFacts SummarizeLabels(const Column& labels);
 
 void ToProto(const LabelFacts& facts, v1::LabelFacts* message);
+LabelFacts FromProto(const v1::LabelFacts& message);
 
 // Returns the facts of a stored dataset. For one that was stored without them,
 // derives them from its number of classes.

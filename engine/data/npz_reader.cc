@@ -15,11 +15,6 @@
 namespace gpupool::engine {
 namespace {
 
-struct Member {
-  std::unique_ptr<ByteStream> stream;
-  ArrayHeader header;
-};
-
 // Returns an error that lists the arrays present.
 absl::Status Missing(const ZipArchive& archive, absl::string_view name) {
   constexpr size_t kMostNames = 20;
@@ -32,36 +27,66 @@ absl::Status Missing(const ZipArchive& archive, absl::string_view name) {
       "holds no array \"", name, "\"; it has: ", absl::StrJoin(names, ", ")));
 }
 
-absl::StatusOr<Member> OpenArrayMember(const ZipArchive& archive,
-                                       absl::string_view name) {
-  const ZipMember* found = archive.Find(absl::StrCat(name, ".npy"));
+// Opens the member that holds the array called `array`. Its stream goes to
+// `opened`.
+absl::StatusOr<OpenArray> OpenArrayMember(const ZipArchive& archive,
+                                          const std::string& array,
+                                          OpenArrays& opened) {
+  const ZipMember* found = archive.Find(absl::StrCat(array, ".npy"));
   // numpy.savez adds .npy to the names; other writers may not.
-  if (found == nullptr) found = archive.Find(name);
-  if (found == nullptr) return Missing(archive, name);
-  Member member;
-  ASSIGN_OR_RETURN(member.stream, archive.OpenMember(*found));
-  auto header = ReadNpyHeader(*member.stream);
+  if (found == nullptr) found = archive.Find(array);
+  if (found == nullptr) return Missing(archive, array);
+  ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> stream,
+                   archive.OpenMember(*found));
+  auto header = ReadNpyHeader(*stream);
   if (!header.ok()) {
     return absl::Status(
         header.status().code(),
-        absl::StrCat("array \"", name, "\": ", header.status().message()));
+        absl::StrCat("array \"", array, "\": ", header.status().message()));
   }
-  member.header = *std::move(header);
-  return member;
+  opened.streams.push_back(std::move(stream));
+  return OpenArray{.header = *std::move(header),
+                   .stream = opened.streams.back().get()};
 }
 
 }  // namespace
 
+absl::StatusOr<OpenArrays> OpenNpz(absl::string_view bytes,
+                                   const NpzOptions& options,
+                                   std::shared_ptr<const MappedFile> file) {
+  ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(bytes));
+  OpenArrays opened;
+  const auto open = [&](const std::map<std::string, std::string>& arrays,
+                        absl::string_view kind,
+                        std::vector<OpenArray>& to) -> absl::Status {
+    for (const auto& [name, array] : arrays) {
+      ASSIGN_OR_RETURN(to.emplace_back(),
+                       OpenArrayMember(archive, array, opened));
+      to.back().name = name;
+      to.back().title =
+          absl::StrCat(kind, " \"", name, "\" (array \"", array, "\")");
+      to.back().file = file;
+    }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(open(options.input_arrays, "input", opened.inputs));
+  RETURN_IF_ERROR(open(options.target_arrays, "target", opened.targets));
+  if (opened.inputs.empty()) {
+    RETURN_IF_ERROR(open({{"", options.features_array}}, "", opened.inputs));
+    opened.inputs[0].title = "features";
+  }
+  if (opened.targets.empty()) {
+    RETURN_IF_ERROR(open({{"", options.labels_array}}, "", opened.targets));
+    opened.targets[0].title = "labels";
+  }
+  return opened;
+}
+
 absl::StatusOr<Table> ReadNpz(absl::string_view bytes,
                               const NpzOptions& options,
                               const ReadLimits& limits) {
-  ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(bytes));
-  ASSIGN_OR_RETURN(const Member features,
-                   OpenArrayMember(archive, options.features_array));
-  ASSIGN_OR_RETURN(const Member labels,
-                   OpenArrayMember(archive, options.labels_array));
-  return TableFromArrays({features.header, features.stream.get()},
-                         {labels.header, labels.stream.get()}, limits);
+  ASSIGN_OR_RETURN(const OpenArrays arrays, OpenNpz(bytes, options, nullptr));
+  return TableFromArrays(arrays.inputs, arrays.targets, limits);
 }
 
 }  // namespace gpupool::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -11,8 +12,15 @@
 namespace gpupool::engine {
 namespace {
 
-const float* Row(const Table& table, uint32_t row) {
-  return table.features.data() + uint64_t{row} * table.row_features;
+// Calls `use` with each of the rows as floats.
+template <typename Use>
+void ForEachRow(const Column& column, absl::Span<const uint32_t> rows,
+                const Use& use) {
+  std::vector<float> numbers(column.width);
+  for (uint32_t row : rows) {
+    Convert(column, row * column.width, absl::MakeSpan(numbers));
+    use(numbers);
+  }
 }
 
 // Returns the scaling (x - offset) / width. A width of 0 counts as 1, so that
@@ -28,36 +36,37 @@ ScalingValues FromOffsetAndWidth(const std::vector<double>& offset,
   return values;
 }
 
-ScalingValues Standardize(const Table& table, absl::Span<const uint32_t> rows) {
+ScalingValues Standardize(const Column& column,
+                          absl::Span<const uint32_t> rows) {
   // Two passes in double: the one-pass formula E[x^2] - E[x]^2 would lose the
   // digits of features whose mean is large against their deviation.
   const double count = static_cast<double>(rows.size());
-  std::vector<double> mean(table.row_features), deviation(table.row_features);
-  for (uint32_t row : rows) {
-    for (uint64_t i = 0; i < mean.size(); ++i) mean[i] += Row(table, row)[i];
-  }
+  std::vector<double> mean(column.width), deviation(column.width);
+  ForEachRow(column, rows, [&](const std::vector<float>& row) {
+    for (uint64_t i = 0; i < mean.size(); ++i) mean[i] += row[i];
+  });
   for (double& value : mean) value /= count;
-  for (uint32_t row : rows) {
+  ForEachRow(column, rows, [&](const std::vector<float>& row) {
     for (uint64_t i = 0; i < mean.size(); ++i) {
-      const double distance = Row(table, row)[i] - mean[i];
+      const double distance = row[i] - mean[i];
       deviation[i] += distance * distance;
     }
-  }
+  });
   for (double& value : deviation) value = std::sqrt(value / count);
   return FromOffsetAndWidth(mean, deviation);
 }
 
-ScalingValues MinMax(const Table& table, absl::Span<const uint32_t> rows) {
-  const float* first = Row(table, rows[0]);
-  std::vector<double> low(first, first + table.row_features);
-  std::vector<double> width = low;  // holds the maximum until the last loop
-  for (uint32_t row : rows) {
+ScalingValues MinMax(const Column& column, absl::Span<const uint32_t> rows) {
+  std::vector<double> low(column.width,
+                          std::numeric_limits<double>::infinity());
+  // Holds the maximum until the last loop.
+  std::vector<double> width(column.width, -low[0]);
+  ForEachRow(column, rows, [&](const std::vector<float>& row) {
     for (uint64_t i = 0; i < low.size(); ++i) {
-      const double x = Row(table, row)[i];
-      low[i] = std::min(low[i], x);
-      width[i] = std::max(width[i], x);
+      low[i] = std::min<double>(low[i], row[i]);
+      width[i] = std::max<double>(width[i], row[i]);
     }
-  }
+  });
   for (uint64_t i = 0; i < low.size(); ++i) width[i] -= low[i];
   return FromOffsetAndWidth(low, width);
 }
@@ -75,23 +84,23 @@ absl::Status ValidateScaling(const v1::Scaling& rule) {
 }
 
 absl::StatusOr<ScalingValues> ComputeScaling(const v1::Scaling& rule,
-                                             const Table& table,
+                                             const Column& features,
                                              absl::Span<const uint32_t> rows) {
   GPUPOOL_CHECK(!rows.empty());
   RETURN_IF_ERROR(ValidateScaling(rule));
   switch (rule.rule_case()) {
     case v1::Scaling::kStandardize:
-      return Standardize(table, rows);
+      return Standardize(features, rows);
     case v1::Scaling::kMinMax:
-      return MinMax(table, rows);
+      return MinMax(features, rows);
     case v1::Scaling::kMultiply:
     case v1::Scaling::RULE_NOT_SET:
       break;
   }
   GPUPOOL_CHECK(rule.has_multiply());
   ScalingValues values;
-  values.scale.assign(table.row_features, static_cast<float>(rule.multiply()));
-  values.shift.assign(table.row_features, 0.0f);
+  values.scale.assign(features.width, static_cast<float>(rule.multiply()));
+  values.shift.assign(features.width, 0.0f);
   return values;
 }
 

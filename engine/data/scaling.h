@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/data/table.h"
+#include "engine/data/column.h"
 
 namespace gpupool::v1 {
 class Scaling;
@@ -17,8 +17,8 @@ class Scaling;
 namespace gpupool::engine {
 
 struct ScalingValues {
-  std::vector<float> scale;  // [row_features]
-  std::vector<float> shift;  // [row_features]
+  std::vector<float> scale;  // [Column::width]
+  std::vector<float> shift;  // [Column::width]
 };
 
 // Returns INVALID_ARGUMENT when `multiply` is zero or not finite.
@@ -32,7 +32,7 @@ absl::Status ValidateScaling(const v1::Scaling& rule);
 //   min_max      (x - min) / (max - min); a feature that never varies gives 0
 // The rule must be set.
 absl::StatusOr<ScalingValues> ComputeScaling(const v1::Scaling& rule,
-                                             const Table& table,
+                                             const Column& features,
                                              absl::Span<const uint32_t> rows);
 
 }  // namespace gpupool::engine

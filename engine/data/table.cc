@@ -2,22 +2,34 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
 
-absl::StatusOr<uint64_t> CheckedTableBytes(uint64_t rows, uint64_t row_features,
-                                           uint64_t row_labels,
+uint64_t Table::host_bytes() const {
+  uint64_t bytes = 0;
+  for (const Column& column : inputs) bytes += column.host_bytes();
+  for (const Column& column : targets) bytes += column.host_bytes();
+  return bytes;
+}
+
+absl::Status Table::CheckWhole() const {
+  for (const Column& column : inputs) RETURN_IF_ERROR(column.CheckWhole());
+  for (const Column& column : targets) RETURN_IF_ERROR(column.CheckWhole());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> CheckedTableBytes(uint64_t rows, uint64_t row_bytes,
                                            const ReadLimits& limits) {
-  uint64_t row_numbers, row_bytes, bytes;
-  // Shapes come from files, so every product is checked for overflow.
-  if (__builtin_add_overflow(row_features, row_labels, &row_numbers) ||
-      __builtin_mul_overflow(row_numbers, sizeof(float), &row_bytes) ||
-      __builtin_mul_overflow(rows, row_bytes, &bytes) ||
+  uint64_t bytes;
+  // Shapes come from files, so the product is checked for overflow.
+  if (__builtin_mul_overflow(rows, row_bytes, &bytes) ||
       bytes > limits.max_table_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(rows, " rows of ", row_features, " features and ",
-                     row_labels, " label numbers exceed the limit of ",
-                     limits.max_table_bytes, " bytes for a dataset in memory"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        rows, " rows of ", row_bytes, " bytes exceed the limit of ",
+        limits.max_table_bytes,
+        " bytes for an unpacked dataset; upload it as NPY files or an NPZ "
+        "archive that are not compressed"));
   }
   return bytes;
 }

@@ -1,37 +1,46 @@
-// A dataset in memory: every reader makes one, and the sampler draws from it. A
-// value; several threads may read it.
+// A dataset as readers make it and the sampler draws from it. A value that
+// shares its bytes; several threads may read it.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/data/label_facts.h"
+#include "engine/data/column.h"
 
 namespace gpupool::engine {
 
 struct Table {
-  uint64_t rows = 0;
-  // The shape of one row, as stored; each dimension >= 1.
-  std::vector<int64_t> feature_shape;
-  uint64_t row_features = 0;    // product of feature_shape
-  std::vector<float> features;  // [rows, row_features]; all finite
-  uint64_t row_labels = 1;      // count of numbers in one row's label
-  std::vector<float> labels;    // [rows, row_labels]; all finite
-  LabelFacts label_facts;       // facts about `labels`
+  uint64_t rows = 0;  // of every column
+  // At least one each, by name. All numbers are finite as float32, or fit
+  // int64.
+  std::vector<Column> inputs;
+  std::vector<Column> targets;
+
+  const Column& features() const { return inputs.front(); }
+  const Column& labels() const { return targets.front(); }
+  // Returns the bytes that the table takes in host memory.
+  uint64_t host_bytes() const;
+  // Returns DATA_LOSS if a mapped file has become too short.
+  absl::Status CheckWhole() const;
 };
 
 // The bounds of a reader's result.
 struct ReadLimits {
+  // The most bytes of a table that is unpacked: in memory or on disk.
   uint64_t max_table_bytes = uint64_t{16} << 30;
+  // The most bytes of a table in memory. A larger one is mapped: from its file
+  // where that holds the numbers as they are, else from an unpacked copy.
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  // Folder for such copies. Empty: they stay in memory.
+  std::string unpack_dir;
 };
 
-// Returns the bytes of a Table with `rows` rows of `row_features` features and
-// `row_labels` label numbers. RESOURCE_EXHAUSTED above the limit or on
-// overflow.
-absl::StatusOr<uint64_t> CheckedTableBytes(uint64_t rows, uint64_t row_features,
-                                           uint64_t row_labels,
+// Returns the product of `rows` and `row_bytes`. RESOURCE_EXHAUSTED above the
+// limit or on overflow.
+absl::StatusOr<uint64_t> CheckedTableBytes(uint64_t rows, uint64_t row_bytes,
                                            const ReadLimits& limits);
 
 // Returns the product of the dimensions. INVALID_ARGUMENT when one is below 1

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/escaping.h"
@@ -160,6 +161,9 @@ class CheckedStream : public ByteStream {
     }
     Add(wanted.first(count));
     return count;
+  }
+  std::optional<std::string_view> InPlace() const override {
+    return source_->InPlace();
   }
 
  private:

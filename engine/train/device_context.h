@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/data/table.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/device_backend.h"
 #include "engine/runtime/launch_timer.h"
@@ -21,6 +22,7 @@ struct DeviceContext {
   // Makes the device's timer when it is first called. Null: the device has
   // none, and profiles use the host's clock.
   std::function<LaunchTimer*()> timer = nullptr;
+  ReadLimits read_limits = {};  // of datasets
 };
 
 // The name under which the allocator counts the memory of a run or a model. It

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/data/table.h"
+#include "engine/data/column.h"
 #include "engine/tensor/shape.h"
 #include "engine/train/job_check.h"
 
@@ -29,9 +29,9 @@ absl::Status CheckLabels(const v1::TrainingSpec& training,
                          const DataFacts& facts, const Shape& output_shape);
 
 // Checks that every class number is one that the output distinguishes, or is
-// ignored. For labels that passed CheckLabels with the table's own facts.
+// ignored. For labels that passed CheckLabels with the column's own facts.
 // Labels of losses that compare numbers pass. INVALID_ARGUMENT names the row.
 absl::Status CheckLabelValues(const v1::TrainingSpec& training,
-                              const Table& table, const Shape& output_shape);
+                              const Column& labels, const Shape& output_shape);
 
 }  // namespace gpupool::engine

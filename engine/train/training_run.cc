@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
-#include "engine/data/batch.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
@@ -46,16 +44,17 @@ absl::Status SetFloats(const WeightStore& store, absl::string_view name,
                             values.size() * sizeof(float)});
 }
 
-// Converts whole numbers, such as token numbers. A number that T cannot hold
-// becomes 0, which every embedding table has.
-template <typename T>
-void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
-  constexpr auto kLimit = static_cast<double>(
-      std::min<int64_t>(std::numeric_limits<T>::max(), int64_t{1} << 53));
-  for (size_t i = 0; i < to.size(); ++i) {
-    const double number = from[i];
-    const bool fits = number >= -kLimit && number <= kLimit;
-    to[i] = fits ? static_cast<T>(number) : T{0};
+// Copies rows of a column into the memory of an input.
+void FillInput(const Column& column, absl::Span<const uint32_t> rows,
+               DType dtype, absl::Span<std::byte> bytes) {
+  switch (dtype) {
+    case DType::kInt32:
+      return Gather(column, rows, As<int32_t>(bytes));
+    case DType::kInt64:
+      return Gather(column, rows, As<int64_t>(bytes));
+    default:
+      GPUPOOL_CHECK(dtype == DType::kFloat32);
+      return Gather(column, rows, As<float>(bytes));
   }
 }
 
@@ -121,7 +120,7 @@ absl::Status TrainingRun::LoadData() {
   ASSIGN_OR_RETURN(table_,
                    ReadDataset(dataset.layout(),
                                {dataset.files().begin(), dataset.files().end()},
-                               device_.blob_dir, {}));
+                               device_.blob_dir, device_.read_limits));
   ASSIGN_OR_RETURN(Split split,
                    SplitRows(request_.spec.data().held_out(), table_.rows));
   held_out_rows_ = std::move(split.held_out);
@@ -130,8 +129,8 @@ absl::Status TrainingRun::LoadData() {
 }
 
 absl::Status TrainingRun::MakeExecutors() {
-  const DataFacts facts = {table_.rows, table_.feature_shape,
-                           table_.label_facts};
+  const DataFacts facts = {table_.rows, table_.features().shape,
+                           table_.labels().facts};
   ASSIGN_OR_RETURN(source_,
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
@@ -140,7 +139,7 @@ absl::Status TrainingRun::MakeExecutors() {
           *source_, request_.spec, facts,
           {.backend = device_.backend,
            .collective = link_ == nullptr ? nullptr : link_->collective()}));
-  RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
+  RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_.labels(),
                                    programs.output_shape));
   // The landing comes last and takes only memory that the programs leave.
   PlanLanding(
@@ -191,7 +190,7 @@ absl::Status TrainingRun::StartFresh() {
   const v1::Scaling& scaling = request_.spec.data().scaling();
   if (scaling.rule_case() != v1::Scaling::RULE_NOT_SET) {
     ASSIGN_OR_RETURN(const ScalingValues values,
-                     ComputeScaling(scaling, table_, training_rows_));
+                     ComputeScaling(scaling, table_.features(), training_rows_));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.scale", values.scale));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
   }
@@ -264,34 +263,26 @@ absl::Status TrainingRun::Resume() {
   return absl::OkStatus();
 }
 
-void TrainingRun::FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
-                            InputBytes input) {
-  const Value* value = graph.FindValue(input_name_);
-  GPUPOOL_CHECK(value != nullptr);
-  const absl::Span<std::byte> bytes = input(input_name_);
-  if (value->dtype == DType::kFloat32) {
-    GatherFeatures(table_, rows, As<float>(bytes));
-  } else {
-    features_.resize(static_cast<size_t>(value->shape.elements()));
-    GatherFeatures(table_, rows, absl::MakeSpan(features_));
-    if (value->dtype == DType::kInt64) {
-      CopyWhole(features_, As<int64_t>(bytes));
-    } else {
-      CopyWhole(features_, As<int32_t>(bytes));
-    }
+absl::Status TrainingRun::FillBatch(const Graph& graph,
+                                    absl::Span<const uint32_t> rows,
+                                    InputBytes input) {
+  RETURN_IF_ERROR(table_.CheckWhole());
+  for (const auto& [name, column] :
+       {std::pair(absl::string_view(input_name_), &table_.features()),
+        std::pair(absl::string_view("labels"), &table_.labels()),
+        std::pair(absl::string_view("target"), &table_.labels())}) {
+    const absl::Span<std::byte> bytes = input(name);
+    if (bytes.empty()) continue;
+    FillInput(*column, rows, graph.FindValue(name)->dtype, bytes);
   }
-  const absl::Span<std::byte> labels = input("labels");
-  if (!labels.empty()) {
-    GatherClasses(table_, rows, As<int64_t>(labels));
-  } else {
-    GatherLabels(table_, rows, As<float>(input("target")));
-  }
+  return absl::OkStatus();
 }
 
 absl::Status TrainingRun::SendBatch(uint64_t number,
                                     absl::Span<const uint32_t> rows) {
-  FillBatch(train_->program().graph(), rows,
-            [this](absl::string_view name) { return landing_->input(name); });
+  RETURN_IF_ERROR(FillBatch(
+      train_->program().graph(), rows,
+      [this](absl::string_view name) { return landing_->input(name); }));
   return landing_->Send(number);
 }
 
@@ -307,9 +298,9 @@ absl::Status TrainingRun::BringBatch() {
     RETURN_IF_ERROR(SendBatch(number, rows));
     return landing_->Take(program);
   }
-  FillBatch(program.program().graph(), rows,
-            [&program](absl::string_view name) { return program.input(name); });
-  return absl::OkStatus();
+  return FillBatch(
+      program.program().graph(), rows,
+      [&program](absl::string_view name) { return program.input(name); });
 }
 
 absl::Status TrainingRun::SendNextBatch() {
@@ -552,8 +543,9 @@ absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
   EvaluationSums sums;
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
-    FillBatch(eval_->program().graph(), part,
-              [this](absl::string_view name) { return eval_->input(name); });
+    RETURN_IF_ERROR(FillBatch(
+        eval_->program().graph(), part,
+        [this](absl::string_view name) { return eval_->input(name); }));
     SetScalar<int64_t>(*eval_, "row_count", static_cast<int64_t>(part.size()));
     RETURN_IF_ERROR(eval_->Run());
     AddBatch(*eval_, static_cast<int64_t>(part.size()), sums);

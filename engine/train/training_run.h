@@ -1,6 +1,5 @@
 // TrainingRun: the Training of the engine. It owns the compiled train and eval
-// programs, the weights and optimizer state, the dataset in memory and the
-// sampler. Threads and lifetime: as Training.
+// programs, the weights and optimizer state, the dataset and the sampler. Threads and lifetime: as Training.
 //
 // Determinism: two runs with the same spec, dataset, seed, device kind and
 // threads hold bit-identical weights after the same step, even if one of them
@@ -128,9 +127,10 @@ class TrainingRun final : public Training {
   // Returns the memory of a program's input.
   using InputBytes =
       absl::FunctionRef<absl::Span<std::byte>(absl::string_view)>;
-  // Copies rows and their labels into inputs of a program.
-  void FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
-                 InputBytes input);
+  // Copies rows and their labels into inputs of a program. DATA_LOSS when a
+  // mapped file was cut off.
+  absl::Status FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
+                         InputBytes input);
   // Returns the number, from 0, of the batch that runs.
   uint64_t BatchNumber() const {
     return (step() - 1) * batches_per_step() + in_flight_->batch;
@@ -168,7 +168,6 @@ class TrainingRun final : public Training {
   std::shared_ptr<const ModelSource> source_;
   std::vector<PersistentSpec> persistents_;
   std::string input_name_;
-  std::vector<float> features_;  // a batch before its conversion
   int64_t eval_batch_ = 0;
   std::unique_ptr<RankLink> link_;  // null with one device
   std::optional<DistributedSampler> sampler_;

@@ -85,6 +85,7 @@ struct EngineOptions {
   uint64_t memory_limit_bytes = 0;
   uint32_t threads = 1;
   std::string blob_dir;
+  std::string unpack_dir;  // existing folder for unpacked copies of datasets
   // For "meta": the kind of device that plans are made for.
   std::string plan_for = "cpu";
   // For "meta": that device's facts as JSON of gpu_facts_text.h; may be empty.

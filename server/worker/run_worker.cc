@@ -177,6 +177,7 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   const UniqueFd stop = CatchStopSignals();
   StartLog(paths->log);
   worker.engine.blob_dir = paths->blobs;
+  worker.engine.unpack_dir = paths->folder;
   worker.engine.plan_cache_dir = PlanCacheDir(worker, *paths);
   auto made = make_engine(worker.engine);
   if (!made.ok()) {

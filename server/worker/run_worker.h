@@ -23,7 +23,7 @@ enum WorkerExit : int {
 int ExitWithoutEngine(const absl::Status& status);
 
 struct WorkerOptions {
-  EngineOptions engine;  // blob_dir is set by RunWorker
+  EngineOptions engine;  // RunWorker sets the folders
   std::string state_dir;
   double orphan_seconds = 60;
 };

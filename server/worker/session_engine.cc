@@ -93,6 +93,7 @@ class SessionEngine : public Engine {
     reply.set_rows(facts.rows);
     reply.mutable_feature_shape()->Add(facts.feature_shape.begin(),
                                        facts.feature_shape.end());
+    reply.set_feature_type(facts.feature_type);
     reply.set_classes(facts.labels.class_count());
     engine::ToProto(facts.labels, reply.mutable_labels());
     return reply;
@@ -253,6 +254,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   session_options.memory_limit_bytes = options.memory_limit_bytes;
   session_options.threads = static_cast<int>(options.threads);
   session_options.blob_dir = options.blob_dir;
+  session_options.unpack_dir = options.unpack_dir;
   session_options.plan_for = plan_for;
   if (!options.plan_facts.empty()) {
     ASSIGN_OR_RETURN(session_options.planned_device,

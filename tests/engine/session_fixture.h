@@ -88,6 +88,7 @@ class SessionFixture : public ::testing::Test {
     auto facts = session_->InspectDataset({}, {*file});
     if (!facts.ok()) return facts.status();
     dataset.set_rows(facts->rows);
+    dataset.set_feature_type(facts->feature_type);
     dataset.set_classes(facts->labels.class_count());
     ToProto(facts->labels, dataset.mutable_labels());
     for (int64_t dimension : facts->feature_shape) {

@@ -148,6 +148,22 @@ TEST_F(SessionTest, PlannedPeakIsTheMeasuredPeakToTheByte) {
   EXPECT_EQ(session_->memory_stats().allocated_bytes(), 0u);
 }
 
+TEST_F(SessionTest, PlansTheHostMemoryOfTheDataset) {
+  const v1::Dataset digits = Digits();
+  EXPECT_EQ(digits.feature_type(), v1::FLOAT32);
+  auto plan = session_->PlanTraining(DigitsJob(), digits);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->plan.host_data_bytes(), 1797u * 65 * 4);
+  auto session = Session::Create({.device = *ParseDevice("cpu:0"),
+                                  .blob_dir = blob_dir_,
+                                  .unpack_dir = blob_dir_,
+                                  .data_memory_bytes = 1000});
+  ASSERT_TRUE(session.ok()) << session.status();
+  plan = (*session)->PlanTraining(DigitsJob(), digits);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->plan.host_data_bytes(), 0u) << "mapped";
+}
+
 TEST_F(SessionTest, ThePlannedBytesAreEnoughAndNoneIsSpare) {
   const v1::Dataset digits = Digits();
   auto plan = session_->PlanTraining(DigitsJob(), digits);

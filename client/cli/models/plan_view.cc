@@ -28,6 +28,10 @@ void PrintBytes(const Context& context, const v1::Plan& plan) {
   if (training.next_batch() > 0) add("next batch", training.next_batch(), 0);
   add("peak", training.peak(), inference.peak());
   table.Print(context.out(), context.headers());
+  if (plan.host_data_bytes() > 0) {
+    *context.out().stream << "host memory for the dataset: "
+                          << FormatBytes(plan.host_data_bytes()) << "\n";
+  }
 }
 
 void PrintLayers(const Context& context, const v1::Plan& plan) {

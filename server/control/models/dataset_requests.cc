@@ -146,6 +146,7 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
         v1::Dataset checked = dataset;
         checked.set_rows(reply.dataset().rows());
         *checked.mutable_feature_shape() = reply.dataset().feature_shape();
+        checked.set_feature_type(reply.dataset().feature_type());
         checked.set_classes(reply.dataset().classes());
         *checked.mutable_labels() = reply.dataset().labels();
         Enqueue<v1::Dataset>(

@@ -5,7 +5,9 @@
 
 #include <string>
 
+#include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
+#include "tests/engine/scratch_folder.h"
 #include "tests/test_paths.h"
 
 namespace gpupool::engine {
@@ -30,20 +32,20 @@ TEST(CsvReaderTest, LastColumnIsTheLabelByDefault) {
   auto table = Read("1,2,0\n3,4.5,2\n");
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->rows, 2u);
-  EXPECT_THAT(table->feature_shape, ElementsAre(2));
-  EXPECT_THAT(table->features, ElementsAre(1, 2, 3, 4.5));
-  EXPECT_THAT(table->labels, ElementsAre(0, 2));
-  EXPECT_EQ(table->label_facts.class_count(), 3u);
+  EXPECT_THAT(table->features().shape, ElementsAre(2));
+  EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2, 3, 4.5));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 2));
+  EXPECT_EQ(table->labels().facts.class_count(), 3u);
 }
 
 TEST(CsvReaderTest, LabelColumnCountsFromEitherEnd) {
   auto first = Read("7,1,2\n", {.label_column = 0});
   ASSERT_TRUE(first.ok());
-  EXPECT_THAT(first->labels, ElementsAre(7));
-  EXPECT_THAT(first->features, ElementsAre(1, 2));
+  EXPECT_THAT(Floats(first->labels()), ElementsAre(7));
+  EXPECT_THAT(Floats(first->features()), ElementsAre(1, 2));
   auto middle = Read("7,1,2\n", {.label_column = -2});
   ASSERT_TRUE(middle.ok());
-  EXPECT_THAT(middle->labels, ElementsAre(1));
+  EXPECT_THAT(Floats(middle->labels()), ElementsAre(1));
   EXPECT_THAT(ErrorOf("7,1,2\n", {.label_column = 3}),
               HasSubstr("label_column 3 is outside -3 .. 2"));
   EXPECT_THAT(ErrorOf("7,1,2\n", {.label_column = -4}), HasSubstr("-4"));
@@ -53,8 +55,8 @@ TEST(CsvReaderTest, ToleratesWhatSpreadsheetsWrite) {
   auto table = Read("\xEF\xBB\xBF\"a\",\"b\"\r\n\r\n 1 ,\"2\"\r\n3,4",
                     {.has_header = true});
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_THAT(table->features, ElementsAre(1, 3));
-  EXPECT_THAT(table->labels, ElementsAre(2, 4));
+  EXPECT_THAT(Floats(table->features()), ElementsAre(1, 3));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(2, 4));
 }
 
 TEST(CsvReaderTest, NamesLineColumnAndTextOfABadNumber) {
@@ -88,16 +90,36 @@ TEST(CsvReaderTest, NoRowsIsAnError) {
 TEST(CsvReaderTest, LabelsThatAreNotWholeAreNoClasses) {
   auto table = Read("1,0.5\n1,1\n");
   ASSERT_TRUE(table.ok());
-  EXPECT_EQ(table->label_facts.class_count(), 0u);
+  EXPECT_EQ(table->labels().facts.class_count(), 0u);
   auto negative = Read("1,-1\n");
   ASSERT_TRUE(negative.ok());
-  EXPECT_EQ(negative->label_facts.class_count(), 0u);
+  EXPECT_EQ(negative->labels().facts.class_count(), 0u);
 }
 
 TEST(CsvReaderTest, StopsAtTheByteLimit) {
   auto table = Read("1,2\n3,4\n", {}, {.max_table_bytes = 12});
   EXPECT_EQ(table.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(Read("1,2\n", {}, {.max_table_bytes = 12}).ok());
+}
+
+TEST(CsvReaderTest, ALargeTableGoesToTheDisk) {
+  const ScratchFolder folder;
+  std::string text;
+  for (int row = 0; row < 1000; ++row) {
+    text += std::to_string(row) + ",0.5," + std::to_string(row % 10) + "\n";
+  }
+  // 1000 rows of 3 numbers need 12000 bytes.
+  ReadLimits limits{.memory_bytes = 11999, .unpack_dir = folder.path()};
+  auto on_disk = Read(text, {}, limits);
+  ASSERT_TRUE(on_disk.ok()) << on_disk.status();
+  EXPECT_EQ(on_disk->host_bytes(), 0u);
+  limits.memory_bytes = 12000;
+  auto held = Read(text, {}, limits);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->host_bytes(), 12000u);
+  EXPECT_EQ(Floats(on_disk->features()), Floats(held->features()));
+  EXPECT_EQ(Floats(on_disk->labels()), Floats(held->labels()));
+  EXPECT_EQ(on_disk->labels().facts.class_count(), 10u);
 }
 
 TEST(CsvReaderTest, LinesMaySpanReadsOfTheStream) {
@@ -108,9 +130,10 @@ TEST(CsvReaderTest, LinesMaySpanReadsOfTheStream) {
   auto table = Read(text);
   ASSERT_TRUE(table.ok()) << table.status();
   ASSERT_EQ(table->rows, 50000u);
+  const std::vector<float> features = Floats(table->features());
   for (uint64_t row = 0; row < table->rows; ++row) {
-    ASSERT_EQ(table->features[row * 2], row);
-    ASSERT_EQ(table->features[row * 2 + 1], row % 7 + 0.25);
+    ASSERT_EQ(features[row * 2], row);
+    ASSERT_EQ(features[row * 2 + 1], row % 7 + 0.25);
   }
 }
 
@@ -121,25 +144,25 @@ TEST(CsvReaderTest, ReadsTheDigits) {
   auto table = ReadCsv(*stream, {}, {});
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->rows, 1797u);
-  EXPECT_EQ(table->row_features, 64u);
-  EXPECT_EQ(table->label_facts.class_count(), 10u);
+  EXPECT_EQ(table->features().width, 64u);
+  EXPECT_EQ(table->labels().facts.class_count(), 10u);
 }
 
 TEST(CsvReaderTest, SeveralColumnsAreALabelInTheirOrder) {
   auto table = Read("1,2,3,4\n5,6,7,8\n", {.label_columns = {-1, 0}});
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_THAT(table->feature_shape, ElementsAre(2));
-  EXPECT_THAT(table->features, ElementsAre(2, 3, 6, 7));
-  EXPECT_EQ(table->row_labels, 2u);
-  EXPECT_THAT(table->labels, ElementsAre(4, 1, 8, 5));
-  EXPECT_THAT(table->label_facts.shape, ElementsAre(2));
+  EXPECT_THAT(table->features().shape, ElementsAre(2));
+  EXPECT_THAT(Floats(table->features()), ElementsAre(2, 3, 6, 7));
+  EXPECT_EQ(table->labels().width, 2u);
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(4, 1, 8, 5));
+  EXPECT_THAT(table->labels().facts.shape, ElementsAre(2));
 }
 
 TEST(CsvReaderTest, NamesOfTheHeaderChooseColumns) {
   auto table = Read("a, \"b\" ,c\n1,2,3\n",
                     {.label_names = {"c", "b"}, .has_header = true});
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_THAT(table->labels, ElementsAre(3, 2));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(3, 2));
   EXPECT_THAT(
       ErrorOf("a,b,c\n1,2,3\n", {.label_names = {"d"}, .has_header = true}),
       HasSubstr("has no column \"d\" for label_names; its header has: "

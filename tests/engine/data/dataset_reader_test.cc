@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/base/sha256.h"
+#include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
 #include "tests/engine/scratch_folder.h"
 
@@ -14,7 +18,9 @@ namespace {
 
 using files::Big;
 using files::Gzip;
+using files::Little;
 using files::Npy;
+using files::Zip;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -34,6 +40,20 @@ class DatasetReaderTest : public testing::Test {
                              const v1::DatasetLayout& layout = {}) {
     return ReadDataset(layout, files, dir_, {});
   }
+
+  // Returns a dataset as the server stores it.
+  v1::Dataset Describe(const std::vector<v1::DatasetFile>& files,
+                       const Table& table) {
+    v1::Dataset dataset;
+    dataset.mutable_files()->Add(files.begin(), files.end());
+    dataset.set_rows(table.rows);
+    dataset.mutable_feature_shape()->Add(table.features().shape.begin(),
+                                         table.features().shape.end());
+    ToProto(table.labels().facts, dataset.mutable_labels());
+    return dataset;
+  }
+
+  std::vector<std::vector<v1::DatasetFile>> Forms();
 
   const ScratchFolder folder_;
   const std::string dir_ = folder_.path();
@@ -67,8 +87,8 @@ TEST_F(DatasetReaderTest, ReadsPairsOfIdxFiles) {
                      Store("l-ubyte", Big(0x0801, 4) + Big(2, 4) + "\1\2",
                            v1::DatasetFile::LABELS)});
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_THAT(table->feature_shape, ElementsAre(1, 2));
-  EXPECT_THAT(table->labels, ElementsAre(1, 2));
+  EXPECT_THAT(table->features().shape, ElementsAre(1, 2));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(1, 2));
 }
 
 TEST_F(DatasetReaderTest, ReadsPairsOfNpyFiles) {
@@ -76,7 +96,151 @@ TEST_F(DatasetReaderTest, ReadsPairsOfNpyFiles) {
       {Store("x.npy", Npy("|i1", "(2,1)", "\1\2"), v1::DatasetFile::FEATURES),
        Store("y.npy", Npy("|i1", "(2,)", "\1\1"), v1::DatasetFile::LABELS)});
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_EQ(table->label_facts.class_count(), 2u);
+  EXPECT_EQ(table->labels().facts.class_count(), 2u);
+}
+
+// Two rows of three int16 numbers with a label, in every form of files.
+std::vector<std::vector<v1::DatasetFile>> DatasetReaderTest::Forms() {
+  const std::string little = Little(1, 2) + Little(2, 2) + Little(0xffff, 2) +
+                             Little(4, 2) + Little(5, 2) + Little(300, 2);
+  const std::string big = Big(1, 2) + Big(2, 2) + Big(0xffff, 2) + Big(4, 2) +
+                          Big(5, 2) + Big(300, 2);
+  const std::string x = Npy("<i2", "(2, 3)", little);
+  std::string eight;
+  for (const double number : {1.0, 2.0, -1.0, 4.0, 5.0, 300.0}) {
+    eight += Little(std::bit_cast<uint64_t>(number), 8);
+  }
+  const std::string doubles = Npy("<f8", "(2, 3)", eight);
+  const std::string y = Npy("|u1", "(2,)", std::string("\0\1", 2));
+  const std::string idx_x = Big(0x0B02, 4) + Big(2, 4) + Big(3, 4) + big;
+  const std::string idx_y = Big(0x0801, 4) + Big(2, 4) + std::string("\0\1", 2);
+  const auto pair = [&](const std::string& ending, const std::string& features,
+                        const std::string& labels) {
+    return std::vector{Store("x" + ending, features, v1::DatasetFile::FEATURES),
+                       Store("y" + ending, labels, v1::DatasetFile::LABELS)};
+  };
+  return {pair(".npy", x, y),
+          pair(".npy.gz", Gzip(x), Gzip(y)),
+          pair(".idx", idx_x, idx_y),
+          pair(".idx.gz", Gzip(idx_x), Gzip(idx_y)),
+          pair(".npy", doubles, y),
+          {Store("stored.npz", Zip({{"x.npy", x}, {"y.npy", y}}, false))},
+          {Store("packed.npz", Zip({{"x.npy", x}, {"y.npy", y}}, true))},
+          {Store("doubles.npz", Zip({{"x.npy", doubles}, {"y.npy", y}}, true))},
+          {Store("t.csv", "1,2,-1,0\n4,5,300,1\n")}};
+}
+
+TEST_F(DatasetReaderTest, MappedTablesHoldTheSameNumbers) {
+  for (const auto& files : Forms()) {
+    SCOPED_TRACE(files[0].file_name());
+    for (const uint64_t budget : {uint64_t{1000}, uint64_t{0}}) {
+      const ReadLimits limits = {.memory_bytes = budget, .unpack_dir = dir_};
+      auto table = ReadDataset({}, files, dir_, limits);
+      ASSERT_TRUE(table.ok()) << table.status();
+      EXPECT_EQ(table->rows, 2u);
+      EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2, -1, 4, 5, 300));
+      EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 1));
+      EXPECT_EQ(table->labels().facts.class_count(), 2u);
+      EXPECT_TRUE(table->CheckWhole().ok());
+      if (budget == 0) {
+        EXPECT_EQ(table->host_bytes(), 0u);
+      } else {
+        EXPECT_GT(table->host_bytes(), 0u);
+      }
+      auto planned = HostDataBytes(Describe(files, *table), dir_, limits);
+      ASSERT_TRUE(planned.ok()) << planned.status();
+      EXPECT_EQ(*planned, table->host_bytes());
+    }
+  }
+}
+
+TEST_F(DatasetReaderTest, WithoutAFolderUnpackedTablesStayInMemory) {
+  for (const auto& files : Forms()) {
+    SCOPED_TRACE(files[0].file_name());
+    const ReadLimits limits = {.memory_bytes = 0};
+    auto table = ReadDataset({}, files, dir_, limits);
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(*HostDataBytes(Describe(files, *table), dir_, limits),
+              table->host_bytes());
+  }
+}
+
+TEST_F(DatasetReaderTest, AMappedFileThatIsCutOffIsNoticed) {
+  const std::vector<v1::DatasetFile> files = Forms()[0];
+  auto table = ReadDataset({}, files, dir_, {.memory_bytes = 0});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::filesystem::resize_file(dir_ + "/" + files[0].sha256(), 20);
+  EXPECT_EQ(table->CheckWhole().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(DatasetReaderTest, MappedArraysAreCheckedLikeOthers) {
+  const ReadLimits limits = {.memory_bytes = 0};
+  const auto error = [&](const std::string& x) {
+    const std::string y = Npy("|u1", "(2,)", "\1\1");
+    return std::string(
+        ReadDataset({},
+                    {Store("x.npy", x, v1::DatasetFile::FEATURES),
+                     Store("y.npy", y, v1::DatasetFile::LABELS)},
+                    dir_, limits)
+            .status()
+            .message());
+  };
+  EXPECT_THAT(error(Npy("<f4", "(2,)", Little(0, 4) + Little(0x7fc00000, 4))),
+              HasSubstr("x.npy, y.npy: features: element 1 is nan"));
+  EXPECT_THAT(error(Npy("|u1", "(2, 3)", "12345")),
+              HasSubstr("features: ends after 5 of 6"));
+  EXPECT_THAT(error(Npy("|u1", "(2, 2)", "12345")),
+              HasSubstr("features: has more bytes"));
+  EXPECT_THAT(error(Npy("|u1", "(2, 1099511627776)", "12345")),
+              HasSubstr("product at most 2^40"));
+  EXPECT_THAT(error(Npy("|u1", "(2, 549755813888)", "12345")),
+              HasSubstr("features: ends after 5"));
+  EXPECT_THAT(
+      ReadDataset({},
+                  {Store("z.npz", Zip({{"x.npy", Npy("|u1", "(1,)", "1")},
+                                       {"y.npy", Npy("|u1", "(1,)", "1")}},
+                                      false, 1))},
+                  dir_, limits)
+          .status()
+          .message(),
+      HasSubstr("checksum differs"));
+}
+
+TEST_F(DatasetReaderTest, ArchivesThatLieAboutSizesAreRefused) {
+  const std::string y = Npy("|u1", "(2,)", "\1\1");
+  const auto error = [&](const std::string& archive, uint64_t memory_bytes) {
+    return std::string(
+        ReadDataset({}, {Store("t.npz", archive)}, dir_,
+                    {.memory_bytes = memory_bytes, .unpack_dir = dir_})
+            .status()
+            .message());
+  };
+  for (const uint64_t memory_bytes : {uint64_t{0}, uint64_t{1000}}) {
+    const std::string short_x = Npy("|u1", "(2, 3)", "12345");
+    for (const bool deflated : {false, true}) {
+      EXPECT_THAT(error(Zip({{"x.npy", short_x}, {"y.npy", y}}, deflated),
+                        memory_bytes),
+                  HasSubstr("features: ends after 5 of 6"));
+    }
+    // The directory says that x has a byte more than it stores.
+    const std::string x = Npy("|u1", "(2, 3)", "123456");
+    std::string archive = Zip({{"x.npy", x}, {"y.npy", y}}, false);
+    const size_t entry = archive.find("PK\1\2");
+    ASSERT_NE(entry, std::string::npos);
+    archive[entry + 24] = static_cast<char>(archive[entry + 24] + 1);
+    EXPECT_THAT(error(archive, memory_bytes), HasSubstr("than announced"));
+    // It says that x stores more than there is.
+    archive[entry + 23] = '\x7f';
+    EXPECT_THAT(error(archive, memory_bytes),
+                HasSubstr("a member lies outside the archive"));
+  }
+}
+
+TEST_F(DatasetReaderTest, NamedArraysAreForArchives) {
+  v1::DatasetLayout layout;
+  (*layout.mutable_input_arrays())["a"] = "x";
+  EXPECT_THAT(Read({Store("t.csv", "1,0\n")}, layout).status().message(),
+              HasSubstr("are for NPZ archives, but the format is CSV"));
 }
 
 TEST_F(DatasetReaderTest, ErrorsNameTheFileAsTheUserCalledIt) {

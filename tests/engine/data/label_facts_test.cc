@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpupool/v1/dataset.pb.h"
+#include "tests/engine/data/columns.h"
 
 namespace gpupool::engine {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 
 LabelFacts Facts(const std::vector<float>& labels) {
-  return SummarizeLabels({}, labels);
+  return SummarizeLabels(ColumnOf({}, labels));
 }
 
 TEST(LabelFactsTest, ClassesAreWholeNumbersFromZero) {
@@ -33,9 +34,19 @@ TEST(LabelFactsTest, TheRangeIsThatOfAllNumbers) {
   EXPECT_FALSE(Facts({1, -1e9}).whole) << "not exact as a class number";
 }
 
+TEST(LabelFactsTest, ManyNumbersAreReadInParts) {
+  std::vector<float> labels(100000, 1);
+  labels[99999] = -7.5;
+  labels[50000] = 8;
+  const LabelFacts facts = Facts(labels);
+  EXPECT_FALSE(facts.whole);
+  EXPECT_EQ(facts.minimum, -7.5);
+  EXPECT_EQ(facts.maximum, 8);
+}
+
 TEST(LabelFactsTest, AMessageKeepsThem) {
   v1::Dataset dataset;
-  ToProto(SummarizeLabels({2, 3}, std::vector<float>{-1, 2, 3, 4, 5, 6}),
+  ToProto(SummarizeLabels(ColumnOf({2, 3}, {-1, 2, 3, 4, 5, 6})),
           dataset.mutable_labels());
   const LabelFacts facts = LabelFactsOf(dataset);
   EXPECT_THAT(facts.shape, ElementsAre(2, 3));

@@ -24,6 +24,20 @@ TEST(MappedFileTest, ShowsTheBytesOfTheFile) {
   EXPECT_EQ(MappedFile::Open(path)->bytes(), "");
 }
 
+TEST(MappedFileTest, TellsThatTheFileWasCutOff) {
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/file";
+  files::WriteFile(path, std::string(10000, 'x'));
+  auto file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->CheckWhole().ok());
+  ASSERT_EQ(truncate(path.c_str(), 100), 0);
+  const absl::Status status = file->CheckWhole();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("from 10000 to 100 bytes"),
+            std::string::npos);
+}
+
 TEST(MappedFileTest, RefusesWhatIsNoFile) {
   const ScratchFolder folder;
   EXPECT_EQ(MappedFile::Open(folder.path() + "/none").status().code(),

@@ -5,11 +5,13 @@
 
 #include <string>
 
+#include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
 
 namespace gpupool::engine {
 namespace {
 
+using files::Little;
 using files::Member;
 using files::Npy;
 using files::Zip;
@@ -27,8 +29,8 @@ TEST(NpzReaderTest, ReadsStoredAndDeflatedArchives) {
   for (bool deflated : {false, true}) {
     auto table = ReadNpz(Zip(Members(), deflated), {}, {});
     ASSERT_TRUE(table.ok()) << table.status();
-    EXPECT_THAT(table->features, ElementsAre(1, 2, 3, 4));
-    EXPECT_THAT(table->labels, ElementsAre(0, 1));
+    EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 1));
   }
 }
 
@@ -42,6 +44,50 @@ TEST(NpzReaderTest, NamesTheArrayThatIsBroken) {
   auto table =
       ReadNpz(Zip({{"x.npy", "junk and more"}, Members()[1]}, true), {}, {});
   EXPECT_THAT(table.status().message(), HasSubstr("array \"x\""));
+}
+
+TEST(NpzReaderTest, ReadsSeveralArraysByTheirNames) {
+  const std::vector<Member> members = {
+      {"ids.npy", Npy("<i8", "(2, 3)",
+                      Little(1, 8) + Little(2, 8) + Little(3, 8) +
+                          Little(4, 8) + Little(5, 8) + Little(6, 8))},
+      {"mask.npy", Npy("|b1", "(2, 3)", std::string("\1\1\0\1\0\0", 6))},
+      {"y.npy", Npy("|u1", "(2, 1)", std::string("\0\1", 2))},
+      {"score.npy", Npy("<f4", "(2, 2)", std::string(16, '\0'))}};
+  NpzOptions options;
+  options.input_arrays = {{"input_ids", "ids"}, {"attention_mask", "mask"}};
+  options.target_arrays = {{"label", "y"}, {"score", "score"}};
+  for (bool deflated : {false, true}) {
+    auto table = ReadNpz(Zip(members, deflated), options, {});
+    ASSERT_TRUE(table.ok()) << table.status();
+    ASSERT_EQ(table->inputs.size(), 2u);
+    EXPECT_EQ(table->inputs[0].name, "attention_mask");
+    EXPECT_EQ(table->inputs[0].type, ElementType::kUint8);
+    EXPECT_EQ(table->inputs[1].name, "input_ids");
+    EXPECT_EQ(table->inputs[1].type, ElementType::kInt64);
+    EXPECT_THAT(Floats(table->inputs[1]), ElementsAre(1, 2, 3, 4, 5, 6));
+    ASSERT_EQ(table->targets.size(), 2u);
+    EXPECT_EQ(table->targets[0].name, "label");
+    EXPECT_TRUE(table->targets[0].shape.empty());
+    EXPECT_EQ(table->targets[0].facts.class_count(), 2u);
+    EXPECT_THAT(table->targets[1].shape, ElementsAre(2));
+  }
+}
+
+TEST(NpzReaderTest, NamedArraysMustBeThereWithEquallyManyRows) {
+  NpzOptions options;
+  options.input_arrays = {{"a", "x"}, {"b", "z"}};
+  EXPECT_THAT(ReadNpz(Zip(Members(), false), options, {}).status().message(),
+              HasSubstr("no array \"z\"; it has: x.npy, y.npy"));
+  std::vector<Member> members = Members();
+  members.push_back({"z.npy", Npy("|u1", "(3, 1)", "\1\2\3")});
+  EXPECT_EQ(ReadNpz(Zip(members, false), options, {}).status().message(),
+            "input \"b\" (array \"z\"): shape [3,1] does not fit input \"a\" "
+            "(array \"x\") of shape [2,2]; one entry for each of the 2 rows is "
+            "needed");
+  members.back().content = Npy("|u1", "(0, 1)", "");
+  EXPECT_THAT(ReadNpz(Zip(members, false), options, {}).status().message(),
+              HasSubstr("every dimension must be at least 1"));
 }
 
 TEST(NpzReaderTest, ChecksTheCrc) {

@@ -9,6 +9,7 @@
 
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
+#include "tests/engine/data/columns.h"
 
 namespace gpupool::engine {
 namespace {
@@ -137,18 +138,15 @@ TEST(LabelCheckTest, BeforeTheDataIsThereOnlyTheOutputsFormCounts) {
 TEST(LabelCheckTest, EveryLabelIsReadWhenTheRowsAreThere) {
   v1::TrainingSpec training = CrossEntropy();
   training.mutable_cross_entropy()->set_ignore_label(255);
-  Table table;
-  table.rows = 2;
-  table.row_labels = 2;
-  table.labels = {0, 255, 9, 255};
-  EXPECT_TRUE(CheckLabelValues(training, table, {2, 10}).ok());
-  table.labels[2] = 10;
-  EXPECT_EQ(CheckLabelValues(training, table, {2, 10}).message(),
+  Column labels = ColumnOf({2}, {0, 255, 9, 255});
+  EXPECT_TRUE(CheckLabelValues(training, labels, {2, 10}).ok());
+  labels = ColumnOf({2}, {0, 255, 10, 255});
+  EXPECT_EQ(CheckLabelValues(training, labels, {2, 10}).message(),
             "row 1 of the dataset, counted from 0, has label 10, but the model "
             "tells only classes 0 to 9 apart and 255 is ignored; mend the row "
             "or the model");
   training.mutable_l1();
-  EXPECT_TRUE(CheckLabelValues(training, table, {2}).ok());
+  EXPECT_TRUE(CheckLabelValues(training, labels, {2}).ok());
 }
 
 }  // namespace

@@ -1,0 +1,86 @@
+// One array of a dataset: rows of equal shape in their own element type, in
+// memory or in a mapped file. A value that shares its bytes; several threads
+// may read it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/data/label_facts.h"
+#include "engine/data/mapped_file.h"
+
+namespace gpupool::engine {
+
+// The element types of IDX and NPY files.
+enum class ElementType : uint8_t {
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kUint32,
+  kInt32,
+  kUint64,
+  kInt64,
+  kFloat16,
+  kFloat32,
+  kFloat64,
+};
+
+uint64_t ElementBytes(ElementType type);
+// Returns "uint8", "float16", ...
+absl::string_view ElementTypeName(ElementType type);
+constexpr bool IsFloating(ElementType type) {
+  return type >= ElementType::kFloat16;
+}
+
+struct Column {
+  // Key in DatasetLayout.input_arrays or target_arrays. Empty for the only
+  // features or labels of a dataset.
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  ElementType stored = ElementType::kFloat32;  // in the file
+  bool big_endian = false;                     // possible in mapped files only
+  std::vector<int64_t> shape;                  // one row's; empty: one number
+  uint64_t rows = 0;
+  uint64_t width = 1;          // count of numbers in a row
+  const char* data = nullptr;  // [rows, width] at any alignment
+  // Owner of the data: one of both.
+  std::shared_ptr<const std::vector<char>> memory;
+  std::shared_ptr<const MappedFile> file;
+  LabelFacts facts;  // targets only
+
+  uint64_t row_bytes() const { return width * ElementBytes(type); }
+  // Returns the bytes that the column takes in host memory; 0 if it is mapped.
+  uint64_t host_bytes() const { return file ? 0 : rows * row_bytes(); }
+  // Returns DATA_LOSS if the mapped file has become too short. Reading on would
+  // then end the process (SIGBUS).
+  absl::Status CheckWhole() const;
+};
+
+// Convert consecutive numbers of the column, from the `first`-th on. Numbers
+// become the nearest float. Conversion to an integer drops the fraction; a
+// number out of range becomes 0.
+void Convert(const Column& column, uint64_t first, absl::Span<float> to);
+void Convert(const Column& column, uint64_t first, absl::Span<int32_t> to);
+void Convert(const Column& column, uint64_t first, absl::Span<int64_t> to);
+
+// As Convert, for whole rows in any order: row i of the result is rows[i],
+// which must be below column.rows. The elements of `to` after the rows are set
+// to zero.
+void Gather(const Column& column, absl::Span<const uint32_t> rows,
+            absl::Span<float> to);
+void Gather(const Column& column, absl::Span<const uint32_t> rows,
+            absl::Span<int32_t> to);
+void Gather(const Column& column, absl::Span<const uint32_t> rows,
+            absl::Span<int64_t> to);
+
+// Returns the position of the first number that is not finite as a float32, or
+// that int64 cannot hold; the count of numbers if there is none.
+uint64_t FirstUnusable(const Column& column);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,146 @@
+#include "engine/data/column.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/tensor/half.h"
+#include "tests/engine/data/columns.h"
+#include "tests/engine/data/files.h"
+
+namespace gpupool::engine {
+namespace {
+
+using files::Big;
+using files::Little;
+using testing::ElementsAre;
+
+TEST(ColumnTest, GathersRowsInTheGivenOrder) {
+  const Column column = ColumnOf({2}, {1, 2, 3, 4, 5, 6});
+  std::vector<float> numbers(4);
+  Gather(column, {2, 0}, absl::MakeSpan(numbers));
+  EXPECT_THAT(numbers, ElementsAre(5, 6, 1, 2));
+  std::vector<int64_t> whole(4);
+  Gather(column, {1, 1}, absl::MakeSpan(whole));
+  EXPECT_THAT(whole, ElementsAre(3, 4, 3, 4));
+}
+
+TEST(ColumnTest, PadsAShortBatchWithZeros) {
+  const Column column = ColumnOf({}, {1, 2, -3});
+  std::vector<float> numbers(3, 9);
+  Gather(column, {2}, absl::MakeSpan(numbers));
+  EXPECT_THAT(numbers, ElementsAre(-3, 0, 0));
+  std::vector<int32_t> whole(2, 9);
+  Gather(column, {1}, absl::MakeSpan(whole));
+  EXPECT_THAT(whole, ElementsAre(2, 0));
+}
+
+// Returns elements 3 to 70 of the bytes.
+std::vector<float> Converted(ElementType type, bool big_endian,
+                             const std::string& bytes) {
+  Column column = ColumnOfBytes(type, {}, bytes);
+  column.big_endian = big_endian;
+  std::vector<float> numbers(68);
+  Convert(column, 3, absl::MakeSpan(numbers));
+  return numbers;
+}
+
+TEST(ColumnTest, ConvertsEveryIntegerTypeInBothOrders) {
+  struct Case {
+    ElementType type;
+    int64_t first;
+  };
+  for (const Case& test :
+       {Case{ElementType::kUint8, 180}, Case{ElementType::kInt8, -100},
+        Case{ElementType::kUint16, 65000}, Case{ElementType::kInt16, -300},
+        Case{ElementType::kUint32, 70000}, Case{ElementType::kInt32, -70000},
+        Case{ElementType::kUint64, 5}, Case{ElementType::kInt64, -9}}) {
+    for (const bool big : {false, true}) {
+      std::string bytes;
+      const auto size = static_cast<int>(ElementBytes(test.type));
+      for (int64_t i = 0; i < 73; ++i) {
+        const auto value = static_cast<uint64_t>(test.first + i);
+        bytes += big ? Big(value, size) : Little(value, size);
+      }
+      const std::vector<float> numbers = Converted(test.type, big, bytes);
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        EXPECT_EQ(numbers[i],
+                  static_cast<float>(test.first) + 3 + static_cast<float>(i))
+            << ElementTypeName(test.type) << " " << i;
+      }
+    }
+  }
+}
+
+TEST(ColumnTest, ConvertsEveryFiniteHalf) {
+  std::string bytes;
+  std::vector<float> wanted;
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    if ((bits & 0x7c00) == 0x7c00) continue;
+    bytes += Little(bits, 2);
+    wanted.push_back(FloatFromFloat16(static_cast<uint16_t>(bits)));
+  }
+  const std::vector<float> found =
+      Floats(ColumnOfBytes(ElementType::kFloat16, {}, bytes));
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i], wanted[i]) << i;
+    ASSERT_EQ(std::signbit(found[i]), std::signbit(wanted[i])) << i;
+  }
+}
+
+TEST(ColumnTest, DoublesBecomeTheNearestFloat) {
+  const std::string bytes = Big(0x3fb999999999999a, 8);
+  Column column = ColumnOfBytes(ElementType::kFloat64, {}, bytes);
+  column.big_endian = true;
+  EXPECT_THAT(Floats(column), ElementsAre(0.1f));
+}
+
+TEST(ColumnTest, LargeIntegersStayExact) {
+  constexpr int64_t kLarge = (int64_t{1} << 53) + 1;
+  const Column column = ColumnOfBytes(ElementType::kInt64, {},
+                                      Little(kLarge, 8) + Little(~0ull, 8));
+  std::vector<int64_t> whole(2);
+  Gather(column, {0, 1}, absl::MakeSpan(whole));
+  EXPECT_THAT(whole, ElementsAre(kLarge, -1));
+  std::vector<int32_t> narrow(2);
+  Gather(column, {0, 1}, absl::MakeSpan(narrow));
+  EXPECT_THAT(narrow, ElementsAre(0, -1)) << "a number out of range is 0";
+}
+
+TEST(ColumnTest, FloatsOutOfRangeBecomeZeroAsIntegers) {
+  const Column column = ColumnOf({}, {1e30f, -1e30f, 2.9f});
+  std::vector<int64_t> whole(3);
+  Gather(column, {0, 1, 2}, absl::MakeSpan(whole));
+  EXPECT_THAT(whole, ElementsAre(0, 0, 2));
+}
+
+TEST(ColumnTest, FindsTheFirstNumberThatCannotBeUsed) {
+  EXPECT_EQ(FirstUnusable(ColumnOf({}, {1, 2, HUGE_VALF, NAN})), 2u);
+  EXPECT_EQ(FirstUnusable(ColumnOf({}, {1, 2})), 2u);
+  EXPECT_EQ(FirstUnusable(ColumnOfBytes(ElementType::kFloat16, {},
+                                        Little(0x7bff, 2) + Little(0x7e00, 2))),
+            1u);
+  EXPECT_EQ(FirstUnusable(ColumnOfBytes(ElementType::kFloat64, {},
+                                        Little(0x7fe0000000000000, 8))),
+            0u)
+      << "too large for float32";
+  EXPECT_EQ(FirstUnusable(
+                ColumnOfBytes(ElementType::kUint64, {}, Little(1ull << 63, 8))),
+            0u);
+}
+
+TEST(ColumnTest, UnalignedElementsAreRead) {
+  Column column = ColumnOfBytes(ElementType::kInt32, {},
+                                "x" + Little(7, 4) + Little(8, 4) + "yyy");
+  column.data += 1;
+  column.rows = 2;
+  EXPECT_THAT(Floats(column), ElementsAre(7, 8));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,6 +1,7 @@
 #include "client/upload.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -122,7 +123,13 @@ absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
   }
 }
 
-// Returns whether both layouts give the same labels for the same files.
+bool SameArrays(const google::protobuf::Map<std::string, std::string>& a,
+                const google::protobuf::Map<std::string, std::string>& b) {
+  return std::map<std::string, std::string>(a.begin(), a.end()) ==
+         std::map<std::string, std::string>(b.begin(), b.end());
+}
+
+// Returns whether both layouts give the same arrays for the same files.
 bool SameLabels(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
     return layout.has_label_column() ? layout.label_column() : -1;
@@ -134,7 +141,9 @@ bool SameLabels(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
          std::equal(a.label_columns().begin(), a.label_columns().end(),
                     b.label_columns().begin(), b.label_columns().end()) &&
          std::equal(a.label_names().begin(), a.label_names().end(),
-                    b.label_names().begin(), b.label_names().end());
+                    b.label_names().begin(), b.label_names().end()) &&
+         SameArrays(a.input_arrays(), b.input_arrays()) &&
+         SameArrays(a.target_arrays(), b.target_arrays());
 }
 
 bool SameBytes(const v1::Dataset& dataset,

@@ -16,6 +16,7 @@
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
 #include "engine/session_convert.h"
+#include "engine/train/fed_inputs.h"
 #include "engine/train/job_check.h"
 
 namespace gpupool::engine {
@@ -47,7 +48,7 @@ absl::Status PlanStep(const CheckOptions& options,
   const v1::Precision precision = options.serving.precision;
   ASSIGN_OR_RETURN(const ModelGraph forward,
                    (*source)->Build({.batch = batch, .wide_ports = true}));
-  RETURN_IF_ERROR(CheckModelInputs(forward.inputs, {.assumed = true}));
+  RETURN_IF_ERROR(FeedModel(forward.inputs, {.assumed = true}).status());
   ASSIGN_OR_RETURN(
       ModelGraph step,
       BuildTrainingGraph(**source, {},

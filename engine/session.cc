@@ -46,6 +46,14 @@ void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   }
 }
 
+v1::DatasetArray Describe(const Column& column) {
+  v1::DatasetArray array;
+  array.set_name(column.name);
+  array.set_data_type(ToProto(column.stored));
+  array.mutable_shape()->Add(column.shape.begin(), column.shape.end());
+  return array;
+}
+
 // Checks the blob and returns it as the weights of a checkpoint.
 absl::StatusOr<CheckpointFile> CheckWeights(const std::string& blob_dir,
                                             const std::string& sha256,
@@ -304,8 +312,17 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
   ASSIGN_OR_RETURN(const Table table,
                    ReadDataset(layout, files, impl_->options().blob_dir,
                                impl_->read_limits()));
-  return DatasetFacts{table.rows, table.features().shape, table.labels().facts,
-                      ToProto(table.features().type)};
+  DatasetFacts facts = {table.rows, table.features().shape,
+                        table.labels().facts, ToProto(table.features().stored)};
+  for (const Column& column : table.inputs) {
+    if (!column.name.empty()) facts.inputs.push_back(Describe(column));
+  }
+  for (const Column& column : table.targets) {
+    if (column.name.empty()) continue;
+    facts.targets.push_back(Describe(column));
+    ToProto(column.facts, facts.targets.back().mutable_facts());
+  }
+  return facts;
 }
 
 absl::StatusOr<std::unique_ptr<Training>> Session::StartTraining(

@@ -78,9 +78,13 @@ struct MemoryDump {
 
 struct DatasetFacts {
   uint64_t rows = 0;
+  // With named inputs: the first one's facts.
   std::vector<int64_t> feature_shape;  // one row's, as stored
-  LabelFacts labels;
+  LabelFacts labels;                   // with named targets: the first one's
   v1::DataType feature_type = v1::DATA_TYPE_UNSPECIFIED;
+  // Named arrays only.
+  std::vector<v1::DatasetArray> inputs;
+  std::vector<v1::DatasetArray> targets;
 };
 
 // The options of serving to plan for.

@@ -397,8 +397,12 @@ absl::StatusOr<ValueId> AddLoss(const v1::TrainingSpec& training,
 absl::Status AddEvaluation(const v1::TrainingSpec& training, ValueId output,
                            GraphBuilder& builder) {
   RETURN_IF_ERROR(CheckOutput(training, builder.value(output)));
-  ASSIGN_OR_RETURN(const ValueId row_count,
-                   builder.Input("row_count", kInt64Scalar));
+  // Several losses of one program count the same rows.
+  const Value* present = builder.graph().FindValue("row_count");
+  ValueId row_count = present == nullptr ? ValueId{} : present->id;
+  if (present == nullptr) {
+    ASSIGN_OR_RETURN(row_count, builder.Input("row_count", kInt64Scalar));
+  }
   return IsClassification(training)
              ? EvaluateClasses(training, output, row_count, builder)
              : EvaluateNumbers(training, output, row_count, builder);

@@ -38,8 +38,9 @@ absl::string_view LossName(const v1::TrainingSpec& training);
 absl::StatusOr<ValueId> AddLoss(const v1::TrainingSpec& training,
                                 ValueId output, GraphBuilder& builder);
 
-// Adds the inputs "labels" or "target" and "row_count" (int64 []), and these
-// outputs, which cover only the first row_count examples of the batch:
+// Adds the inputs "labels" or "target" and, unless it is there, "row_count"
+// (int64 []), and these outputs, which cover only the first row_count examples
+// of the batch:
 //   loss_sum       float32 []  sum over the rows
 //   correct        int64 []    classification: rows whose greatest output is
 //   the

@@ -5,7 +5,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/autodiff/formula.h"
 #include "engine/autodiff/gradient.h"
 #include "engine/autodiff/loss_scaling.h"
@@ -14,7 +13,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
-#include "engine/model/losses.h"
+#include "engine/model/loss_terms.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
 #include "engine/model/trained_weights.h"
@@ -39,31 +38,6 @@ void InitialiseScale(const v1::Scaling& scaling, ModelGraph& model) {
       persistent.initializer.value = scaling.multiply();
     }
   }
-}
-
-// Selects the output that the loss reads: the first, or the one named by
-// training.output.
-absl::Status SelectOutput(const v1::TrainingSpec& training, ModelGraph& model) {
-  if (training.output().empty()) return absl::OkStatus();
-  for (const ModelPort& port : model.outputs) {
-    if (port.name != training.output()) continue;
-    if (!port.batched) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("training.output: '", port.name,
-                       "' has no batch "
-                       "dimension, which the loss needs"));
-    }
-    model.output = port.value;
-    model.output_shape = port.example();
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("training.output: the model has no output '",
-                   training.output(), "'; it has ",
-                   absl::StrJoin(model.outputs, ", ",
-                                 [](std::string* out, const ModelPort& port) {
-                                   absl::StrAppend(out, "'", port.name, "'");
-                                 })));
 }
 
 // Adds "<weight>/grad" for each parameter.
@@ -188,11 +162,10 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
                                  .wide_ports = true}));
   ModelGraph& model = result.model;
   InitialiseScale(scaling, model);
-  RETURN_IF_ERROR(SelectOutput(training, model));
   if (Accumulates(training)) CountBatchesApart(model.graph);
   GraphBuilder builder(&model.graph);
   builder.SetSource("loss", -1);
-  ASSIGN_OR_RETURN(ValueId loss, AddLoss(training, model.output, builder));
+  ASSIGN_OR_RETURN(ValueId loss, AddLosses(training, model, builder));
   model.graph.AddOutput("loss", loss);
   // Patterns must become one node before the gradients are taken, so that each
   // has one gradient.
@@ -353,13 +326,12 @@ absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& source,
                                  .input_scaling = HasScaling(scaling),
                                  .wide_ports = true}));
   InitialiseScale(scaling, model);
-  RETURN_IF_ERROR(SelectOutput(training, model));
   GraphBuilder builder(&model.graph);
   builder.SetSource("loss", -1);
-  RETURN_IF_ERROR(AddEvaluation(training, model.output, builder));
+  ASSIGN_OR_RETURN(const ValueId loss,
+                   AddEvaluations(training, model, builder));
   // Only trained weights have averages.
   if (training.has_ema()) {
-    const ValueId loss = *model.graph.FindOutput("loss_sum");
     ASSIGN_OR_RETURN(const std::vector<ValueId> trained,
                      SelectTrained(training, loss, model));
     ReadAverages(trained, model);

@@ -4,7 +4,8 @@
 //
 // Inputs of the programs:
 //   the model's inputs         all programs
-//   labels, target             training and evaluation (engine/model/losses.h)
+//   labels, target             training and evaluation (engine/model/losses.h,
+//                              loss_terms.h)
 //   row_count      int64 []    evaluation: rows of the batch that count
 //   learning_rate  float64 []  training
 //   step           int64 []    training; counts from 1
@@ -13,10 +14,10 @@
 //                              counts batches from 1
 // Outputs:
 //   loss           float32 []  training: mean over the batch and the ranks, not
-//                              scaled
+//                              scaled; with several losses, their weighted sum
 //   loss_scale, skipped_steps  training with FP16, for the optimizer step
 //                              (engine/autodiff/loss_scaling.h)
-//   sums and counts            evaluation (engine/model/losses.h)
+//   sums and counts            evaluation (engine/model/losses.h, loss_terms.h)
 //   the model's outputs        inference, under their names
 #pragma once
 

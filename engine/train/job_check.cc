@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/data/dataset_reader.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
-#include "engine/data/table.h"
+#include "engine/model/loss_terms.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
 #include "engine/train/lr_schedule.h"
@@ -80,12 +80,14 @@ absl::StatusOr<uint64_t> TotalSteps(const v1::TrainingSpec& training,
   return steps;
 }
 
-absl::Status CheckLoss(const v1::TrainingSpec& training) {
+absl::Status CheckLoss(const LossTerm& term) {
+  const v1::TrainingSpec& training = term.training;
   if (training.loss_case() == v1::TrainingSpec::LOSS_NOT_SET) {
     return absl::InvalidArgumentError(
-        "training has no loss; choose cross_entropy, mean_squared_error, "
-        "bce_with_logits, l1, huber, negative_log_likelihood or "
-        "kl_divergence");
+        absl::StrCat(term.field,
+                     " has no loss; choose cross_entropy, mean_squared_error, "
+                     "bce_with_logits, l1, huber, negative_log_likelihood or "
+                     "kl_divergence"));
   }
   const double smoothing = training.cross_entropy().label_smoothing();
   if (!(smoothing >= 0 && smoothing < 1)) {
@@ -98,6 +100,14 @@ absl::Status CheckLoss(const v1::TrainingSpec& training) {
       !(huber.delta() > 0 && std::isfinite(huber.delta()))) {
     return absl::InvalidArgumentError(
         absl::StrCat("huber.delta is ", huber.delta(), "; it must be above 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLosses(const v1::TrainingSpec& training) {
+  RETURN_IF_ERROR(CheckLossTerms(training));
+  for (const LossTerm& term : LossTermsOf(training)) {
+    RETURN_IF_ERROR(CheckLoss(term));
   }
   return absl::OkStatus();
 }
@@ -138,10 +148,37 @@ uint32_t DevicesOf(const v1::JobSpec& spec) {
 }
 
 DataFacts FactsOf(const v1::Dataset& dataset) {
-  return {dataset.rows(),
-          {dataset.feature_shape().begin(), dataset.feature_shape().end()},
-          LabelFactsOf(dataset),
-          dataset.files().empty() && dataset.feature_shape().empty()};
+  DataFacts facts = {
+      dataset.rows(),
+      {dataset.feature_shape().begin(), dataset.feature_shape().end()},
+      LabelFactsOf(dataset),
+      dataset.files().empty() && dataset.feature_shape().empty()};
+  const auto add = [](const auto& arrays, std::vector<ArrayFacts>& to) {
+    for (const v1::DatasetArray& array : arrays) {
+      to.push_back({array.name(),
+                    array.data_type(),
+                    {array.shape().begin(), array.shape().end()},
+                    FromProto(array.facts())});
+    }
+  };
+  add(dataset.inputs(), facts.inputs);
+  add(dataset.targets(), facts.targets);
+  return facts;
+}
+
+DataFacts FactsOf(const Table& table) {
+  DataFacts facts = {table.rows, table.features().shape, table.labels().facts};
+  const auto add = [](const std::vector<Column>& columns,
+                      std::vector<ArrayFacts>& to) {
+    if (columns.front().name.empty()) return;
+    for (const Column& column : columns) {
+      to.push_back(
+          {column.name, ToProto(column.stored), column.shape, column.facts});
+    }
+  };
+  add(table.inputs, facts.inputs);
+  add(table.targets, facts.targets);
+  return facts;
 }
 
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
@@ -158,7 +195,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   length.steps_per_epoch = sizes.training / RowsPerStep(training);
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));
-  RETURN_IF_ERROR(CheckLoss(training));
+  RETURN_IF_ERROR(CheckLosses(training));
   RETURN_IF_ERROR(ConvertLossScaling(training).status());
   ASSIGN_OR_RETURN(length.base_learning_rate, BaseLearningRate(training));
   RETURN_IF_ERROR(ValidateSchedule(
@@ -166,39 +203,6 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
   RETURN_IF_ERROR(CheckEvaluations(training, length));
   return length;
-}
-
-absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
-                              const DataFacts& facts) {
-  if (inputs.size() != 1 || !inputs[0].batched) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model cannot be trained on rows of a dataset: it has ",
-        inputs.size(), " inputs (",
-        absl::StrJoin(inputs, ", ",
-                      [](std::string* out, const ModelPort& input) {
-                        absl::StrAppend(out, input.name,
-                                        input.batched ? "" : ", no batch");
-                      }),
-        "), but training needs one with a batch dimension in front"));
-  }
-  const ModelPort& input = inputs[0];
-  const bool numbers = input.dtype == DType::kFloat32 ||
-                       input.dtype == DType::kInt32 ||
-                       input.dtype == DType::kInt64;
-  if (!numbers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model's input '", input.name, "' is ", DTypeName(input.dtype),
-        "; training feeds float32, int32 and int64 inputs"));
-  }
-  if (facts.assumed) return absl::OkStatus();
-  const auto wanted = static_cast<uint64_t>(input.example().elements());
-  ASSIGN_OR_RETURN(const uint64_t row_count,
-                   CheckedElementCount(facts.feature_shape));
-  if (wanted == row_count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the model's input ", input.example().ToString(), " takes ", wanted,
-      " numbers, but a row of the dataset has ", row_count, " (shape [",
-      absl::StrJoin(facts.feature_shape, ","), "]); make them agree"));
 }
 
 }  // namespace gpupool::engine

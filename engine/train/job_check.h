@@ -8,7 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/label_facts.h"
-#include "engine/model/layer_spec.h"
+#include "engine/data/table.h"
+#include "gpupool/v1/model.pb.h"
 
 namespace gpupool::v1 {
 class Dataset;
@@ -17,15 +18,28 @@ class JobSpec;
 
 namespace gpupool::engine {
 
+// One of several arrays of a dataset.
+struct ArrayFacts {
+  std::string name;
+  v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;  // one row's
+  LabelFacts labels;           // targets only
+};
+
 struct DataFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // one row's
   LabelFacts labels;
   // The dataset does not exist yet: rows are assumed to fit the model.
   bool assumed = false;
+  // Arrays by name. With inputs, feature_shape says nothing; with targets,
+  // `labels` says nothing.
+  std::vector<ArrayFacts> inputs;
+  std::vector<ArrayFacts> targets;
 };
 
 DataFacts FactsOf(const v1::Dataset& dataset);
+DataFacts FactsOf(const Table& table);
 
 // Returns the number of devices of the job: spec.devices(), where 0 means 1.
 uint32_t DevicesOf(const v1::JobSpec& spec);
@@ -45,10 +59,5 @@ struct TrainingLength {
 // checked when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
-
-// Returns whether the model can be fed with rows of the dataset: it has one
-// input, and an example of it has as many numbers as a row.
-absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
-                              const DataFacts& facts);
 
 }  // namespace gpupool::engine

@@ -152,14 +152,13 @@ absl::Status CheckLabelValues(const v1::TrainingSpec& training,
     for (size_t i = 0; i < chunk.size(); ++i) {
       const int64_t label = chunk[i];
       if ((label >= 0 && label < classes) || label == ignored) continue;
-      return Refuse("row ", (done + i) / labels.width, " of the dataset, ",
-                    "counted from 0, has label ", label,
-                    ", but the model tells only classes 0 to ", classes - 1,
-                    " apart",
-                    ignored.has_value()
-                        ? absl::StrCat(" and ", *ignored, " is ignored")
-                        : "",
-                    "; mend the row or the model");
+      return Refuse(
+          "row ", (done + i) / labels.width, " of the dataset, ",
+          "counted from 0, has label ", label,
+          ", but the model tells only classes 0 to ", classes - 1, " apart",
+          ignored.has_value() ? absl::StrCat(" and ", *ignored, " is ignored")
+                              : "",
+          "; mend the row or the model");
     }
   }
   return absl::OkStatus();

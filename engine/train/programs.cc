@@ -95,6 +95,51 @@ absl::StatusOr<WeightLayout> LayoutOf(const TrainingPrograms& programs) {
   return WeightLayout::Create(graphs);
 }
 
+// Scaling is by the statistics of one array, for the only input.
+absl::Status CheckScaling(const v1::Scaling& scaling, const ModelGraph& model) {
+  if (scaling.rule_case() == v1::Scaling::RULE_NOT_SET ||
+      model.inputs.size() == 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.scaling is for models with one input, but this one has ",
+      model.inputs.size(), "; leave it out and scale the arrays themselves"));
+}
+
+// Matches each loss with an output of the model and a target of the dataset.
+absl::StatusOr<std::vector<TrainedOutput>> MatchOutputs(
+    const v1::TrainingSpec& training, const DataFacts& facts,
+    const ModelGraph& model) {
+  std::vector<TrainedOutput> outputs;
+  for (LossTerm& term : LossTermsOf(training)) {
+    ASSIGN_OR_RETURN(const ModelPort* port, OutputOf(term, model));
+    TrainedOutput output{.shape = port->example()};
+    DataFacts own = facts;
+    ASSIGN_OR_RETURN(
+        output.target,
+        FindTarget(term.only ? term.field : absl::StrCat(term.field, ".target"),
+                   term.target, own));
+    const absl::Status fits = CheckLabels(term.training, own, output.shape);
+    if (!fits.ok()) {
+      return term.only ? fits
+                       : absl::InvalidArgumentError(
+                             absl::StrCat(term.field, ": ", fits.message()));
+    }
+    output.term = std::move(term);
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+// Adds the inputs for the loss's target; a program has one of the two.
+void AddTargets(const TrainedOutput& output, std::vector<FedInput>& fed) {
+  for (const char* name : {"labels", "target"}) {
+    fed.push_back({.name = absl::StrCat(name, output.term.suffix),
+                   .target = true,
+                   .column = output.target});
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
@@ -113,8 +158,11 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   ASSIGN_OR_RETURN(
       ModelGraph model,
       BuildTrainingGraph(source, scaling, training, static_cast<int>(devices)));
-  RETURN_IF_ERROR(CheckModelInputs(model.inputs, facts));
-  RETURN_IF_ERROR(CheckLabels(training, facts, model.output_shape));
+  ASSIGN_OR_RETURN(std::vector<FedInput> fed, FeedModel(model.inputs, facts));
+  RETURN_IF_ERROR(CheckScaling(scaling, model));
+  ASSIGN_OR_RETURN(std::vector<TrainedOutput> outputs,
+                   MatchOutputs(training, facts, model));
+  for (const TrainedOutput& output : outputs) AddTargets(output, fed);
   const uint64_t parameters = model.parameters();
   ASSIGN_OR_RETURN(Program train, CompileStep(model.graph, training.recompute(),
                                               backend, kernels));
@@ -122,8 +170,8 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                             .train = std::move(train),
                             .persistents = std::move(model.persistents),
                             .warnings = std::move(model.warnings),
-                            .input_name = model.inputs[0].name,
-                            .output_shape = model.output_shape,
+                            .fed = std::move(fed),
+                            .outputs = std::move(outputs),
                             .parameters = parameters};
   if (Accumulates(training)) {
     programs.batches_per_step = training.accumulate_batches();
@@ -149,16 +197,25 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   return programs;
 }
 
+absl::Status CheckNumbers(const TrainingPrograms& programs,
+                          const Table& table) {
+  RETURN_IF_ERROR(CheckFedNumbers(table, programs.fed, programs.train.graph()));
+  for (const TrainedOutput& output : programs.outputs) {
+    RETURN_IF_ERROR(CheckLabelValues(
+        output.term.training, table.targets[output.target], output.shape));
+  }
+  return absl::OkStatus();
+}
+
 void PlanLanding(const v1::JobSpec& spec, uint64_t limit_bytes,
                  TrainingPrograms& programs) {
   Program& train = programs.train;
   if (train.backend().transfer().beside() == nullptr) return;
   LandingLayout landing;
-  for (const std::string& name :
-       {programs.input_name, std::string("labels"), std::string("target")}) {
-    const Value* value = train.graph().FindValue(name);
+  for (const FedInput& fed : programs.fed) {
+    const Value* value = train.graph().FindValue(fed.name);
     if (value == nullptr || value->kind != ValueKind::kInput) continue;
-    landing.Add(name, value->bytes());
+    landing.Add(fed.name, value->bytes());
   }
   const uint64_t planned = BytesOf(programs).peak;
   const uint64_t budget = spec.training().recompute().budget_bytes();

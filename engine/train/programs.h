@@ -9,16 +9,26 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/model/loss_terms.h"
 #include "engine/model/model_source.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
 #include "engine/tensor/shape.h"
 #include "engine/train/batch_landing.h"
+#include "engine/train/fed_inputs.h"
 #include "engine/train/job_check.h"
 
 namespace gpupool::engine {
+
+// A loss of the job, with the output that it reads and its target.
+struct TrainedOutput {
+  LossTerm term;
+  Shape shape;        // of one example
+  size_t target = 0;  // position in Table::targets
+};
 
 struct TrainingPrograms {
   TrainingLength length;
@@ -30,8 +40,10 @@ struct TrainingPrograms {
   WeightLayout layout;
   std::vector<PersistentSpec> persistents;
   std::vector<std::string> warnings;
-  std::string input_name;  // the input for the features
-  Shape output_shape;      // one example's
+  // The inputs that rows of the dataset fill: those of the model, then those
+  // for targets.
+  std::vector<FedInput> fed;
+  std::vector<TrainedOutput> outputs;  // one for each loss
   uint64_t parameters = 0;
   int64_t eval_batch = 0;
   uint32_t batches_per_step = 1;
@@ -53,6 +65,10 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                                                  const v1::JobSpec& spec,
                                                  const DataFacts& facts,
                                                  const TrainingDevice& device);
+
+// Checks the numbers of the dataset that its facts do not tell: every class and
+// every number for an int32 input. INVALID_ARGUMENT names the row.
+absl::Status CheckNumbers(const TrainingPrograms& programs, const Table& table);
 
 // Plans a landing for the next batch if the back end copies in parallel to its
 // work, so that the batch is on the device when its step begins. Plans none,

@@ -113,6 +113,10 @@ absl::StatusOr<EvaluationSums> RankLink::Sum(const EvaluationSums& mine) {
     sum.correct += one.correct;
     sum.top_k += one.top_k;
     sum.counted += one.counted;
+    for (size_t i = 0; i < sum.others.size(); ++i) {
+      sum.others[i].loss += one.others[i].loss;
+      sum.others[i].weight += one.others[i].weight;
+    }
   }
   return sum;
 }

@@ -5,6 +5,7 @@
 // Belongs to the compute thread of the run; any thread may call Abort.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -13,17 +14,25 @@
 #include "absl/strings/string_view.h"
 #include "engine/collective/collective.h"
 #include "engine/collective/rendezvous.h"
+#include "engine/model/loss_terms.h"
 #include "engine/runtime/weight_store.h"
 #include "engine/train/rank_group.h"
 
 namespace gpupool::engine {
 
+// The sum of one loss over held-out rows, and the divisor of its mean.
+struct WeightedSum {
+  double loss = 0;
+  double weight = 0;
+};
+
 // Sums over held-out rows.
 struct EvaluationSums {
-  double loss = 0;
+  double loss = 0;  // the leading one, or the only one
   int64_t correct = 0;
   int64_t top_k = 0;
   int64_t counted = 0;
+  std::array<WeightedSum, kMaxLosses> others;  // by their places in the spec
 };
 
 class RankLink {

@@ -16,7 +16,6 @@
 #include "engine/train/blob_file.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
-#include "engine/train/label_check.h"
 #include "engine/train/lr_schedule.h"
 #include "engine/train/program_scalars.h"
 
@@ -38,24 +37,45 @@ void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
                       : GetScalar<int64_t>(eval, "counted");
 }
 
+// Adds the outputs of the losses that do not lead.
+void AddOtherLosses(const std::vector<TrainedOutput>& outputs,
+                    const Executor& eval, int64_t rows, EvaluationSums& sums) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].term.leads) continue;
+    const std::string& suffix = outputs[i].term.suffix;
+    const std::string weight = absl::StrCat("weight_sum", suffix);
+    const std::string counted = absl::StrCat("counted", suffix);
+    sums.others[i].loss +=
+        GetScalar<float>(eval, absl::StrCat("loss_sum", suffix));
+    if (!eval.output(weight).empty()) {
+      sums.others[i].weight += GetScalar<float>(eval, weight);
+    } else if (!eval.output(counted).empty()) {
+      sums.others[i].weight +=
+          static_cast<double>(GetScalar<int64_t>(eval, counted));
+    } else {
+      sums.others[i].weight += static_cast<double>(rows);
+    }
+  }
+}
+
+// Returns the weighted sum of all losses. `leading` is the mean of the leading
+// one.
+double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
+                   const EvaluationSums& sums) {
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const WeightedSum& other = sums.others[i];
+    // When every label is ignored, both sums are 0.
+    const double mean = other.weight > 0 ? other.loss / other.weight : 0;
+    sum += outputs[i].term.weight * (outputs[i].term.leads ? leading : mean);
+  }
+  return sum;
+}
+
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
                        const std::vector<float>& values) {
   return store.Write(name, {reinterpret_cast<const std::byte*>(values.data()),
                             values.size() * sizeof(float)});
-}
-
-// Copies rows of a column into the memory of an input.
-void FillInput(const Column& column, absl::Span<const uint32_t> rows,
-               DType dtype, absl::Span<std::byte> bytes) {
-  switch (dtype) {
-    case DType::kInt32:
-      return Gather(column, rows, As<int32_t>(bytes));
-    case DType::kInt64:
-      return Gather(column, rows, As<int64_t>(bytes));
-    default:
-      GPUPOOL_CHECK(dtype == DType::kFloat32);
-      return Gather(column, rows, As<float>(bytes));
-  }
 }
 
 }  // namespace
@@ -129,24 +149,22 @@ absl::Status TrainingRun::LoadData() {
 }
 
 absl::Status TrainingRun::MakeExecutors() {
-  const DataFacts facts = {table_.rows, table_.features().shape,
-                           table_.labels().facts};
   ASSIGN_OR_RETURN(source_,
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
       CompileTraining(
-          *source_, request_.spec, facts,
+          *source_, request_.spec, FactsOf(table_),
           {.backend = device_.backend,
            .collective = link_ == nullptr ? nullptr : link_->collective()}));
-  RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_.labels(),
-                                   programs.output_shape));
+  RETURN_IF_ERROR(CheckNumbers(programs, table_));
   // The landing comes last and takes only memory that the programs leave.
   PlanLanding(
       request_.spec,
       request_.limit_bytes != 0 ? request_.limit_bytes : device_.limit_bytes,
       programs);
-  input_name_ = std::move(programs.input_name);
+  fed_ = std::move(programs.fed);
+  outputs_ = std::move(programs.outputs);
   length_ = programs.length;
   eval_batch_ = programs.eval_batch;
   persistents_ = std::move(programs.persistents);
@@ -189,8 +207,9 @@ absl::Status TrainingRun::StartFresh() {
   RETURN_IF_ERROR(SetInitialWeights(*source_, persistents_, seed, *weights_));
   const v1::Scaling& scaling = request_.spec.data().scaling();
   if (scaling.rule_case() != v1::Scaling::RULE_NOT_SET) {
-    ASSIGN_OR_RETURN(const ScalingValues values,
-                     ComputeScaling(scaling, table_.features(), training_rows_));
+    ASSIGN_OR_RETURN(
+        const ScalingValues values,
+        ComputeScaling(scaling, FedColumn(table_, fed_[0]), training_rows_));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.scale", values.scale));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
   }
@@ -263,25 +282,10 @@ absl::Status TrainingRun::Resume() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::FillBatch(const Graph& graph,
-                                    absl::Span<const uint32_t> rows,
-                                    InputBytes input) {
-  RETURN_IF_ERROR(table_.CheckWhole());
-  for (const auto& [name, column] :
-       {std::pair(absl::string_view(input_name_), &table_.features()),
-        std::pair(absl::string_view("labels"), &table_.labels()),
-        std::pair(absl::string_view("target"), &table_.labels())}) {
-    const absl::Span<std::byte> bytes = input(name);
-    if (bytes.empty()) continue;
-    FillInput(*column, rows, graph.FindValue(name)->dtype, bytes);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status TrainingRun::SendBatch(uint64_t number,
                                     absl::Span<const uint32_t> rows) {
-  RETURN_IF_ERROR(FillBatch(
-      train_->program().graph(), rows,
+  RETURN_IF_ERROR(FillInputs(
+      {table_, fed_, rows}, train_->program().graph(),
       [this](absl::string_view name) { return landing_->input(name); }));
   return landing_->Send(number);
 }
@@ -298,8 +302,8 @@ absl::Status TrainingRun::BringBatch() {
     RETURN_IF_ERROR(SendBatch(number, rows));
     return landing_->Take(program);
   }
-  return FillBatch(
-      program.program().graph(), rows,
+  return FillInputs(
+      {table_, fed_, rows}, program.program().graph(),
       [&program](absl::string_view name) { return program.input(name); });
 }
 
@@ -523,7 +527,7 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
   v1::Evaluation evaluation;
   evaluation.set_step(step());
-  evaluation.set_loss(sums.loss / count);
+  evaluation.set_loss(SumOfLosses(outputs_, sums.loss / count, sums));
   evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
   evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
   evaluation.set_rows(held_out_rows_.size());
@@ -543,12 +547,13 @@ absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
   EvaluationSums sums;
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
-    RETURN_IF_ERROR(FillBatch(
-        eval_->program().graph(), part,
+    RETURN_IF_ERROR(FillInputs(
+        {table_, fed_, part}, eval_->program().graph(),
         [this](absl::string_view name) { return eval_->input(name); }));
     SetScalar<int64_t>(*eval_, "row_count", static_cast<int64_t>(part.size()));
     RETURN_IF_ERROR(eval_->Run());
     AddBatch(*eval_, static_cast<int64_t>(part.size()), sums);
+    AddOtherLosses(outputs_, *eval_, static_cast<int64_t>(part.size()), sums);
     done += part.size();
   }
   return link_ == nullptr ? sums : link_->Sum(sums);

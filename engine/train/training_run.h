@@ -1,5 +1,6 @@
 // TrainingRun: the Training of the engine. It owns the compiled train and eval
-// programs, the weights and optimizer state, the dataset and the sampler. Threads and lifetime: as Training.
+// programs, the weights and optimizer state, the dataset and the sampler.
+// Threads and lifetime: as Training.
 //
 // Determinism: two runs with the same spec, dataset, seed, device kind and
 // threads hold bit-identical weights after the same step, even if one of them
@@ -13,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/distributed_sampler.h"
@@ -124,13 +124,6 @@ class TrainingRun final : public Training {
   absl::StatusOr<EvaluationSums> SumHeldOutRows();
   // Tells the other ranks of an error that only this one has.
   absl::Status Share(absl::Status error);
-  // Returns the memory of a program's input.
-  using InputBytes =
-      absl::FunctionRef<absl::Span<std::byte>(absl::string_view)>;
-  // Copies rows and their labels into inputs of a program. DATA_LOSS when a
-  // mapped file was cut off.
-  absl::Status FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
-                         InputBytes input);
   // Returns the number, from 0, of the batch that runs.
   uint64_t BatchNumber() const {
     return (step() - 1) * batches_per_step() + in_flight_->batch;
@@ -167,7 +160,8 @@ class TrainingRun final : public Training {
   std::vector<uint32_t> training_rows_;  // moved to the sampler
   std::shared_ptr<const ModelSource> source_;
   std::vector<PersistentSpec> persistents_;
-  std::string input_name_;
+  std::vector<FedInput> fed_;
+  std::vector<TrainedOutput> outputs_;
   int64_t eval_batch_ = 0;
   std::unique_ptr<RankLink> link_;  // null with one device
   std::optional<DistributedSampler> sampler_;

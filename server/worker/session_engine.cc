@@ -91,11 +91,18 @@ class SessionEngine : public Engine {
                      session_->InspectDataset(request.layout(), files));
     worker::v1::DatasetReply reply;
     reply.set_rows(facts.rows);
-    reply.mutable_feature_shape()->Add(facts.feature_shape.begin(),
-                                       facts.feature_shape.end());
-    reply.set_feature_type(facts.feature_type);
-    reply.set_classes(facts.labels.class_count());
-    engine::ToProto(facts.labels, reply.mutable_labels());
+    // Named arrays have facts of their own.
+    if (facts.inputs.empty()) {
+      reply.mutable_feature_shape()->Add(facts.feature_shape.begin(),
+                                         facts.feature_shape.end());
+      reply.set_feature_type(facts.feature_type);
+    }
+    if (facts.targets.empty()) {
+      reply.set_classes(facts.labels.class_count());
+      engine::ToProto(facts.labels, reply.mutable_labels());
+    }
+    reply.mutable_inputs()->Add(facts.inputs.begin(), facts.inputs.end());
+    reply.mutable_targets()->Add(facts.targets.begin(), facts.targets.end());
     return reply;
   }
 

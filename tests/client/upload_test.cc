@@ -138,6 +138,10 @@ TEST_F(UploadTest, EnsureRefusesOtherLabelsOfTheSameFile) {
       EnsureDataset(*client_, upload_, nullptr).status();
   EXPECT_TRUE(absl::IsAlreadyExists(status));
   EXPECT_THAT(status.message(), ::testing::HasSubstr("other labels"));
+  upload_.layout.clear_label_columns();
+  (*upload_.layout.mutable_input_arrays())["ids"] = "x";
+  EXPECT_TRUE(absl::IsAlreadyExists(
+      EnsureDataset(*client_, upload_, nullptr).status()));
 }
 
 }  // namespace

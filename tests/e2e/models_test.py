@@ -228,7 +228,7 @@ class Models(harness.TestCase):
         self.assertEqual(plan["inference"]["peak"],
                          check["serving"]["plan"]["inference"]["peak"])
         self.assertEqual(plan["outputs"], check["serving"]["plan"]["outputs"])
-        self.assertIn("it has 2 inputs", check["training"]["refused"])
+        self.assertEqual("", check["training"].get("refused", ""))
 
         shape = ["n", 1 << 24]  # a row of 64 MiB
         wide = make_model([helper.make_node("Relu", ["x"], ["y"])],

@@ -2,7 +2,9 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <memory>
 #include <ostream>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -11,6 +13,28 @@
 #include "client/text/units.h"
 
 namespace gpupool::client {
+namespace {
+
+// Adds an option that takes NAME=ARRAY and may be repeated.
+CLI::Option* AddArrayOption(CLI::App& verb, const std::string& flag,
+                            std::vector<std::string>& pairs,
+                            const std::string& help) {
+  const auto seen = std::make_shared<std::set<std::string>>();
+  return verb.add_option(flag, pairs, help)
+      ->allow_extra_args(false)
+      ->type_name("NAME=ARRAY")
+      ->check([flag, seen](const std::string& text) -> std::string {
+        const size_t sign = text.find('=');
+        if (sign == std::string::npos || sign == 0 || sign + 1 == text.size()) {
+          return absl::StrCat(flag, " takes NAME=ARRAY, not '", text, "'");
+        }
+        const std::string name = text.substr(0, sign);
+        if (seen->insert(name).second) return "";
+        return absl::StrCat(flag, " gives '", name, "' two arrays");
+      });
+}
+
+}  // namespace
 
 void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   verb.add_option("--labels", options.labels_file,
@@ -40,6 +64,14 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   verb.add_option("--labels-array", options.labels_array,
                   "NPZ: name of the array of labels (default: y)")
       ->type_name("NAME");
+  AddArrayOption(verb, "--input", options.inputs,
+                 "NPZ: the array for one of the model's inputs; once for each "
+                 "input")
+      ->excludes("--features-array");
+  AddArrayOption(verb, "--target", options.targets,
+                 "NPZ: an array to compare outputs with, by a name for "
+                 "training.losses; may be repeated")
+      ->excludes("--labels-array");
 }
 
 void AddDataOption(CLI::App& verb, DataOptions& options) {
@@ -66,6 +98,15 @@ void AddLabelColumns(const std::vector<std::string>& columns,
   }
 }
 
+// Splits NAME=ARRAY at the first sign. Array names may have others.
+void AddArrays(const std::vector<std::string>& pairs,
+               google::protobuf::Map<std::string, std::string>& arrays) {
+  for (const std::string& pair : pairs) {
+    const size_t sign = pair.find('=');
+    arrays[pair.substr(0, sign)] = pair.substr(sign + 1);
+  }
+}
+
 }  // namespace
 
 DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
@@ -83,6 +124,8 @@ DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
   upload.layout.set_has_header(options.has_header);
   upload.layout.set_features_array(options.features_array);
   upload.layout.set_labels_array(options.labels_array);
+  AddArrays(options.inputs, *upload.layout.mutable_input_arrays());
+  AddArrays(options.targets, *upload.layout.mutable_target_arrays());
   return upload;
 }
 

@@ -22,10 +22,12 @@ struct DataOptions {
   std::string format;  // "csv", ...; empty: from the file's name
   std::string features_array;
   std::string labels_array;
+  std::vector<std::string> inputs;   // "input_ids=ids"
+  std::vector<std::string> targets;  // "label=y"
 };
 
 // Adds --labels, --label-column, --label-columns, --header, --format,
-// --features-array and --labels-array.
+// --features-array, --labels-array, --input and --target.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 
 // Adds --data and the layout options.

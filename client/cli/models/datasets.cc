@@ -27,9 +27,28 @@ uint64_t TotalBytes(const v1::Dataset& dataset) {
 }
 
 // Returns "1" for one number per row, and "2x3" for a tensor.
-std::string LabelShape(const v1::Dataset& dataset) {
-  const auto& shape = dataset.labels().shape();
+template <typename Shape>
+std::string ShapeText(const Shape& shape) {
   return shape.empty() ? "1" : absl::StrJoin(shape, "x");
+}
+
+// Returns "ids:128 mask:128".
+std::string ArrayShapes(
+    const google::protobuf::RepeatedPtrField<v1::DatasetArray>& arrays) {
+  return absl::StrJoin(
+      arrays, " ", [](std::string* out, const v1::DatasetArray& array) {
+        absl::StrAppend(out, array.name(), ":", ShapeText(array.shape()));
+      });
+}
+
+std::string FeatureShape(const v1::Dataset& dataset) {
+  return dataset.inputs().empty() ? absl::StrJoin(dataset.feature_shape(), "x")
+                                  : ArrayShapes(dataset.inputs());
+}
+
+std::string LabelShape(const v1::Dataset& dataset) {
+  return dataset.targets().empty() ? ShapeText(dataset.labels().shape())
+                                   : ArrayShapes(dataset.targets());
 }
 
 void PrintDatasets(const Context& context,
@@ -49,8 +68,7 @@ void PrintDatasets(const Context& context,
                   format == v1::DATASET_FORMAT_UNSPECIFIED
                       ? ""
                       : v1::DatasetFormat_Name(format),
-                  absl::StrCat(dataset.rows()),
-                  absl::StrJoin(dataset.feature_shape(), "x"),
+                  absl::StrCat(dataset.rows()), FeatureShape(dataset),
                   LabelShape(dataset),
                   dataset.classes() > 0 ? absl::StrCat(dataset.classes()) : "",
                   FormatBytes(TotalBytes(dataset)),
@@ -128,7 +146,9 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
-      "price,rent");
+      "price,rent\n"
+      "  gpupool datasets upload reviews reviews.npz --input input_ids=ids "
+      "--input attention_mask=mask --target label=y");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
   verb->add_option("FILE", options->file, "CSV, IDX, NPY or NPZ; may be .gz")
       ->required();

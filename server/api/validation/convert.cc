@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxLabelColumns = 65536;
+constexpr size_t kMaxArrays = 64;
 constexpr uint32_t kMaxDeviceIndex = 1023;
 constexpr uint32_t kMaxBatch = scheduler::kLargestMaxBatchSize;
 constexpr uint32_t kMaxPrograms = scheduler::kLargestMaxPrograms;
@@ -144,6 +145,49 @@ absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
     return absl::InvalidArgumentError(
         absl::StrCat("layout.label_names: ", Quoted(name), " has ", name.size(),
                      " bytes, the limit is ", kMaxFileNameBytes));
+  }
+  return absl::OkStatus();
+}
+
+// Checks one of the maps from names of inputs or targets to arrays.
+absl::Status CheckArrays(
+    const std::string& field,
+    const google::protobuf::Map<std::string, std::string>& arrays,
+    const v1::DatasetLayout& layout) {
+  if (arrays.empty()) return absl::OkStatus();
+  if (layout.format() != v1::NPZ) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is for NPZ, the format is ",
+                     v1::DatasetFormat_Name(layout.format()),
+                     "; save the arrays with numpy.savez"));
+  }
+  if (arrays.size() > kMaxArrays) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " names ", arrays.size(), " arrays, the limit is ", kMaxArrays));
+  }
+  for (const auto& [name, array] : arrays) {
+    for (const std::string& text : {name, array}) {
+      if (!text.empty() && text.size() <= kMaxFileNameBytes) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ": ", Quoted(text), " has ", text.size(),
+                       " bytes; 1 to ", kMaxFileNameBytes, " are possible"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNamedArrays(const v1::DatasetLayout& layout) {
+  RETURN_IF_ERROR(
+      CheckArrays("layout.input_arrays", layout.input_arrays(), layout));
+  RETURN_IF_ERROR(
+      CheckArrays("layout.target_arrays", layout.target_arrays(), layout));
+  if (!layout.input_arrays().empty() && !layout.features_array().empty()) {
+    return absl::InvalidArgumentError(
+        "layout has both features_array and input_arrays; set one");
+  }
+  if (!layout.target_arrays().empty() && !layout.labels_array().empty()) {
+    return absl::InvalidArgumentError(
+        "layout has both labels_array and target_arrays; set one");
   }
   return absl::OkStatus();
 }
@@ -278,6 +322,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   }
   RETURN_IF_ERROR(FillFormat(header));
   RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
+  RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
   return FillRoles(header);
 }
 

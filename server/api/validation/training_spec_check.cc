@@ -23,6 +23,7 @@ constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
 constexpr int kMaxPatterns = 10'000;
 constexpr size_t kMaxPatternBytes = 1024;
 constexpr uint32_t kMaxBestCheckpoints = 100;
+constexpr uint64_t kMaxLosses = 16;
 
 absl::Status Missing(absl::string_view field, absl::string_view choices) {
   return absl::InvalidArgumentError(
@@ -42,17 +43,42 @@ absl::Status CheckOptional(const std::string& field, bool given, double value,
   return given ? CheckRange(field, value, range) : absl::OkStatus();
 }
 
-absl::Status CheckLoss(const v1::TrainingSpec& training) {
-  if (training.loss_case() == v1::TrainingSpec::LOSS_NOT_SET) {
-    return Missing("training's loss",
+// Checks the loss of the whole job or of one output.
+template <typename Losses>
+absl::Status CheckLoss(const std::string& path, const Losses& losses) {
+  if (losses.loss_case() == Losses::LOSS_NOT_SET) {
+    return Missing(absl::StrCat(path, "'s loss"),
                    "cross_entropy, mean_squared_error, bce_with_logits, l1, "
                    "huber, negative_log_likelihood or kl_divergence");
   }
-  RETURN_IF_ERROR(CheckRange("training.cross_entropy.label_smoothing",
-                             training.cross_entropy().label_smoothing(),
-                             kShare));
-  return CheckOptional("training.huber.delta", training.huber().has_delta(),
-                       training.huber().delta(), kPositive);
+  RETURN_IF_ERROR(
+      CheckRange(absl::StrCat(path, ".cross_entropy.label_smoothing"),
+                 losses.cross_entropy().label_smoothing(), kShare));
+  return CheckOptional(absl::StrCat(path, ".huber.delta"),
+                       losses.huber().has_delta(), losses.huber().delta(),
+                       kPositive);
+}
+
+absl::Status CheckLosses(const v1::TrainingSpec& training) {
+  if (training.losses().empty()) return CheckLoss("training", training);
+  RETURN_IF_ERROR(CheckCount("the number of training.losses",
+                             static_cast<uint64_t>(training.losses_size()), 1,
+                             kMaxLosses));
+  if (training.loss_case() != v1::TrainingSpec::LOSS_NOT_SET ||
+      !training.output().empty()) {
+    return absl::InvalidArgumentError(
+        "training.losses replaces training's own loss and output; set those of "
+        "each of the losses instead");
+  }
+  for (int i = 0; i < training.losses_size(); ++i) {
+    const v1::OutputLoss& loss = training.losses(i);
+    const std::string path = absl::StrCat("training.losses[", i, "]");
+    RETURN_IF_ERROR(CheckLoss(path, loss));
+    RETURN_IF_ERROR(CheckOptional(absl::StrCat(path, ".weight"),
+                                  loss.has_weight(), loss.weight(),
+                                  kNotNegative));
+  }
+  return absl::OkStatus();
 }
 
 Range RangeOf(v1::Limit limit) {
@@ -262,7 +288,7 @@ absl::Status CheckLossScaling(const v1::TrainingSpec& training) {
 }  // namespace
 
 absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
-  RETURN_IF_ERROR(CheckLoss(training));
+  RETURN_IF_ERROR(CheckLosses(training));
   RETURN_IF_ERROR(CheckOptimizer(training));
   RETURN_IF_ERROR(
       CheckCount("training.batch_size", training.batch_size(), 1, kMaxBatch));

@@ -148,7 +148,11 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
         *checked.mutable_feature_shape() = reply.dataset().feature_shape();
         checked.set_feature_type(reply.dataset().feature_type());
         checked.set_classes(reply.dataset().classes());
-        *checked.mutable_labels() = reply.dataset().labels();
+        if (reply.dataset().has_labels()) {
+          *checked.mutable_labels() = reply.dataset().labels();
+        }
+        *checked.mutable_inputs() = reply.dataset().inputs();
+        *checked.mutable_targets() = reply.dataset().targets();
         Enqueue<v1::Dataset>(
             context, callback,
             [&context, checked, callback](Transaction& transaction) {

@@ -49,6 +49,36 @@ TEST_F(DatasetsTest, LabelsOfSeveralColumnsGoByNumberOrByName) {
   EXPECT_THAT(names.label_names(), ::testing::ElementsAre("h3", "1"));
 }
 
+TEST_F(DatasetsTest, ArraysGoByTheNamesOfInputsAndTargets) {
+  const std::string file = WriteFile("a.npz", "PK");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, "--input", "input_ids=ids",
+                 "--input", "mask=m=1", "--target", "label=y"}),
+            0);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    const v1::DatasetLayout& layout = server_.state.datasets["a"].layout();
+    ASSERT_EQ(layout.input_arrays().size(), 2u);
+    EXPECT_EQ(layout.input_arrays().at("input_ids"), "ids");
+    EXPECT_EQ(layout.input_arrays().at("mask"), "m=1");
+    EXPECT_EQ(layout.target_arrays().at("label"), "y");
+    v1::DatasetArray& ids = *server_.state.datasets["a"].add_inputs();
+    ids.set_name("input_ids");
+    ids.add_shape(128);
+    server_.state.datasets["a"].add_targets()->set_name("label");
+  }
+  EXPECT_EQ(Run({"datasets", "list", "--no-headers"}), 0);
+  EXPECT_THAT(out(), ::testing::HasSubstr("\tinput_ids:128\tlabel:1\t"));
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--input", "ids"}), 2);
+  EXPECT_THAT(err(), ::testing::HasSubstr("takes NAME=ARRAY, not 'ids'"));
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--target", "a=x", "--target",
+                 "a=y"}),
+            2);
+  EXPECT_THAT(err(), ::testing::HasSubstr("--target gives 'a' two arrays"));
+  EXPECT_NE(Run({"datasets", "upload", "b", file, "--input", "a=b",
+                 "--features-array", "x"}),
+            0);
+}
+
 TEST_F(DatasetsTest, ReportsARefusedUpload) {
   {
     absl::MutexLock lock(&server_.state.mutex);

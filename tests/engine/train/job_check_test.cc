@@ -119,29 +119,50 @@ TEST(JobCheckTest, WhatIsOutOfRangeIsNamed) {
   EXPECT_THAT(ErrorOf(spec), HasSubstr("keeps 100 of 100 rows"));
 }
 
-TEST(JobCheckTest, FeaturesMustBeAsManyAsTheModelTakes) {
-  ModelPort input = {.name = "x", .shape = {30, 16}};
-  EXPECT_TRUE(CheckModelInputs({input}, Facts()).ok());
-  input.shape = {30, 15};
-  EXPECT_EQ(CheckModelInputs({input}, Facts()).message(),
-            "the model's input [15] takes 15 numbers, but a row of the dataset "
-            "has 16 (shape [4,4]); make them agree");
+TEST(JobCheckTest, FactsOfNamedArraysComeFromTheDataset) {
+  v1::Dataset dataset;
+  dataset.set_rows(3);
+  dataset.add_files();
+  v1::DatasetArray* input = dataset.add_inputs();
+  input->set_name("ids");
+  input->set_data_type(v1::INT64);
+  input->add_shape(8);
+  v1::DatasetArray* target = dataset.add_targets();
+  target->set_name("y");
+  target->mutable_facts()->set_whole(true);
+  target->mutable_facts()->set_maximum(4);
+  const DataFacts facts = FactsOf(dataset);
+  EXPECT_FALSE(facts.assumed);
+  ASSERT_EQ(facts.inputs.size(), 1u);
+  EXPECT_EQ(facts.inputs[0].name, "ids");
+  EXPECT_EQ(facts.inputs[0].type, v1::INT64);
+  EXPECT_EQ(facts.inputs[0].shape, std::vector<int64_t>{8});
+  ASSERT_EQ(facts.targets.size(), 1u);
+  EXPECT_EQ(facts.targets[0].labels.class_count(), 5u);
 }
 
-TEST(JobCheckTest, RowsGoToOneInputOfNumbersWithABatch) {
-  const ModelPort input = {.name = "x", .shape = {30, 16}};
-  EXPECT_THAT(CheckModelInputs({input, input}, Facts()).message(),
-              HasSubstr("2 inputs (x, x)"));
-  ModelPort other = input;
-  other.batched = false;
-  EXPECT_THAT(CheckModelInputs({other}, Facts()).message(),
-              HasSubstr("needs one with a batch dimension"));
-  other = input;
-  other.dtype = DType::kBool;
-  EXPECT_THAT(CheckModelInputs({other}, Facts()).message(),
-              HasSubstr("'x' is bool"));
-  other.dtype = DType::kInt64;
-  EXPECT_TRUE(CheckModelInputs({other}, Facts()).ok());
+TEST(JobCheckTest, LossesReplaceTheOneLoss) {
+  v1::JobSpec spec = GoodSpec();
+  v1::TrainingSpec& training = *spec.mutable_training();
+  training.add_losses()->mutable_l1();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("both losses and cross_entropy"));
+  training.clear_loss();
+  EXPECT_TRUE(CheckTraining(spec, Facts()).ok());
+  training.set_output("y");
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("both losses and output"));
+  training.clear_output();
+  training.add_losses();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("training.losses[1] has no loss"));
+  training.mutable_losses(1)->mutable_huber()->set_delta(0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("huber.delta is 0"));
+  training.mutable_losses(1)->mutable_l1();
+  training.mutable_losses(1)->set_weight(-1);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("training.losses[1].weight is -1"));
+  training.mutable_losses(0)->set_weight(0);
+  training.mutable_losses(1)->set_weight(0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("every weight is 0"));
+  for (int i = 0; i < 15; ++i) training.add_losses()->mutable_l1();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("has 17 losses; the limit is 16"));
 }
 
 TEST(JobCheckTest, AStepsBatchesFitTheTrainingRows) {

@@ -170,7 +170,7 @@ TEST_F(ProgramsTest, EachDeviceTakesItsPartOfTheBatch) {
   auto alone = CompileTraining(*Source(one.model()), one, Data(), {&backend_});
   auto part = CompileTraining(*Source(four.model()), four, Data(), {&backend_});
   ASSERT_TRUE(alone.ok() && part.ok()) << part.status();
-  EXPECT_EQ(part->train.graph().FindValue(part->input_name)->shape,
+  EXPECT_EQ(part->train.graph().FindValue(part->fed[0].name)->shape,
             (Shape{16, 4}));
   EXPECT_EQ(part->eval_batch, 3) << "ten rows on four devices";
   EXPECT_EQ(BytesOf(*part).weights, BytesOf(*alone).weights);

@@ -25,6 +25,7 @@
 #include "engine/train/training_run.h"
 #include "tests/engine/scratch_folder.h"
 #include "tests/engine/train/rank_processes.h"
+#include "tests/engine/train/two_heads.h"
 
 namespace gpupool::engine {
 namespace {
@@ -314,6 +315,32 @@ TEST_F(RankTrainingTest, ManyDevicesTrainAsOneWithTheSameBatch) {
       }
       ExpectNear(texts[0], single, "accuracy", 0.05);
     }
+  }
+}
+
+TEST_F(RankTrainingTest, SeveralInputsAndLossesAreSharedLikeOthers) {
+  const auto store = [this](const std::string& bytes) {
+    const std::string sha256 = Sha256Hex(bytes);
+    std::ofstream(blobs_.path() + "/" + sha256, std::ios::binary) << bytes;
+    return sha256;
+  };
+  v1::JobSpec spec = Job("", 1, "sgd { learning_rate: 0.5 }");
+  spec.mutable_data()->mutable_held_out()->set_last(4);
+  spec.mutable_model()->mutable_onnx()->set_sha256(store(TwoHeadsOnnx()));
+  spec.mutable_training()->clear_loss();
+  spec.mutable_training()->set_batch_size(8);
+  spec.mutable_training()->set_steps(8);
+  AddTwoLosses(*spec.mutable_training());
+  dataset_.mutable_files(0)->set_file_name("table.npz");
+  dataset_.mutable_files(0)->set_sha256(store(TwoHeadsNpz()));
+  NameTwoHeads(*dataset_.mutable_layout());
+  const Script script{.evaluate_every = 4};
+  const std::string single = Train(spec, script)[0];
+  spec.set_devices(2);
+  const auto texts = Train(spec, script);
+  ExpectRanksAgree(texts);
+  for (const char* what : {"loss", "evaluation", "weight"}) {
+    ExpectNear(texts[0], single, what, 1e-5);
   }
 }
 

@@ -153,6 +153,28 @@ TEST(CheckUploadHeaderTest, LabelColumnsAreNamedInOneWayAndForCsvOnly) {
   Refused(CheckUploadHeader(&header, kLimit), {"for CSV", "NPY"});
 }
 
+TEST(CheckUploadHeaderTest, NamedArraysAreForArchives) {
+  auto header = CsvHeader();
+  (*header.mutable_layout()->mutable_input_arrays())["ids"] = "x";
+  Refused(CheckUploadHeader(&header, kLimit),
+          {"layout.input_arrays is for NPZ", "CSV"});
+  header.mutable_files(0)->set_file_name("a.npz");
+  EXPECT_TRUE(CheckUploadHeader(&header, kLimit).ok());
+  header.mutable_layout()->set_features_array("x");
+  Refused(CheckUploadHeader(&header, kLimit),
+          {"both features_array and input_arrays"});
+  header.mutable_layout()->clear_features_array();
+  auto& targets = *header.mutable_layout()->mutable_target_arrays();
+  targets["y"] = "";
+  Refused(CheckUploadHeader(&header, kLimit),
+          {"layout.target_arrays", "0 bytes", "1 to 255"});
+  targets["y"] = std::string(256, 'a');
+  Refused(CheckUploadHeader(&header, kLimit), {"256 bytes"});
+  for (int i = 0; i < 65; ++i) targets["y" + std::to_string(i)] = "y";
+  targets["y"] = "y";
+  Refused(CheckUploadHeader(&header, kLimit), {"66 arrays, the limit is 64"});
+}
+
 TEST(CheckUploadHeaderTest, LimitHoldsForTheSumEvenWhenItOverflows) {
   auto header = CsvHeader();
   header.mutable_files(0)->set_total_bytes(kLimit);

@@ -105,5 +105,28 @@ TEST(TrainingSpecCheckTest, WhatIsOutOfRangeIsNamedByItsPath) {
   }
 }
 
+TEST(TrainingSpecCheckTest, LossesReplaceTheOneLoss) {
+  v1::TrainingSpec training = Training(
+      "losses { output: 'a' target: 'y' weight: 0 l1 {} }"
+      "losses { cross_entropy {} }");
+  EXPECT_THAT(CheckTrainingSpec(training).message(),
+              HasSubstr("training.losses replaces training's own loss"));
+  training.clear_loss();
+  EXPECT_TRUE(CheckTrainingSpec(training).ok()) << CheckTrainingSpec(training);
+  training.mutable_losses(0)->set_weight(-2);
+  EXPECT_THAT(CheckTrainingSpec(training).message(),
+              HasSubstr("training.losses[0].weight is -2"));
+  training.mutable_losses(0)->clear_weight();
+  training.mutable_losses(1)->mutable_huber()->set_delta(-1);
+  EXPECT_THAT(CheckTrainingSpec(training).message(),
+              HasSubstr("training.losses[1].huber.delta is -1"));
+  training.mutable_losses(1)->clear_loss();
+  EXPECT_THAT(CheckTrainingSpec(training).message(),
+              HasSubstr("training.losses[1]'s loss is not set"));
+  for (int i = 0; i < 15; ++i) training.add_losses()->mutable_l1();
+  EXPECT_THAT(CheckTrainingSpec(training).message(),
+              HasSubstr("training.losses is 17; it must be 1 .. 16"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -44,6 +44,25 @@ TEST_F(DatasetRequestsTest, ADatasetGetsTheFactsThatTheWorkerRead) {
   EXPECT_EQ(store->ListDatasets({})->datasets_size(), 1);
 }
 
+TEST_F(DatasetRequestsTest, NamedArraysKeepTheirFacts) {
+  workers->meta = [](const worker::v1::ToWorker&)
+      -> absl::StatusOr<worker::v1::FromWorker> {
+    worker::v1::FromWorker reply;
+    reply.mutable_dataset()->set_rows(10);
+    reply.mutable_dataset()->add_inputs()->set_name("ids");
+    v1::DatasetArray* target = reply.mutable_dataset()->add_targets();
+    target->set_name("y");
+    target->mutable_facts()->set_maximum(3);
+    return reply;
+  };
+  ASSERT_TRUE(Register(Table("texts", "1,2\n")).ok());
+  const auto stored = FindDataset(*store, "texts");
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_EQ(stored->inputs(0).name(), "ids");
+  EXPECT_EQ(stored->targets(0).facts().maximum(), 3);
+  EXPECT_FALSE(stored->has_labels());
+}
+
 TEST_F(DatasetRequestsTest, TheSameContentAgainIsANoOpOtherContentIsRefused) {
   ASSERT_TRUE(Register(Table("digits", "1,2\n")).ok());
   EXPECT_EQ(Register(Table("digits", "1,2\n"))->id(), 1u);

@@ -1,0 +1,209 @@
+#include "engine/train/fed_inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+namespace {
+
+template <typename... Parts>
+absl::Status Refuse(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+template <typename T>
+absl::Span<T> As(absl::Span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+bool IsWhole(v1::DataType type) {
+  return type == v1::UINT8 || type == v1::INT8 || type == v1::INT32 ||
+         type == v1::INT64 || type == v1::BOOL;
+}
+
+absl::Status CheckPort(const ModelPort& input) {
+  if (!input.batched) {
+    return Refuse(
+        "the model cannot be trained on rows of a dataset: its input '",
+        input.name, "' has no batch dimension in front");
+  }
+  if (input.dtype == DType::kFloat32 || input.dtype == DType::kInt32 ||
+      input.dtype == DType::kInt64) {
+    return absl::OkStatus();
+  }
+  return Refuse("the model's input '", input.name, "' is ",
+                DTypeName(input.dtype),
+                "; training feeds float32, int32 and int64 inputs");
+}
+
+// Checks that a row has as many numbers as an example of the input.
+absl::Status CheckNumbers(const ModelPort& input,
+                          const std::vector<int64_t>& shape) {
+  const auto wanted = static_cast<uint64_t>(input.example().elements());
+  ASSIGN_OR_RETURN(const uint64_t found, CheckedElementCount(shape));
+  if (wanted == found) return absl::OkStatus();
+  return Refuse("the model's input '", input.name, "' ",
+                input.example().ToString(), " takes ", wanted,
+                " numbers, but a row of the dataset has ", found, " (shape [",
+                absl::StrJoin(shape, ","), "]); make them agree");
+}
+
+// Feeds a model from a dataset without named inputs.
+absl::StatusOr<std::vector<FedInput>> FeedFeatures(
+    const std::vector<ModelPort>& inputs, const DataFacts& facts) {
+  if (inputs.size() == 1) {
+    RETURN_IF_ERROR(CheckNumbers(inputs[0], facts.feature_shape));
+    return std::vector<FedInput>{{.name = inputs[0].name}};
+  }
+  std::string names, flags;
+  for (const ModelPort& input : inputs) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", input.name);
+    absl::StrAppend(&flags, " --input ", input.name, "=ARRAY");
+  }
+  return Refuse("the model has ", inputs.size(), " inputs (", names,
+                "), but the dataset has one array of features; upload an NPZ "
+                "archive with an array for each input (gpupool datasets upload",
+                flags, ")");
+}
+
+// Feeds one input of the model from the dataset's input of that name.
+absl::StatusOr<FedInput> FeedByName(const ModelPort& input,
+                                    const DataFacts& facts) {
+  const auto found = std::find_if(
+      facts.inputs.begin(), facts.inputs.end(),
+      [&](const ArrayFacts& array) { return array.name == input.name; });
+  if (found == facts.inputs.end()) {
+    return Refuse("the model's input '", input.name,
+                  "' is not in the dataset, which has ",
+                  absl::StrJoin(facts.inputs, ", ",
+                                [](std::string* out, const ArrayFacts& array) {
+                                  absl::StrAppend(out, "'", array.name, "'");
+                                }),
+                  "; upload it with gpupool datasets upload --input ",
+                  input.name, "=ARRAY");
+  }
+  RETURN_IF_ERROR(CheckNumbers(input, found->shape));
+  if (input.dtype != DType::kFloat32 && !IsWhole(found->type)) {
+    return Refuse("the model's input '", input.name, "' is ",
+                  DTypeName(input.dtype), ", but the dataset's array is of ",
+                  "floating-point numbers; store it as ",
+                  DTypeName(input.dtype));
+  }
+  return FedInput{.name = input.name,
+                  .column = static_cast<size_t>(found - facts.inputs.begin())};
+}
+
+absl::Status CheckInt32(const Column& column, const std::string& name) {
+  const bool larger = column.type == ElementType::kUint32 ||
+                      column.type == ElementType::kInt64 ||
+                      column.type == ElementType::kUint64;
+  if (!larger) return absl::OkStatus();
+  constexpr uint64_t kChunkNumbers = 16 << 10;
+  const uint64_t count = column.rows * column.width;
+  std::vector<int64_t> chunk;
+  for (uint64_t done = 0; done < count; done += chunk.size()) {
+    chunk.resize(std::min(kChunkNumbers, count - done));
+    Convert(column, done, absl::MakeSpan(chunk));
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      if (std::in_range<int32_t>(chunk[i])) continue;
+      return Refuse("row ", (done + i) / column.width,
+                    " of the dataset, counted from 0, has ", chunk[i],
+                    " for the model's input '", name,
+                    "', which is int32; mend the row or make the input int64");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FedInput>> FeedModel(
+    const std::vector<ModelPort>& inputs, const DataFacts& facts) {
+  if (inputs.empty()) {
+    return Refuse("the model has no input; training needs one for its rows");
+  }
+  for (const ModelPort& input : inputs) RETURN_IF_ERROR(CheckPort(input));
+  if (!facts.assumed && facts.inputs.empty()) {
+    return FeedFeatures(inputs, facts);
+  }
+  std::vector<FedInput> fed;
+  for (const ModelPort& input : inputs) {
+    if (facts.assumed) {
+      fed.push_back({.name = input.name, .column = fed.size()});
+    } else {
+      ASSIGN_OR_RETURN(fed.emplace_back(), FeedByName(input, facts));
+    }
+  }
+  return fed;
+}
+
+absl::StatusOr<size_t> FindTarget(const std::string& field,
+                                  const std::string& target, DataFacts& facts) {
+  if (facts.assumed) return size_t{0};
+  if (facts.targets.empty()) {
+    if (target.empty()) return size_t{0};
+    return Refuse(field, ": the dataset has no target '", target,
+                  "', only labels without a name; leave target out, or upload "
+                  "an NPZ archive with --target ",
+                  target, "=ARRAY");
+  }
+  const std::string names = absl::StrJoin(
+      facts.targets, ", ", [](std::string* out, const ArrayFacts& array) {
+        absl::StrAppend(out, "'", array.name, "'");
+      });
+  if (target.empty() && facts.targets.size() > 1) {
+    return Refuse(field, ": the dataset has the targets ", names,
+                  "; list the losses in training.losses, each with its target");
+  }
+  const auto found = std::find_if(
+      facts.targets.begin(), facts.targets.end(), [&](const ArrayFacts& array) {
+        return target.empty() || array.name == target;
+      });
+  if (found == facts.targets.end()) {
+    return Refuse(field, ": the dataset has no target '", target, "'; it has ",
+                  names);
+  }
+  facts.labels = found->labels;
+  return static_cast<size_t>(found - facts.targets.begin());
+}
+
+const Column& FedColumn(const Table& table, const FedInput& fed) {
+  return (fed.target ? table.targets : table.inputs)[fed.column];
+}
+
+absl::Status CheckFedNumbers(const Table& table, absl::Span<const FedInput> fed,
+                             const Graph& graph) {
+  for (const FedInput& input : fed) {
+    const Value* value = graph.FindValue(input.name);
+    if (value == nullptr || value->dtype != DType::kInt32) continue;
+    RETURN_IF_ERROR(CheckInt32(FedColumn(table, input), input.name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
+                        InputBytes input) {
+  RETURN_IF_ERROR(batch.table.CheckWhole());
+  for (const FedInput& fed : batch.fed) {
+    const absl::Span<std::byte> bytes = input(fed.name);
+    if (bytes.empty()) continue;
+    const Column& column = FedColumn(batch.table, fed);
+    switch (graph.FindValue(fed.name)->dtype) {
+      case DType::kInt32:
+        Gather(column, batch.rows, As<int32_t>(bytes));
+        break;
+      case DType::kInt64:
+        Gather(column, batch.rows, As<int64_t>(bytes));
+        break;
+      default:
+        Gather(column, batch.rows, As<float>(bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,66 @@
+// Matches the inputs of a model with the arrays of a dataset: when the job is
+// submitted by the facts of the dataset, and again by every number when its
+// rows are read. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/data/table.h"
+#include "engine/model/layer_spec.h"
+#include "engine/train/job_check.h"
+
+namespace gpupool::engine {
+
+// An input of a training's programs that rows of the dataset fill.
+struct FedInput {
+  std::string name;     // in the graphs
+  bool target = false;  // a target of the dataset, else one of its inputs
+  size_t column = 0;    // position in Table::inputs or targets
+};
+
+// Returns for each of the model's inputs the dataset's input that fills it: the
+// one of its name, or the features if the model has one input and the dataset
+// has no named ones. INVALID_ARGUMENT names the input, what it needs and the
+// inputs of the dataset.
+absl::StatusOr<std::vector<FedInput>> FeedModel(
+    const std::vector<ModelPort>& inputs, const DataFacts& facts);
+
+// Returns the position of a loss's target among those of the dataset, and makes
+// its labels those of `facts`. An empty name means the only target, or labels
+// without a name. INVALID_ARGUMENT begins with `field` and lists the targets.
+absl::StatusOr<size_t> FindTarget(const std::string& field,
+                                  const std::string& target, DataFacts& facts);
+
+// Returns the column that fills the input.
+const Column& FedColumn(const Table& table, const FedInput& fed);
+
+// Checks that int32 inputs can hold every number of columns of larger integers.
+// Other inputs take all columns that FeedModel accepts. INVALID_ARGUMENT names
+// the input and the row.
+absl::Status CheckFedNumbers(const Table& table, absl::Span<const FedInput> fed,
+                             const Graph& graph);
+
+// Returns the host memory of an input of a program; empty when there is none.
+using InputBytes = absl::FunctionRef<absl::Span<std::byte>(absl::string_view)>;
+
+// A batch: rows of a table, and where they go.
+struct FedBatch {
+  const Table& table;
+  absl::Span<const FedInput> fed;
+  absl::Span<const uint32_t> rows;
+};
+
+// Copies the rows, converted, into inputs of a program with this graph. The
+// rest of each input becomes zero. DATA_LOSS when a mapped file was cut off.
+absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
+                        InputBytes input);
+
+}  // namespace gpupool::engine

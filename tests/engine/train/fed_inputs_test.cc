@@ -1,0 +1,146 @@
+#include "engine/train/fed_inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/graph/builder.h"
+#include "tests/engine/data/columns.h"
+#include "tests/engine/data/files.h"
+
+namespace gpupool::engine {
+namespace {
+
+using files::Little;
+using testing::HasSubstr;
+
+// Returns 100 rows of [4, 4] with labels 0 to 9.
+DataFacts Features() { return {100, {4, 4}, {{}, true, 0, 9}}; }
+
+// Returns tokens and a mask of 8 numbers each, and two targets.
+DataFacts Named() {
+  DataFacts facts = {.rows = 100};
+  facts.inputs = {{"ids", v1::INT64, {8}}, {"mask", v1::UINT8, {8}}};
+  facts.targets = {{"label", v1::UINT8, {}, {{}, true, 0, 3}},
+                   {"score", v1::FLOAT32, {2}, {{2}, false, -1, 1}}};
+  return facts;
+}
+
+ModelPort Port(const std::string& name, DType dtype, const Shape& shape) {
+  return {.name = name, .dtype = dtype, .shape = shape};
+}
+
+std::string ErrorOf(const std::vector<ModelPort>& inputs,
+                    const DataFacts& facts) {
+  auto fed = FeedModel(inputs, facts);
+  EXPECT_EQ(fed.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(fed.status().message());
+}
+
+TEST(FedInputsTest, FeaturesMustBeAsManyAsTheModelTakes) {
+  ModelPort input = Port("x", DType::kFloat32, {30, 16});
+  auto fed = FeedModel({input}, Features());
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_EQ((*fed)[0].name, "x");
+  EXPECT_FALSE((*fed)[0].target);
+  input.shape = {30, 15};
+  EXPECT_EQ(ErrorOf({input}, Features()),
+            "the model's input 'x' [15] takes 15 numbers, but a row of the "
+            "dataset has 16 (shape [4,4]); make them agree");
+}
+
+TEST(FedInputsTest, InputsAreNumbersWithABatch) {
+  ModelPort input = Port("x", DType::kFloat32, {30, 16});
+  input.batched = false;
+  EXPECT_THAT(ErrorOf({input}, Features()),
+              HasSubstr("'x' has no batch dimension in front"));
+  EXPECT_THAT(ErrorOf({Port("x", DType::kBool, {30, 16})}, Features()),
+              HasSubstr("'x' is bool"));
+  EXPECT_TRUE(FeedModel({Port("x", DType::kInt64, {30, 16})}, Features()).ok());
+  EXPECT_THAT(ErrorOf({}, Features()), HasSubstr("has no input"));
+}
+
+TEST(FedInputsTest, SeveralInputsNeedNamedArrays) {
+  EXPECT_EQ(ErrorOf({Port("ids", DType::kInt64, {30, 8}),
+                     Port("mask", DType::kFloat32, {30, 8})},
+                    Features()),
+            "the model has 2 inputs (ids, mask), but the dataset has one array "
+            "of features; upload an NPZ archive with an array for each input "
+            "(gpupool datasets upload --input ids=ARRAY --input mask=ARRAY)");
+}
+
+TEST(FedInputsTest, NamedArraysGoToTheInputsOfTheirNames) {
+  // In the order of the model, not of the dataset.
+  auto fed = FeedModel({Port("mask", DType::kFloat32, {30, 8}),
+                        Port("ids", DType::kInt64, {30, 8})},
+                       Named());
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  ASSERT_EQ(fed->size(), 2u);
+  EXPECT_EQ((*fed)[0].name, "mask");
+  EXPECT_EQ((*fed)[0].column, 1u);
+  EXPECT_EQ((*fed)[1].column, 0u);
+}
+
+TEST(FedInputsTest, NamesWhatANamedInputLacks) {
+  EXPECT_EQ(ErrorOf({Port("types", DType::kInt64, {30, 8})}, Named()),
+            "the model's input 'types' is not in the dataset, which has 'ids', "
+            "'mask'; upload it with gpupool datasets upload --input "
+            "types=ARRAY");
+  EXPECT_THAT(ErrorOf({Port("ids", DType::kInt64, {30, 9})}, Named()),
+              HasSubstr("'ids' [9] takes 9 numbers"));
+  DataFacts floats = Named();
+  floats.inputs[0].type = v1::FLOAT32;
+  EXPECT_THAT(ErrorOf({Port("ids", DType::kInt64, {30, 8})}, floats),
+              HasSubstr("'ids' is int64, but the dataset's array is of "
+                        "floating-point numbers"));
+}
+
+TEST(FedInputsTest, BeforeTheDataIsThereEveryInputIsTaken) {
+  DataFacts assumed;
+  assumed.assumed = true;
+  EXPECT_TRUE(FeedModel({Port("ids", DType::kInt64, {30, 8}),
+                         Port("mask", DType::kInt64, {30, 8})},
+                        assumed)
+                  .ok());
+}
+
+TEST(FedInputsTest, FindsTargetsByName) {
+  DataFacts facts = Named();
+  EXPECT_EQ(*FindTarget("training.losses[0].target", "score", facts), 1u);
+  EXPECT_EQ(facts.labels.minimum, -1);
+  EXPECT_EQ(
+      FindTarget("training.losses[0].target", "rank", facts).status().message(),
+      "training.losses[0].target: the dataset has no target 'rank'; it "
+      "has 'label', 'score'");
+  EXPECT_THAT(FindTarget("training", "", facts).status().message(),
+              HasSubstr("the dataset has the targets 'label', 'score'; list "
+                        "the losses in training.losses"));
+  facts.targets.pop_back();
+  EXPECT_EQ(*FindTarget("training", "", facts), 0u);
+  EXPECT_EQ(facts.labels.maximum, 3);
+  DataFacts unnamed = Features();
+  EXPECT_EQ(*FindTarget("training", "", unnamed), 0u);
+  EXPECT_THAT(FindTarget("training", "y", unnamed).status().message(),
+              HasSubstr("has no target 'y', only labels without a name"));
+}
+
+TEST(FedInputsTest, NumbersMustFitAnInt32Input) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  ASSERT_TRUE(builder.Input("ids", {DType::kInt32, {5, 2}}).ok());
+  Table table{.rows = 2};
+  table.inputs.push_back(ColumnOfBytes(
+      ElementType::kInt64, {2},
+      Little(1, 8) + Little(2, 8) + Little(3, 8) + Little(1ull << 31, 8)));
+  const std::vector<FedInput> fed = {{.name = "ids"}};
+  EXPECT_EQ(CheckFedNumbers(table, fed, graph).message(),
+            "row 1 of the dataset, counted from 0, has 2147483648 for the "
+            "model's input 'ids', which is int32; mend the row or make the "
+            "input int64");
+  table.inputs[0].rows = 1;
+  EXPECT_TRUE(CheckFedNumbers(table, fed, graph).ok());
+}
+
+}  // namespace
+}  // namespace gpupool::engine

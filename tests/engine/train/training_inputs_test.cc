@@ -1,0 +1,191 @@
+// Trains a net with two inputs and two outputs. Expected losses were computed
+// with PyTorch 1.13 in double precision.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/train/training_run.h"
+#include "tests/engine/train/run_fixture.h"
+#include "tests/engine/train/two_heads.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::HasSubstr;
+
+class TrainingInputsTest : public RunFixture {
+ protected:
+  TrainingInputsTest() {
+    dataset_ = StoreCsv(TwoHeadsNpz());
+    dataset_.mutable_files(0)->set_file_name("table.npz");
+    NameTwoHeads(*dataset_.mutable_layout());
+    // The blob of the model lies beside that of the dataset.
+    const v1::Dataset model = StoreCsv(TwoHeadsOnnx());
+    spec_.mutable_model()->mutable_onnx()->set_sha256(model.files(0).sha256());
+    spec_.mutable_model()->mutable_onnx()->set_bytes(
+        model.files(0).total_bytes());
+    spec_.mutable_data()->mutable_held_out()->set_last(4);
+    v1::TrainingSpec& training = *spec_.mutable_training();
+    training.mutable_sgd()->set_learning_rate(0.5);
+    training.set_batch_size(8);
+    training.set_steps(8);
+    AddTwoLosses(training);
+  }
+
+  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
+      const std::string& resume = "") {
+    return TrainingRun::Create(Device(), {.job_id = 3,
+                                          .attempt = 1,
+                                          .spec = spec_,
+                                          .dataset = dataset_,
+                                          .resume_manifest_sha256 = resume});
+  }
+
+  std::string ErrorOfStart() {
+    auto run = Start();
+    EXPECT_EQ(run.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(run.status().message());
+  }
+
+  // Steps to the end and returns the losses.
+  static std::vector<double> Train(TrainingRun& run) {
+    std::vector<double> losses;
+    while (!run.done()) {
+      const absl::Status status = run.Step();
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) break;
+      losses.push_back(*run.Loss());
+    }
+    return losses;
+  }
+
+  v1::Dataset dataset_;
+  v1::JobSpec spec_;
+};
+
+constexpr double kLosses[] = {1.3786631, 1.3195447, 1.2716213, 1.2289612,
+                              1.1876717, 1.1450562, 1.0992315, 1.0489944};
+
+TEST_F(TrainingInputsTest, TheWeightedSumFallsAsInPyTorch) {
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::vector<double> losses = Train(**run);
+  ASSERT_EQ(losses.size(), 8u);
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_NEAR(losses[i], kLosses[i], 2e-6) << i;
+  }
+  auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_NEAR(evaluation->loss(), 1.0898870, 2e-6);
+  EXPECT_EQ(evaluation->accuracy(), 0.25) << "of the classification";
+  EXPECT_EQ((*run)->memory().planned_peak_bytes(),
+            (*run)->memory().measured_peak_bytes());
+}
+
+TEST_F(TrainingInputsTest, AccumulatedBatchesGiveTheSameCurve) {
+  spec_.mutable_training()->set_batch_size(4);
+  spec_.mutable_training()->set_accumulate_batches(2);
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::vector<double> losses = Train(**run);
+  ASSERT_EQ(losses.size(), 8u);
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_NEAR(losses[i], kLosses[i], 4e-6) << i;
+  }
+  EXPECT_EQ((*run)->memory().planned_peak_bytes(),
+            (*run)->memory().measured_peak_bytes());
+}
+
+TEST_F(TrainingInputsTest, AResumedRunHasTheSameBits) {
+  spec_.mutable_training()->set_batch_size(3);
+  spec_.mutable_training()->set_steps(9);
+  spec_.mutable_training()->mutable_ema()->set_decay(0.9);
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE((*run)->Step().ok());
+  const std::string middle = (*run)->SaveCheckpoint()->manifest_sha256();
+  Train(**run);
+  const v1::Evaluation evaluation = *(*run)->Evaluate();
+  const std::string end = (*run)->SaveCheckpoint()->manifest_sha256();
+  run->reset();
+  auto resumed = Start(middle);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  Train(**resumed);
+  EXPECT_EQ((*resumed)->Evaluate()->loss(), evaluation.loss());
+  EXPECT_EQ((*resumed)->SaveCheckpoint()->manifest_sha256(), end);
+}
+
+TEST_F(TrainingInputsTest, OneLossReadsOneOutputAndOneTarget) {
+  v1::TrainingSpec& training = *spec_.mutable_training();
+  training.clear_losses();
+  training.mutable_mean_squared_error();
+  training.set_output("score");
+  EXPECT_THAT(ErrorOfStart(),
+              HasSubstr("the dataset has the targets 'label', 'score'"));
+  dataset_.mutable_layout()->mutable_target_arrays()->erase("label");
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::vector<double> losses = Train(**run);
+  EXPECT_LT(losses.back(), 0.8 * losses.front());
+}
+
+TEST_F(TrainingInputsTest, TheSameTargetMayServeSeveralLosses) {
+  v1::TrainingSpec& training = *spec_.mutable_training();
+  v1::OutputLoss* third = training.add_losses();
+  *third = training.losses(0);
+  third->set_weight(0);
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::vector<double> losses = Train(**run);
+  EXPECT_NEAR(losses.back(), kLosses[7], 2e-6) << "a weight of 0 adds nothing";
+  EXPECT_NEAR((*run)->Evaluate()->loss(), 1.0898870, 2e-6);
+}
+
+TEST_F(TrainingInputsTest, ErrorsNameOutputsTargetsAndInputs) {
+  v1::TrainingSpec& training = *spec_.mutable_training();
+  training.mutable_losses(0)->set_output("logit");
+  EXPECT_EQ(ErrorOfStart(),
+            "training.losses[0].output: the model has no output 'logit'; it "
+            "has 'logits', 'score'");
+  training.mutable_losses(0)->clear_output();
+  EXPECT_THAT(ErrorOfStart(), HasSubstr("training.losses[0].output is missing; "
+                                        "the model has 'logits', 'score'"));
+  training.mutable_losses(0)->set_output("logits");
+  training.mutable_losses(1)->set_target("scores");
+  EXPECT_EQ(ErrorOfStart(),
+            "training.losses[1].target: the dataset has no target 'scores'; "
+            "it has 'label', 'score'");
+  training.mutable_losses(1)->set_target("label");
+  EXPECT_THAT(ErrorOfStart(), HasSubstr("training.losses[1]: "
+                                        "mean_squared_error compares"));
+  training.mutable_losses(1)->set_target("score");
+  dataset_.mutable_layout()->mutable_input_arrays()->erase("x");
+  EXPECT_THAT(ErrorOfStart(),
+              HasSubstr("the model's input 'x' is not in the dataset, which "
+                        "has 'ids'"));
+  (*dataset_.mutable_layout()->mutable_input_arrays())["x"] = "numbers";
+  (*dataset_.mutable_layout()->mutable_input_arrays())["ids"] = "score";
+  EXPECT_THAT(ErrorOfStart(), HasSubstr("'ids' [4] takes 4 numbers"));
+  spec_.mutable_data()->mutable_scaling()->set_multiply(2);
+  EXPECT_FALSE(Start().ok());
+}
+
+TEST_F(TrainingInputsTest, AccuracyIsThatOfTheFirstClassification) {
+  v1::TrainingSpec& training = *spec_.mutable_training();
+  training.mutable_losses()->SwapElements(0, 1);
+  training.set_top_k(3);
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  Train(**run);
+  auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_NEAR(evaluation->loss(), 1.0898870, 2e-6);
+  EXPECT_EQ(evaluation->accuracy(), 0.25);
+  EXPECT_EQ(evaluation->top_k_accuracy(), 1);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -14,6 +14,9 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
+// Most queries and keys whose positions may be constants of a graph.
+constexpr int64_t kMostPositions = int64_t{1} << 24;
+
 // Reshapes to two axes: all but the last become one.
 absl::StatusOr<ValueId> Flatten(GraphBuilder& builder, ValueId id) {
   const Shape shape = builder.shape(id);
@@ -82,9 +85,15 @@ absl::Status BatchMatMulRule(RuleContext& context) {
 
 // Returns the bool [T, S] whether query i sees key j in causal attention, which
 // aligns the last query with the last key.
-ValueId SeenBefore(GraphBuilder& builder, const Shape& scores) {
+absl::StatusOr<ValueId> SeenBefore(GraphBuilder& builder, const Shape& scores) {
   const int64_t queries = scores[2];
   const int64_t keys = scores[3];
+  if (queries > kMostPositions || keys > kMostPositions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("causal attention over scores ", scores.ToString(),
+                     " has no gradient of its mask: at most ", kMostPositions,
+                     " queries and keys are possible"));
+  }
   std::vector<double> last(static_cast<size_t>(queries));
   std::iota(last.begin(), last.end(), static_cast<double>(keys - queries));
   std::vector<double> key(static_cast<size_t>(keys));
@@ -112,6 +121,11 @@ absl::Status MaskRule(RuleContext& context) {
                    Product(builder, {context.dy(), context.input(2)},
                            {.transpose_b = true}));
   const Shape scores = context.shape(product);
+  if (scores.elements() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "attention of layer '", context.node().source,
+        "' has no scores, so its mask has no gradient: ", scores.ToString()));
+  }
   const Shape rows{scores[0], scores[1], scores[2], 1};
   const ValueId sum =
       formula.Binary(BinaryFunction::kAdd, widened(product), widened(mask));
@@ -124,7 +138,10 @@ absl::Status MaskRule(RuleContext& context) {
       BinaryFunction::kEqual, lse,
       formula.Number(-std::numeric_limits<double>::infinity(), lse));
   p = formula.Where(is_blind, zero, p);
-  if (attention.causal) p = formula.Where(SeenBefore(builder, scores), p, zero);
+  if (attention.causal) {
+    ASSIGN_OR_RETURN(const ValueId seen, SeenBefore(builder, scores));
+    p = formula.Where(seen, p, zero);
+  }
   const ValueId weighted =
       formula.Binary(BinaryFunction::kMultiply, widened(context.dy()),
                      widened(context.output(0)));

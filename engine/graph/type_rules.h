@@ -33,6 +33,9 @@ absl::Status Refuse(Op op, const Parts&... parts) {
 std::string Text(const TensorType& type);
 absl::Status CheckRank(Op op, const TensorType& type, int rank);
 absl::Status CheckFloating(Op op, const TensorType& type);
+// Checks the operands of a product, since kernels read both as the first's
+// type.
+absl::Status CheckSameNumbers(Op op, const TensorType& a, const TensorType& b);
 // Returns the type in which statistics of x are kept: float32 for 16-bit
 // numbers, else the type of x.
 DType StatisticsType(DType x);

@@ -34,6 +34,12 @@ absl::Status CheckFloating(Op op, const TensorType& type) {
   return Refuse(op, "needs floating point numbers, not ", Text(type));
 }
 
+absl::Status CheckSameNumbers(Op op, const TensorType& a, const TensorType& b) {
+  if (a.dtype == b.dtype) return absl::OkStatus();
+  return Refuse(op, "needs operands of one type, not ", Text(a), " and ",
+                Text(b));
+}
+
 DType StatisticsType(DType x) { return SizeOf(x) == 2 ? DType::kFloat32 : x; }
 
 absl::Status CheckType(Op op, absl::string_view what, const TensorType& type,
@@ -111,6 +117,7 @@ Result MatMul(Op op, const Attributes& attributes, Inputs inputs) {
     RETURN_IF_ERROR(CheckFloating(op, operand));
     RETURN_IF_ERROR(CheckRank(op, operand, 2));
   }
+  RETURN_IF_ERROR(CheckSameNumbers(op, inputs[0], inputs[1]));
   const Shape& a = inputs[0].shape;
   const Shape& b = inputs[1].shape;
   if (a[matmul.transpose_a ? 0 : 1] != b[matmul.transpose_b ? 1 : 0]) {

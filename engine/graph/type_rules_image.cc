@@ -122,6 +122,7 @@ Result Conv2d(Op op, const Attributes& attributes, Inputs inputs) {
   for (const TensorType& operand : inputs.first(2)) {
     RETURN_IF_ERROR(CheckSpatial(op, operand));
   }
+  RETURN_IF_ERROR(CheckSameNumbers(op, inputs[0], inputs[1]));
   ASSIGN_OR_RETURN(const Shape shape,
                    ConvShape(op, conv, inputs[0].shape, inputs[1].shape));
   const TensorType y{inputs[0].dtype, shape};

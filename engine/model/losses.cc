@@ -18,6 +18,9 @@ using Binary = BinaryFunction;
 using Unary = UnaryFunction;
 
 const TensorType kInt64Scalar{DType::kInt64, {}};
+// Rows of scores in a batch of evaluation, each with a number of 8 bytes in the
+// graph.
+constexpr int64_t kMostEvaluatedRows = int64_t{1} << 26;
 
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
@@ -34,6 +37,10 @@ absl::Status CheckOutput(const v1::TrainingSpec& training,
   if (output.dtype != DType::kFloat32) {
     return Refuse(LossName(training), " needs a float32 output, but '",
                   output.name, "' is ", DTypeName(output.dtype));
+  }
+  if (output.shape.elements() == 0) {
+    return Refuse(LossName(training), " needs an output with numbers, but '",
+                  output.name, "' is ", output.shape.ToString());
   }
   if (output.shape.rank() >= 1) return absl::OkStatus();
   return Refuse(LossName(training), " needs an output with a batch dimension, ",
@@ -227,6 +234,10 @@ absl::StatusOr<ValueId> AddTarget(ValueId output, GraphBuilder& builder) {
 // Returns flags of the rows that belong to the first row_count examples.
 absl::StatusOr<ValueId> RealRows(ValueId counted, int64_t rows,
                                  GraphBuilder& builder) {
+  if (rows > kMostEvaluatedRows) {
+    return Refuse("a batch has ", rows, " rows to evaluate; at most ",
+                  kMostEvaluatedRows, " are possible; use a smaller batch");
+  }
   std::vector<double> numbers(static_cast<size_t>(rows));
   std::iota(numbers.begin(), numbers.end(), 0.0);
   const ValueId positions =

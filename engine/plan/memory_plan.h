@@ -10,6 +10,10 @@
 
 namespace gpupool::engine {
 
+// The most bytes of a program's items or of a block of weights. No device has
+// as many, and sums of a few such numbers fit 64 bits.
+inline constexpr uint64_t kMaxPlannedBytes = uint64_t{1} << 60;
+
 struct PlanItem {
   uint64_t bytes = 0;  // 0 takes no space
   Lifetime lifetime;
@@ -30,7 +34,7 @@ struct MemoryPlan {
 //   other gaps.
 //
 // The smallest arena wins. Items with disjoint lifetimes share bytes. The same
-// items give the same plan.
+// items give the same plan. All items together take at most kMaxPlannedBytes.
 MemoryPlan PlanMemory(absl::Span<const PlanItem> items);
 
 // The position at which most bytes live, and these bytes, rounded to the

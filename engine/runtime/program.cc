@@ -64,6 +64,7 @@ absl::StatusOr<Program> Program::Compile(Graph graph, DeviceBackend* backend,
   program.liveness_ = AnalyseLiveness(program.graph_);
   program.offsets_.assign(program.liveness_.buffers.size(), 0);
   RETURN_IF_ERROR(program.SelectKernels(options));
+  RETURN_IF_ERROR(program.CheckTotal());
   RETURN_IF_ERROR(program.PlanArena());
   program.PlaceResidents();
   return program;
@@ -90,6 +91,31 @@ absl::Status Program::SelectKernels(const KernelOptions& options) {
     launch.kernel = *std::move(kernel);
     if (node.stage == Stage::kLoad) ++load_launches_;
     launches_.push_back(std::move(launch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Program::CheckTotal() const {
+  uint64_t total = 0;
+  const auto add = [&](uint64_t bytes, absl::string_view what,
+                       absl::string_view name) -> absl::Status {
+    if (bytes <= kMaxPlannedBytes) total += AlignUp(bytes);
+    if (bytes <= kMaxPlannedBytes && total <= kMaxPlannedBytes) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, " \"", name, "\" needs ", bytes, " bytes; with it the program's ",
+        "values take more than ", kMaxPlannedBytes,
+        " bytes, which no device has; use a smaller batch or smaller shapes"));
+  };
+  for (const Buffer& buffer : liveness_.buffers) {
+    RETURN_IF_ERROR(add(buffer.bytes, "value", graph_.value(buffer.root).name));
+  }
+  for (const Launch& launch : launches_) {
+    const Node& node = graph_.nodes()[static_cast<size_t>(launch.node)];
+    RETURN_IF_ERROR(
+        add(launch.kernel->workspace_bytes(), "layer", node.source));
+    RETURN_IF_ERROR(add(launch.kernel->resident_bytes(), "layer", node.source));
   }
   return absl::OkStatus();
 }

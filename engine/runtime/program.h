@@ -54,6 +54,8 @@ class Program {
  private:
   Program() = default;
   absl::Status SelectKernels(const KernelOptions& options);
+  // INVALID_ARGUMENT when sums of bytes could overflow; names the value.
+  absl::Status CheckTotal() const;
   absl::Status PlanArena();
   void PlaceResidents();
 

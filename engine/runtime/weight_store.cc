@@ -7,6 +7,7 @@
 #include "engine/base/align.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/plan/memory_plan.h"
 
 namespace gpupool::engine {
 
@@ -39,6 +40,13 @@ absl::Status WeightLayout::Add(const Value& value) {
       entry.in_optimizer_block() ? bytes_.optimizer : bytes_.model;
   entry.offset = block;
   block += AlignUp(entry.bytes());
+  if (block > kMaxPlannedBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "weight \"", value.name, "\" ", value.shape.ToString(), " needs ",
+        entry.bytes(), " bytes; with it the ",
+        entry.in_optimizer_block() ? "optimizer's state takes" : "weights take",
+        " more than ", kMaxPlannedBytes, " bytes, which no device has"));
+  }
   by_name_[value.name] = entries_.size();
   entries_.push_back(std::move(entry));
   return absl::OkStatus();

@@ -97,13 +97,15 @@ absl::StatusOr<ValueId> WithHeads(Sweep& sweep, ValueId id) {
   return sweep.Reshape(id, Shape{1, shape[0], shape[1], shape[2]});
 }
 
-// Returns whether q, k and v have one or two leading axes, of the same sizes.
+// Returns whether q, k and v have elements and one or two leading axes, of the
+// same sizes.
 bool Agree(const Sweep& sweep, ValueId q, ValueId k, ValueId v) {
   const int rank = sweep.shape(q).rank();
   if (rank != 3 && rank != 4) return false;
+  if (sweep.shape(q).elements() == 0) return false;
   for (const ValueId other : {k, v}) {
     const Shape& shape = sweep.shape(other);
-    if (shape.rank() != rank) return false;
+    if (shape.rank() != rank || shape.elements() == 0) return false;
     for (int axis = 0; axis < rank - 2; ++axis) {
       if (shape[axis] != sweep.shape(q)[axis]) return false;
     }

@@ -127,7 +127,9 @@ absl::StatusOr<bool> RaiseNormalised(Sweep& sweep, Node& node,
   const auto found = Match(sweep, node);
   if (!found.has_value()) return false;
   const Value& x = sweep.value(found->x);
-  if (!IsFloating(x.dtype) || x.shape.rank() < 1) return false;
+  if (!IsFloating(x.dtype) || x.shape.rank() < 1 || x.shape.elements() == 0) {
+    return false;
+  }
   const TensorType row{x.dtype, {x.shape[x.shape.rank() - 1]}};
   const ValueId gamma = sweep.Constant(row, {1});
   const ValueId beta = sweep.Constant(row, {0});

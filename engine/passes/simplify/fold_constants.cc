@@ -1,5 +1,6 @@
 #include "engine/passes/simplify/fold_constants.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,8 +14,13 @@ namespace {
 bool CanFold(const Graph& graph, const Node& node) {
   // Without inputs the loop below would take any node for constant.
   if (!Info(node.op).pure || node.inputs.empty()) return false;
+  int64_t read = 0;
   for (ValueId id : node.inputs) {
-    if (graph.value(id).kind != ValueKind::kConstant) return false;
+    const Value& value = graph.value(id);
+    if (value.kind != ValueKind::kConstant) return false;
+    // A constant of one number may have more elements than memory has room for.
+    read += std::min(value.shape.elements(), kMaxFoldedInputs + 1);
+    if (read > kMaxFoldedInputs) return false;
   }
   for (ValueId id : node.outputs) {
     const Value& value = graph.value(id);
@@ -24,6 +30,17 @@ bool CanFold(const Graph& graph, const Node& node) {
     }
   }
   return true;
+}
+
+// Returns the operations that it takes to fold the node.
+double WorkOf(const Graph& graph, const Node& node) {
+  double work = static_cast<double>(NodeFlops(graph, node));
+  for (const ValueIds* ids : {&node.inputs, &node.outputs}) {
+    for (ValueId id : *ids) {
+      work += static_cast<double>(graph.value(id).shape.elements());
+    }
+  }
+  return work;
 }
 
 // Returns a graph of this node alone.
@@ -90,9 +107,13 @@ void SimplifyReshapes(Graph& graph) {
 
 absl::Status FoldConstants(Graph& graph) {
   std::vector<bool> drop(graph.nodes().size(), false);
+  double work = kMaxFoldedWork;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node node = graph.nodes()[i];
     if (!CanFold(graph, node)) continue;
+    const double needed = WorkOf(graph, node);
+    if (needed > work) continue;
+    work -= needed;
     RETURN_IF_ERROR(Fold(graph, node));
     drop[i] = true;
   }

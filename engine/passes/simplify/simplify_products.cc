@@ -93,7 +93,8 @@ absl::Status MakePlainProduct(Sweep& sweep, Node& node) {
   const Shape& b = sweep.shape(node.inputs[1]);
   const bool flat = a.shape.rank() == 2;
   if (!IsFloating(a.dtype) || b.rank() != 2 || matmul.scale != 1 ||
-      (matmul.transpose_a && !flat) || a.shape.elements() == 0) {
+      (matmul.transpose_a && !flat) || a.shape.elements() == 0 ||
+      b.elements() == 0) {
     return absl::OkStatus();
   }
   ValueId rows = node.inputs[0];

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/align.h"
 #include "engine/graph/builder.h"
+#include "engine/plan/memory_plan.h"
 #include "tests/engine/runtime/model_fixture.h"
 
 namespace gpupool::engine {
@@ -106,6 +108,18 @@ TEST_F(ProgramTest, ErrorsNameTheLayer) {
   EXPECT_EQ(program.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(program.status().message()),
               HasSubstr("layer \"layer_a\" (add): not on this device"));
+}
+
+TEST_F(ProgramTest, SizesWhoseSumCouldOverflowAreRefused) {
+  // Two of these are 2^64 bytes, which would count as none.
+  for (const uint64_t bytes : {uint64_t{1} << 63, kMaxPlannedBytes}) {
+    backend_.workspace = bytes;
+    const auto program = Program::Compile(SmallGraph(false), &backend_);
+    EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(program.status().message()),
+        HasSubstr(absl::StrCat("layer \"layer_a\" needs ", bytes, " bytes")));
+  }
 }
 
 TEST_F(ProgramTest, PlanningTwiceGivesTheSameBytes) {

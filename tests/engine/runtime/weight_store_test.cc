@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/graph/builder.h"
 #include "engine/memory/host_page_source.h"
 #include "engine/runtime/weight_view.h"
@@ -42,6 +43,23 @@ TEST(WeightLayoutTest, RefusesOneNameForTwoTypes) {
   EXPECT_THAT(std::string(layout.status().message()),
               HasSubstr("weight \"w\" is float32[10] in one program and "
                         "float32[11] in another"));
+}
+
+TEST(WeightLayoutTest, RefusesSizesWhoseSumNoDeviceHas) {
+  std::vector<Graph> graphs;
+  std::vector<const Graph*> all;
+  for (int i = 0; i < 1025; ++i) {
+    graphs.push_back(GraphWith(absl::StrCat("w", i), {int64_t{1} << 48},
+                               MemoryClass::kWeight));
+  }
+  for (const Graph& graph : graphs) all.push_back(&graph);
+  const auto layout = WeightLayout::Create(all);
+  EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(layout.status().message()),
+              HasSubstr("weight \"w1024\" [281474976710656] needs "
+                        "1125899906842624 bytes"));
+  all.pop_back();
+  EXPECT_TRUE(WeightLayout::Create(all).ok());
 }
 
 TEST(WeightStoreTest, IsZeroedLabelledAndExactlyAsLargeAsItsLayout) {

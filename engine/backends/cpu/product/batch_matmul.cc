@@ -15,27 +15,35 @@ namespace {
 
 constexpr int64_t kRowGrain = 16;
 
-std::vector<int64_t> BatchDims(const Shape& shape) {
-  return {shape.dims().begin(), shape.dims().end() - 2};
+Shape BatchesOf(const Shape& shape) {
+  return *Shape::CreateMaybeEmpty(shape.dims().first(shape.dims().size() - 2));
 }
 
-// Returns the offset in elements of each batch's matrix.
-std::vector<int64_t> BatchOffsets(const Shape& from, const Shape& y) {
-  const Shape batches = *Shape::CreateMaybeEmpty(BatchDims(y));
-  const Shape own = *Shape::CreateMaybeEmpty(BatchDims(from));
-  const int64_t matrix = from[from.rank() - 2] * from[from.rank() - 1];
-  const std::vector<int64_t> strides = BroadcastStrides(own, batches);
-  std::vector<int64_t> offsets(static_cast<size_t>(batches.elements()), 0);
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    auto rest = static_cast<int64_t>(i);
-    for (int axis = batches.rank() - 1; axis >= 0; --axis) {
-      offsets[i] += rest % batches[axis] * strides[static_cast<size_t>(axis)];
-      rest /= batches[axis];
+// The offset in elements of each batch's matrix. It is computed when asked for:
+// a file can have more batches than the host has memory for their offsets.
+class BatchOffsets {
+ public:
+  BatchOffsets(const Shape& from, const Shape& y)
+      : batches_(BatchesOf(y)),
+        strides_(BroadcastStrides(BatchesOf(from), batches_)),
+        matrix_(from[from.rank() - 2] * from[from.rank() - 1]) {}
+
+  int64_t count() const { return batches_.elements(); }
+  int64_t of(int64_t batch) const {
+    int64_t offset = 0;
+    for (int axis = batches_.rank() - 1; axis >= 0; --axis) {
+      const int64_t size = batches_[axis];
+      offset += batch % size * strides_[static_cast<size_t>(axis)];
+      batch /= size;
     }
-    offsets[i] *= matrix;
+    return offset * matrix_;
   }
-  return offsets;
-}
+
+ private:
+  Shape batches_;
+  std::vector<int64_t> strides_;
+  int64_t matrix_;
+};
 
 }  // namespace
 
@@ -55,11 +63,11 @@ KernelOr MakeBatchMatMul(const CompileRequest& request,
   gemm.ldc = gemm.n;
   gemm.k = gemm.transpose_a ? a.shape[a.shape.rank() - 2] : gemm.lda;
   gemm.alpha = static_cast<float>(attributes.scale);
-  std::vector<int64_t> a_offsets = BatchOffsets(a.shape, y.shape);
-  std::vector<int64_t> b_offsets = BatchOffsets(b.shape, y.shape);
+  const BatchOffsets a_offsets(a.shape, y.shape);
+  const BatchOffsets b_offsets(b.shape, y.shape);
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
-  const auto batches = static_cast<int64_t>(a_offsets.size());
+  const int64_t batches = a_offsets.count();
   const int64_t most = (gemm.m + kRowGrain - 1) / kRowGrain;
   const int64_t bands =
       batches >= threads ? 1 : std::min<int64_t>(threads, most);
@@ -67,14 +75,14 @@ KernelOr MakeBatchMatMul(const CompileRequest& request,
     UseOneThreadForGemm();
     ParallelFor(threads, batches * bands, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const auto batch = static_cast<size_t>(i / bands);
+        const int64_t batch = i / bands;
         const int64_t first = gemm.m * (i % bands) / bands;
         Gemm band = gemm;
         band.m = gemm.m * (i % bands + 1) / bands - first;
         // Rows of the result are columns of a transposed operand.
         const int64_t skip = gemm.transpose_a ? first : first * gemm.lda;
-        band.Run(at.in(0) + a_offsets[batch] + skip,
-                 at.in(1) + b_offsets[batch],
+        band.Run(at.in(0) + a_offsets.of(batch) + skip,
+                 at.in(1) + b_offsets.of(batch),
                  at.out(0) + (i / bands * gemm.m + first) * gemm.n);
       }
     });

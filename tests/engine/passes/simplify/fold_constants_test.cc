@@ -39,6 +39,22 @@ TEST_F(FoldConstantsTest, LeavesResultsThatWouldBloatTheGraph) {
   EXPECT_THAT(Ops(), ElementsAre("relu"));
 }
 
+TEST_F(FoldConstantsTest, LeavesConstantsThatNoMemoryHolds) {
+  const ValueId c = builder_.Constant(F({int64_t{1} << 40}), {1});
+  graph_.AddOutput("out", Emit(Op::kReduce, {c},
+                               ReduceAttributes{ReduceFunction::kSum, {0}}));
+  Run(FoldConstants);
+  EXPECT_THAT(Ops(), ElementsAre("reduce"));
+}
+
+TEST_F(FoldConstantsTest, LeavesNodesBeyondTheWorkOfAllFoldedOnes) {
+  const ValueId a = builder_.Constant(F({256, 1 << 14}), {1});
+  const ValueId b = builder_.Constant(F({1 << 14, 256}), {1});
+  graph_.AddOutput("out", Emit(Op::kMatMul, {a, b}, MatMulAttributes{}));
+  Run(FoldConstants);
+  EXPECT_THAT(Ops(), ElementsAre("matmul"));
+}
+
 TEST_F(FoldConstantsTest, TakesOutReshapesThatChangeNothing) {
   const ValueId x = Input("x", {2, 3});
   const ValueId flat = Emit(Op::kReshape, {x}, ShapeAttributes{{6}});

@@ -152,7 +152,8 @@ DataFacts FactsOf(const v1::Dataset& dataset) {
       dataset.rows(),
       {dataset.feature_shape().begin(), dataset.feature_shape().end()},
       LabelFactsOf(dataset),
-      dataset.files().empty() && dataset.feature_shape().empty()};
+      dataset.files().empty() && dataset.feature_shape().empty() &&
+          dataset.inputs().empty()};
   const auto add = [](const auto& arrays, std::vector<ArrayFacts>& to) {
     for (const v1::DatasetArray& array : arrays) {
       to.push_back({array.name(),

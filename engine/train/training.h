@@ -32,7 +32,9 @@ struct TrainingRequest {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
   v1::JobSpec spec;
-  v1::Dataset dataset;                 // its files are blobs of the session
+  // Its files are blobs of the session. Without files, random rows of its form
+  // take their place (RandomTable).
+  v1::Dataset dataset;
   std::string resume_manifest_sha256;  // empty: from the start
   uint64_t limit_bytes = 0;            // device memory; 0: the device's limit
   std::optional<RankGroup> group;      // for several devices only

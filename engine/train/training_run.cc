@@ -9,7 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
-#include "engine/data/dataset_reader.h"
+#include "engine/data/random_table.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/model/precision.h"
@@ -136,11 +136,8 @@ absl::Status TrainingRun::Share(absl::Status error) {
 }
 
 absl::Status TrainingRun::LoadData() {
-  const v1::Dataset& dataset = request_.dataset;
-  ASSIGN_OR_RETURN(table_,
-                   ReadDataset(dataset.layout(),
-                               {dataset.files().begin(), dataset.files().end()},
-                               device_.blob_dir, device_.read_limits));
+  ASSIGN_OR_RETURN(table_, ReadOrMakeTable(request_.dataset, device_.blob_dir,
+                                           device_.read_limits));
   ASSIGN_OR_RETURN(Split split,
                    SplitRows(request_.spec.data().held_out(), table_.rows));
   held_out_rows_ = std::move(split.held_out);

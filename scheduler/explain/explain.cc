@@ -211,6 +211,9 @@ void AddChangesAside(const State& state, const Job& job,
     explained.changes.push_back(
         absl::StrCat("`gpupool release ", job.id.value(), "`"));
   }
+  if (job.untried) {
+    explained.changes.push_back("one step of it has been made alone");
+  }
   if (job.over_limit) AddChangesOfArray(state, job, explained);
   for (JobId id : job.after_ok) {
     explained.changes.push_back(absl::StrCat(NameOf(id), " succeeds"));

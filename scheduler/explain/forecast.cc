@@ -66,9 +66,10 @@ class Lookahead {
  private:
   // Takes in the present: live jobs, pending back-offs and cool-downs.
   void Begin() {
-    std::vector<JobId> live;
+    std::vector<JobId> live, untried;
     for (const auto& [id, job] : state_.jobs()) {
       if (IsLive(job.state)) live.push_back(id);
+      if (job.untried) untried.push_back(id);
       if (job.wake_time != absl::InfiniteFuture()) {
         due_.push({job.wake_time, {}});
       }
@@ -85,6 +86,8 @@ class Lookahead {
       }
     }
     if (state_.starts_held()) Happen(StartsHeld{false});
+    // A rehearsal takes no time here, and goes well.
+    for (JobId id : untried) Happen(JobRehearsed{id, absl::OkStatus()});
     Settle();
   }
 

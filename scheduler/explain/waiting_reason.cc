@@ -204,8 +204,9 @@ std::string AsideText(const State& state, const Job& job) {
   if (job.over_limit) {
     return AtOnceText(job.array, state.arrays().at(job.array));
   }
-  return job.after_ok.empty() ? AfterText(job.after_any, "end")
-                              : AfterText(job.after_ok, "succeed");
+  if (!job.after_ok.empty()) return AfterText(job.after_ok, "succeed");
+  if (!job.after_any.empty()) return AfterText(job.after_any, "end");
+  return "is tried alone before it gets a device";
 }
 
 // Returns the text for a job that would fit but for devices under load, or

@@ -15,7 +15,7 @@ absl::Duration Job::Attained(absl::Time now) const {
 bool Job::MayStart() const { return MayStartButForLimit() && !over_limit; }
 
 bool Job::MayStartButForLimit() const {
-  return state == JobState::kQueued && !held && after_ok.empty() &&
+  return state == JobState::kQueued && !held && !untried && after_ok.empty() &&
          after_any.empty();
 }
 

@@ -82,6 +82,8 @@ struct Job {
   absl::Time may_grow_since = absl::InfiniteFuture();
 
   bool held = false;
+  // It must be tried alone before it gets a device.
+  bool untried = false;
   // Jobs that must end first and have not ended yet.
   absl::btree_set<JobId> after_ok;
   absl::btree_set<JobId> after_any;
@@ -108,8 +110,8 @@ struct Job {
   bool over_limit = false;  // QUEUED, kept out of the queue by max_at_once only
 
   absl::Duration Attained(absl::Time now) const;
-  // Returns true for a QUEUED job that is not held and waits neither for other
-  // jobs nor for its array's limit.
+  // Returns true for a QUEUED job that is not held, has been tried, and waits
+  // neither for other jobs nor for its array's limit.
   bool MayStart() const;
   bool MayStartButForLimit() const;
   bool elastic() const { return !device_counts.empty(); }

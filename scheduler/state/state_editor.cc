@@ -133,6 +133,14 @@ void StateEditor::SetHeld(Job& job, bool held) {
   SettleArray(job.array);
 }
 
+void StateEditor::SetTried(Job& job) {
+  const bool queued = job.state == JobState::kQueued;
+  if (queued) Dequeue(job);
+  job.untried = false;
+  if (queued) Enqueue(job);
+  SettleArray(job.array);
+}
+
 void StateEditor::RemovePrerequisite(Job& job, JobId prerequisite) {
   const bool queued = job.state == JobState::kQueued;
   if (queued) Dequeue(job);

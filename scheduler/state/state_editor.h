@@ -35,6 +35,8 @@ class StateEditor {
   void SetDeviceCount(Job& job, uint32_t count);
   // Holds or releases the job. A held job gives up held and reserved devices.
   void SetHeld(Job& job, bool held);
+  // Lets the job start, now that it was tried.
+  void SetTried(Job& job);
   // Ends the job's wait for `prerequisite`.
   void RemovePrerequisite(Job& job, JobId prerequisite);
   // Ignores the job's limits until its state changes.

@@ -46,6 +46,7 @@ struct JobSubmitted {
   std::vector<JobId> after_ok;
   std::vector<JobId> after_any;
   bool held = false;
+  bool untried = false;  // it starts only after its JobRehearsed
   // Array of a task, else 0 (array_limit.h). Ids of arrays and jobs come from
   // one sequence, so that `after_ok` may name either.
   JobId array;
@@ -217,6 +218,12 @@ struct VersionUnloaded {
   VersionId version;
   DeviceId device;
 };
+// One step of the job, or of one like it, was made alone. UNAVAILABLE when it
+// could not be tried; the job then starts all the same.
+struct JobRehearsed {
+  JobId job;
+  absl::Status status;
+};
 
 // ------------------------------------------------------- from the own server
 
@@ -255,7 +262,7 @@ using Event = std::variant<
     MemoryFractionSet, DeviceDrainSet, ReservationMade, ReservationCancelled,
     DrainRequested, WorkerReady, WorkerLost, AttemptStarted, ProgressMade,
     CheckpointSaved, AttemptEnded, VersionLoaded, VersionLoadFailed,
-    VersionRehearsed, VersionUnloaded, VersionDrained, ServingLoadChanged,
-    JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
+    VersionRehearsed, VersionUnloaded, JobRehearsed, VersionDrained,
+    ServingLoadChanged, JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

@@ -101,7 +101,7 @@ absl::Status CheckJob(const State& state, const Job& job) {
     }
   }
   const bool waits = !job.after_ok.empty() || !job.after_any.empty();
-  if (waits && job.attempt > 0) {
+  if ((waits || job.untried) && job.attempt > 0) {
     return Broken("job ", id, " ran before what it waits for");
   }
   if (job.held && (!job.held_devices.empty() || !job.reserved_devices.empty()))

@@ -45,6 +45,7 @@ void Apply(StepContext& context, const JobCancelRequested& event);
 void Apply(StepContext& context, const JobHoldRequested& event);
 void Apply(StepContext& context, const JobReleaseRequested& event);
 void Apply(StepContext& context, const JobRequeueRequested& event);
+void Apply(StepContext& context, const JobRehearsed& event);
 void Apply(StepContext& context, const DrainRequested& event);
 void Apply(StepContext& context, const AttemptStarted& event);
 void Apply(StepContext& context, const ProgressMade& event);

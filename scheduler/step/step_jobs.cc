@@ -194,6 +194,7 @@ bool AddSubmitted(StepContext& context, const JobSubmitted& event) {
   for (JobId before : event.after_ok) job.after_ok.insert(before);
   for (JobId before : event.after_any) job.after_any.insert(before);
   job.held = event.held;
+  job.untried = event.untried;
   job.array = event.array;
   job.max_at_once = event.max_at_once;
   if (context.state.policy().placement == PlacementRule::kPack) {
@@ -243,6 +244,19 @@ void Apply(StepContext& context, const JobReleaseRequested& event) {
   if (job == nullptr || !job->held) return context.Stale();
   context.edit.SetHeld(*job, false);
   context.Touch(*job);
+}
+
+void Apply(StepContext& context, const JobRehearsed& event) {
+  Job* job = context.edit.FindJob(event.job);
+  if (job == nullptr || !job->untried || IsEnded(job->state)) {
+    return context.Stale();
+  }
+  context.edit.SetTried(*job);
+  context.Touch(*job);
+  if (event.status.ok() || absl::IsUnavailable(event.status)) return;
+  MoveJob(
+      context, *job, JobState::kFailed,
+      absl::StrCat("failed before it got a device: ", event.status.message()));
 }
 
 void Apply(StepContext& context, const JobRequeueRequested& event) {

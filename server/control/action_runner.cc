@@ -11,7 +11,7 @@
 #include "server/control/calls/context.h"
 #include "server/control/calls/control_options.h"
 #include "server/control/calls/work_queue.h"
-#include "server/control/models/rehearsals.h"
+#include "server/control/jobs/rehearsals.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/transaction.h"

@@ -91,10 +91,12 @@ ControlLoop::Impl::Impl(ControlOptions options,
                &plans_,
                &forecaster_,
                &rehearsals_,
+               &job_rehearsals_,
                dependencies_.now},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
-      renewal_(context_) {
+      renewal_(context_),
+      job_rehearsals_(context_) {
   context_.want_sweep = [this] { janitor_.Want(); };
   for (const ControlDevice& device : options_.devices) {
     board_.AddDevice(device.name, device.limit_bytes, device.threads);
@@ -116,6 +118,8 @@ absl::Status ControlLoop::Impl::Recover() {
   if (!status.ok()) return status;
   const absl::Status collected = renewal_.Collect(ledger_);
   if (!collected.ok()) return collected;
+  const absl::Status known = job_rehearsals_.Recover(*dependencies_.store);
+  if (!known.ok()) return known;
   for (const auto& [device, sequence] : ledger_.report_sequences) {
     recovered_sequences_[device] = sequence;
   }
@@ -142,7 +146,7 @@ void ControlLoop::Impl::TellOfQueues() const {
 
 void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   context_.workers = workers;
-  rehearsals_.Start(workers);
+  rehearsals_.Start(workers, dependencies_.metrics);
   serving_ = serving;
   runner_ = std::make_unique<ActionRunner>(
       context_, &ledger_, serving,
@@ -150,6 +154,9 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   // Fires at once, so that recovered jobs that back off are queued if due.
   timers_.insert(dependencies_.now());
   timers_.insert(renewal_.HoldUntil(dependencies_.now()));
+  queue_.Push([this](Transaction& transaction) {
+    job_rehearsals_.Resume(transaction);
+  });
   janitor_.Start();
   forecaster_.Start();
   thread_ = std::thread([this] { Run(); });
@@ -314,7 +321,7 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
                                      const absl::Status& reason,
                                      const WorkOwner& work) {
   if (device == kRehearsalDevice) {
-    rehearsals_.WorkerIsLost(reason, work.version_id);
+    rehearsals_.WorkerIsLost(reason, work);
   }
   if (!board_.Has(device)) return;
   queue_.Push([this, device, reason, work](Transaction& transaction) {

@@ -19,9 +19,10 @@
 #include "server/control/devices/device_board.h"
 #include "server/control/jobs/event_streams.h"
 #include "server/control/jobs/forecaster.h"
+#include "server/control/jobs/job_rehearsals.h"
 #include "server/control/jobs/plan_cache.h"
 #include "server/control/jobs/plan_renewal.h"
-#include "server/control/models/rehearsals.h"
+#include "server/control/jobs/rehearsals.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/ledger.h"
 #include "server/control/upkeep/blob_janitor.h"
@@ -81,6 +82,7 @@ class ControlLoop::Impl {
   Ledger ledger_;
   BlobJanitor janitor_;
   PlanRenewal renewal_;
+  JobRehearsals job_rehearsals_;
   Retention retention_;
   UsageMeter usage_;
   std::unique_ptr<ActionRunner> runner_;

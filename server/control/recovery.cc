@@ -98,6 +98,9 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
                            submitted.after_ok.end());
   restored.after_any.insert(submitted.after_any.begin(),
                             submitted.after_any.end());
+  // JobRehearsals knows whether one like it was tried.
+  restored.untried =
+      restored.state == scheduler::JobState::kQueued && restored.attempt == 0;
   const auto state = static_cast<v1::JobState>(restored.state);
   // ToSchedulerJob may have turned a live job into one that backs off.
   if (state != row.job.state()) {
@@ -151,9 +154,9 @@ absl::Status RecoverVersion(const Store& store, v1::ModelVersion version,
   }
   // A job's version that was never ready may not have been rehearsed.
   const bool is_new = row.job_id() != 0 && restored.replaces_older;
-  restored.suspected =
-      (ends > 0 || is_new) &&
-      restored.state == scheduler::VersionState::kLoading && !restored.device;
+  restored.suspected = (ends > 0 || is_new) &&
+                       restored.state == scheduler::VersionState::kLoading &&
+                       !restored.device;
   ledger.state.RestoreVersion(std::move(restored));
   return absl::OkStatus();
 }

@@ -126,6 +126,15 @@ MetricFamilies::MetricFamilies()
                               "Jobs that failed because several devices "
                               "failed while running them.")
                       .Add({})),
+      rehearsals_waiting(
+          AddGauges(*registry, "gpupool_rehearsals_waiting",
+                    "Versions and jobs that wait to be tried alone, with the "
+                    "one that is tried now.")
+              .Add({})),
+      rehearsals(AddCounters(*registry, "gpupool_rehearsals_total",
+                             "Versions and jobs that were tried alone, by "
+                             "what came of it. Untried: the process ended by "
+                             "itself.")),
       device_memory(AddGauges(*registry, "gpupool_device_memory_bytes",
                               "Bytes of the device's allocator, by kind.")),
       device_utilization(

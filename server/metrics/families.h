@@ -55,6 +55,8 @@ struct MetricFamilies {
   prometheus::Histogram& decision;
   prometheus::Counter& reconcile_mismatches;
   prometheus::Counter& blamed_jobs;
+  prometheus::Gauge& rehearsals_waiting;
+  prometheus::Family<prometheus::Counter>& rehearsals;
   prometheus::Family<prometheus::Gauge>& device_memory;
   prometheus::Family<prometheus::Gauge>& device_utilization;
   prometheus::Family<prometheus::Gauge>& device_up;

@@ -112,6 +112,24 @@ void Metrics::CountBlamedJobs(uint64_t count) {
   families_->blamed_jobs.Increment(static_cast<double>(count));
 }
 
+void Metrics::SetRehearsals(size_t waiting) {
+  families_->rehearsals_waiting.Set(static_cast<double>(waiting));
+  for (const char* kind : {"job", "version"}) {
+    for (const char* state : {"passed", "refused", "untried"}) {
+      families_->rehearsals.Add({{"kind", kind}, {"state", state}});
+    }
+  }
+}
+
+void Metrics::CountRehearsal(absl::string_view kind,
+                             const absl::Status& status) {
+  const char* const state = status.ok()                   ? "passed"
+                            : absl::IsUnavailable(status) ? "untried"
+                                                          : "refused";
+  families_->rehearsals.Add({{"kind", std::string(kind)}, {"state", state}})
+      .Increment();
+}
+
 void Metrics::ObserveCheckpoint(CheckpointPhase phase,
                                 absl::Duration duration) {
   families_->checkpoint_duration

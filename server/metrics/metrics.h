@@ -90,6 +90,12 @@ class Metrics {
   void SetReservedDevices(uint32_t devices);
   // Counts jobs that failed because devices failed under them again and again.
   void CountBlamedJobs(uint64_t count);
+  // Sets the versions and jobs that wait for a rehearsal, and adds the series
+  // of CountRehearsal.
+  void SetRehearsals(size_t waiting);
+  // Counts a rehearsal of a "job" or a "version". UNAVAILABLE: it could not be
+  // tried.
+  void CountRehearsal(absl::string_view kind, const absl::Status& status);
   // Observes a checkpoint. kSave: the time for which training paused. kRestore:
   // from the request to the first step of an attempt that resumes, including
   // compilation.

@@ -85,6 +85,19 @@ void InjectedFault::BeforeLoad(const std::string& version) const {
   while (kind == "hang-load") ::pause();
 }
 
+void InjectedFault::BeforeTry(const std::string& job) const {
+  if (path_.empty()) return;
+  std::ifstream file(path_);
+  std::string kind, name;
+  if (!(file >> kind >> name) || name != job) return;
+  if (kind != "abort-try" && kind != "hang-try") return;
+  if (std::rename(path_.c_str(), absl::StrCat(path_, ".done").c_str()) != 0) {
+    return;
+  }
+  if (kind == "abort-try") std::abort();
+  while (true) ::pause();
+}
+
 absl::Status InjectedFault::BeforeCopy(uint64_t step) const {
   if (Take(step, Moment::kCopy).empty()) return absl::OkStatus();
   return absl::ResourceExhaustedError("injected fault: no host memory");

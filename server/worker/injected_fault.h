@@ -13,8 +13,11 @@
 //   abort-load M  loading the version M (digits/3) ends the process by SIGABRT;
 //                 M of a model that is being uploaded has the number 0
 //   hang-load M   loading the version M never ends
-// and, except for the last two, is renamed to <file>.done when that step comes,
-// so that the fault happens once. It may be written while the worker runs.
+//   abort-try J   the rehearsal of a job named J ends the process by SIGABRT
+//   hang-try J    the rehearsal of a job named J never ends
+// and, except for abort-load and hang-load, is renamed to <file>.done when that
+// comes, so that the fault happens once. It may be written while the worker
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +37,8 @@ class InjectedFault {
   absl::Status BeforeStep(uint64_t step) const;
   // Must be called before a version is loaded.
   void BeforeLoad(const std::string& version) const;
+  // Must be called before a job is rehearsed.
+  void BeforeTry(const std::string& job) const;
   // Must be called before a checkpoint is copied.
   absl::Status BeforeCopy(uint64_t step) const;
   // Must be called before a copy is written, on any thread.

@@ -7,6 +7,7 @@
 
 #include "engine/base/status_macros.h"
 #include "server/worker/injected_fault.h"
+#include "server/worker/rehearsal/training_rehearsal.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -67,11 +68,13 @@ class WatchedTraining : public engine::Training {
         step_phase_(request.has_group() ? WorkPhase::kGroupStep
                                         : WorkPhase::kStep),
         owner_{.job_id = request.job_id()},
+        is_rehearsal_(request.attempt() == kRehearsedAttempt),
         watch_(watch) {}
 
   absl::Status StartStep() override {
     watch_->Begin(step_phase_, owner_);
-    absl::Status started = injected_.BeforeStep(step() + 1);
+    absl::Status started =
+        is_rehearsal_ ? absl::OkStatus() : injected_.BeforeStep(step() + 1);
     if (started.ok()) started = training_->StartStep();
     if (!started.ok()) watch_->End(started);
     return started;
@@ -140,6 +143,7 @@ class WatchedTraining : public engine::Training {
   const std::unique_ptr<engine::Training> training_;
   const WorkPhase step_phase_;
   const WorkOwner owner_;
+  const bool is_rehearsal_;
   Watch* const watch_;
   const InjectedFault injected_;
 };
@@ -181,7 +185,11 @@ class WatchedEngine : public Engine {
 
   absl::StatusOr<worker::v1::PlanReply> PlanTraining(
       const worker::v1::PlanTraining& request) override {
-    return Other([&] { return engine_->PlanTraining(request); });
+    if (!request.make_step()) {
+      return Other([&] { return engine_->PlanTraining(request); });
+    }
+    return watch_.Do(WorkPhase::kOther, {.job_id = kRehearsedJob},
+                     [&] { return engine_->PlanTraining(request); });
   }
   absl::StatusOr<worker::v1::PlanReply> PlanInference(
       const worker::v1::PlanInference& request) override {
@@ -198,9 +206,13 @@ class WatchedEngine : public Engine {
   absl::StatusOr<std::unique_ptr<engine::Training>> StartTraining(
       const worker::v1::StartJob& request,
       std::shared_ptr<engine::AbortSwitch> abort) override {
-    auto training = watch_.Do(
-        WorkPhase::kOther, {.job_id = request.job_id()},
-        [&] { return engine_->StartTraining(request, std::move(abort)); });
+    auto training =
+        watch_.Do(WorkPhase::kOther, {.job_id = request.job_id()}, [&] {
+          if (request.attempt() == kRehearsedAttempt) {
+            injected_.BeforeTry(request.spec().name());
+          }
+          return engine_->StartTraining(request, std::move(abort));
+        });
     if (!training.ok()) return training.status();
     return std::make_unique<WatchedTraining>(*std::move(training), request,
                                              &watch_);

@@ -16,6 +16,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/worker_paths.h"
 #include "server/worker/rehearsal/rehearsal.h"
+#include "server/worker/rehearsal/training_rehearsal.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -333,8 +334,10 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
   FromWorker reply;
   switch (request->message_case()) {
     case ToWorker::kPlanTraining: {
+      const worker::v1::PlanTraining& plan = request->plan_training();
       ASSIGN_OR_RETURN(*reply.mutable_plan(),
-                       engine_->PlanTraining(request->plan_training()));
+                       plan.make_step() ? RehearseTraining(*engine_, plan)
+                                        : engine_->PlanTraining(plan));
       return reply;
     }
     case ToWorker::kPlanInference: {

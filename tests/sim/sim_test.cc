@@ -22,8 +22,11 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " taken_back=" << report.taken_back << " stale=" << report.stale
             << " versions_ready=" << report.versions_ready
             << " rehearsals=" << report.rehearsals
-            << " given_up=" << report.given_up << " gangs=" << report.gangs
-            << " pinned=" << report.pinned << " exclusive=" << report.exclusive
+            << " given_up=" << report.given_up
+            << " tried_jobs=" << report.tried_jobs
+            << " poisonous_jobs=" << report.poisonous_jobs
+            << " gangs=" << report.gangs << " pinned=" << report.pinned
+            << " exclusive=" << report.exclusive
             << " gangs_succeeded=" << report.gangs_succeeded
             << " preemptions=" << report.preemptions
             << " blamed=" << report.blamed << " held=" << report.held
@@ -79,6 +82,8 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     sum.full_disks += report.full_disks;
     sum.killed_saving += report.killed_saving;
     EXPECT_GT(report.held, 0);
+    EXPECT_GT(report.tried_jobs, 0);
+    EXPECT_GT(report.poisonous_jobs, 0);
     EXPECT_GT(report.requeued, 0);
     EXPECT_GT(report.after_others, 0);
     EXPECT_GT(report.at_limits, 0);

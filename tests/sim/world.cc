@@ -153,6 +153,13 @@ void World::Check(const StepResult& result) {
       ++report_.taken_back;
     }
     const Job* job = state_.FindJob(change.job);
+    // It would end the attempts of other jobs.
+    if (change.to == JobState::kStarting && IsPoisonous(change.job)) {
+      Fail("a poisonous job starts");
+    }
+    report_.poisonous_jobs +=
+        change.to == JobState::kFailed &&
+        absl::StrContains(change.reason, "before it got a device");
     if (change.to == JobState::kStarting &&
         state_.usage().LevelAtLimit(job->tenant, 0, options_.policy.tenants)) {
       Fail("a tenant has more devices than it may use");

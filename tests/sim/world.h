@@ -71,8 +71,9 @@ struct WorldReport {
   int commits = 0, lost_turns = 0, clock_jumps = 0;
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
-  int rehearsals = 0, given_up = 0;    // of versions under which workers ended
-  int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
+  int rehearsals = 0, given_up = 0;  // of versions under which workers ended
+  int tried_jobs = 0, poisonous_jobs = 0;  // that failed before they started
+  int gangs = 0, gangs_succeeded = 0;      // jobs on several devices
   int arrays = 0, held_back = 0;  // and events with tasks held back by a limit
   int preemptions = 0, held = 0, requeued = 0, blamed = 0;
   int yielded = 0, grown = 0, shrunk = 0;
@@ -148,6 +149,9 @@ class World {
   // Returns whether workers end when they load the version.
   bool IsPoisonous(VersionId version) const;
   void Rehearse(const RehearseVersion& action);
+  // Returns whether workers end when they start the job.
+  static bool IsPoisonous(JobId job) { return job.value() % 11 == 0; }
+  void Rehearse(JobId job);
   void RestartServer();
   bool SomeRankCools(const Job& job) const;
   bool SomeRankIsDrained(const Job& job) const;

@@ -92,6 +92,7 @@ void World::SubmitJobs() {
     submitted.expected_run = absl::Milliseconds(Below(5000));
   }
   submitted.held = Chance(0.05);
+  submitted.untried = IsPoisonous(id) || Chance(0.3);
   if (Chance(options_.arrays)) return SubmitArray(submitted);
   Submit(submitted, Chance(0.15));
 }
@@ -108,6 +109,7 @@ void World::SubmitArray(const JobSubmitted& job) {
     JobSubmitted task = job;
     task.job = JobId(++last_job_);
     task.array = job.job;
+    task.untried = task.untried || IsPoisonous(task.job);
     task.max_at_once = at_once;
     total_steps_[task.job] = 1 + Below(30);
     if (task.device_count > 1) gangs_.insert(task.job);
@@ -130,6 +132,9 @@ void World::SendArray(const ArraySubmitted& array, bool cancel) {
           admitted.tasks.push_back(WithoutEnded(task));
         }
         Apply(admitted);
+        for (const JobSubmitted& task : admitted.tasks) {
+          if (task.untried) Rehearse(task.job);
+        }
       },
       [this, array, first, id, cancel] {
         if (acknowledged_.contains(first)) return;
@@ -184,6 +189,7 @@ void World::Submit(const JobSubmitted& job, bool cancel) {
         if (known_.contains(job.job)) return;
         Know(job.job, JobState::kQueued);
         Apply(WithoutEnded(job));
+        if (job.untried) Rehearse(job.job);
       },
       [this, job, cancel] {
         if (!acknowledged_.insert(job.job).second || !cancel) return;

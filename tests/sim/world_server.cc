@@ -195,6 +195,20 @@ void World::Rehearse(const RehearseVersion& action) {
   });
 }
 
+// Finds every poisonous job.
+void World::Rehearse(JobId job) {
+  ++report_.tried_jobs;
+  absl::Status status;
+  if (IsPoisonous(job)) {
+    status = absl::InvalidArgumentError("signal 6");
+  } else if (Chance(0.1)) {
+    status = absl::UnavailableError("busy");
+  }
+  At(Latency(), [this, job, status, boot = server_boot_] {
+    if (boot == server_boot_) Deliver(JobRehearsed{job, status});
+  });
+}
+
 void World::Publish(JobId job) {
   const VersionId id(++last_version_);
   Apply(VersionCreated{id, absl::StrCat("model", job.value() % 5), job.value(),
@@ -253,6 +267,8 @@ void World::RestartServer() {
     if (job.state == JobState::kBackingOff) {
       copy.wake_time = ServerNow();  // as in server/control/records/rows
     }
+    copy.untried = copy.state == JobState::kQueued && copy.attempt == 0;
+    if (copy.untried) Rehearse(copy.id);
     fresh.RestoreJob(std::move(copy));
   }
   for (const Version& version : disk_.versions) {

@@ -20,6 +20,7 @@ class DeviceBoard;
 class EventStreams;
 class Forecaster;
 class GroupFolders;
+class JobRehearsals;
 class PlanCache;
 class Rehearsals;
 class Store;
@@ -40,6 +41,7 @@ struct ControlContext {
   PlanCache* plans;
   Forecaster* forecaster;
   Rehearsals* rehearsals;
+  JobRehearsals* job_rehearsals;  // control thread only
   std::function<absl::Time()> now;
   WorkerPort* workers = nullptr;  // null until ControlLoop::Start
   std::function<void()> want_sweep = [] {};

@@ -44,6 +44,9 @@ struct ControlOptions {
   // Number of newest checkpoints kept per job, besides those that versions were
   // made from.
   size_t keep_checkpoints = 5;
+  // Number of kinds of jobs whose rehearsals are remembered. 0: no job is
+  // rehearsed.
+  size_t remembered_rehearsals = 4096;
   scheduler::QueuePolicy scheduling;
   // Host capacity for jobs that say what they need of the host.
   scheduler::HostNeed host = {};

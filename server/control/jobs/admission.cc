@@ -22,6 +22,7 @@
 #include "server/control/jobs/admission_parts.h"
 #include "server/control/jobs/array_admission.h"
 #include "server/control/jobs/forecast_requests.h"
+#include "server/control/jobs/job_rehearsals.h"
 #include "server/control/jobs/job_requests.h"
 #include "server/control/jobs/plan_cache.h"
 #include "server/control/records/job_queues.h"
@@ -40,7 +41,9 @@ using JobCallback = Callback<v1::Job>;
 // State of a submission between its steps.
 struct Submission {
   v1::SubmitJobRequest request;
-  uint64_t dataset_id = 0;  // dataset of the plan
+  v1::Dataset dataset;  // dataset of the plan
+  std::string plan_key;
+  std::string rehearsal_key;
   PlanCache::Plan plan;
   JobCallback callback;
 };
@@ -73,13 +76,22 @@ absl::StatusOr<std::optional<v1::Job>> Earlier(
                                              request.request_id());
 }
 
-uint64_t AddJob(Transaction& transaction, const Submission& submission) {
+uint64_t AddJob(const ControlContext& context, Transaction& transaction,
+                const Submission& submission) {
   v1::Job job =
       NewJob(transaction, submission.request.spec(), *submission.plan);
   job.set_request_id(submission.request.request_id());
   const JobRow& row = AddRow(transaction, std::move(job));
   const uint64_t id = row.job.id();
-  transaction.Apply(EventOf(row.job, transaction.ledger()));
+  scheduler::JobSubmitted event = EventOf(row.job, transaction.ledger());
+  event.untried = context.job_rehearsals->Needs(submission.rehearsal_key);
+  transaction.Apply(event);
+  if (event.untried) {
+    context.job_rehearsals->Await(
+        transaction, submission.rehearsal_key, id,
+        PlanTraining(submission.request.spec(), submission.dataset)
+            .plan_training());
+  }
   return id;
 }
 
@@ -101,11 +113,11 @@ void Admit(const ControlContext& context, Transaction& transaction,
   }
   if (status.ok()) {
     status = CheckDataset(transaction, spec.data().dataset(),
-                          submission->dataset_id);
+                          submission->dataset.id());
   }
   if (status.ok()) status = CheckStartRules(transaction, spec);
   if (!status.ok()) return submission->callback(status);
-  const uint64_t id = AddJob(transaction, *submission);
+  const uint64_t id = AddJob(context, transaction, *submission);
   AnswerWithJob(context, transaction, id, submission->callback);
 }
 
@@ -172,14 +184,15 @@ void SubmitJob(const ControlContext& context,
   submission->request = request;
   submission->callback = callback;
   auto dataset = FindDataset(*context.store, request.spec().data().dataset());
-  std::string key;
   if (dataset.ok()) {
-    submission->dataset_id = dataset->id();
-    key = PlanCache::KeyOf(request.spec(), dataset->id());
+    submission->dataset = *dataset;
+    submission->plan_key = PlanCache::KeyOf(request.spec(), dataset->id());
+    submission->rehearsal_key =
+        JobRehearsals::KeyOf(request.spec(), dataset->id());
     // A plan in the cache does not prove that the model's files are still
     // there.
     if (HasFiles(*context.blobs, request.spec().model())) {
-      submission->plan = context.plans->Find(key);
+      submission->plan = context.plans->Find(submission->plan_key);
     }
   }
   // With a plan all further checks are made in the transaction.
@@ -199,11 +212,10 @@ void SubmitJob(const ControlContext& context,
       context,
       {kMetaDevice, PlanTraining(request.spec(), *dataset),
        context.options.plan_timeout},
-      callback,
-      [&context, submission, key](const worker::v1::FromWorker& reply) {
+      callback, [&context, submission](const worker::v1::FromWorker& reply) {
         submission->plan =
             std::make_shared<const worker::v1::PlanReply>(reply.plan());
-        context.plans->Add(key, submission->plan);
+        context.plans->Add(submission->plan_key, submission->plan);
         Queue(context, submission);
       });
 }

@@ -21,6 +21,7 @@
 #include "server/control/jobs/admission.h"
 #include "server/control/jobs/admission_parts.h"
 #include "server/control/jobs/array_spec.h"
+#include "server/control/jobs/job_rehearsals.h"
 #include "server/control/jobs/job_requests.h"
 #include "server/control/jobs/plan_cache.h"
 #include "server/control/records/ledger.h"
@@ -37,6 +38,7 @@ struct Submission {
   v1::SubmitJobRequest request;
   std::vector<ArrayTask> tasks;
   std::vector<std::string> keys;            // keys of the plans, task by task
+  std::vector<std::string> rehearsals;      // keys of the rehearsals
   std::map<std::string, v1::Dataset> data;  // datasets of the plans, by name
   absl::flat_hash_map<std::string, PlanCache::Plan> plans;  // plans by key
   std::vector<size_t> unplanned;  // one task for each missing plan
@@ -101,7 +103,8 @@ absl::Status Check(const ControlContext& context, Transaction& transaction,
 
 // Adds the array's row and its tasks. The tasks reach the scheduler in one
 // event, so that none starts before all are there.
-uint64_t AddArray(Transaction& transaction, const Submission& submission) {
+uint64_t AddArray(const ControlContext& context, Transaction& transaction,
+                  const Submission& submission) {
   v1::JobArray array;
   array.set_id(transaction.store().AllocateId(IdKind::kJob));
   *array.mutable_spec() = submission.request.spec();
@@ -118,6 +121,13 @@ uint64_t AddArray(Transaction& transaction, const Submission& submission) {
     job.set_array_max_at_once(array.spec().array().max_at_once());
     const JobRow& row = AddRow(transaction, std::move(job));
     event.tasks.push_back(EventOf(row.job, transaction.ledger()));
+    const std::string& key = submission.rehearsals[i];
+    if (!context.job_rehearsals->Needs(key)) continue;
+    event.tasks.back().untried = true;
+    context.job_rehearsals->Await(
+        transaction, key, row.job.id(),
+        PlanTraining(task.spec, submission.data.at(task.spec.data().dataset()))
+            .plan_training());
   }
   const uint64_t id = array.id();
   transaction.AddArray(std::move(array));
@@ -146,7 +156,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
   }
   const absl::Status status = Check(context, transaction, *submission);
   if (!status.ok()) return submission->callback(status);
-  const uint64_t id = AddArray(transaction, *submission);
+  const uint64_t id = AddArray(context, transaction, *submission);
   AnswerWithArray(context, transaction, id, submission->callback);
 }
 
@@ -192,6 +202,8 @@ absl::Status FindPlans(const ControlContext& context, Submission& submission) {
     }
     submission.keys.push_back(
         PlanCache::KeyOf(task.spec, submission.data[name].id()));
+    submission.rehearsals.push_back(
+        JobRehearsals::KeyOf(task.spec, submission.data[name].id()));
     const std::string& key = submission.keys.back();
     if (submission.plans.contains(key)) continue;
     PlanCache::Plan& plan = submission.plans[key];

@@ -24,7 +24,7 @@
 #include "server/control/calls/enqueue.h"
 #include "server/control/devices/device_requests.h"
 #include "server/control/jobs/admission.h"
-#include "server/control/models/rehearsals.h"
+#include "server/control/jobs/rehearsals.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/transaction.h"

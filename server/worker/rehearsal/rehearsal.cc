@@ -1,7 +1,5 @@
 #include "server/worker/rehearsal/rehearsal.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -13,6 +11,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
 #include "server/ipc/slot_layout.h"
+#include "server/worker/rehearsal/alarm.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -21,23 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Bytes = std::vector<std::byte>;
 
-constexpr absl::Duration kShortestLimit = absl::Seconds(60);
-constexpr absl::Duration kLimitPerGiB = absl::Seconds(60);
 constexpr uint64_t kSeed = 1;
 // Largest batch that is tried. Batches that are served are smaller, since a
 // slot holds them.
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;
-
-// Ends the process after the limit, unless it is destroyed before.
-class Alarm {
- public:
-  explicit Alarm(absl::Duration limit) {
-    ::alarm(static_cast<unsigned>(absl::ToInt64Seconds(limit)));
-  }
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
-  ~Alarm() { ::alarm(0); }
-};
 
 // Sizes of a batch: its rows, and that of each varying dimension.
 struct BatchSize {
@@ -170,11 +156,6 @@ absl::Status RunBatches(engine::ServedModel& model, uint32_t max_batch_size) {
 }
 
 }  // namespace
-
-absl::Duration RehearsalLimit(uint64_t bytes) {
-  const double gib = static_cast<double>(bytes) / (uint64_t{1} << 30);
-  return kShortestLimit + gib * kLimitPerGiB;
-}
 
 absl::StatusOr<worker::v1::VersionReply> Rehearse(
     Engine& engine, const worker::v1::LoadVersion& request) {

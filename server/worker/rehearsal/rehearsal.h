@@ -15,9 +15,6 @@ namespace gpupool::server {
 // Time after which no further batch is tried.
 inline constexpr absl::Duration kRehearsedRuns = absl::Seconds(5);
 
-// Returns the limit of a rehearsal's time for a version of so many bytes.
-absl::Duration RehearsalLimit(uint64_t bytes);
-
 // Loads the version, which compiles its programs, and runs it on zeros and on
 // random numbers that are the same each time, in batches of 1, 2, 4, ... rows.
 // The largest batches are left out if the time of kRehearsedRuns has passed

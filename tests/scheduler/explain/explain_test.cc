@@ -100,6 +100,15 @@ TEST_F(ExplainTest, HoldAndPrerequisitesStandAside) {
   EXPECT_THAT(why.changes, ElementsAre("`gpupool release 2`", "job 1 ends"));
 }
 
+TEST_F(ExplainTest, AnUntriedJobStandsAside) {
+  const JobId id(++last_job);
+  Send(JobSubmitted{.job = id, .bytes = 10, .untried = true});
+  EXPECT_THAT(Of(id).changes,
+              ElementsAre("one step of it has been made alone"));
+  EXPECT_EQ(WaitingReason(state, job(id)),
+            "is tried alone before it gets a device");
+}
+
 TEST_F(ExplainTest, BackOffTellsHowLongItLasts) {
   const JobId id = Running();
   End(id, Outcome::kInterrupted);

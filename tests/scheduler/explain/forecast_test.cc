@@ -37,6 +37,15 @@ TEST_F(ForecastTest, AJobForWhichThereIsRoomWouldStartAtOnce) {
   EXPECT_THAT(forecast.devices, ElementsAre(device));
 }
 
+TEST_F(ForecastTest, AnUntriedJobStartsAsOneThatWasTried) {
+  AddReadyDevice("cpu:0", 100);
+  SubmitFor(80, absl::Seconds(100));
+  JobSubmitted untried = NewJob(80, std::nullopt);
+  untried.untried = true;
+  Send(untried);
+  EXPECT_EQ(Of(untried.job).start, now + absl::Seconds(100));
+}
+
 TEST_F(ForecastTest, ItStartsWhenTheOthersHaveEnded) {
   AddReadyDevice("cpu:0", 100);
   const DeviceId second = AddReadyDevice("cpu:1", 100);

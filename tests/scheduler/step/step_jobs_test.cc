@@ -60,6 +60,50 @@ TEST_F(StepJobsTest, AnInterruptedJobBacksOffAndStartsAgainInTime) {
   EXPECT_EQ(job(id).attempt, 2u);
 }
 
+TEST_F(StepJobsTest, AnUntriedJobStartsAfterItsRehearsal) {
+  const JobId id(1);
+  JobSubmitted submitted{.job = id, .bytes = 10, .untried = true};
+  EXPECT_THAT(ActionsOf<StartJob>(Send(submitted)), SizeIs(0));
+  EXPECT_EQ(job(id).state, JobState::kQueued);
+  EXPECT_THAT(ActionsOf<StartJob>(Send(JobRehearsed{id, absl::OkStatus()})),
+              SizeIs(1));
+  EXPECT_TRUE(Send(JobRehearsed{id, absl::InternalError("late")}).stale);
+  // One that could not be tried starts as well.
+  submitted.job = JobId(2);
+  Send(submitted);
+  EXPECT_THAT(ActionsOf<StartJob>(
+                  Send(JobRehearsed{JobId(2), absl::UnavailableError("busy")})),
+              SizeIs(1));
+}
+
+TEST_F(StepJobsTest, AJobThatFailsItsRehearsalGetsNoDevice) {
+  const JobId id(1);
+  Send(JobSubmitted{.job = id, .bytes = 10, .untried = true});
+  const StepResult result =
+      Send(JobRehearsed{id, absl::InvalidArgumentError("signal 6")});
+  EXPECT_EQ(job(id).state, JobState::kFailed);
+  EXPECT_EQ(job(id).attempt, 0u);
+  EXPECT_EQ(result.job_changes.back().reason,
+            "failed before it got a device: signal 6");
+}
+
+TEST_F(StepJobsTest, AnUntriedJobLetsOthersPassAndMayBeHeldAndCancelled) {
+  const JobId id(1);
+  Send(JobSubmitted{.job = id, .bytes = 10, .untried = true});
+  const JobId other(2);
+  EXPECT_THAT(
+      ActionsOf<StartJob>(Send(JobSubmitted{.job = other, .bytes = 10})),
+      SizeIs(1));
+  Send(JobHoldRequested{id});
+  Send(JobRehearsed{id, absl::OkStatus()});
+  EXPECT_EQ(job(id).state, JobState::kQueued);
+  EXPECT_THAT(ActionsOf<StartJob>(Send(JobReleaseRequested{id})), SizeIs(1));
+  Send(JobSubmitted{.job = JobId(3), .bytes = 10, .untried = true});
+  Send(JobCancelRequested{JobId(3)});
+  EXPECT_EQ(job(JobId(3)).state, JobState::kCancelled);
+  EXPECT_TRUE(Send(JobRehearsed{JobId(3), absl::OkStatus()}).stale);
+}
+
 TEST_F(StepJobsTest, GivesUpAfterMaxAttempts) {
   const JobId id(1);
   Send(JobSubmitted{.job = id, .bytes = 10, .max_attempts = 2});

@@ -15,6 +15,7 @@ void ControlTest::SetUp() {
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   folder = name;
   options.devices = {{"cpu:0", kLimit, 1}};
+  options.remembered_rehearsals = rehearsal ? 2 : 0;
   options.groups_folder = folder / "groups";
   blobs = *BlobStore::Open(folder / "blobs");
   StartLoop();
@@ -45,6 +46,7 @@ void ControlTest::StartLoop() {
     reply.mutable_plan()->set_total_steps(20);
     return reply;
   };
+  if (rehearsal) workers->rehearsal = rehearsal;
   sink = std::make_unique<FakeSink>();
   ControlDependencies dependencies;
   dependencies.store = store.get();

@@ -141,6 +141,11 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<FakeSink> sink;
   std::unique_ptr<ControlLoop> loop;
   uint64_t planned_bytes = 100;
+  // Answers rehearsals, if it is set before SetUp. Else no job is rehearsed,
+  // and versions pass.
+  std::function<absl::StatusOr<worker::v1::FromWorker>(
+      const worker::v1::ToWorker&)>
+      rehearsal;
   uint64_t sequence = 0;
 };
 

@@ -90,6 +90,7 @@ std::vector<MetricFamily> Collect() {
   metrics.SetBuildInfo("0", "0");
   metrics.SetQueue("default", 0, 0, 0);
   TellOfDevices(metrics);
+  metrics.SetRehearsals(0);
   for (const auto& row : scheduler::PreemptionRows()) {
     metrics.DeclarePreemption(row.label);
   }

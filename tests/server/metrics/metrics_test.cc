@@ -121,6 +121,22 @@ TEST(MetricsTest, FaultsInARowAndCooldownsAreSeen) {
   EXPECT_THAT(text, HasSubstr("gpupool_jobs_blamed_total 2"));
 }
 
+TEST(MetricsTest, RehearsalsAreCountedByTheirEnds) {
+  Metrics metrics;
+  metrics.SetRehearsals(3);
+  metrics.CountRehearsal("job", absl::OkStatus());
+  metrics.CountRehearsal("job", absl::InvalidArgumentError("signal 6"));
+  metrics.CountRehearsal("version", absl::UnavailableError("no worker"));
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("gpupool_rehearsals_waiting 3"));
+  for (const char* series :
+       {"kind=\"job\",state=\"passed\"} 1", "kind=\"job\",state=\"refused\"} 1",
+        "kind=\"version\",state=\"untried\"} 1",
+        "kind=\"version\",state=\"passed\"} 0"}) {
+    EXPECT_THAT(text, HasSubstr(series));
+  }
+}
+
 TEST(MetricsTest, DrainedDevicesAreSeen) {
   Metrics metrics;
   metrics.SetDeviceDrained("cpu:1", true);

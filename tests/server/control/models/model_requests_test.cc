@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -367,19 +368,25 @@ TEST_F(ModelRequestsTest, APromotionThatEndsItsRehearsalIsRefused) {
 }
 
 TEST_F(ModelRequestsTest, APublishedVersionIsRehearsedAlsoAfterARestart) {
-  workers->rehearsal = [](const worker::v1::ToWorker&) {
+  std::atomic<int> asked{0};
+  rehearsal = [&asked](const worker::v1::ToWorker&) {
+    ++asked;
     return absl::UnavailableError("it ended during the request");
   };
+  workers->rehearsal = rehearsal;
   FinishedJob("r1", true);
   ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+  ASSERT_TRUE(Eventually([&] { return asked > 0; }));
+  asked = 0;
   Restart();
   Hello("cpu:0");
+  ASSERT_TRUE(Eventually([&] { return asked > 0; }));
   loop->OnWorkerLost(kRehearsalDevice, absl::UnavailableError("signal 6"),
                      {.version_id = 1});
   ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOAD_FAILED));
-  EXPECT_THAT(
-      store->GetVersion("digits", 1)->error(),
-      AllOf(HasSubstr("signal 6"), HasSubstr("`gpupool models load digits/1`")));
+  EXPECT_THAT(store->GetVersion("digits", 1)->error(),
+              AllOf(HasSubstr("signal 6"),
+                    HasSubstr("`gpupool models load digits/1`")));
 }
 
 TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {

@@ -167,10 +167,5 @@ TEST(RehearsalTest, AModelThatCannotBeLoadedIsRefused) {
   EXPECT_TRUE(Rehearse(engine, Request(1)).ok());
 }
 
-TEST(RehearsalTest, ALargerModelHasMoreTime) {
-  EXPECT_EQ(RehearsalLimit(0), absl::Seconds(60));
-  EXPECT_EQ(RehearsalLimit(uint64_t{2} << 30), absl::Seconds(180));
-}
-
 }  // namespace
 }  // namespace gpupool::server

@@ -1,4 +1,4 @@
-#include "server/control/models/rehearsals.h"
+#include "server/control/jobs/rehearsals.h"
 
 #include <gmock/gmock.h>
 
@@ -19,6 +19,7 @@ class RehearsalsTest : public ::testing::Test {
   void SetUp() override {
     workers_.rehearsal = [this](const worker::v1::ToWorker& message) {
       sent_.push_back(message.load_version());
+      jobs_.push_back(message.plan_training());
       return answer_;
     };
     rehearsals_.Start(&workers_);
@@ -34,6 +35,7 @@ class RehearsalsTest : public ::testing::Test {
   FakeWorkers workers_;
   absl::StatusOr<worker::v1::FromWorker> answer_ = worker::v1::FromWorker();
   std::vector<worker::v1::LoadVersion> sent_;
+  std::vector<worker::v1::PlanTraining> jobs_;
   Rehearsals rehearsals_;
   std::optional<absl::Status> first_, second_;
 };
@@ -63,7 +65,7 @@ TEST_F(RehearsalsTest, OnlyTheOneThatEndsTheWorkerIsRefused) {
   Add("bad/1", first_);
   Add("good/1", second_);
   rehearsals_.WorkerIsLost(absl::UnavailableError("signal 6"),
-                           sent_[0].version_id());
+                           {.version_id = sent_[0].version_id()});
   EXPECT_EQ(first_->code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(first_->message()), HasSubstr("signal 6"));
   EXPECT_FALSE(second_.has_value());
@@ -77,21 +79,67 @@ TEST_F(RehearsalsTest, SaysThatItTookTooLong) {
   answer_ = absl::UnavailableError("ended during the request");
   Add("slow/1", first_);
   rehearsals_.WorkerIsLost(absl::UnavailableError("killed by signal 14"),
-                           sent_[0].version_id());
+                           {.version_id = sent_[0].version_id()});
   EXPECT_THAT(std::string(first_->message()), HasSubstr("took too long"));
+}
+
+TEST_F(RehearsalsTest, SaysThatMemoryMayHaveRunOut) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("large/1", first_);
+  rehearsals_.WorkerIsLost(absl::UnavailableError("killed by signal 9"),
+                           {.version_id = sent_[0].version_id()});
+  EXPECT_THAT(std::string(first_->message()), HasSubstr("out of memory"));
 }
 
 TEST_F(RehearsalsTest, EndsOfTheWorkerByItselfAreNotTheVersions) {
   answer_ = absl::UnavailableError("ended during the request");
   Add("a/1", first_);
   for (int i = 0; i < 2; ++i) {
-    rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), 0);
+    rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), {});
     EXPECT_FALSE(first_.has_value());
     rehearsals_.WorkerIsReady();
   }
   // But it does not wait for ever.
-  rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), 0);
+  rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), {});
   EXPECT_EQ(first_->code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RehearsalsTest, AJobThatEndsTheWorkerIsRefused) {
+  answer_ = absl::UnavailableError("ended during the request");
+  worker::v1::PlanTraining job;
+  job.mutable_spec()->set_name("digits");
+  rehearsals_.AddTraining(
+      job, [this](absl::Status status) { first_ = std::move(status); });
+  ASSERT_EQ(jobs_.size(), 1u);
+  EXPECT_TRUE(jobs_[0].make_step());
+  EXPECT_EQ(jobs_[0].spec().name(), "digits");
+  rehearsals_.WorkerIsLost(absl::UnavailableError("signal 9"), {});
+  EXPECT_FALSE(first_.has_value());
+  rehearsals_.WorkerIsLost(absl::UnavailableError("signal 11"), {.job_id = 1});
+  EXPECT_EQ(first_->code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(first_->message()),
+              HasSubstr("one step of it was made alone, and that ended the "
+                        "process: signal 11"));
+}
+
+TEST_F(RehearsalsTest, ATenantsManyJobsLetOthersGoBetween) {
+  answer_ = absl::UnavailableError("is starting");
+  for (const char* name : {"a1", "a2", "a3", "b1"}) {
+    worker::v1::PlanTraining job;
+    job.mutable_spec()->set_name(name);
+    job.mutable_spec()->set_tenant(std::string(name, 1));
+    rehearsals_.AddTraining(job, [](const absl::Status&) {});
+  }
+  Add("digits/1", first_);
+  jobs_.clear();
+  answer_ = worker::v1::FromWorker();
+  rehearsals_.WorkerIsReady();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    names.push_back(jobs_[i].spec().name() + sent_[i + 1].name());
+  }
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("a1", "b1", "a2", "digits/1", "a3"));
 }
 
 TEST_F(RehearsalsTest, WithoutWorkersNothingIsTried) {

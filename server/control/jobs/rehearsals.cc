@@ -1,0 +1,160 @@
+#include "server/control/jobs/rehearsals.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/metrics/metrics.h"
+#include "server/pool/worker_port.h"
+
+namespace gpupool::server {
+namespace {
+
+// Ends of the worker that are not the version's, after which it is not tried
+// again.
+constexpr int kMostUnexplainedEnds = 3;
+// Ends of a worker whose rehearsal has passed its limit of time, and of one
+// that the system has killed.
+constexpr char kAlarm[] = "killed by signal 14";
+constexpr char kKilled[] = "killed by signal 9";
+
+absl::string_view Meaning(const absl::Status& reason) {
+  if (absl::StrContains(reason.message(), kAlarm)) {
+    return ", which means that it took too long";
+  }
+  return absl::StrContains(reason.message(), kKilled)
+             ? ", as the system does when it runs out of memory"
+             : "";
+}
+
+}  // namespace
+
+void Rehearsals::Start(WorkerPort* workers, Metrics* metrics) {
+  workers_ = workers;
+  metrics_ = metrics;
+  absl::MutexLock lock(&mutex_);
+  TellOfWaiting();
+}
+
+void Rehearsals::TellOfWaiting() {
+  if (metrics_ != nullptr) metrics_->SetRehearsals(waiting_.size());
+}
+
+void Rehearsals::Add(worker::v1::LoadVersion version, Done done) {
+  worker::v1::ToWorker message;
+  *message.mutable_load_version() = std::move(version);
+  Append(std::move(message), std::move(done));
+}
+
+void Rehearsals::AddTraining(worker::v1::PlanTraining job, Done done) {
+  worker::v1::ToWorker message;
+  *message.mutable_plan_training() = std::move(job);
+  message.mutable_plan_training()->set_make_step(true);
+  Append(std::move(message), std::move(done));
+}
+
+void Rehearsals::Append(worker::v1::ToWorker message, Done done) {
+  if (workers_ == nullptr) {
+    return done(absl::UnavailableError("the server is starting"));
+  }
+  bool is_first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const uint64_t id = ++last_id_;
+    if (message.has_load_version()) {
+      message.mutable_load_version()->set_version_id(id);
+    }
+    std::string tenant = message.plan_training().spec().tenant();
+    waiting_.push_back(
+        {id, std::move(message), std::move(tenant), std::move(done)});
+    is_first = waiting_.size() == 1;
+    TellOfWaiting();
+  }
+  if (is_first) SendFirst();
+}
+
+void Rehearsals::SendFirst() {
+  worker::v1::ToWorker message;
+  uint64_t id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.empty()) return;
+    message = waiting_.front().message;
+    id = waiting_.front().id;
+  }
+  // The worker itself keeps the limit of time.
+  workers_->Send(
+      kRehearsalDevice, std::move(message), absl::InfiniteDuration(),
+      [this, id](const absl::StatusOr<worker::v1::FromWorker>& reply) {
+        TakeReply(id, reply.status());
+      });
+}
+
+// Without a worker the rehearsal goes on when the next one is there, or ends
+// when it is known that it ended the worker.
+void Rehearsals::TakeReply(uint64_t id, const absl::Status& status) {
+  if (absl::IsUnavailable(status)) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.empty() || waiting_.front().id != id) return;
+  }
+  EndFirst(status);
+}
+
+void Rehearsals::PutOthersFirst(const std::string& tenant) {
+  const auto other = std::find_if(
+      waiting_.begin(), waiting_.end(),
+      [&](const Rehearsal& waiting) { return waiting.tenant != tenant; });
+  if (other == waiting_.end()) return;
+  std::rotate(waiting_.begin(), other, other + 1);
+}
+
+void Rehearsals::EndFirst(const absl::Status& status) {
+  Done done;
+  {
+    absl::MutexLock lock(&mutex_);
+    done = std::move(waiting_.front().done);
+    if (metrics_ != nullptr) {
+      const bool is_job = waiting_.front().message.has_plan_training();
+      metrics_->CountRehearsal(is_job ? "job" : "version", status);
+    }
+    const std::string tenant = std::move(waiting_.front().tenant);
+    waiting_.pop_front();
+    PutOthersFirst(tenant);
+    TellOfWaiting();
+  }
+  done(status);
+  SendFirst();
+}
+
+void Rehearsals::WorkerIsReady() { SendFirst(); }
+
+void Rehearsals::WorkerIsLost(const absl::Status& reason,
+                              const WorkOwner& work) {
+  bool is_guilty = false;
+  bool is_given_up = false;
+  bool is_job = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.empty()) return;
+    Rehearsal& first = waiting_.front();
+    is_job = first.message.has_plan_training();
+    is_guilty = is_job ? work.job_id != 0 : work.version_id == first.id;
+    is_given_up =
+        !is_guilty && ++first.unexplained_ends >= kMostUnexplainedEnds;
+  }
+  if (is_guilty) {
+    EndFirst(absl::InvalidArgumentError(absl::StrCat(
+        is_job ? "one step of it was made alone"
+               : "it was loaded and run alone",
+        ", and that ended the process: ", reason.message(), Meaning(reason))));
+  } else if (is_given_up) {
+    EndFirst(absl::UnavailableError(
+        absl::StrCat("it could not be tried alone, the process ended before: ",
+                     reason.message())));
+  }
+}
+
+}  // namespace gpupool::server

@@ -35,7 +35,8 @@ FLOOR_EXCEPTIONS = {
 LADDERS = {
     "engine/passes": [
         ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],
-    "engine/import/onnx": [["file"], ["graph", "export"], ["operators"], ["."]],
+    "engine/import/onnx": [
+        ["file"], ["graph", "export"], ["operators"], ["contrib", "classic"], ["."]],
     "engine/backends/cpu": [
         ["kernel"],
         ["elementwise", "movement", "reduction", "image", "product", "training"],

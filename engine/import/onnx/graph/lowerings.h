@@ -60,5 +60,18 @@ absl::Span<const OperatorEntry> RandomOperators();
 absl::Span<const OperatorEntry> SignalOperators();
 absl::Span<const OperatorEntry> ColumnOperators();
 absl::Span<const OperatorEntry> LinearAttentionOperators();
+// Return the rows of families of the domain com.microsoft.
+absl::Span<const OperatorEntry> FusedActivationOperators();
+absl::Span<const OperatorEntry> SkipNormOperators();
+absl::Span<const OperatorEntry> FusedProductOperators();
+absl::Span<const OperatorEntry> QuantizedOperators();
+absl::Span<const OperatorEntry> QuantizedProductOperators();
+absl::Span<const OperatorEntry> PackedAttentionOperators();
+absl::Span<const OperatorEntry> GroupedAttentionOperators();
+// Return the rows of families of the domain ai.onnx.ml.
+absl::Span<const OperatorEntry> FeatureOperators();
+absl::Span<const OperatorEntry> LinearModelOperators();
+absl::Span<const OperatorEntry> SvmOperators();
+absl::Span<const OperatorEntry> TreeOperators();
 
 }  // namespace gpupool::engine::onnx_import

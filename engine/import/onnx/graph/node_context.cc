@@ -143,6 +143,17 @@ absl::StatusOr<std::vector<double>> NodeContext::Floats(
   return std::vector<double>(found->floats().begin(), found->floats().end());
 }
 
+absl::StatusOr<std::vector<std::string>> NodeContext::Strings(
+    absl::string_view name) const {
+  const AttributeProto* found = attribute(name);
+  if (found == nullptr) return std::vector<std::string>();
+  if (found->type() != AttributeProto::STRINGS && found->strings().empty()) {
+    return Refuse("attribute '", name, "' is not a list of texts");
+  }
+  return std::vector<std::string>(found->strings().begin(),
+                                  found->strings().end());
+}
+
 absl::StatusOr<HostTensor> NodeContext::TensorAttribute(
     absl::string_view name) const {
   const AttributeProto* found = attribute(name);

@@ -82,6 +82,9 @@ class NodeContext {
       absl::string_view name, std::vector<int64_t> otherwise) const;
   absl::StatusOr<std::vector<double>> Floats(
       absl::string_view name, std::vector<double> otherwise) const;
+  // Returns a list of texts, empty when the attribute is absent.
+  absl::StatusOr<std::vector<std::string>> Strings(
+      absl::string_view name) const;
   // Returns a dense tensor attribute. INVALID_ARGUMENT when it is absent.
   absl::StatusOr<HostTensor> TensorAttribute(absl::string_view name) const;
   // Returns an attribute that holds an element type's number

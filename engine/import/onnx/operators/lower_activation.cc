@@ -251,6 +251,7 @@ absl::Span<const OperatorEntry> ActivationOperators() {
       {"", "Swish", kFamily, kShapes, LowerSwish},
       {"", "Tanh", kFamily, kShapes, LowerWhole<Op::kTanh>},
       {"", "ThresholdedRelu", kFamily, kShapes, LowerThresholdedRelu},
+      {"com.microsoft", "Gelu", kFamily, kShapes, LowerGelu},
   };
   return rows;
 }

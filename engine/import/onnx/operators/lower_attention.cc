@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/heads.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -35,20 +36,13 @@ struct Window {
   bool is_open() const { return left < 0 && right < 0; }
 };
 
-// Reshapes [batch, tokens, heads * width] to [batch, heads, tokens, width].
-absl::StatusOr<ValueId> SplitHeads(NodeContext& ctx, ValueId x,
-                                   absl::string_view attribute) {
+// Returns x as [batch, heads, tokens, width]. The attribute has the heads of a
+// value [batch, tokens, heads * width].
+absl::StatusOr<ValueId> HeadsOf(NodeContext& ctx, ValueId x,
+                                absl::string_view attribute) {
   if (ctx.rank(x) == 4) return x;
-  RETURN_IF_ERROR(RequireRank(ctx, x, 3, 4));
   ASSIGN_OR_RETURN(const int64_t heads, ctx.Int(attribute, 0));
-  const Shape shape = ctx.shape(x);
-  if (heads < 1 || shape[2] % heads != 0) {
-    return ctx.Refuse(attribute, " ", heads, " must divide ", shape[2]);
-  }
-  ASSIGN_OR_RETURN(
-      const ValueId split,
-      ctx.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads}));
-  return ctx.Transpose(split, {0, 2, 1, 3});
+  return SplitHeads(ctx, x, heads);
 }
 
 // Appends keys or values to those of earlier calls, which are input `input`.
@@ -61,30 +55,6 @@ absl::StatusOr<ValueId> AfterPast(NodeContext& ctx, ValueId x, int input,
   }
   if (ctx.wants_output(output)) ctx.Set(output, x);
   return x;
-}
-
-// Repeats key and value heads that several query heads share.
-absl::StatusOr<ValueId> RepeatHeads(NodeContext& ctx, ValueId x,
-                                    int64_t heads) {
-  const Shape shape = ctx.shape(x);
-  if (shape[1] == heads) return x;
-  if (heads % shape[1] != 0) {
-    return ctx.Refuse(heads, " query heads are no multiple of ", shape[1],
-                      " key and value heads");
-  }
-  ASSIGN_OR_RETURN(const ValueId one,
-                   ctx.Reshape(x, {shape[0], shape[1], 1, shape[2], shape[3]}));
-  ASSIGN_OR_RETURN(const Shape many,
-                   MakeShape(ctx, {shape[0], shape[1], heads / shape[1],
-                                   shape[2], shape[3]}));
-  ASSIGN_OR_RETURN(const ValueId copies, ctx.BroadcastTo(one, many));
-  return ctx.Reshape(copies, {shape[0], heads, shape[2], shape[3]});
-}
-
-// Returns a score whose exponential is 0. It is finite, so that a row without
-// any key has no NaN.
-double HiddenScore(DType dtype) {
-  return dtype == DType::kFloat16 ? -60000.0 : -1e30;
 }
 
 // Adds columns for the keys beyond the end of a mask, which are hidden.
@@ -230,9 +200,9 @@ absl::Status ReadOperands(NodeContext& ctx, Attention& a) {
   ASSIGN_OR_RETURN(const ValueId v, ctx.Input(2));
   RETURN_IF_ERROR(RequireFloating(ctx, q));
   a.flat = ctx.rank(q) == 3;
-  ASSIGN_OR_RETURN(a.q, SplitHeads(ctx, q, "q_num_heads"));
-  ASSIGN_OR_RETURN(a.k, SplitHeads(ctx, k, "kv_num_heads"));
-  ASSIGN_OR_RETURN(a.v, SplitHeads(ctx, v, "kv_num_heads"));
+  ASSIGN_OR_RETURN(a.q, HeadsOf(ctx, q, "q_num_heads"));
+  ASSIGN_OR_RETURN(a.k, HeadsOf(ctx, k, "kv_num_heads"));
+  ASSIGN_OR_RETURN(a.v, HeadsOf(ctx, v, "kv_num_heads"));
   const int64_t new_keys = ctx.shape(a.k)[2];
   ASSIGN_OR_RETURN(a.k, AfterPast(ctx, a.k, 4, 1));
   ASSIGN_OR_RETURN(a.v, AfterPast(ctx, a.v, 5, 2));
@@ -336,10 +306,7 @@ absl::Status LowerAttention(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId y, stepwise ? StepwiseAttention(ctx, a)
                                              : WholeAttention(ctx, a));
   if (!a.flat) return Finish(ctx, y);
-  const Shape shape = ctx.shape(y);
-  ASSIGN_OR_RETURN(const ValueId joined, ctx.Transpose(y, {0, 2, 1, 3}));
-  return Finish(ctx,
-                ctx.Reshape(joined, {shape[0], shape[2], shape[1] * shape[3]}));
+  return Finish(ctx, JoinHeads(ctx, y));
 }
 
 // Returns the cosines or sines as [batch, tokens, 1, pairs].
@@ -360,76 +327,22 @@ absl::StatusOr<ValueId> Angles(NodeContext& ctx, int input, int64_t pairs) {
   return ctx.Reshape(table, {shape[0], shape[1], 1, pairs});
 }
 
-struct Rotation {
-  int64_t width = 0;  // of the rotated part, even
-  bool interleaved = false;
-};
-
-// Returns the first or second numbers of all pairs of x [..., width].
-absl::StatusOr<ValueId> HalfOf(NodeContext& ctx, ValueId x,
-                               const Rotation& rotation, bool second) {
-  const int64_t pairs = rotation.width / 2;
-  if (rotation.interleaved) {
-    return SliceAxis(ctx, x,
-                     {.axis = 3, .start = second, .size = pairs, .step = 2});
-  }
-  return SliceAxis(ctx, x,
-                   {.axis = 3, .start = second ? pairs : 0, .size = pairs});
-}
-
-// Rotates pairs (a, b) to (a cos - b sin, a sin + b cos).
-absl::StatusOr<ValueId> Rotate(NodeContext& ctx, ValueId x,
-                               const Rotation& rotation) {
-  const int64_t pairs = rotation.width / 2;
-  ASSIGN_OR_RETURN(const ValueId cos, Angles(ctx, 1, pairs));
-  ASSIGN_OR_RETURN(const ValueId sin, Angles(ctx, 2, pairs));
-  ASSIGN_OR_RETURN(const ValueId a, HalfOf(ctx, x, rotation, false));
-  ASSIGN_OR_RETURN(const ValueId b, HalfOf(ctx, x, rotation, true));
-  ASSIGN_OR_RETURN(const ValueId ac, ctx.Binary(Binary::kMultiply, a, cos));
-  ASSIGN_OR_RETURN(const ValueId bs, ctx.Binary(Binary::kMultiply, b, sin));
-  ASSIGN_OR_RETURN(const ValueId as, ctx.Binary(Binary::kMultiply, a, sin));
-  ASSIGN_OR_RETURN(const ValueId bc, ctx.Binary(Binary::kMultiply, b, cos));
-  ASSIGN_OR_RETURN(const ValueId first, ctx.Binary(Binary::kSubtract, ac, bs));
-  ASSIGN_OR_RETURN(const ValueId second, Plus(ctx, as, bc));
-  if (!rotation.interleaved) return Concat(ctx, {first, second}, 3);
-  // Interleaves both halves again.
-  std::vector<int64_t> dims = Dims(ctx.shape(first));
-  dims.push_back(1);
-  ASSIGN_OR_RETURN(const ValueId left, ctx.Reshape(first, dims));
-  ASSIGN_OR_RETURN(const ValueId right, ctx.Reshape(second, dims));
-  ASSIGN_OR_RETURN(const ValueId both, Concat(ctx, {left, right}, 4));
-  dims.pop_back();
-  dims.back() = rotation.width;
-  return ctx.Reshape(both, dims);
-}
-
 absl::Status LowerRotary(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(0));
   RETURN_IF_ERROR(RequireFloating(ctx, given));
   const bool flat = ctx.rank(given) == 3;
-  ASSIGN_OR_RETURN(const ValueId heads, SplitHeads(ctx, given, "num_heads"));
+  ASSIGN_OR_RETURN(const ValueId heads, HeadsOf(ctx, given, "num_heads"));
   ASSIGN_OR_RETURN(const ValueId x, ctx.Transpose(heads, {0, 2, 1, 3}));
   const int64_t width = ctx.shape(x)[3];
   Rotation rotation;
   ASSIGN_OR_RETURN(rotation.width, ctx.Int("rotary_embedding_dim", 0));
   if (rotation.width == 0) rotation.width = width;
-  if (rotation.width < 2 || rotation.width > width || rotation.width % 2 != 0) {
-    return ctx.Refuse("rotary_embedding_dim ", rotation.width,
-                      " must be even and at most ", width);
-  }
+  RETURN_IF_ERROR(CheckRotation(ctx, rotation.width, width));
   ASSIGN_OR_RETURN(const int64_t interleaved, ctx.Int("interleaved", 0));
   rotation.interleaved = interleaved != 0;
-  ASSIGN_OR_RETURN(const ValueId part,
-                   SliceAxis(ctx, x, {.axis = 3, .size = rotation.width}));
-  ASSIGN_OR_RETURN(ValueId y, Rotate(ctx, part, rotation));
-  if (rotation.width < width) {
-    ASSIGN_OR_RETURN(const ValueId rest,
-                     SliceAxis(ctx, x,
-                               {.axis = 3,
-                                .start = rotation.width,
-                                .size = width - rotation.width}));
-    ASSIGN_OR_RETURN(y, Concat(ctx, {y, rest}, 3));
-  }
+  ASSIGN_OR_RETURN(rotation.cos, Angles(ctx, 1, rotation.width / 2));
+  ASSIGN_OR_RETURN(rotation.sin, Angles(ctx, 2, rotation.width / 2));
+  ASSIGN_OR_RETURN(const ValueId y, RotateHeads(ctx, x, rotation));
   if (flat) return Finish(ctx, ctx.Reshape(y, ctx.shape(given).dims()));
   return Finish(ctx, ctx.Transpose(y, {0, 2, 1, 3}));
 }

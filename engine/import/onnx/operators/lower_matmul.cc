@@ -31,7 +31,7 @@ absl::Status LowerMatMul(NodeContext& ctx) {
   return Finish(ctx, MatrixProduct(ctx, a, b));
 }
 
-struct Gemm {
+struct GemmOperands {
   ValueId a, b;
   bool transpose_a = false;
   bool transpose_b = false;
@@ -39,8 +39,8 @@ struct Gemm {
   double beta = 1;
 };
 
-absl::StatusOr<Gemm> ReadGemm(NodeContext& ctx) {
-  Gemm gemm;
+absl::StatusOr<GemmOperands> ReadGemm(NodeContext& ctx) {
+  GemmOperands gemm;
   ASSIGN_OR_RETURN(gemm.a, ctx.Input(0));
   ASSIGN_OR_RETURN(gemm.b, ctx.Input(1));
   RETURN_IF_ERROR(RequireRank(ctx, gemm.a, 2, 2));
@@ -59,49 +59,15 @@ absl::StatusOr<ValueId> TimesNumber(NodeContext& ctx, ValueId x,
   return number == 1 ? x : ctx.Binary(Binary::kMultiply, x, number);
 }
 
-absl::StatusOr<ValueId> IntegerProduct(NodeContext& ctx, const Gemm& gemm) {
+absl::StatusOr<ValueId> IntegerProduct(NodeContext& ctx,
+                                       const GemmOperands& gemm) {
   BatchMatMulAttributes product;
   product.transpose_a = gemm.transpose_a;
   product.transpose_b = gemm.transpose_b;
   return ctx.Emit(Op::kBatchMatMul, {gemm.a, gemm.b}, product);
 }
 
-absl::Status LowerGemm(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const Gemm gemm, ReadGemm(ctx));
-  const bool has_c = ctx.has_input(2) && gemm.beta != 0;
-  ValueId c;
-  if (has_c) {
-    ASSIGN_OR_RETURN(const ValueId given, ctx.Input(2));
-    ASSIGN_OR_RETURN(c, TimesNumber(ctx, given, gemm.beta));
-  }
-  MatMulAttributes product;
-  product.transpose_a = gemm.transpose_a;
-  product.transpose_b = gemm.transpose_b;
-  const int64_t columns = ctx.shape(gemm.b)[gemm.transpose_b ? 0 : 1];
-  ValueId y;
-  if (!IsFloating(ctx.dtype(gemm.a))) {
-    ASSIGN_OR_RETURN(y, IntegerProduct(ctx, gemm));
-  } else if (has_c && gemm.alpha == 1 && ctx.rank(c) >= 1 && ctx.rank(c) <= 2 &&
-             ctx.shape(c).elements() == columns &&
-             ctx.shape(c)[ctx.rank(c) - 1] == columns) {
-    // A C with one number per column is a bias, which the product adds itself.
-    product.epilogue.bias = true;
-    const int64_t flat[] = {columns};
-    ASSIGN_OR_RETURN(const ValueId bias, ctx.Reshape(c, flat));
-    return Finish(ctx, ctx.Emit(Op::kMatMul, {gemm.a, gemm.b, bias}, product));
-  } else {
-    ASSIGN_OR_RETURN(y, ctx.Emit(Op::kMatMul, {gemm.a, gemm.b}, product));
-  }
-  ASSIGN_OR_RETURN(y, TimesNumber(ctx, y, gemm.alpha));
-  if (!has_c) return Finish(ctx, y);
-  ASSIGN_OR_RETURN(const Shape shape,
-                   BroadcastShape(ctx, ctx.shape(y), ctx.shape(c)));
-  if (shape != ctx.shape(y)) {
-    return ctx.Refuse("C ", ctx.shape(c).ToString(), " does not broadcast to ",
-                      ctx.shape(y).ToString());
-  }
-  return Finish(ctx, Plus(ctx, y, c));
-}
+absl::Status LowerGemm(NodeContext& ctx) { return Finish(ctx, Gemm(ctx)); }
 
 constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
@@ -132,6 +98,43 @@ absl::StatusOr<ValueId> MatrixProduct(NodeContext& ctx, ValueId a, ValueId b) {
   if (column) dims.pop_back();
   if (row) dims.erase(dims.end() - (column ? 1 : 2));
   return ctx.Reshape(y, dims);
+}
+
+absl::StatusOr<ValueId> Gemm(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const GemmOperands gemm, ReadGemm(ctx));
+  const bool has_c = ctx.has_input(2) && gemm.beta != 0;
+  ValueId c;
+  if (has_c) {
+    ASSIGN_OR_RETURN(const ValueId given, ctx.Input(2));
+    ASSIGN_OR_RETURN(c, TimesNumber(ctx, given, gemm.beta));
+  }
+  MatMulAttributes product;
+  product.transpose_a = gemm.transpose_a;
+  product.transpose_b = gemm.transpose_b;
+  const int64_t columns = ctx.shape(gemm.b)[gemm.transpose_b ? 0 : 1];
+  ValueId y;
+  if (!IsFloating(ctx.dtype(gemm.a))) {
+    ASSIGN_OR_RETURN(y, IntegerProduct(ctx, gemm));
+  } else if (has_c && gemm.alpha == 1 && ctx.rank(c) >= 1 && ctx.rank(c) <= 2 &&
+             ctx.shape(c).elements() == columns &&
+             ctx.shape(c)[ctx.rank(c) - 1] == columns) {
+    // A C with one number per column is a bias, which the product adds itself.
+    product.epilogue.bias = true;
+    const int64_t flat[] = {columns};
+    ASSIGN_OR_RETURN(const ValueId bias, ctx.Reshape(c, flat));
+    return ctx.Emit(Op::kMatMul, {gemm.a, gemm.b, bias}, product);
+  } else {
+    ASSIGN_OR_RETURN(y, ctx.Emit(Op::kMatMul, {gemm.a, gemm.b}, product));
+  }
+  ASSIGN_OR_RETURN(y, TimesNumber(ctx, y, gemm.alpha));
+  if (!has_c) return y;
+  ASSIGN_OR_RETURN(const Shape shape,
+                   BroadcastShape(ctx, ctx.shape(y), ctx.shape(c)));
+  if (shape != ctx.shape(y)) {
+    return ctx.Refuse("C ", ctx.shape(c).ToString(), " does not broadcast to ",
+                      ctx.shape(y).ToString());
+  }
+  return Plus(ctx, y, c);
 }
 
 absl::Span<const OperatorEntry> MatMulOperators() {

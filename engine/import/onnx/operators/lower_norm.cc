@@ -5,6 +5,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/norms.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -272,24 +273,22 @@ absl::Status LowerLayerNorm(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// Computes x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich 2019,
-// arXiv 1910.07467).
+// SimplifiedLayerNormalization has the inverse of the root as a second output.
 absl::Status LowerRmsNorm(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   RETURN_IF_ERROR(RequireFloating(ctx, x));
   ASSIGN_OR_RETURN(const ValueId scale, ctx.Input(1));
   ASSIGN_OR_RETURN(const LayerAxes axes, ReadLayerAxes(ctx, x));
   ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 1e-5));
-  std::vector<int> normalised = AllAxes(ctx.rank(x));
-  normalised.erase(normalised.begin(), normalised.begin() + axes.axis);
-  ASSIGN_OR_RETURN(const ValueId square, ctx.Binary(Binary::kMultiply, x, x));
-  ASSIGN_OR_RETURN(const ValueId mean,
-                   ctx.Reduce(ReduceFunction::kMean, square, normalised, true));
-  ASSIGN_OR_RETURN(const ValueId shifted,
-                   ctx.Binary(Binary::kAdd, mean, epsilon));
-  ASSIGN_OR_RETURN(const ValueId root, ctx.Unary(Unary::kSqrt, shifted));
-  ASSIGN_OR_RETURN(const ValueId y, ctx.Binary(Binary::kDivide, x, root));
-  return Finish(ctx, ctx.Binary(Binary::kMultiply, y, scale));
+  ASSIGN_OR_RETURN(
+      const RmsNorm norm,
+      RmsNormOf(ctx, x, scale, {.axis = axes.axis, .epsilon = epsilon}));
+  if (ctx.wants_output(1)) {
+    ASSIGN_OR_RETURN(const ValueId inverse,
+                     ctx.Unary(Unary::kReciprocal, norm.root));
+    ctx.Set(1, inverse);
+  }
+  return Finish(ctx, norm.y);
 }
 
 absl::Status LowerLrn(NodeContext& ctx) {
@@ -352,6 +351,22 @@ constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 
+absl::StatusOr<RmsNorm> RmsNormOf(NodeContext& ctx, ValueId x, ValueId scale,
+                                  const RmsNormOptions& options) {
+  std::vector<int> normalised = AllAxes(ctx.rank(x));
+  normalised.erase(normalised.begin(), normalised.begin() + options.axis);
+  RmsNorm norm;
+  ASSIGN_OR_RETURN(const ValueId square, ctx.Binary(Binary::kMultiply, x, x));
+  ASSIGN_OR_RETURN(const ValueId mean,
+                   ctx.Reduce(ReduceFunction::kMean, square, normalised, true));
+  ASSIGN_OR_RETURN(const ValueId shifted,
+                   ctx.Binary(Binary::kAdd, mean, options.epsilon));
+  ASSIGN_OR_RETURN(norm.root, ctx.Unary(Unary::kSqrt, shifted));
+  ASSIGN_OR_RETURN(const ValueId y, ctx.Binary(Binary::kDivide, x, norm.root));
+  ASSIGN_OR_RETURN(norm.y, ctx.Binary(Binary::kMultiply, y, scale));
+  return norm;
+}
+
 absl::Span<const OperatorEntry> NormOperators() {
   static constexpr absl::string_view kFamily = "normalisation";
   static const OperatorEntry rows[] = {
@@ -363,6 +378,9 @@ absl::Span<const OperatorEntry> NormOperators() {
       {"", "LpNormalization", kFamily, kShapes, LowerLpNorm},
       {"", "MeanVarianceNormalization", kFamily, kShapes, LowerMeanVariance},
       {"", "RMSNormalization", kFamily, kShapes, LowerRmsNorm},
+      {"", "SimplifiedLayerNormalization", kFamily, kShapes, LowerRmsNorm},
+      {"com.microsoft", "SimplifiedLayerNormalization", kFamily, kShapes,
+       LowerRmsNorm},
   };
   return rows;
 }

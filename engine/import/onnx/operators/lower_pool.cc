@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/operators/pools.h"
 #include "engine/import/onnx/operators/window_attributes.h"
 
 namespace gpupool::engine::onnx_import {
@@ -126,28 +127,12 @@ bool IsIdentity(const SpatialWindow& window) {
 
 absl::Status LowerAveragePool(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const SpatialWindow window, ReadPoolWindow(ctx, x));
-  if (IsIdentity(window)) return Finish(ctx, x);
-  ASSIGN_OR_RETURN(const int64_t include, ctx.Int("count_include_pad", 0));
-  Pool2dAttributes pool = ToPool(AtLeastImage(window));
-  pool.exclude_padding = include == 0;
-  ASSIGN_OR_RETURN(const ValueId image, AtLeastImage(ctx, x));
-  ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kAvgPool, {image}, pool));
-  return Finish(ctx, WithRank(ctx, y, ctx.rank(x)));
+  return Finish(ctx, AveragePool(ctx, x));
 }
 
 absl::Status LowerGlobalAveragePool(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  RETURN_IF_ERROR(RequireRank(ctx, x, 3));
-  const int rank = ctx.rank(x);
-  if (rank == 4 && IsFloating(ctx.dtype(x))) {
-    ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kGlobalAvgPool, {x}));
-    const int64_t dims[] = {ctx.shape(x)[0], ctx.shape(x)[1], 1, 1};
-    return Finish(ctx, ctx.Reshape(y, dims));
-  }
-  std::vector<int> axes = AllAxes(rank);
-  axes.erase(axes.begin(), axes.begin() + 2);
-  return Finish(ctx, ctx.Reduce(ReduceFunction::kMean, x, axes, true));
+  return Finish(ctx, GlobalAveragePool(ctx, x));
 }
 
 absl::Status LowerGlobalMaxPool(NodeContext& ctx) {
@@ -266,6 +251,30 @@ constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
 }  // namespace
+
+absl::StatusOr<ValueId> AveragePool(NodeContext& ctx, ValueId x) {
+  ASSIGN_OR_RETURN(const SpatialWindow window, ReadPoolWindow(ctx, x));
+  if (IsIdentity(window)) return x;
+  ASSIGN_OR_RETURN(const int64_t include, ctx.Int("count_include_pad", 0));
+  Pool2dAttributes pool = ToPool(AtLeastImage(window));
+  pool.exclude_padding = include == 0;
+  ASSIGN_OR_RETURN(const ValueId image, AtLeastImage(ctx, x));
+  ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kAvgPool, {image}, pool));
+  return WithRank(ctx, y, ctx.rank(x));
+}
+
+absl::StatusOr<ValueId> GlobalAveragePool(NodeContext& ctx, ValueId x) {
+  RETURN_IF_ERROR(RequireRank(ctx, x, 3));
+  const int rank = ctx.rank(x);
+  if (rank == 4 && IsFloating(ctx.dtype(x))) {
+    ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kGlobalAvgPool, {x}));
+    const int64_t dims[] = {ctx.shape(x)[0], ctx.shape(x)[1], 1, 1};
+    return ctx.Reshape(y, dims);
+  }
+  std::vector<int> axes = AllAxes(rank);
+  axes.erase(axes.begin(), axes.begin() + 2);
+  return ctx.Reduce(ReduceFunction::kMean, x, axes, true);
+}
 
 absl::Span<const OperatorEntry> PoolOperators() {
   static constexpr absl::string_view kFamily = "pooling";

@@ -14,26 +14,13 @@
 #include "engine/import/onnx/graph/lowerings.h"
 #include "engine/import/onnx/operators/narrow_casts.h"
 #include "engine/import/onnx/operators/products.h"
+#include "engine/import/onnx/operators/quantisation.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
 
 using Unary = UnaryFunction;
 using Binary = BinaryFunction;
-
-// Reshapes one number, or one number per cell of the axis, so that it
-// broadcasts to a value of that rank.
-absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,
-                                  int axis) {
-  if (ctx.shape(x).elements() == 1) return ctx.Reshape(x, {});
-  if (ctx.rank(x) != 1 || rank == 0) {
-    return ctx.Refuse("scales and zero points must be one number or a list, ",
-                      "not ", ctx.shape(x).ToString());
-  }
-  std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
-  dims[static_cast<size_t>(axis)] = ctx.shape(x)[0];
-  return ctx.Reshape(x, dims);
-}
 
 // The layout of the scales and zero points of a value.
 struct Granularity {
@@ -117,19 +104,6 @@ absl::StatusOr<Range> RangeOf(const NodeContext& ctx, int64_t element_type) {
   }
 }
 
-// Returns the element type of the codes whose zero point is an input. A
-// computed zero point has the type of its value.
-int64_t CodeType(const NodeContext& ctx, int zero_input, DType dtype) {
-  const int known = ctx.ElementType(zero_input);
-  return known != 0 ? known : OnnxType(dtype);
-}
-
-// The codes round(x / scale) + zero, clamped to the range of the element type.
-struct Codes {
-  ValueId scale, zero;
-  int64_t element_type;  // in the file
-};
-
 // Adds the codes of x for a narrow floating type, which are not rounded to
 // whole numbers.
 absl::StatusOr<ValueId> QuantizedToReal(NodeContext& ctx, ValueId x,
@@ -141,26 +115,6 @@ absl::StatusOr<ValueId> QuantizedToReal(NodeContext& ctx, ValueId x,
   ASSIGN_OR_RETURN(const ValueId shifted,
                    ctx.Binary(Binary::kAdd, ratio, codes.zero));
   return CastToNarrow(ctx, shifted, type, saturate != 0);
-}
-
-// Adds the codes of x. x, scale and zero must be floating.
-absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x,
-                                  const Codes& codes) {
-  const auto [scale, zero, element_type] = codes;
-  const NarrowType* narrow = FindNarrowType(element_type);
-  if (narrow != nullptr && narrow->is_float()) {
-    return QuantizedToReal(ctx, x, codes, *narrow);
-  }
-  ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, element_type));
-  ASSIGN_OR_RETURN(const DType dtype,
-                   DTypeFromOnnx(static_cast<int>(element_type)));
-  ASSIGN_OR_RETURN(const ValueId ratio, ctx.Binary(Binary::kDivide, x, scale));
-  ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kRound, ratio));
-  ASSIGN_OR_RETURN(const ValueId shifted,
-                   ctx.Binary(Binary::kAdd, whole, zero));
-  ASSIGN_OR_RETURN(const ValueId held,
-                   ctx.Unary(Unary::kClip, shifted, range.low, range.high));
-  return ctx.Cast(held, dtype);
 }
 
 absl::Status LowerQuantize(NodeContext& ctx) {
@@ -217,27 +171,11 @@ absl::StatusOr<ValueId> Extreme(NodeContext& ctx, ValueId x,
 
 absl::Status LowerDynamicQuantize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const ValueId high, Extreme(ctx, x, ReduceFunction::kMax));
-  ASSIGN_OR_RETURN(const ValueId low, Extreme(ctx, x, ReduceFunction::kMin));
-  ASSIGN_OR_RETURN(const ValueId span,
-                   ctx.Binary(Binary::kSubtract, high, low));
-  // The codes 0 to 255 cover the range.
-  ASSIGN_OR_RETURN(const ValueId scale,
-                   ctx.Binary(Binary::kDivide, span, 255.0));
-  ASSIGN_OR_RETURN(const ValueId ratio,
-                   ctx.Binary(Binary::kDivide, low, scale));
-  ASSIGN_OR_RETURN(const ValueId negated, ctx.Unary(Unary::kNegate, ratio));
-  ASSIGN_OR_RETURN(const ValueId rounded, ctx.Unary(Unary::kRound, negated));
-  ASSIGN_OR_RETURN(const ValueId zero,
-                   ctx.Unary(Unary::kClip, rounded, 0, 255));
-  ASSIGN_OR_RETURN(const ValueId y,
-                   Quantized(ctx, x,
-                             {.scale = scale,
-                              .zero = zero,
-                              .element_type = onnx::TensorProto::UINT8}));
-  ASSIGN_OR_RETURN(const ValueId zero_point, ctx.Cast(zero, DType::kUint8));
-  ctx.Set(0, y);
-  ctx.Set(1, scale);
+  ASSIGN_OR_RETURN(const DynamicCodes codes, QuantizedByRange(ctx, x));
+  ASSIGN_OR_RETURN(const ValueId zero_point,
+                   ctx.Cast(codes.zero, DType::kUint8));
+  ctx.Set(0, codes.y);
+  ctx.Set(1, codes.scale);
   ctx.Set(2, zero_point);
   return absl::OkStatus();
 }
@@ -340,6 +278,69 @@ constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 
+absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,
+                                  int axis) {
+  if (ctx.shape(x).elements() == 1) return ctx.Reshape(x, {});
+  if (ctx.rank(x) != 1 || rank == 0) {
+    return ctx.Refuse("scales and zero points must be one number or a list, ",
+                      "not ", ctx.shape(x).ToString());
+  }
+  std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
+  dims[static_cast<size_t>(axis)] = ctx.shape(x)[0];
+  return ctx.Reshape(x, dims);
+}
+
+int64_t CodeType(const NodeContext& ctx, int zero_input, DType dtype) {
+  const int known = ctx.ElementType(zero_input);
+  return known != 0 ? known : OnnxType(dtype);
+}
+
+absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x,
+                                  const Codes& codes) {
+  const auto [scale, zero, element_type] = codes;
+  const NarrowType* narrow = FindNarrowType(element_type);
+  if (narrow != nullptr && narrow->is_float()) {
+    return QuantizedToReal(ctx, x, codes, *narrow);
+  }
+  ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, element_type));
+  ASSIGN_OR_RETURN(const DType dtype,
+                   DTypeFromOnnx(static_cast<int>(element_type)));
+  ASSIGN_OR_RETURN(const ValueId ratio, ctx.Binary(Binary::kDivide, x, scale));
+  ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kRound, ratio));
+  ASSIGN_OR_RETURN(const ValueId shifted,
+                   ctx.Binary(Binary::kAdd, whole, zero));
+  ASSIGN_OR_RETURN(const ValueId held,
+                   ctx.Unary(Unary::kClip, shifted, range.low, range.high));
+  return ctx.Cast(held, dtype);
+}
+
+// A value of zeros has no range. Its scale is 1, as in ONNX Runtime.
+absl::StatusOr<DynamicCodes> QuantizedByRange(NodeContext& ctx, ValueId x) {
+  DynamicCodes codes;
+  ASSIGN_OR_RETURN(const ValueId high, Extreme(ctx, x, ReduceFunction::kMax));
+  ASSIGN_OR_RETURN(const ValueId low, Extreme(ctx, x, ReduceFunction::kMin));
+  ASSIGN_OR_RETURN(const ValueId span,
+                   ctx.Binary(Binary::kSubtract, high, low));
+  // The codes 0 to 255 cover the range.
+  ASSIGN_OR_RETURN(const ValueId step,
+                   ctx.Binary(Binary::kDivide, span, 255.0));
+  ASSIGN_OR_RETURN(const ValueId wide, ctx.Binary(Binary::kGreater, step, 0.0));
+  ASSIGN_OR_RETURN(
+      codes.scale,
+      ctx.Emit(Op::kWhere, {wide, step, ctx.Scalar(ctx.dtype(x), 1)}));
+  ASSIGN_OR_RETURN(const ValueId ratio,
+                   ctx.Binary(Binary::kDivide, low, codes.scale));
+  ASSIGN_OR_RETURN(const ValueId negated, ctx.Unary(Unary::kNegate, ratio));
+  ASSIGN_OR_RETURN(const ValueId rounded, ctx.Unary(Unary::kRound, negated));
+  ASSIGN_OR_RETURN(codes.zero, ctx.Unary(Unary::kClip, rounded, 0, 255));
+  ASSIGN_OR_RETURN(codes.y,
+                   Quantized(ctx, x,
+                             {.scale = codes.scale,
+                              .zero = codes.zero,
+                              .element_type = onnx::TensorProto::UINT8}));
+  return codes;
+}
+
 absl::Span<const OperatorEntry> QuantizeOperators() {
   static constexpr absl::string_view kFamily = "quantisation";
   static const OperatorEntry rows[] = {
@@ -350,6 +351,8 @@ absl::Span<const OperatorEntry> QuantizeOperators() {
       {"", "QLinearConv", kFamily, kShapes, LowerQLinearConv},
       {"", "QLinearMatMul", kFamily, kShapes, LowerQLinearMatMul},
       {"", "QuantizeLinear", kFamily, kShapes, LowerQuantize},
+      {"com.microsoft", "DequantizeLinear", kFamily, kShapes, LowerDequantize},
+      {"com.microsoft", "QuantizeLinear", kFamily, kShapes, LowerQuantize},
   };
   return rows;
 }

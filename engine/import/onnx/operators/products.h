@@ -11,6 +11,10 @@ namespace gpupool::engine::onnx_import {
 // the left and as a column on the right. Leading axes broadcast.
 absl::StatusOr<ValueId> MatrixProduct(NodeContext& ctx, ValueId a, ValueId b);
 
+// Returns alpha * A B + beta * C of a Gemm node, whose first inputs are A, B
+// and the optional C.
+absl::StatusOr<ValueId> Gemm(NodeContext& ctx);
+
 // Operands of Convolution, which convolves x with w over one to three spatial
 // axes as the node's attributes describe.
 struct ConvolutionInputs {

@@ -86,6 +86,19 @@ TEST(LowerQuantizeTest, TheLastBlockMayBeShorter) {
   EXPECT_THAT((*y)[0].numbers, ElementsAre(1, 2, 30, 400, 500, 6000));
 }
 
+// A range of 0 has no scale, so it is 1.
+TEST(LowerQuantizeTest, ZerosStayZerosWhenTheirRangeIsMeasured) {
+  const auto y = RunLowering(
+      {.opset = 11,
+       .graph = "(float[2] x) => (uint8[2] y, float s, uint8 z) "
+                "{ y, s, z = DynamicQuantizeLinear(x) }",
+       .inputs = {{"x", Floats({2}, {0, 0})}}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT((*y)[0].numbers, ElementsAre(0, 0));
+  EXPECT_THAT((*y)[1].numbers, ElementsAre(1));
+  EXPECT_THAT((*y)[2].numbers, ElementsAre(0));
+}
+
 TEST(LowerQuantizeTest, ScalesThatDoNotCoverTheBlocksAreRefused) {
   const auto y = ImportLowering(
       {.opset = 21,

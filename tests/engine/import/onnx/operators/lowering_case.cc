@@ -22,10 +22,15 @@ HostTensor Make(DType dtype, const std::vector<int64_t>& dims,
 }
 
 absl::StatusOr<std::shared_ptr<const OnnxFile>> Parse(const LoweringCase& one) {
-  const std::string text = absl::StrCat(
-      "<ir_version: 8, opset_import: [\"\" : ", one.opset,
-      one.training_domain ? ", \"ai.onnx.preview.training\" : 1" : "",
-      "]> agraph ", one.graph);
+  std::string sets = absl::StrCat("\"\" : ", one.opset);
+  if (one.training_domain) {
+    absl::StrAppend(&sets, ", \"ai.onnx.preview.training\" : 1");
+  }
+  for (const auto& [domain, version] : one.domains) {
+    absl::StrAppend(&sets, ", \"", domain, "\" : ", version);
+  }
+  const std::string text = absl::StrCat("<ir_version: 8, opset_import: [", sets,
+                                        "]> agraph ", one.graph);
   onnx::ModelProto model;
   onnx::OnnxParser parser(text.c_str());
   const auto status = parser.Parse(model);

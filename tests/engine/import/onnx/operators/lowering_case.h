@@ -27,6 +27,8 @@ struct LoweringCase {
   bool training = false;
   // Whether the model also imports "ai.onnx.preview.training" version 1.
   bool training_domain = false;
+  // Other operator sets that the model imports: {{"com.microsoft", 1}}.
+  std::map<std::string, int> domains;
 };
 
 // Returns the outputs in the order of the text, or the import's error.

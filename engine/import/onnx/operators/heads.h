@@ -1,0 +1,43 @@
+// Parts that the operators of attention share: heads, rotary position
+// embedding, hidden scores. Pure functions of the context.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/import/onnx/graph/node_context.h"
+
+namespace gpupool::engine::onnx_import {
+
+// Converts [batch, tokens, heads * width] to [batch, heads, tokens, width].
+// INVALID_ARGUMENT unless `heads` divides the last dimension.
+absl::StatusOr<ValueId> SplitHeads(NodeContext& ctx, ValueId x, int64_t heads);
+// Converts [batch, heads, tokens, width] to [batch, tokens, heads * width].
+absl::StatusOr<ValueId> JoinHeads(NodeContext& ctx, ValueId x);
+
+// Repeats key and value heads [batch, heads, tokens, width] that several query
+// heads share, so that there are `heads`.
+absl::StatusOr<ValueId> RepeatHeads(NodeContext& ctx, ValueId x, int64_t heads);
+
+// Returns a score whose exponential is 0. It is finite, so that a row without
+// any key has no NaN.
+double HiddenScore(DType dtype);
+
+// Rotary position embedding (Su et al. 2021, arXiv 2104.09864).
+struct Rotation {
+  ValueId cos, sin;   // [batch or 1, tokens, 1, width / 2]
+  int64_t width = 0;  // of the rotated part of each head, even
+  bool interleaved = false;
+};
+
+// Returns INVALID_ARGUMENT unless `width` is even, at least 2 and at most the
+// width of a head.
+absl::Status CheckRotation(const NodeContext& ctx, int64_t width,
+                           int64_t head_width);
+// Rotates the first `width` numbers of each head of x [batch, tokens, heads,
+// head width]: pairs (a, b) become (a cos - b sin, a sin + b cos).
+absl::StatusOr<ValueId> RotateHeads(NodeContext& ctx, ValueId x,
+                                    const Rotation& rotation);
+
+}  // namespace gpupool::engine::onnx_import

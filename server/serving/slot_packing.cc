@@ -71,8 +71,11 @@ void CopyRows(const SlotFormats& formats, const CheckedInputs& inputs,
     const TensorFormat& format = formats.inputs[i];
     std::byte* const to = slot.payload.data() + tensor.offset +
                           first_row * (tensor.bytes / slot.header.rows);
-    if (format.variable.empty() || inputs.sizes == inputs.served) {
-      std::memcpy(to, rows.data(), rows.size());
+    const bool same =
+        format.variable.empty() || inputs.sizes == inputs.served ||
+        format.RowShape(inputs.sizes) == format.RowShape(inputs.served);
+    if (same) {
+      if (!rows.empty()) std::memcpy(to, rows.data(), rows.size());
       continue;
     }
     std::vector<int64_t> came = format.RowShape(inputs.sizes);

@@ -89,5 +89,29 @@ TEST_F(SlotPackingTest, RowsAreFilledUpToTheServedSizes) {
   EXPECT_EQ(std::memcmp(payload.data(), expected, sizeof(expected)), 0);
 }
 
+TEST_F(SlotPackingTest, InputsThatAreNotPaddedAreCopiedBesideThoseThatAre) {
+  inputs_[0].variable = {{.axis = 0, .dimension = 0}};
+  inputs_[0].pad.assign(4, std::byte{0});
+  inputs_[1].variable = {{.axis = 0, .dimension = 1}};  // without a pad
+  const std::vector<int64_t> served = {3, 1};
+  const SlotFormats formats{inputs_, outputs_, served};
+  SlotHeader header = {};
+  PackHeader(formats, 1, 1, &header);
+  std::vector<std::byte> payload(PackedBytes(formats, 1), std::byte{255});
+  const float wide[2] = {1, 2};
+  const float narrow[1] = {7};
+  CheckedInputs inputs;
+  inputs.rows = 1;
+  inputs.sizes = {2, 1};
+  inputs.served = served;
+  inputs.bytes = {
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 8),
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 4)};
+  CopyRows(formats, inputs, 0,
+           {.header = header, .payload = absl::MakeSpan(payload)});
+  EXPECT_EQ(std::memcmp(payload.data() + header.inputs[1].offset, narrow, 4),
+            0);
+}
+
 }  // namespace
 }  // namespace gpupool::server

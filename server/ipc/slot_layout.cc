@@ -1,7 +1,10 @@
 #include "server/ipc/slot_layout.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -32,12 +35,12 @@ absl::Status Refuse(const TensorPlace& place, const char* what, uint64_t value,
 }
 
 // Computes elements * element size. Returns false on overflow or a dimension
-// below 1.
+// below 0.
 bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
                 uint64_t* bytes) {
   *bytes = element_bytes;
   for (uint32_t d = 0; d < tensor.rank; ++d) {
-    if (tensor.dims[d] < 1) return false;
+    if (tensor.dims[d] < 0) return false;
     if (__builtin_mul_overflow(*bytes, static_cast<uint64_t>(tensor.dims[d]),
                                bytes)) {
       return false;
@@ -77,6 +80,7 @@ absl::Status CheckTensor(const SlotTensor& tensor, const TensorPlace& place,
 }
 
 bool Overlap(const SlotTensor& a, const SlotTensor& b) {
+  if (a.bytes == 0 || b.bytes == 0) return false;
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
@@ -108,6 +112,28 @@ uint64_t SlotElementBytes(uint32_t data_type) {
   // BOOL, INT8, FLOAT16, BFLOAT16.
   constexpr std::array<uint64_t, 10> kBytes = {0, 4, 8, 4, 8, 1, 1, 1, 2, 2};
   return data_type < kBytes.size() ? kBytes[data_type] : 0;
+}
+
+void CopySlotRequest(const SlotHeader& from, SlotHeader* to) {
+  std::memcpy(to, &from, offsetof(SlotHeader, inputs));
+  // The counts of the copy, which nobody else changes.
+  std::memcpy(to->inputs, from.inputs,
+              sizeof(SlotTensor) * std::min(to->input_count, kMaxSlotTensors));
+  std::memcpy(to->outputs, from.outputs,
+              sizeof(SlotTensor) * std::min(to->output_count, kMaxSlotTensors));
+}
+
+void CopySlotAnswer(const SlotHeader& from, uint32_t outputs, SlotHeader* to) {
+  constexpr size_t kBegin = offsetof(SlotHeader, compute_nanos);
+  constexpr size_t kEnd = offsetof(SlotHeader, output_dims);
+  std::memcpy(reinterpret_cast<std::byte*>(to) + kBegin,
+              reinterpret_cast<const std::byte*>(&from) + kBegin,
+              kEnd - kBegin);
+  const size_t count = std::min(outputs, kMaxSlotTensors);
+  std::memcpy(to->output_dims, from.output_dims,
+              sizeof(from.output_dims[0]) * count);
+  std::memcpy(to->output_ranks, from.output_ranks,
+              sizeof(from.output_ranks[0]) * count);
 }
 
 absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes) {

@@ -26,8 +26,8 @@
 namespace gpupool::server {
 
 inline constexpr uint64_t kRingMagic = 0x676e69727470756cULL;
-inline constexpr uint32_t kRingVersion = 4;
-inline constexpr uint32_t kMaxSlotTensors = 16;
+inline constexpr uint32_t kRingVersion = 5;
+inline constexpr uint32_t kMaxSlotTensors = 128;
 inline constexpr uint32_t kMaxSlotRank = 8;
 inline constexpr uint32_t kMaxSlots = 4096;
 inline constexpr uint64_t kMaxSlotBytes = uint64_t{1} << 32;
@@ -49,9 +49,10 @@ struct SlotTensor {
   uint64_t bytes;   // elements * element size
 };
 
-// A request to the worker and its answer. The daemon fills in everything above
-// the line, including `outputs`: it decides where the results go. The worker
-// writes only below it.
+// A request to the worker and its answer. The daemon fills in the request,
+// including `outputs`: it decides where the results go. The worker writes only
+// the answer. Most models have few tensors, so each side copies only those that
+// are there (CopySlotRequest).
 struct SlotHeader {
   uint64_t sequence;    // set by Submit; never reused within a ring
   uint64_t version_id;  // gpupool.v1.ModelVersion.id
@@ -62,20 +63,28 @@ struct SlotHeader {
   SlotTensor inputs[kMaxSlotTensors];
   SlotTensor outputs[kMaxSlotTensors];
   // ---- the answer
-  int64_t compute_nanos;  // inside the engine
-  int64_t wait_nanos;     // from seen to compute start
-  int32_t code;           // absl::StatusCode
-  char error[252];        // NUL-terminated
+  int64_t compute_nanos;       // inside the engine
+  int64_t wait_nanos;          // from seen to compute start
+  int32_t code;                // absl::StatusCode
+  char error[252];             // NUL-terminated
+  uint32_t compiled_programs;  // for this request
+  uint32_t evicted_programs;
   // Dimensions of an output that differ from those above. Its bytes are then at
   // most those above.
   uint32_t output_dims[kMaxSlotTensors][kMaxSlotRank];
   // The number of those dimensions plus 1; 0 where they do not differ.
   uint32_t output_ranks[kMaxSlotTensors];
-  uint32_t compiled_programs;  // for this request
-  uint32_t evicted_programs;
 };
 static_assert(std::is_trivially_copyable_v<SlotHeader>);
-static_assert(sizeof(SlotHeader) <= 4096);
+static_assert(sizeof(SlotHeader) <= 32768);
+
+// Copies the request, without tensors beyond input_count and output_count.
+// `from` may be shared memory that changes meanwhile: counts are read once, and
+// at most kMaxSlotTensors tensors of each kind are copied.
+void CopySlotRequest(const SlotHeader& from, SlotHeader* to);
+// Copies the answer, with the dimensions of `outputs` outputs, at most
+// kMaxSlotTensors. `from` may be shared memory.
+void CopySlotAnswer(const SlotHeader& from, uint32_t outputs, SlotHeader* to);
 
 // Returns the bytes of one element of gpupool.v1.DataType `data_type`; 0 when
 // unknown.

@@ -125,7 +125,8 @@ void SlotRingClient::Submit(Slot slot, Done done) {
       header.sequence = next_sequence_++;
       // Under the lock, so that FailAll finds the slot either not submitted or
       // outstanding. Push orders the copy before the entry.
-      std::memcpy(SlotAddress(index), &header, sizeof(header));
+      CopySlotRequest(header,
+                      reinterpret_cast<SlotHeader*>(SlotAddress(index)));
       entries_[index].done = std::move(done);
       submissions_.Push((header.sequence << 32) | index);
       slot.ring_.reset();  // outstanding: not held any more
@@ -178,9 +179,10 @@ void SlotRingClient::Complete(uint64_t queue_entry) {
 // Copies the worker's part of the header out of shared memory once, and checks
 // the copy.
 absl::Status SlotRingClient::ReadAnswer(uint32_t index) {
-  SlotHeader answer;
-  std::memcpy(&answer, SlotAddress(index), sizeof(answer));
   SlotHeader& header = entries_[index].header;
+  SlotHeader answer;
+  CopySlotAnswer(*reinterpret_cast<const SlotHeader*>(SlotAddress(index)),
+                 header.output_count, &answer);
   header.compute_nanos = answer.compute_nanos;
   header.wait_nanos = answer.wait_nanos;
   header.code = answer.code;

@@ -78,14 +78,9 @@ std::optional<SlotRequest> SlotRingServer::Next() {
     std::byte* const slot = SlotAddress(request.index);
     // Copy before the check, since the other side may change the shared header
     // at any time.
-    std::memcpy(&request.header, slot, sizeof(SlotHeader));
+    CopySlotRequest(*reinterpret_cast<const SlotHeader*>(slot),
+                    &request.header);
     request.header.sequence = entry >> 32;
-    std::memset(request.header.output_dims, 0,
-                sizeof(request.header.output_dims));
-    std::memset(request.header.output_ranks, 0,
-                sizeof(request.header.output_ranks));
-    request.header.compiled_programs = 0;
-    request.header.evicted_programs = 0;
     const absl::Status status =
         CheckSlotHeader(request.header, geometry_.slot_bytes);
     if (!status.ok()) {
@@ -110,19 +105,14 @@ void SlotRingServer::Complete(const SlotRequest& request,
                               const absl::Status& status) {
   auto* const shared =
       reinterpret_cast<SlotHeader*>(SlotAddress(request.index));
+  SlotHeader answer;
+  CopySlotAnswer(request.header, request.header.output_count, &answer);
+  answer.code = static_cast<int32_t>(status.code());
   const absl::string_view text = status.message();
-  const size_t length = std::min(text.size(), sizeof(shared->error) - 1);
-  if (length > 0) std::memcpy(shared->error, text.data(), length);
-  shared->error[length] = '\0';
-  shared->compute_nanos = request.header.compute_nanos;
-  shared->wait_nanos = request.header.wait_nanos;
-  std::memcpy(shared->output_dims, request.header.output_dims,
-              sizeof(shared->output_dims));
-  std::memcpy(shared->output_ranks, request.header.output_ranks,
-              sizeof(shared->output_ranks));
-  shared->compiled_programs = request.header.compiled_programs;
-  shared->evicted_programs = request.header.evicted_programs;
-  shared->code = static_cast<int32_t>(status.code());
+  const size_t length = std::min(text.size(), sizeof(answer.error) - 1);
+  if (length > 0) std::memcpy(answer.error, text.data(), length);
+  answer.error[length] = '\0';
+  CopySlotAnswer(answer, request.header.output_count, shared);
   completions_.Push((request.header.sequence << 32) | request.index);
 }
 

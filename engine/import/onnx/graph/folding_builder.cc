@@ -107,6 +107,14 @@ absl::Status FoldingBuilder::RunNode(const Node& node,
   return absl::OkStatus();
 }
 
+void FoldingBuilder::MakeConstant(ValueId id, Elements numbers) {
+  Value& value = graph_->mutable_value(id);
+  value.kind = ValueKind::kConstant;
+  value.memory_class = MemoryClass::kIo;
+  value.constant = std::move(numbers);
+  budget_.HoldUnchecked(value.constant.size() * sizeof(double));
+}
+
 absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
                                               absl::Span<const ValueId> inputs,
                                               Attributes attributes) {
@@ -125,6 +133,12 @@ absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
   for (ValueId id : outputs) elements += value(id).shape.elements();
   const Node& node = graph_->nodes().back();
   RETURN_IF_ERROR(budget_.Hold(Bytes(node)));
+  if (elements == 0 && Info(op).pure) {
+    // No node is left of what computes nothing.
+    graph_->mutable_nodes().pop_back();
+    for (ValueId id : outputs) MakeConstant(id, {});
+    return outputs;
+  }
   if (!constant || elements > kMaxFoldedElements || !Spend(Work(node)).ok()) {
     return outputs;
   }
@@ -133,11 +147,7 @@ absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
   // The outputs keep their ids and become constants.
   graph_->mutable_nodes().pop_back();
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Value& output = graph_->mutable_value(outputs[i]);
-    output.kind = ValueKind::kConstant;
-    output.memory_class = MemoryClass::kIo;
-    output.constant = std::move(numbers[i]);
-    budget_.HoldUnchecked(output.constant.size() * sizeof(double));
+    MakeConstant(outputs[i], std::move(numbers[i]));
   }
   return outputs;
 }

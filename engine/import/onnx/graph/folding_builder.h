@@ -46,8 +46,9 @@ class FoldingBuilder {
   // all. Its bytes are taken from the budget without a check.
   ValueId Constant(HostTensor tensor);
 
-  // Adds the node, or computes its outputs as constants. INVALID_ARGUMENT also
-  // when the graph would hold too many bytes.
+  // Adds the node, or computes its outputs as constants. Outputs without
+  // elements are always constants. INVALID_ARGUMENT also when the graph would
+  // hold too many bytes.
   absl::StatusOr<ValueIds> Emit(Op op, absl::Span<const ValueId> inputs,
                                 Attributes attributes);
 
@@ -68,6 +69,8 @@ class FoldingBuilder {
  private:
   using Elements = std::vector<double>;
 
+  // Turns an output of a removed node into a constant. Keeps its id.
+  void MakeConstant(ValueId id, Elements numbers);
   bool DependsOnInput(ValueId id) const;
   // Returns the positions of the nodes that the value depends on, in rising
   // order.

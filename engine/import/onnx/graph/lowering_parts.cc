@@ -180,7 +180,7 @@ absl::StatusOr<ValueId> Concat(NodeContext& ctx,
   for (ValueId part : parts) {
     if (ctx.shape(part).elements() > 0) full.push_back(part);
   }
-  if (full.empty()) return parts[0];
+  if (full.empty()) return ctx.Emit(Op::kConcat, parts, AxisAttributes{axis});
   if (full.size() == 1) return full[0];
   return ctx.Emit(Op::kConcat, full, AxisAttributes{axis});
 }

@@ -16,6 +16,10 @@ absl::StatusOr<ValueId> RowsTimesMatrix(NodeContext& ctx, ValueId a,
                                         ValueId b) {
   const Shape shape = ctx.shape(a);
   const int last = shape.rank() - 1;
+  // The product of matrices takes no empty ones.
+  if (shape.elements() == 0 || ctx.shape(b).elements() == 0) {
+    return ctx.Emit(Op::kBatchMatMul, {a, b}, BatchMatMulAttributes{});
+  }
   const int64_t flat[] = {Product(shape, 0, last), shape[last]};
   ASSIGN_OR_RETURN(const ValueId rows, ctx.Reshape(a, flat));
   ASSIGN_OR_RETURN(const ValueId y,
@@ -59,8 +63,8 @@ absl::StatusOr<ValueId> TimesNumber(NodeContext& ctx, ValueId x,
   return number == 1 ? x : ctx.Binary(Binary::kMultiply, x, number);
 }
 
-absl::StatusOr<ValueId> IntegerProduct(NodeContext& ctx,
-                                       const GemmOperands& gemm) {
+absl::StatusOr<ValueId> PlainProduct(NodeContext& ctx,
+                                     const GemmOperands& gemm) {
   BatchMatMulAttributes product;
   product.transpose_a = gemm.transpose_a;
   product.transpose_b = gemm.transpose_b;
@@ -113,8 +117,10 @@ absl::StatusOr<ValueId> Gemm(NodeContext& ctx) {
   product.transpose_b = gemm.transpose_b;
   const int64_t columns = ctx.shape(gemm.b)[gemm.transpose_b ? 0 : 1];
   ValueId y;
-  if (!IsFloating(ctx.dtype(gemm.a))) {
-    ASSIGN_OR_RETURN(y, IntegerProduct(ctx, gemm));
+  // The product of floating matrices takes no empty ones.
+  if (!IsFloating(ctx.dtype(gemm.a)) || ctx.shape(gemm.a).elements() == 0 ||
+      ctx.shape(gemm.b).elements() == 0) {
+    ASSIGN_OR_RETURN(y, PlainProduct(ctx, gemm));
   } else if (has_c && gemm.alpha == 1 && ctx.rank(c) >= 1 && ctx.rank(c) <= 2 &&
              ctx.shape(c).elements() == columns &&
              ctx.shape(c)[ctx.rank(c) - 1] == columns) {

@@ -251,6 +251,7 @@ absl::Status LowerLayerNorm(NodeContext& ctx) {
   NormAttributes norm;
   ASSIGN_OR_RETURN(norm.epsilon, ctx.Float("epsilon", 1e-5));
   const bool wanted = ctx.wants_output(1) || ctx.wants_output(2);
+  if (shape.elements() == 0 && !wanted) return Finish(ctx, x);
   norm.with_statistics = wanted || ctx.training();  // also for its gradient
   std::vector<int64_t> dims = Dims(shape);
   dims.resize(static_cast<size_t>(axes.axis));

@@ -253,6 +253,38 @@ void BuildBatchMatMul(OpCase& at) {
   at.Emit(Op::kBatchMatMul, {first, at.Floats(*Shape::Create(b))}, attributes);
 }
 
+// Builds an op of a decoder whose cache is empty: of [2, 3, 0, 4], and of a
+// token [2, 3, 1, 4].
+void BuildEmptyInputs(OpCase& at) {
+  const ValueId cache = at.Floats(*Shape::CreateMaybeEmpty({2, 3, 0, 4}));
+  switch (at.Pick(0, 7)) {
+    case 0:
+      return at.Emit(Op::kConcat, {cache, at.Floats({2, 3, 1, 4})},
+                     AxisAttributes{2});
+    case 1:
+      return at.Emit(Op::kConcat, {cache, cache}, AxisAttributes{3});
+    case 2:
+      return at.Emit(Op::kSlice, {at.Floats({2, 3, 5, 4})},
+                     SliceAttributes{{0, 0, 5, 0}, {1, 1, 1, 1}, {2, 3, 0, 4}});
+    case 3:  // no keys: no scores
+      return at.Emit(Op::kBatchMatMul, {at.Floats({2, 3, 1, 4}), cache},
+                     BatchMatMulAttributes{false, true, 0.5});
+    case 4:  // a sum of nothing
+      return at.Emit(Op::kBatchMatMul,
+                     {at.Floats(*Shape::CreateMaybeEmpty({2, 3, 1, 0})), cache},
+                     BatchMatMulAttributes{});
+    case 5:
+      return at.Emit(Op::kSoftmax,
+                     {at.Floats(*Shape::CreateMaybeEmpty({2, 3, 1, 0}))});
+    case 6:
+      return at.Emit(Op::kTranspose, {cache},
+                     TransposeAttributes{{0, 2, 1, 3}});
+    default:
+      return at.Emit(Op::kReshape, {cache},
+                     ShapeAttributes{*Shape::CreateMaybeEmpty({2, 0, 12})});
+  }
+}
+
 struct AttentionSizes {
   int64_t b, h, t, s, d, e;
 };
@@ -375,6 +407,7 @@ std::vector<OpCaseMaker> CoreOpCases() {
       {"Pad", BuildPad, 0},
       {"PadGrad", BuildPadGrad, 1e-6},
       {"Concat", BuildConcat, 0},
+      {"EmptyInputs", BuildEmptyInputs, 0},
       {"Broadcast", BuildBroadcast, 0},
       {"Gather", BuildGather, 0},
       {"GatherGrad", BuildGatherGrad, 1e-6},

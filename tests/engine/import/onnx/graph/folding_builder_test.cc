@@ -79,6 +79,20 @@ TEST_F(FoldingBuilderTest, NamesTheInputsThatAValueDependsOn) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(FoldingBuilderTest, AValueWithoutElementsIsAConstantOfNoInput) {
+  FoldingBuilder builder = Builder();
+  const ValueId a =
+      *builder.builder().Input("a", {DType::kFloat32, Shape({2, 3})});
+  const SliceAttributes none{
+      .starts = {0, 0}, .steps = {1, 1}, .sizes = {0, 3}};
+  const ValueId empty = builder.Emit(Op::kSlice, {a}, none)->front();
+  EXPECT_TRUE(graph_.nodes().empty());
+  EXPECT_EQ(graph_.value(empty).shape.ToString(), "[0, 3]");
+  EXPECT_EQ(graph_.value(empty).kind, ValueKind::kConstant);
+  EXPECT_TRUE(builder.HasNumbers(empty));
+  EXPECT_TRUE(builder.Numbers(empty)->numbers.empty());
+}
+
 TEST_F(FoldingBuilderTest, BeyondTheBudgetNodesStayAndQuestionsAreRefused) {
   FoldingBuilder builder = Builder(10);
   const ValueId sum =

@@ -45,9 +45,8 @@ std::vector<v1::TensorSpec> Describe(const std::vector<ServedPort>& ports,
 // Returns whether the output's shape follows from the sizes in a way that only
 // programs know.
 bool IsOpen(const ServedPort& port) {
-  return std::any_of(
-      port.variable.begin(), port.variable.end(),
-      [](const VariableAxis& axis) { return axis.dimension < 0; });
+  return std::any_of(port.variable.begin(), port.variable.end(),
+                     [](const VariableAxis& axis) { return !axis.IsKnown(); });
 }
 
 }  // namespace
@@ -82,8 +81,8 @@ absl::Status LoadedModel::Plan(const ModelSource& source) {
   options_.kernels.benchmark = request_.benchmark;
   ASSIGN_OR_RETURN(planned_,
                    CompileInference(source, options_, device_.backend));
-  dimensions_ = source.served().dimensions;
-  for (const ServedDimension& dimension : dimensions_) {
+  served_ = source.served();
+  for (const ServedDimension& dimension : served_.dimensions) {
     names_.push_back(dimension.name);
   }
   inputs_ = Describe(planned_.inputs, planned_, source.served());
@@ -196,17 +195,14 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::FindOrMake(
   return entry;
 }
 
-uint64_t LoadedModel::RowBytes(const ServedPort& port,
-                               absl::Span<const int64_t> sizes) const {
+absl::StatusOr<uint64_t> LoadedModel::RowBytes(
+    const ServedPort& port, absl::Span<const int64_t> sizes) const {
   uint64_t bytes = SizeOf(port.port.dtype);
   size_t next = 0;
   for (int axis = 0; axis < port.port.shape.rank(); ++axis) {
     int64_t size = port.port.shape[axis];
     if (next < port.variable.size() && port.variable[next].axis == axis) {
-      const VariableAxis& variable = port.variable[next++];
-      size = variable.dimension < 0
-                 ? variable.maximum
-                 : sizes[static_cast<size_t>(variable.dimension)];
+      ASSIGN_OR_RETURN(size, port.variable[next++].Size(served_, sizes));
     }
     bytes *= static_cast<uint64_t>(size);
   }
@@ -219,16 +215,17 @@ absl::Status LoadedModel::CheckSizes(const InferenceBatch& batch) const {
         absl::StrCat("a batch of ", batch.rows, " rows; ", request_.name,
                      " takes 1 to ", planned_.max_batch_size));
   }
-  if (batch.sizes.size() != dimensions_.size()) {
+  const std::vector<ServedDimension>& dimensions = served_.dimensions;
+  if (batch.sizes.size() != dimensions.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(batch.sizes.size(), " sizes came; ", request_.name,
-                     " has ", dimensions_.size(), " dimensions of several"));
+                     " has ", dimensions.size(), " dimensions of several"));
   }
-  for (size_t i = 0; i < dimensions_.size(); ++i) {
-    if (dimensions_[i].Takes(batch.sizes[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dimension '", dimensions_[i].name, "' is ", batch.sizes[i], "; ",
-        request_.name, " takes ", dimensions_[i].Text()));
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    if (dimensions[i].Takes(batch.sizes[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension '", dimensions[i].name, "' is ", batch.sizes[i],
+                     "; ", request_.name, " takes ", dimensions[i].Text()));
   }
   return absl::OkStatus();
 }
@@ -243,7 +240,8 @@ absl::Status LoadedModel::CheckBatch(const InferenceBatch& batch) const {
                      " and ", outputs_.size()));
   }
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    const uint64_t row_bytes = RowBytes(planned_.inputs[i], batch.sizes);
+    ASSIGN_OR_RETURN(const uint64_t row_bytes,
+                     RowBytes(planned_.inputs[i], batch.sizes));
     RETURN_IF_ERROR(CheckBytes("input", inputs_[i].name(),
                                {.rows = batch.rows,
                                 .row_bytes = row_bytes,
@@ -251,7 +249,8 @@ absl::Status LoadedModel::CheckBatch(const InferenceBatch& batch) const {
   }
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
     if (IsOpen(planned_.outputs[i])) continue;
-    const uint64_t row_bytes = RowBytes(planned_.outputs[i], batch.sizes);
+    ASSIGN_OR_RETURN(const uint64_t row_bytes,
+                     RowBytes(planned_.outputs[i], batch.sizes));
     RETURN_IF_ERROR(CheckBytes("output", outputs_[i].name(),
                                {.rows = batch.rows,
                                 .row_bytes = row_bytes,
@@ -283,7 +282,8 @@ LoadedModel::HostInputs LoadedModel::InputsOf(
     const InferenceBatch& batch) const {
   HostInputs inputs;
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    if (planned_.inputs[i].bound) continue;
+    // A program reads no input without elements.
+    if (planned_.inputs[i].bound || batch.inputs[i].empty()) continue;
     inputs.push_back({inputs_[i].name(), batch.inputs[i]});
   }
   return inputs;
@@ -304,11 +304,6 @@ absl::StatusOr<LoadedModel::HostOutputs> LoadedModel::OutputsOf(
       bytes = bytes / static_cast<uint64_t>(entry.key.batch) * batch.rows;
       shape[0] = batch.rows;
     }
-    if (bytes == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "output '", name, "' has no elements for these sizes, and an answer ",
-          "cannot hold such a tensor; send other sizes"));
-    }
     // The span was sized by the plan; other bound numbers may need more.
     if (bytes > batch.outputs[i].size()) {
       return absl::ResourceExhaustedError(absl::StrCat(
@@ -316,7 +311,7 @@ absl::StatusOr<LoadedModel::HostOutputs> LoadedModel::OutputsOf(
           "more than the ", batch.outputs[i].size(), " that were planned; ",
           "upload the model with larger numbers to plan with"));
     }
-    outputs.push_back({name, batch.outputs[i].first(bytes)});
+    if (bytes > 0) outputs.push_back({name, batch.outputs[i].first(bytes)});
     if (answer != nullptr) answer->shapes.push_back(std::move(shape));
   }
   return outputs;

@@ -59,9 +59,10 @@ class LoadedModel final : public ServedModel {
   absl::StatusOr<HostOutputs> OutputsOf(const InferenceBatch& batch,
                                         const ProgramCache::Entry& entry,
                                         InferenceAnswer* answer) const;
-  // Returns the bytes of one row for these sizes.
-  uint64_t RowBytes(const ServedPort& port,
-                    absl::Span<const int64_t> sizes) const;
+  // Returns the bytes of one row for these sizes. INVALID_ARGUMENT when a size
+  // that follows from them is negative.
+  absl::StatusOr<uint64_t> RowBytes(const ServedPort& port,
+                                    absl::Span<const int64_t> sizes) const;
   ProgramKey KeyOf(const InferenceBatch& batch) const;
   absl::StatusOr<ProgramCache::Entry*> FindOrMake(const ProgramKey& key,
                                                   InferenceAnswer* answer);
@@ -77,8 +78,8 @@ class LoadedModel final : public ServedModel {
   InferenceOptions options_;
   // The plan without its programs, which are in the cache.
   InferencePrograms planned_;
-  std::vector<ServedDimension> dimensions_;
-  std::vector<std::string> names_;  // names of dimensions_
+  ServedSizes served_;
+  std::vector<std::string> names_;  // names of its dimensions
   std::vector<v1::TensorSpec> inputs_;
   std::vector<v1::TensorSpec> outputs_;
   std::optional<WeightStore> weights_;

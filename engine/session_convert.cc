@@ -144,10 +144,12 @@ v1::TensorSpec ToProto(const ServedPort& served_port, bool batched,
     v1::VariableDimension* variable = spec.add_variable();
     variable->set_axis(static_cast<uint32_t>(axis.axis));
     variable->set_maximum(axis.maximum);
+    if (axis.size.has_value()) variable->set_size(axis.size->text());
     // The axis follows from several sizes or from numbers, so it has no name.
     if (axis.dimension < 0) continue;
     const size_t dimension = static_cast<size_t>(axis.dimension);
     variable->set_name(served.dimensions[dimension].name);
+    variable->set_minimum(served.dimensions[dimension].minimum);
   }
   return spec;
 }

@@ -26,6 +26,17 @@ absl::StatusOr<std::string> PlannedBoundBytes(
   return bytes;
 }
 
+absl::Status CheckKeptBoundBytes(uint64_t bytes, uint32_t max_programs) {
+  if (bytes == 0 || max_programs <= kMaxKeptBoundBytes / bytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the bound inputs have ", bytes, " bytes, which each of ", max_programs,
+      " programs keeps; all together may keep ", kMaxKeptBoundBytes,
+      ": serve the model with at most ", kMaxKeptBoundBytes / bytes,
+      " programs (max_programs, --max-programs)"));
+}
+
 absl::StatusOr<absl::flat_hash_map<std::string, std::vector<double>>>
 BoundNumbers(const std::vector<ServedPort>& inputs, absl::string_view bytes) {
   absl::flat_hash_map<std::string, std::vector<double>> numbers;

@@ -2,11 +2,13 @@
 // back. Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/serving/inference_programs.h"
@@ -18,6 +20,11 @@ namespace gpupool::engine {
 absl::StatusOr<std::string> PlannedBoundBytes(
     const std::map<std::string, std::vector<double>>& numbers,
     const std::vector<ServedPort>& inputs);
+
+// Checks that the keys of this many programs, with as many bytes of bound
+// inputs each, have at most kMaxKeptBoundBytes. INVALID_ARGUMENT says how many
+// programs may be kept.
+absl::Status CheckKeptBoundBytes(uint64_t bytes, uint32_t max_programs);
 
 // Returns the numbers in `bytes` by input. INVALID_ARGUMENT when `bytes` has
 // another length.

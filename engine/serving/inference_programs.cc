@@ -210,7 +210,7 @@ class Planner {
   }
 
   absl::StatusOr<InferencePrograms> Plan() {
-    ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_.dimensions));
+    ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_));
     RETURN_IF_ERROR(AddBatches(sizes[0]));
     for (size_t i = 1; i < sizes.size(); ++i) {
       const ProgramKey key{.batch = int64_t{programs_.max_batch_size},
@@ -222,10 +222,13 @@ class Planner {
     if (!served_.empty()) {
       programs_.max_programs = options_.max_programs;
       // Probes are built for their shapes only; they become no programs.
-      for (auto& probe : SizesToProbe(served_.dimensions)) {
+      for (auto& probe : SizesToProbe(served_)) {
         const ProgramKey key{.batch = 1, .sizes = std::move(probe)};
-        ASSIGN_OR_RETURN(const ModelGraph model, Build(key));
-        analysis_.Add(key.sizes, model);
+        const absl::StatusOr<ModelGraph> model = Build(key);
+        // A request of served sizes gets this error, and others do not.
+        if (!model.ok() && IsServed(key.sizes)) continue;
+        RETURN_IF_ERROR(model.status());
+        analysis_.Add(key.sizes, *model);
       }
       RETURN_IF_ERROR(analysis_.Finish(served_, programs_));
     }
@@ -250,6 +253,13 @@ class Planner {
     return compiler_.Build(key, {served_.bound.begin(), served_.bound.end()});
   }
 
+  bool IsServed(const std::vector<int64_t>& sizes) const {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (!served_.dimensions[i].Takes(sizes[i])) return false;
+    }
+    return true;
+  }
+
   absl::Status AddBatches(const std::vector<int64_t>& sizes) {
     for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
       const ProgramKey key{.batch = batch, .sizes = sizes};
@@ -272,6 +282,8 @@ class Planner {
     if (drafts_.empty()) Describe(model, programs_);
     ASSIGN_OR_RETURN(key.bound,
                      PlannedBoundBytes(served_.bound, programs_.inputs));
+    RETURN_IF_ERROR(
+        CheckKeptBoundBytes(key.bound.size(), options_.max_programs));
     analysis_.Add(key.sizes, model);
     if (programs_.batched && key.batch > 1) {
       rows_.Add(model, key.batch, key.sizes);
@@ -328,6 +340,18 @@ std::vector<ProgramBytes> PlainBytes(const InferencePrograms& programs) {
 }
 
 }  // namespace
+
+bool VariableAxis::Follows(const ServedSizes& served, size_t d) const {
+  return dimension == static_cast<int>(d) ||
+         (size.has_value() && size->Uses(served.dimensions[d].name));
+}
+
+absl::StatusOr<int64_t> VariableAxis::Size(
+    const ServedSizes& served, absl::Span<const int64_t> sizes) const {
+  if (dimension >= 0) return sizes[static_cast<size_t>(dimension)];
+  if (size.has_value()) return served.Size(*size, sizes);
+  return maximum;
+}
 
 std::vector<int64_t> BatchBuckets(uint32_t max_batch_size) {
   std::vector<int64_t> buckets;

@@ -7,12 +7,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/base/size_expression.h"
 #include "engine/model/model_source.h"
+#include "engine/model/served_sizes.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
@@ -34,13 +38,23 @@ struct InferenceProgram {
   std::vector<Shape> outputs;  // whole shapes, batch included
 };
 
-// A dimension, other than the batch, that differs between programs.
+// A dimension, other than the batch, that differs between programs. It has the
+// size of one of ServedSizes::dimensions or one that follows from them. If an
+// output's has neither, only programs know it.
 struct VariableAxis {
   int axis = 0;
-  // The position in ServedSizes::dimensions whose size it has. -1, in outputs
-  // only: it depends on them or on the bound inputs in another way.
-  int dimension = -1;
+  int dimension = -1;  // position in ServedSizes::dimensions; -1: none
+  std::optional<SizeExpression> size;
   int64_t maximum = 1;
+
+  bool IsKnown() const { return dimension >= 0 || size.has_value(); }
+  // Returns whether its size changes with that dimension.
+  bool Follows(const ServedSizes& served, size_t dimension) const;
+  // Returns its size for the sizes of the dimensions; the maximum if only
+  // programs know it. INVALID_ARGUMENT when the size would be negative or
+  // cannot be computed.
+  absl::StatusOr<int64_t> Size(const ServedSizes& served,
+                               absl::Span<const int64_t> sizes) const;
 };
 
 // An input or output of a served model.
@@ -67,8 +81,8 @@ struct InferenceOptions {
 
 // The planned programs: rising batches at the largest sizes, then other sizes
 // at the largest batch. Every listed size and both ends of every range are
-// planned. Programs for other sizes, or for other batches if computes_alone,
-// are made later.
+// planned, unless a size that follows from them would be negative. Programs for
+// other sizes, or for other batches if computes_alone, are made later.
 struct InferencePrograms {
   InferenceOptions options;
   std::vector<InferenceProgram> programs;

@@ -52,8 +52,8 @@ absl::Status CheckBatched(const VersionFacts& facts) {
   return absl::OkStatus();
 }
 
-// Marks dimensions as padded: those with listed sizes, unless an input that
-// varies in them has no padding element.
+// Marks dimensions as padded: those with listed sizes, unless an input whose
+// sizes follow from them has no padding element.
 void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
   for (SizedDimension& dimension : facts.dimensions) {
     dimension.padded = !dimension.sizes.empty();
@@ -63,8 +63,10 @@ void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
     const bool filled = pad != model.padding().end();
     if (filled) input.pad = ElementOf(input.data_type, pad->second);
     for (const TensorFormat::Variable& variable : input.variable) {
-      if (filled || variable.dimension < 0) continue;
-      facts.dimensions[static_cast<size_t>(variable.dimension)].padded = false;
+      for (size_t d = 0; !filled && d < facts.dimensions.size(); ++d) {
+        if (!variable.Follows(static_cast<int>(d))) continue;
+        facts.dimensions[d].padded = false;
+      }
     }
   }
 }

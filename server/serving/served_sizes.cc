@@ -43,7 +43,8 @@ uint16_t Float16(double number) {
 
 std::string SizesText(const SizedDimension& dimension) {
   if (dimension.padded) {
-    return absl::StrCat("1 to ", dimension.maximum);
+    return absl::StrCat(std::min<int64_t>(1, dimension.minimum), " to ",
+                        dimension.maximum);
   }
   if (!dimension.sizes.empty()) return absl::StrJoin(dimension.sizes, ", ");
   return absl::StrCat(dimension.minimum, " to ", dimension.maximum);
@@ -59,6 +60,7 @@ uint64_t Product(absl::Span<const int64_t> shape) {
 // on the shapes are equal, so that a run of rows is one contiguous copy.
 void CopyCorner(const TensorPlace<const std::byte>& from,
                 uint64_t element_bytes, const TensorPlace<std::byte>& to) {
+  if (Product(from.shape) == 0 || Product(to.shape) == 0) return;
   const size_t rank = from.shape.size();
   size_t run_axis = rank;  // first axis of the equal tail
   while (run_axis > 0 && from.shape[run_axis - 1] == to.shape[run_axis - 1]) {
@@ -119,12 +121,12 @@ absl::StatusOr<int64_t> SizeToServe(absl::string_view model,
       std::lower_bound(dimension.sizes.begin(), dimension.sizes.end(), size);
   if (dimension.sizes.empty()) {
     if (size >= dimension.minimum && size <= dimension.maximum) return size;
-  } else if (next != dimension.sizes.end() && size >= 1 &&
-             (dimension.padded || *next == size)) {
+  } else if (next != dimension.sizes.end() &&
+             (*next == size || (dimension.padded && size >= 1))) {
     return *next;
   }
   const bool between = !dimension.sizes.empty() && !dimension.padded &&
-                       size >= 1 && size < dimension.maximum;
+                       size >= 0 && size < dimension.maximum;
   return absl::InvalidArgumentError(absl::StrCat(
       "dimension '", dimension.name, "' of input '", input, "' is ", size,
       "; model ", model, " takes ", SizesText(dimension),

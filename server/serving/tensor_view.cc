@@ -12,6 +12,7 @@ namespace gpupool::server {
 namespace {
 
 constexpr uint64_t kMaxRowBytes = uint64_t{1} << 40;
+constexpr int64_t kUnknownSize = -1;
 
 const TensorFormat* FindFormat(absl::Span<const TensorFormat> formats,
                                absl::string_view name) {
@@ -82,13 +83,44 @@ absl::Status TakeSizes(const ModelInputs& model, const TensorFormat& format,
                      SizeToServe(model.label, input.name,
                                  model.dimensions[dimension], size));
     int64_t& known = checked.sizes[dimension];
-    if (known != 0 && known != size) {
+    if (known != kUnknownSize && known != size) {
       return absl::InvalidArgumentError(absl::StrCat(
           "input '", input.name, "' has ", size, " for dimension '",
           model.dimensions[dimension].name, "', another place of the request ",
           known, "; send the same in all"));
     }
     known = size;
+  }
+  return absl::OkStatus();
+}
+
+// Returns "past=3, sequence=1", the sizes from which the dimension follows.
+std::string TermsText(const ModelInputs& model,
+                      const TensorFormat::Variable& variable,
+                      absl::Span<const int64_t> sizes) {
+  return absl::StrJoin(variable.terms, ", ", [&](std::string* text, int term) {
+    const auto at = static_cast<size_t>(term);
+    absl::StrAppend(text, model.dimensions[at].name, "=", sizes[at]);
+  });
+}
+
+// Checks the sizes that follow from those of the served dimensions, which must
+// all be known.
+absl::Status CheckDerivedSizes(const ModelInputs& model,
+                               const TensorFormat& format,
+                               absl::Span<const int64_t> sizes,
+                               const TensorView& input) {
+  for (const TensorFormat::Variable& variable : format.variable) {
+    if (!variable.size.has_value()) continue;
+    const size_t axis = variable.axis + (format.batched ? 1 : 0);
+    const absl::StatusOr<int64_t> size = variable.SizeFor(sizes);
+    if (size.ok() && *size == input.shape[axis]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input '", input.name, "' for model ", model.label, " has ",
+        input.shape[axis], " for dimension ", axis, ", which must be ",
+        variable.size->text(), ": ",
+        size.ok() ? absl::StrCat(*size) : std::string(size.status().message()),
+        " for ", TermsText(model, variable, sizes)));
   }
   return absl::OkStatus();
 }
@@ -118,21 +150,43 @@ absl::Status AddVariable(const v1::TensorSpec& spec,
   for (const v1::VariableDimension& variable : spec.variable()) {
     auto& added = format.variable.emplace_back();
     added.axis = variable.axis() - (format.batched ? 1 : 0);
-    if (variable.name().empty()) continue;
-    for (size_t i = 0; i < dimensions.size(); ++i) {
-      if (dimensions[i].name == variable.name()) {
-        added.dimension = static_cast<int>(i);
+    const auto find = [&](const std::string& name) -> absl::StatusOr<int> {
+      for (size_t i = 0; i < dimensions.size(); ++i) {
+        if (dimensions[i].name == name) return static_cast<int>(i);
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", spec.name(), "' has the dimension '", name,
+                       "', of which the model has no sizes"));
+    };
+    if (!variable.name().empty()) {
+      ASSIGN_OR_RETURN(added.dimension, find(variable.name()));
+    } else if (!variable.size().empty()) {
+      ASSIGN_OR_RETURN(added.size,
+                       engine::SizeExpression::Parse(variable.size()));
+      for (const std::string& name : added.size->names()) {
+        ASSIGN_OR_RETURN(added.terms.emplace_back(), find(name));
       }
     }
-    if (added.dimension >= 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", spec.name(), "' has the dimension '",
-                     variable.name(), "', of which the model has no sizes"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+bool TensorFormat::Variable::Follows(int served) const {
+  return dimension == served ||
+         std::find(terms.begin(), terms.end(), served) != terms.end();
+}
+
+absl::StatusOr<int64_t> TensorFormat::Variable::SizeFor(
+    absl::Span<const int64_t> sizes) const {
+  if (dimension >= 0) return sizes[static_cast<size_t>(dimension)];
+  std::vector<int64_t> used;
+  for (const int term : terms) used.push_back(sizes[static_cast<size_t>(term)]);
+  ASSIGN_OR_RETURN(const int64_t value, size->Value(used));
+  if (value >= 0) return value;
+  return absl::InvalidArgumentError(absl::StrCat("it is ", value));
+}
 
 std::vector<int64_t> TensorFormat::Shape(int64_t rows) const {
   std::vector<int64_t> shape;
@@ -151,8 +205,10 @@ std::vector<int64_t> TensorFormat::RowShape(
     absl::Span<const int64_t> sizes) const {
   std::vector<int64_t> shape = row_shape;
   for (const Variable& one : variable) {
-    if (one.dimension < 0 || sizes.empty()) continue;
-    shape[one.axis] = sizes[static_cast<size_t>(one.dimension)];
+    if (!one.IsKnown() || sizes.empty()) continue;
+    const absl::StatusOr<int64_t> size = one.SizeFor(sizes);
+    // Never above the largest, which bounds the bytes of a row.
+    if (size.ok()) shape[one.axis] = std::min(*size, row_shape[one.axis]);
   }
   return shape;
 }
@@ -190,11 +246,11 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(
     // Divides the limit, because a product of sizes from a model's file could
     // overflow.
     const int64_t size = shape[i];
-    if (size < 1 ||
+    if (size < 0 ||
         static_cast<uint64_t>(size) >
             kMaxRowBytes / std::max<uint64_t>(1, format.row_bytes)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          what, ": dimension ", i, " is below 1 or makes a row too large"));
+          what, ": dimension ", i, " is below 0 or makes a row too large"));
     }
     format.row_shape.push_back(size);
     format.row_bytes *= static_cast<uint64_t>(size);
@@ -206,8 +262,8 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
                                           absl::Span<const TensorView> inputs) {
   const absl::Span<const TensorFormat> formats = model.formats;
   CheckedInputs checked;
-  checked.sizes.resize(model.dimensions.size());
-  checked.served.resize(model.dimensions.size());
+  checked.sizes.resize(model.dimensions.size(), kUnknownSize);
+  checked.served.resize(model.dimensions.size(), kUnknownSize);
   checked.bytes.resize(formats.size());
   std::vector<const TensorView*> found(formats.size(), nullptr);
   for (const TensorView& input : inputs) {
@@ -222,12 +278,9 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
       return absl::InvalidArgumentError(
           absl::StrCat("input '", input.name, "' already exists in request"));
     }
-    // The order matters: CheckBytes multiplies sizes that the checks before it
-    // have bounded.
     RETURN_IF_ERROR(CheckType(model.label, *format, input));
     RETURN_IF_ERROR(CheckShape(model, *format, input));
     RETURN_IF_ERROR(TakeSizes(model, *format, input, checked));
-    RETURN_IF_ERROR(CheckBytes(model.label, *format, checked.sizes, input));
     found[index] = &input;
     checked.bytes[index] = input.bytes;
     const uint32_t rows = static_cast<uint32_t>(RowsOf(*format, input));
@@ -244,6 +297,18 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
     return absl::InvalidArgumentError(absl::StrCat(
         "expected ", formats.size(), " inputs but got ", inputs.size(),
         " inputs for model ", model.label, "; it takes ", NamesText(formats)));
+  }
+  // A dimension in which no input varies has one size, which is 1.
+  for (auto* sizes : {&checked.sizes, &checked.served}) {
+    std::replace(sizes->begin(), sizes->end(), kUnknownSize, int64_t{1});
+  }
+  for (size_t i = 0; i < formats.size(); ++i) {
+    // The order matters: CheckBytes multiplies sizes that all checks before it
+    // have bounded.
+    RETURN_IF_ERROR(
+        CheckDerivedSizes(model, formats[i], checked.sizes, *found[i]));
+    RETURN_IF_ERROR(
+        CheckBytes(model.label, formats[i], checked.sizes, *found[i]));
   }
   return checked;
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "engine/base/size_expression.h"
 #include "gpupool/v1/model.pb.h"
 #include "server/serving/served_sizes.h"
 
@@ -34,9 +36,20 @@ struct TensorFormat {
   bool batched = true;             // whether the first dimension is the batch
   std::vector<int64_t> row_shape;  // largest row, without the batch dimension
   uint64_t row_bytes = 0;          // bytes of the largest row
+  // A varying dimension. Its size is that of a served dimension, or follows
+  // from some. If it has neither, the program sets it.
   struct Variable {
     size_t axis = 0;     // index in row_shape
-    int dimension = -1;  // dimension it varies with; -1: set by the program
+    int dimension = -1;  // the served dimension; -1: none
+    std::optional<engine::SizeExpression> size;
+    std::vector<int> terms;  // the served dimensions of `size`, in its order
+
+    bool IsKnown() const { return dimension >= 0 || size.has_value(); }
+    bool Follows(int served) const;
+    // Returns the size, which must be known, for these sizes of the served
+    // dimensions.
+    // InvalidArgument when it is negative or cannot be computed.
+    absl::StatusOr<int64_t> SizeFor(absl::Span<const int64_t> sizes) const;
   };
   std::vector<Variable> variable;
   std::vector<std::byte> pad;  // element for padding
@@ -46,13 +59,15 @@ struct TensorFormat {
   // Returns the same with -1 for the batch and the varying dimensions.
   std::vector<int64_t> DeclaredShape() const;
   // Returns the shape of one row for these sizes; without sizes the largest.
+  // A size that cannot be computed is the largest as well.
   std::vector<int64_t> RowShape(absl::Span<const int64_t> sizes) const;
   uint64_t RowBytes(absl::Span<const int64_t> sizes) const;
 };
 
 // Makes the format. A first dimension of -1 is the batch, unless it varies.
-// InvalidArgument when another dimension is below 1, there is no data type, a
-// row has more than 2^40 bytes, or a varying dimension is not in `dimensions`.
+// InvalidArgument when another dimension is below 0, there is no data type, a
+// row has more than 2^40 bytes, or a varying dimension or one that its size
+// follows from is not in `dimensions`.
 absl::StatusOr<TensorFormat> MakeTensorFormat(
     const v1::TensorSpec& spec,
     absl::Span<const SizedDimension> dimensions = {});
@@ -79,7 +94,8 @@ struct ModelInputs {
 //   * wrong number of inputs, unknown or repeated name, data type, byte count
 //   * shape: the first dimension is 1 .. max_batch_size and equal in all
 //     inputs, the rest exactly the model's; without a batch all of it
-//   * sizes of `dimensions`: allowed ones, and equal in all inputs
+//   * sizes of `dimensions`: allowed ones, and equal in all inputs; sizes that
+//     follow from them
 absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
                                           absl::Span<const TensorView> inputs);
 

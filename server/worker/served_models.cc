@@ -40,8 +40,10 @@ absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
       "; the model wants ", bytes, " of data type ", data_type));
 }
 
+constexpr int64_t kUnknownSize = -1;
+
 // Reads the sizes of the model's dimensions from one tensor. Known sizes must
-// agree.
+// agree. The model itself checks the sizes that follow from them.
 absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
                        const std::vector<std::string>& names,
                        std::vector<int64_t>& sizes) {
@@ -56,12 +58,13 @@ absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
     const auto found = std::find(names.begin(), names.end(), variable.name());
     if (found == names.end()) continue;
     int64_t& known = sizes[static_cast<size_t>(found - names.begin())];
-    if (size < 1 || size > variable.maximum() ||
-        (known != 0 && known != size)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor \"", spec.name(), "\" has ", size,
-                       " for dimension \"", variable.name(), "\"; it is ",
-                       known, " elsewhere and at most ", variable.maximum()));
+    if (size < 0 || size > variable.maximum() ||
+        (known != kUnknownSize && known != size)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor \"", spec.name(), "\" has ", size, " for dimension \"",
+          variable.name(), "\"; it is ",
+          known == kUnknownSize ? "" : absl::StrCat(known, " elsewhere and "),
+          "at most ", variable.maximum()));
     }
     known = size;
   }
@@ -152,7 +155,7 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
 absl::Status ServedModels::Compute(engine::ServedModel& model,
                                    SlotRequest* request) {
   SlotHeader& header = request->header;
-  std::vector<int64_t> sizes(model.dimensions().size(), 0);
+  std::vector<int64_t> sizes(model.dimensions().size(), kUnknownSize);
   Inputs inputs;
   for (size_t i = 0; i < model.inputs().size(); ++i) {
     const SlotTensor& tensor = header.inputs[i];
@@ -169,6 +172,8 @@ absl::Status ServedModels::Compute(engine::ServedModel& model,
     RETURN_IF_ERROR(CheckTensor(tensor, spec, header.rows));
     outputs.push_back(request->payload.subspan(tensor.offset, tensor.bytes));
   }
+  // A dimension in which no tensor varies has one size, which is 1.
+  std::replace(sizes.begin(), sizes.end(), kUnknownSize, int64_t{1});
   const Clock::time_point start = Clock::now();
   engine::InferenceAnswer answer;
   const absl::Status status =

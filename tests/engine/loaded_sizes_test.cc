@@ -245,6 +245,130 @@ TEST_F(LoadedSizesTest, TrainingTakesOneSize) {
                 "serving can do; give one, as in `dimensions: {T: 4}`"));
 }
 
+// Tokens [N, S, 2] that attend to themselves and to those of a cache [N, P, 2].
+// The mask has a number for each.
+constexpr char kCached[] = R"((float[N, S, 2] x, float[N, P, 2] past,
+                               float[N, L] mask)
+  => (float[N, S, 2] y, float[N, L, 2] present)
+  <int64[1] one = {1}> {
+    present = Concat <axis = 1> (past, x)
+    keys = Transpose <perm = [0, 2, 1]> (present)
+    s = MatMul(x, keys)
+    m = Unsqueeze(mask, one)
+    t = Mul(s, m)
+    p = Softmax <axis = -1> (t)
+    y = MatMul(p, present)
+  })";
+
+class LoadedCacheTest : public LoadedSizesTest {
+ protected:
+  v1::ModelSpec Cached() {
+    v1::ModelSpec spec = Model(kCached);
+    auto& sizes = *spec.mutable_onnx()->mutable_served_dimensions();
+    sizes["P"].set_maximum(9);
+    sizes["S"].set_minimum(1);
+    sizes["S"].set_maximum(4);
+    (*spec.mutable_onnx()->mutable_derived_dimensions())["L"] = "P + S";
+    return spec;
+  }
+
+  // Asks for one row. `tokens` and `past` have two numbers each.
+  absl::Status Ask(ServedModel& model, const std::vector<float>& tokens,
+                   const std::vector<float>& past) {
+    const auto bytes = [](const std::vector<float>& numbers) {
+      return absl::MakeConstSpan(
+          reinterpret_cast<const std::byte*>(numbers.data()),
+          numbers.size() * sizeof(float));
+    };
+    const auto writable = [](std::vector<float>& numbers) {
+      return absl::MakeSpan(reinterpret_cast<std::byte*>(numbers.data()),
+                            numbers.size() * sizeof(float));
+    };
+    const int64_t sizes[] = {static_cast<int64_t>(past.size() / 2),
+                             static_cast<int64_t>(tokens.size() / 2)};
+    const std::vector<float> mask(
+        static_cast<size_t>(mask_length_ >= 0 ? mask_length_
+                                              : sizes[0] + sizes[1]),
+        0.7f);
+    const absl::Span<const std::byte> inputs[] = {bytes(tokens), bytes(past),
+                                                  bytes(mask)};
+    y_.assign(tokens.size(), 0);
+    present_.assign(tokens.size() + past.size(), 0);
+    const absl::Span<std::byte> outputs[] = {writable(y_), writable(present_)};
+    answer_ = {};
+    return model.Infer(
+        {.rows = 1, .sizes = sizes, .inputs = inputs, .outputs = outputs},
+        &answer_);
+  }
+
+  int64_t mask_length_ = -1;  // -1: as long as it must be
+  std::vector<float> y_;
+  std::vector<float> present_;
+};
+
+TEST_F(LoadedCacheTest, TokensOneAtATimeGiveTheCacheOfAllAtOnce) {
+  auto model = Load(Cached());
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(model->dimensions(), ElementsAre("P", "S"));
+  EXPECT_EQ(model->inputs()[2].variable(0).size(), "P + S");
+  EXPECT_EQ(model->inputs()[2].variable(0).maximum(), 13);
+  EXPECT_EQ(model->inputs()[1].variable(0).minimum(), 0);
+  EXPECT_EQ(model->outputs()[1].variable(0).size(), "P + S");
+  const std::vector<float> tokens = {0.1f,  -0.4f, 0.9f, 0.3f,
+                                     -0.7f, 0.2f,  0.5f, 0.8f};
+  std::vector<float> cache;
+  for (size_t i = 0; i < tokens.size(); i += 2) {
+    const absl::Status status = Ask(*model, {tokens[i], tokens[i + 1]}, cache);
+    ASSERT_TRUE(status.ok()) << status;
+    cache = present_;
+  }
+  const std::vector<float> last = y_;
+  EXPECT_EQ(cache, tokens);
+  ASSERT_TRUE(Ask(*model, tokens, {}).ok());
+  EXPECT_EQ(present_, tokens);
+  EXPECT_THAT(answer_.shapes,
+              ElementsAre(ElementsAre(1, 4, 2), ElementsAre(1, 4, 2)));
+  EXPECT_NEAR(y_[6], last[0], 1e-6);
+  EXPECT_NEAR(y_[7], last[1], 1e-6);
+  EXPECT_LE(model->measured_bytes(), planned_);
+}
+
+TEST_F(LoadedCacheTest, AnInputOfAnotherSizeThanFollowsIsRefused) {
+  auto model = Load(Cached());
+  ASSERT_NE(model, nullptr);
+  mask_length_ = 4;
+  EXPECT_THAT(std::string(Ask(*model, {1, 2}, {3, 4}).message()),
+              HasSubstr("input 'mask' has 16 bytes"));
+}
+
+TEST_F(LoadedCacheTest, ANegativeSizeIsRefusedAtTheRequest) {
+  v1::ModelSpec spec = Model(R"((float[P] x, float[S] z, float[R] rest)
+      => (float[R] y) { y = Relu(rest) })");
+  for (const char* name : {"P", "S"}) {
+    auto& sizes = (*spec.mutable_onnx()->mutable_served_dimensions())[name];
+    sizes.set_minimum(1);
+    sizes.set_maximum(5);
+    spec.mutable_onnx()->add_unbatched_inputs(name[0] == 'P' ? "x" : "z");
+  }
+  (*spec.mutable_onnx()->mutable_derived_dimensions())["R"] = "P - S";
+  auto rest = Load(spec);
+  ASSERT_NE(rest, nullptr);
+  const int64_t sizes[] = {2, 3};
+  const std::vector<std::byte> bytes(64);
+  const absl::Span<const std::byte> all(bytes);
+  const absl::Span<const std::byte> inputs[] = {
+      all.first(8), all.first(12), {}};
+  const absl::Span<std::byte> output;
+  EXPECT_THAT(
+      std::string(rest->Infer({.rows = 1,
+                               .sizes = sizes,
+                               .inputs = inputs,
+                               .outputs = absl::MakeConstSpan(&output, 1)},
+                              nullptr)
+                      .message()),
+      HasSubstr("the size 'P - S' is -1 for P=2, S=3"));
+}
+
 class LoadedBoundTest : public LoadedSizesTest {
  protected:
   // Returns a model that gives the numbers of `x`, doubled, in the shape

@@ -22,14 +22,15 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
       ->required();
   verb.add_option("--dimension", options.sizes.dimensions,
                   "Size of a named dimension of an ONNX model, or the sizes to "
-                  "serve: a range 1:512 or a list 64,128; may be repeated")
+                  "serve: a range 1:512 or a list 64,128; or how it follows "
+                  "from others: past+sequence; may be repeated")
       ->type_name("NAME=SIZES");
   verb.add_option("--pad", options.sizes.padding,
                   "Pad this input with a number up to the next listed size")
       ->type_name("INPUT=NUMBER");
   verb.add_option("--bound", options.sizes.bound,
                   "An input whose numbers determine shapes, with the largest "
-                  "numbers to expect")
+                  "numbers to expect, or a .npy file of them")
       ->type_name("INPUT=NUMBERS");
   verb.add_option("--unbatched-input", options.unbatched_inputs,
                   "An input whose first dimension is not the batch")

@@ -164,6 +164,8 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
       "  gpupool models upload resnet resnet18.onnx --max-batch-size 8\n"
       "  gpupool models upload encoder encoder.onnx \\\n"
       "      --dimension sequence=64,128 --pad ids=0 --pad mask=0\n"
+      "  gpupool models upload decoder decoder.onnx --dimension sequence=1 \\\n"
+      "      --dimension past=0:512 --dimension total=past+sequence\n"
       "  gpupool models upload digits layers.yaml --weights w.safetensors\n"
       "  gpupool models upload resnet resnet18.onnx --weights w.safetensors");
   upload->add_option("NAME", upload_options->name, "Name of the model")

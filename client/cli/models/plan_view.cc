@@ -93,6 +93,20 @@ void PrintFits(const Context& context,
   table.Print(context.out(), context.headers());
 }
 
+// Returns "[-1,12,past,64]": varying dimensions by their names, if they have
+// some.
+std::string ShapeText(const v1::TensorSpec& spec) {
+  std::vector<std::string> shape;
+  for (const int64_t size : spec.shape()) shape.push_back(absl::StrCat(size));
+  for (const v1::VariableDimension& variable : spec.variable()) {
+    if (variable.axis() >= shape.size()) continue;
+    std::string& text = shape[variable.axis()];
+    if (!variable.name().empty()) text = variable.name();
+    if (!variable.size().empty()) text = variable.size();
+  }
+  return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
+}
+
 }  // namespace
 
 void PrintTensors(const Context& context, const v1::Plan& plan) {
@@ -100,7 +114,7 @@ void PrintTensors(const Context& context, const v1::Plan& plan) {
   const auto add = [&](const char* what, const v1::TensorSpec& spec) {
     table.AddRow({what, spec.name(),
                   absl::AsciiStrToLower(v1::DataType_Name(spec.data_type())),
-                  absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]")});
+                  ShapeText(spec)});
   };
   for (const v1::TensorSpec& spec : plan.inputs()) add("input", spec);
   for (const v1::TensorSpec& spec : plan.outputs()) add("output", spec);

@@ -2,14 +2,19 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "client/files/tensor_file.h"
 
 namespace gpupool::client {
 namespace {
@@ -32,13 +37,24 @@ absl::StatusOr<std::pair<std::string, std::string>> Split(
 }
 
 constexpr char kDimensionForm[] =
-    "NAME=SIZE, NAME=FIRST:LAST or NAME=SIZE,SIZE,..., for example "
-    "sequence=128";
+    "NAME=SIZE, NAME=FIRST:LAST, NAME=SIZE,SIZE,... or a sum of other "
+    "dimensions, for example sequence=128 or total=past+sequence";
+
+// Returns whether the text names other dimensions. The server reads it.
+bool IsExpression(const std::string& text) {
+  return text.find_first_of(",:") == std::string::npos &&
+         std::any_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isalpha(c) || c == '_'; });
+}
 
 absl::Status SetDimension(const std::string& text, v1::OnnxModel& onnx) {
   const auto parts = Split("--dimension", text, kDimensionForm);
   if (!parts.ok()) return parts.status();
   const auto& [name, value] = *parts;
+  if (IsExpression(value)) {
+    (*onnx.mutable_derived_dimensions())[name] = value;
+    return absl::OkStatus();
+  }
   const bool range = value.find(':') != std::string::npos;
   std::vector<int64_t> sizes;
   for (const absl::string_view one :
@@ -60,6 +76,24 @@ absl::Status SetDimension(const std::string& text, v1::OnnxModel& onnx) {
     served.set_maximum(sizes[1]);
   } else {
     served.mutable_sizes()->Add(sizes.begin(), sizes.end());
+  }
+  return absl::OkStatus();
+}
+
+// Reads the numbers of a .npy file.
+absl::Status AddNumbersOf(const std::string& path, v1::PlannedNumbers& bound) {
+  const absl::StatusOr<Tensor> tensor = ReadTensorFile(path, "");
+  if (!tensor.ok()) return tensor.status();
+  std::string text = JsonText(*tensor);
+  absl::StrReplaceAll({{"[", ""}, {"]", ""}, {"true", "1"}, {"false", "0"}},
+                      &text);
+  for (const absl::string_view one : absl::StrSplit(text, ',')) {
+    double number = 0;
+    if (!absl::SimpleAtod(one, &number)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--bound: ", path, " has no number but '", one, "'"));
+    }
+    bound.add_numbers(number);
   }
   return absl::OkStatus();
 }
@@ -93,10 +127,16 @@ absl::Status SetSizes(const SizeTexts& texts, v1::OnnxModel& onnx) {
     (*onnx.mutable_padding())[parts->first] = number;
   }
   for (const std::string& text : texts.bound) {
-    constexpr char kForm[] = "INPUT=NUMBER,NUMBER,..., for example shape=4,6";
+    constexpr char kForm[] =
+        "INPUT=NUMBER,NUMBER,... or INPUT=FILE.npy, for example shape=4,6";
     const auto parts = Split("--bound", text, kForm);
     if (!parts.ok()) return parts.status();
     v1::PlannedNumbers& bound = (*onnx.mutable_bound_inputs())[parts->first];
+    if (absl::EndsWith(parts->second, ".npy")) {
+      absl::Status read = AddNumbersOf(parts->second, bound);
+      if (!read.ok()) return read;
+      continue;
+    }
     for (const absl::string_view one : absl::StrSplit(parts->second, ',')) {
       double number = 0;
       if (!absl::SimpleAtod(one, &number)) {

@@ -19,11 +19,11 @@ namespace gpupool::client {
 void AddMaxBatchSize(CLI::App& verb, uint32_t& rows);
 
 struct SizeTexts {
-  // "sequence=128": one size; "sequence=1:512": a range; "sequence=64,128": a
-  // list
+  // "sequence=128": one size; "sequence=0:512": a range; "sequence=64,128": a
+  // list; "total=past+sequence": follows from others
   std::vector<std::string> dimensions;
   std::vector<std::string> padding;  // "ids=0"
-  std::vector<std::string> bound;    // "shape=4,6"
+  std::vector<std::string> bound;    // "shape=4,6" or "shape=numbers.npy"
 };
 
 // Sets the sizes in `onnx`. InvalidArgument names the option and shows the

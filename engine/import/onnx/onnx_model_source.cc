@@ -59,6 +59,7 @@ class OnnxModelSource : public ModelSource {
                        "`dimensions: {",
                        dimension.name, ": ", dimension.maximum, "}`"));
     }
+    RETURN_IF_ERROR(AddDerivedTo(served_, build.dimensions));
     ASSIGN_OR_RETURN(build.bound, BindInputs(*file_, build, options.bound));
     return ImportOnnx(*file_, build);
   }
@@ -115,6 +116,22 @@ class OnnxModelSource : public ModelSource {
   const ServedSizes served_;
 };
 
+// Returns the names that the file gives the dimensions of its inputs and
+// outputs.
+std::vector<DeclaredPort> DeclaredPorts(const onnx::GraphProto& graph) {
+  std::vector<DeclaredPort> ports;
+  for (const auto* infos : {&graph.input(), &graph.output()}) {
+    for (const onnx::ValueInfoProto& info : *infos) {
+      DeclaredPort& port = ports.emplace_back();
+      port.name = info.name();
+      for (const auto& dim : info.type().tensor_type().shape().dim()) {
+        port.axes.push_back(dim.has_dim_value() ? "" : dim.dim_param());
+      }
+    }
+  }
+  return ports;
+}
+
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenAt(
     const v1::OnnxModel& model, const std::string& path,
     ExternalFiles external) {
@@ -158,6 +175,8 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
 absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
     const v1::OnnxModel& model, std::shared_ptr<const OnnxFile> file) {
   ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
+  RETURN_IF_ERROR(
+      AddDerivedSizes(model, DeclaredPorts(file->model().graph()), served));
   RETURN_IF_ERROR(CheckOperators(*file));
   return std::make_shared<OnnxModelSource>(std::move(file), model,
                                            std::move(served));

@@ -26,10 +26,10 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
   std::vector<int64_t> shape = rows.shape;
   for (const TensorFormat::Variable& variable : format.variable) {
     // The worker's answer may have fewer dimensions, or smaller ones.
-    if (variable.dimension < 0 || variable.axis >= shape.size()) continue;
-    int64_t& size = shape[variable.axis];
-    size =
-        std::min(size, inputs.sizes[static_cast<size_t>(variable.dimension)]);
+    if (!variable.IsKnown() || variable.axis >= shape.size()) continue;
+    const absl::StatusOr<int64_t> size = variable.SizeFor(inputs.sizes);
+    if (!size.ok()) continue;
+    shape[variable.axis] = std::min(shape[variable.axis], *size);
   }
   if (format.batched) output->add_shape(inputs.rows);
   for (int64_t size : shape) output->add_shape(size);

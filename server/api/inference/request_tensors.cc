@@ -105,6 +105,10 @@ absl::StatusOr<absl::Span<const std::byte>> ViewTyped(absl::string_view model,
                                                       std::string* packed) {
   const int fields = FieldsInUse(input.contents());
   if (fields == 0) {
+    // A tensor without elements has no contents.
+    if (std::count(input.shape().begin(), input.shape().end(), 0) > 0) {
+      return absl::Span<const std::byte>();
+    }
     return absl::InvalidArgumentError(
         absl::StrCat("unable to find data for input tensor '", input.name(),
                      "' for model ", model, " in request"));

@@ -27,7 +27,8 @@ constexpr int kMaxRank = 8;
 constexpr int kMaxExternalFiles = 1000;
 constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
-constexpr int kMaxBoundNumbers = 4096;
+constexpr int kMaxBoundNumbers = 1 << 20;
+constexpr size_t kMaxSizeTextBytes = 256;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 constexpr uint32_t kMaxAttempts = 100;
 constexpr double kMaxBackoffSeconds = 3600;
@@ -259,11 +260,17 @@ bool IsPlainLocation(absl::string_view location) {
 absl::Status CheckServedSizes(const std::string& field,
                               const v1::OnnxModel& onnx) {
   if (onnx.served_dimensions_size() + onnx.padding_size() +
-          onnx.bound_inputs_size() >
+          onnx.bound_inputs_size() + onnx.derived_dimensions_size() >
       kMaxDimensions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " has more than ", kMaxDimensions,
+        " served_dimensions, derived_dimensions, padding and bound_inputs"));
+  }
+  for (const auto& [name, text] : onnx.derived_dimensions()) {
+    if (text.size() <= kMaxSizeTextBytes) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(field, " has more than ", kMaxDimensions,
-                     " served_dimensions, padding and bound_inputs"));
+        absl::StrCat(field, ".derived_dimensions: ", Quoted(name), " has ",
+                     text.size(), " bytes, the limit is ", kMaxSizeTextBytes));
   }
   for (const auto& [name, sizes] : onnx.served_dimensions()) {
     if (sizes.sizes_size() <= kMaxDimensions) continue;
@@ -310,10 +317,10 @@ absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
                      " dimensions and unbatched_inputs"));
   }
   for (const auto& [name, size] : onnx.dimensions()) {
-    if (size >= 1 && size <= kMaxElements) continue;
+    if (size >= 0 && size <= kMaxElements) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".dimensions: ", Quoted(name), " is ", size,
-                     "; it must be 1 .. ", kMaxElements));
+                     "; it must be 0 .. ", kMaxElements));
   }
   return CheckServedSizes(field, onnx);
 }

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
+#include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
 #include "server/ipc/slot_layout.h"
 #include "server/worker/rehearsal/alarm.h"
@@ -25,10 +28,10 @@ constexpr uint64_t kSeed = 1;
 // slot holds them.
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
-// Sizes of a batch: its rows, and that of each varying dimension.
+// Sizes of a batch: its rows, and the dimensions of several sizes by name.
 struct BatchSize {
   uint32_t rows = 1;
-  bool largest = false;  // else every dimension has one element
+  std::map<std::string, int64_t> dimensions;
 };
 
 bool HasBatch(const v1::TensorSpec& spec) {
@@ -54,9 +57,23 @@ std::vector<uint32_t> BatchesOf(const engine::ServedModel& model,
   return batches;
 }
 
-int64_t SizeOf(const v1::VariableDimension& dimension, bool largest) {
-  // A name that no input has: the program alone knows the size.
-  return largest || dimension.name().empty() ? dimension.maximum() : 1;
+// Returns the size of a dimension of a tensor; the largest if only the program
+// knows it, or if the sizes give none.
+int64_t SizeOf(const v1::VariableDimension& dimension, const BatchSize& batch) {
+  const auto size_of = [&](const std::string& name) {
+    const auto found = batch.dimensions.find(name);
+    return found == batch.dimensions.end() ? 0 : found->second;
+  };
+  if (!dimension.name().empty()) return size_of(dimension.name());
+  if (dimension.size().empty()) return dimension.maximum();
+  const auto expression = engine::SizeExpression::Parse(dimension.size());
+  if (!expression.ok()) return dimension.maximum();
+  std::vector<int64_t> sizes;
+  for (const std::string& name : expression->names()) {
+    sizes.push_back(size_of(name));
+  }
+  const auto size = expression->Value(sizes);
+  return size.ok() && *size >= 0 ? *size : dimension.maximum();
 }
 
 uint64_t BytesOf(const v1::TensorSpec& spec, const BatchSize& size) {
@@ -65,7 +82,7 @@ uint64_t BytesOf(const v1::TensorSpec& spec, const BatchSize& size) {
     if (dimension >= 0) elements *= static_cast<uint64_t>(dimension);
   }
   for (const v1::VariableDimension& dimension : spec.variable()) {
-    elements *= static_cast<uint64_t>(SizeOf(dimension, size.largest));
+    elements *= static_cast<uint64_t>(SizeOf(dimension, size));
   }
   return elements * SlotElementBytes(static_cast<uint32_t>(spec.data_type()));
 }
@@ -78,18 +95,20 @@ uint64_t BytesOf(const engine::ServedModel& model, const BatchSize& size) {
   return bytes;
 }
 
-std::vector<int64_t> SizesOf(const engine::ServedModel& model, bool largest) {
-  std::vector<int64_t> sizes;
-  for (const std::string& name : model.dimensions()) {
-    int64_t size = 1;
-    for (const v1::TensorSpec& spec : model.inputs()) {
-      for (const v1::VariableDimension& dimension : spec.variable()) {
-        if (dimension.name() == name) size = SizeOf(dimension, largest);
-      }
+// Returns the smallest or the largest sizes.
+BatchSize SizesOf(const engine::ServedModel& model, uint32_t rows,
+                  bool largest) {
+  BatchSize batch{.rows = rows};
+  // A dimension that no input varies in has one size, which is 1.
+  for (const std::string& name : model.dimensions()) batch.dimensions[name] = 1;
+  for (const v1::TensorSpec& spec : model.inputs()) {
+    for (const v1::VariableDimension& dimension : spec.variable()) {
+      if (dimension.name().empty()) continue;
+      batch.dimensions[dimension.name()] =
+          largest ? dimension.maximum() : dimension.minimum();
     }
-    sizes.push_back(size);
   }
-  return sizes;
+  return batch;
 }
 
 // Fills the tensor with numbers from -1 to 1, or with the integers 0 and 1.
@@ -127,7 +146,10 @@ absl::Status RunBatch(engine::ServedModel& model, const BatchSize& size,
     outputs.push_back(
         absl::MakeSpan(tensors.emplace_back(BytesOf(spec, size))));
   }
-  const std::vector<int64_t> sizes = SizesOf(model, size.largest);
+  std::vector<int64_t> sizes;
+  for (const std::string& name : model.dimensions()) {
+    sizes.push_back(size.dimensions.at(name));
+  }
   engine::InferenceAnswer answer;
   const absl::Status ran =
       model.Infer({size.rows, sizes, inputs, outputs}, &answer);
@@ -144,7 +166,7 @@ absl::Status RunBatches(engine::ServedModel& model, uint32_t max_batch_size) {
   for (const uint32_t rows : BatchesOf(model, max_batch_size)) {
     for (const bool largest : {false, true}) {
       if (!largest && model.dimensions().empty()) continue;
-      const BatchSize size = {rows, largest};
+      const BatchSize size = SizesOf(model, rows, largest);
       if (BytesOf(model, size) > kMostBytes) continue;
       for (const bool random_numbers : {false, true}) {
         if (Clock::now() > end) return absl::OkStatus();

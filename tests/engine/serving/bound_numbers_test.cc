@@ -29,9 +29,16 @@ TEST(BoundNumbersTest, BytesAndNumbersAreTheSame) {
 
 TEST(BoundNumbersTest, ALargeInputIsRefused) {
   std::vector<ServedPort> ports = Ports();
-  ports[1].port.shape = Shape({513});
+  ports[1].port.shape = Shape({131073});
   EXPECT_THAT(PlannedBoundBytes({}, ports).status().message(),
-              HasSubstr("4104 bytes; at most 4096"));
+              HasSubstr("1048584 bytes; at most 1048576"));
+}
+
+TEST(BoundNumbersTest, TheKeysOfAllProgramsAreLimited) {
+  EXPECT_TRUE(CheckKeptBoundBytes(0, 256).ok());
+  EXPECT_TRUE(CheckKeptBoundBytes(kMaxBoundBytes, 64).ok());
+  EXPECT_THAT(CheckKeptBoundBytes(kMaxBoundBytes, 65).message(),
+              HasSubstr("at most 64 programs (max_programs, --max-programs)"));
 }
 
 TEST(BoundNumbersTest, OtherLengthsAreRefused) {

@@ -50,6 +50,18 @@ TEST(SizeToServeTest, WithoutPaddingListedSizesMustBeExact) {
                                                    "padding")));
 }
 
+TEST(SizeToServeTest, SizesMayBeZeroWhereTheyAreServed) {
+  const SizedDimension range{.name = "past", .minimum = 0, .maximum = 5};
+  EXPECT_EQ(*SizeToServe("'m'", "x", range, 0), 0);
+  EXPECT_FALSE(SizeToServe("'m'", "x", range, -1).ok());
+  SizedDimension listed{.name = "past", .maximum = 8, .sizes = {0, 4, 8}};
+  EXPECT_EQ(*SizeToServe("'m'", "x", listed, 0), 0);
+  EXPECT_FALSE(SizeToServe("'m'", "x", listed, 3).ok());
+  listed.padded = true;
+  EXPECT_EQ(*SizeToServe("'m'", "x", listed, 0), 0);
+  EXPECT_EQ(*SizeToServe("'m'", "x", listed, 3), 4);
+}
+
 TEST(SizeToServeTest, RangesAreExact) {
   const SizedDimension range{.name = "s", .minimum = 2, .maximum = 5};
   EXPECT_EQ(*SizeToServe("'m'", "x", range, 3), 3);
@@ -145,6 +157,17 @@ TEST(PadTensorTest, CuttingUndoesFillingUp) {
     for (uint16_t number : data) sum += number;
     EXPECT_EQ(sum_filled, sum);
   }
+}
+
+TEST(PadTensorTest, TensorsWithoutElementsAreAllPaddingAndCutToNothing) {
+  const int64_t none[] = {2, 0, 2};
+  const int64_t some[] = {2, 3, 2};
+  std::vector<std::byte> bytes(12, std::byte{9});
+  const std::byte pad{4};
+  PadTensor({none, nullptr}, absl::MakeConstSpan(&pad, 1),
+            {some, bytes.data()});
+  EXPECT_EQ(bytes, std::vector<std::byte>(12, std::byte{4}));
+  CutTensor({some, bytes.data()}, 1, {none, nullptr});
 }
 
 }  // namespace

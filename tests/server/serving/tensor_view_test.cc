@@ -219,5 +219,99 @@ TEST_F(SizedViewTest, DimensionsMustBeKnown) {
       absl::IsInvalidArgument(MakeTensorFormat(spec, dimensions_).status()));
 }
 
+// mask [-1, past + sequence], ids [-1, sequence] and cache [-1, past, 2].
+class DerivedViewTest : public ::testing::Test {
+ protected:
+  DerivedViewTest() {
+    Add("mask", {-1, -1}, "", "past + sequence", 12);
+    Add("ids", {-1, -1}, "sequence", "", 4);
+    Add("cache", {-1, -1, 2}, "past", "", 8);
+  }
+  void Add(const std::string& name, const std::vector<int64_t>& shape,
+           const std::string& dimension, const std::string& size,
+           int64_t maximum) {
+    v1::TensorSpec spec;
+    spec.set_name(name);
+    spec.set_data_type(v1::INT8);
+    spec.mutable_shape()->Add(shape.begin(), shape.end());
+    v1::VariableDimension* variable = spec.add_variable();
+    variable->set_axis(1);
+    variable->set_name(dimension);
+    variable->set_size(size);
+    variable->set_maximum(maximum);
+    const auto format = MakeTensorFormat(spec, dimensions_);
+    ASSERT_TRUE(format.ok()) << format.status();
+    formats_.push_back(*format);
+  }
+  absl::StatusOr<CheckedInputs> Check(int64_t mask, int64_t ids,
+                                      int64_t cache) {
+    const std::vector<int64_t> shapes[] = {{3, mask}, {3, ids}, {3, cache, 2}};
+    const absl::Span<const std::byte> bytes(storage_);
+    return CheckInputs(
+        {.label = "'m' version 3",
+         .formats = formats_,
+         .max_batch_size = 4,
+         .dimensions = dimensions_},
+        {{"mask", "INT8", shapes[0],
+          bytes.first(static_cast<size_t>(3 * mask))},
+         {"ids", "INT8", shapes[1], bytes.first(static_cast<size_t>(3 * ids))},
+         {"cache", "INT8", shapes[2],
+          bytes.first(static_cast<size_t>(6 * cache))}});
+  }
+
+  std::vector<std::byte> storage_{256};
+  std::vector<SizedDimension> dimensions_ = {{"past", 0, 8, {}, false},
+                                             {"sequence", 1, 4, {1, 4}, true}};
+  std::vector<TensorFormat> formats_;
+};
+
+TEST_F(DerivedViewTest, SizesFollowFromThoseOfOtherInputs) {
+  const auto checked = Check(8, 3, 5);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->sizes, (std::vector<int64_t>{5, 3}));
+  EXPECT_EQ(checked->served, (std::vector<int64_t>{5, 4}));
+  EXPECT_EQ(formats_[0].RowShape(checked->served), std::vector<int64_t>{9});
+  EXPECT_EQ(formats_[0].RowBytes({}), 12u);
+  EXPECT_EQ(ShapeText(formats_[0]), "[-1,-1]");
+}
+
+TEST_F(DerivedViewTest, ASizeMayBeZero) {
+  const auto checked = Check(1, 1, 0);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->sizes, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(formats_[2].RowBytes(checked->sizes), 0u);
+  EXPECT_TRUE(checked->bytes[2].empty());
+}
+
+TEST_F(DerivedViewTest, AContradictionNamesInputAxisSizeExpressionAndValue) {
+  EXPECT_THAT(
+      std::string(Check(9, 3, 5).status().message()),
+      HasSubstr("input 'mask' for model 'm' version 3 has 9 for dimension 1, "
+                "which must be past + sequence: 8 for past=5, sequence=3"));
+  EXPECT_THAT(std::string(Check(4, 4, 9).status().message()),
+              HasSubstr("'past' of input 'cache' is 9"));
+}
+
+TEST_F(DerivedViewTest, ANegativeSizeIsRefused) {
+  Add("rest", {-1, -1}, "", "past - sequence", 7);
+  EXPECT_EQ(formats_[3].RowShape({5, 3}), std::vector<int64_t>{2});
+  EXPECT_FALSE(formats_[3].variable[0].SizeFor({0, 3}).ok());
+  EXPECT_EQ(formats_[3].RowShape({0, 3}), std::vector<int64_t>{7});
+}
+
+TEST_F(DerivedViewTest, ExpressionsOfUnknownDimensionsAreRefused) {
+  v1::TensorSpec spec;
+  spec.set_name("x");
+  spec.set_data_type(v1::FLOAT32);
+  spec.add_shape(-1);
+  spec.add_variable()->set_maximum(4);
+  spec.mutable_variable(0)->set_size("past + width");
+  EXPECT_THAT(
+      std::string(MakeTensorFormat(spec, dimensions_).status().message()),
+      HasSubstr("'width'"));
+  spec.mutable_variable(0)->set_size("past +");
+  EXPECT_FALSE(MakeTensorFormat(spec, dimensions_).ok());
+}
+
 }  // namespace
 }  // namespace gpupool::server

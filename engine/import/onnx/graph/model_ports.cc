@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/graph_importer.h"
@@ -54,9 +55,21 @@ absl::StatusOr<int64_t> SizeOfDimension(const OnnxBuildOptions& options,
                   " has neither a size nor a name, so no option can name it; "
                   "export the model with fixed sizes or named dimensions");
   }
+  const absl::StatusOr<SizeExpression> expression =
+      SizeExpression::Parse(dim.dim_param());
+  if (expression.ok() && !expression->IsName()) {
+    return Refuse(input, "dimension ", axis, " is called '", dim.dim_param(),
+                  "' and has no size; give sizes of ",
+                  absl::StrJoin(expression->names(), ", "),
+                  ", or one of its own, with `--dimension NAME=SIZE`, or in a "
+                  "job file under `dimensions`");
+  }
   return Refuse(input, "dimension ", axis, " is called '", dim.dim_param(),
                 "' and has no size; give one with `--dimension ",
-                dim.dim_param(), "=SIZE`, or in a job file under `dimensions`");
+                dim.dim_param(),
+                "=SIZE`, or in a job file under `dimensions`, ",
+                "or a size that follows from others, as in `--dimension ",
+                dim.dim_param(), "=past+sequence`");
 }
 
 absl::StatusOr<InputShape> ShapeOfInput(const OnnxBuildOptions& options,
@@ -84,7 +97,7 @@ absl::StatusOr<InputShape> ShapeOfInput(const OnnxBuildOptions& options,
         dims.emplace_back(),
         SizeOfDimension(options, input, axis, type.shape().dim(axis)));
   }
-  absl::StatusOr<Shape> shape = Shape::Create(dims);
+  absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(dims);
   if (!shape.ok()) return Refuse(input, shape.status().message());
   result.shape = *shape;
   return result;
@@ -160,6 +173,13 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                                          input.name(), {dtype, shape.shape}));
   importer.model().inputs.push_back(
       {input.name(), id, dtype, shape.shape, shape.batched});
+  if (shape.shape.elements() == 0) {
+    // Nothing reads the input: a tensor without elements is a constant.
+    scope.Define(scope_name,
+                 Entry::Tensor(importer.values().Constant({dtype, shape.shape}),
+                               element_type));
+    return absl::OkStatus();
+  }
   const bool scaled =
       importer.options().input_scaling && importer.model().inputs.size() == 1;
   ASSIGN_OR_RETURN(const ValueId x, scaled ? ScaleInput(importer, id)

@@ -1,7 +1,10 @@
 #include "client/cli/models/served_sizes.h"
 
 #include <cmath>
+#include <fstream>
+#include <string>
 
+#include "client/files/tensor_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -34,10 +37,39 @@ TEST(ServedSizesTest, NumbersAreReadForInputs) {
   EXPECT_THAT(onnx.bound_inputs().at("scale").numbers(), ElementsAre(0.5));
 }
 
+TEST(ServedSizesTest, ADimensionMayFollowFromOthers) {
+  v1::OnnxModel onnx;
+  ASSERT_TRUE(SetSizes({.dimensions = {"total=past + sequence", "past=0:64",
+                                       "half=_s//2", "same=past"}},
+                       onnx)
+                  .ok());
+  EXPECT_EQ(onnx.derived_dimensions().at("total"), "past + sequence");
+  EXPECT_EQ(onnx.derived_dimensions().at("half"), "_s//2");
+  EXPECT_EQ(onnx.derived_dimensions().at("same"), "past");
+  EXPECT_EQ(onnx.derived_dimensions().size(), 3u);
+  EXPECT_EQ(onnx.served_dimensions().at("past").minimum(), 0);
+  EXPECT_EQ(onnx.served_dimensions().at("past").maximum(), 64);
+}
+
+TEST(ServedSizesTest, BoundNumbersMayComeFromAFile) {
+  const std::string path = testing::TempDir() + "/bound_numbers.npy";
+  Tensor tensor{.data_type = "INT64", .shape = {1, 2}};
+  const int64_t numbers[] = {70000, -3};
+  tensor.bytes.assign(reinterpret_cast<const char*>(numbers), sizeof(numbers));
+  std::ofstream(path, std::ios::binary) << NpyText(tensor);
+  v1::OnnxModel onnx;
+  const absl::Status set = SetSizes({.bound = {"shape=" + path}}, onnx);
+  ASSERT_TRUE(set.ok()) << set;
+  EXPECT_THAT(onnx.bound_inputs().at("shape").numbers(),
+              ElementsAre(70000, -3));
+  EXPECT_THAT(SetSizes({.bound = {"shape=/missing.npy"}}, onnx).message(),
+              HasSubstr("/missing.npy"));
+}
+
 TEST(ServedSizesTest, WhatCannotBeReadNamesItsOption) {
   v1::OnnxModel onnx;
   for (const char* text :
-       {"a", "=4", "a=", "a=x", "a=1:", "a=1:2:3", "a=1,x", "a=1-4"}) {
+       {"a", "=4", "a=", "a=1:", "a=1:2:3", "a=1,x", "a=1-4", "a=x:4"}) {
     EXPECT_THAT(SetSizes({.dimensions = {text}}, onnx).message(),
                 HasSubstr("--dimension"))
         << text;

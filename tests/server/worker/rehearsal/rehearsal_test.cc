@@ -119,6 +119,7 @@ TEST(RehearsalTest, RunsTheSmallestAndTheLargestSizesOfADimension) {
   v1::VariableDimension& dimension = *input.add_variable();
   dimension.set_axis(1);
   dimension.set_name("sequence");
+  dimension.set_minimum(1);
   dimension.set_maximum(9);
   v1::TensorSpec output = input;
   output.mutable_variable(0)->clear_name();  // only the program knows its size
@@ -131,6 +132,28 @@ TEST(RehearsalTest, RunsTheSmallestAndTheLargestSizesOfADimension) {
   EXPECT_EQ(engine.runs[0].output_bytes, std::vector<uint64_t>{72});
   EXPECT_EQ(engine.runs[2].sizes, std::vector<int64_t>{9});
   EXPECT_EQ(engine.runs[2].input_bytes, std::vector<uint64_t>{72});
+}
+
+TEST(RehearsalTest, SizesThatFollowFromOthersAreComputed) {
+  NotingEngine engine;
+  v1::TensorSpec input = Tensor(v1::FLOAT32, {-1, -1});
+  v1::VariableDimension& dimension = *input.add_variable();
+  dimension.set_axis(1);
+  dimension.set_name("past");
+  dimension.set_maximum(9);  // the minimum is 0
+  v1::TensorSpec output = input;
+  output.mutable_variable(0)->clear_name();
+  output.mutable_variable(0)->set_size("past + 1");
+  output.mutable_variable(0)->set_maximum(10);
+  engine.inputs = {input};
+  engine.outputs = {output};
+  ASSERT_TRUE(Rehearse(engine, Request(1)).ok());
+  ASSERT_EQ(engine.runs.size(), 4u);
+  EXPECT_EQ(engine.runs[0].sizes, std::vector<int64_t>{0});
+  EXPECT_EQ(engine.runs[0].input_bytes, std::vector<uint64_t>{0});
+  EXPECT_EQ(engine.runs[0].output_bytes, std::vector<uint64_t>{4});
+  EXPECT_EQ(engine.runs[2].sizes, std::vector<int64_t>{9});
+  EXPECT_EQ(engine.runs[2].output_bytes, std::vector<uint64_t>{40});
 }
 
 TEST(RehearsalTest, AModelWithoutABatchRunsOneRequestAtATime) {

@@ -58,6 +58,55 @@ TEST(OnnxImportTest, BuffersAreNamedWithTheRemedy) {
           HasSubstr("name it in training.trainable"))));
 }
 
+// Operators between an empty cache and the result.
+constexpr char kEmptyCache[] =
+    "(float[N, P, 4] past, float[N, 2, 4] x) => (float[N, 2, 4] y, "
+    "float[N, A, 4] all, float[N, P, 4] same, float[N, P, 3] product) "
+    "<float[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, "
+    "float[4] ones = {1, 1, 1, 1}, int64[3] split = {0, 0, 4}> { "
+    "scaled = Relu(past) "
+    "normed = LayerNormalization(scaled, ones) "
+    "product = MatMul(past, w) "
+    "shaped = Reshape(normed, split) "
+    "all = Concat <axis = 1> (shaped, x) "
+    "keys = Transpose <perm = [0, 2, 1]> (past) "
+    "scores = MatMul(x, keys) "
+    "p = Softmax <axis = -1> (scores) "
+    "none = MatMul(p, past) "
+    "same = Identity(normed) "
+    "y = Add(x, none) }";
+
+TEST(OnnxImportTest, TensorsWithoutElementsLeaveNoNodes) {
+  const auto model =
+      Import(kEmptyCache, {.batch = 3, .dimensions = {{"P", 0}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(Verify(model->graph).ok()) << Verify(model->graph);
+  ASSERT_EQ(model->inputs.size(), 2u);
+  EXPECT_EQ(model->inputs[0].shape.ToString(), "[3, 0, 4]");
+  EXPECT_TRUE(model->inputs[0].batched);
+  EXPECT_EQ(model->outputs[0].shape, Shape({3, 2, 4}));
+  EXPECT_EQ(model->outputs[1].shape, Shape({3, 2, 4}));
+  EXPECT_EQ(model->outputs[2].shape.ToString(), "[3, 0, 4]");
+  EXPECT_EQ(model->outputs[3].shape.ToString(), "[3, 0, 3]");
+  // The concatenation is the new part, and the empty sum is zero.
+  EXPECT_EQ(model->outputs[1].value, model->inputs[1].value);
+  for (const Node& node : model->graph.nodes()) {
+    EXPECT_EQ(node.op, Op::kAdd) << OpName(node.op);
+    for (ValueId id : node.inputs) {
+      EXPECT_GT(model->graph.value(id).shape.elements(), 0);
+    }
+  }
+}
+
+TEST(OnnxImportTest, EmptyTensorsAreConcatenatedToTheWholeShape) {
+  const auto model = Import(
+      "(float[N, P, 2] x, float[N, P, 3] z) => (float[N, P, 5] y) "
+      "{ y = Concat <axis = 2> (x, z) }",
+      {.dimensions = {{"P", 0}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->outputs[0].shape.ToString(), "[1, 0, 5]");
+}
+
 TEST(OnnxImportTest, DescribesEveryNode) {
   const auto model = Import(kDense, {.batch = 4});
   ASSERT_TRUE(model.ok()) << model.status();
@@ -101,8 +150,27 @@ TEST(OnnxImportTest, OtherDimensionsNeedSizes) {
   EXPECT_EQ(model->inputs[0].shape, Shape({1, 9}));
 }
 
+TEST(OnnxImportTest, AnExpressionWithoutSizesNamesWhatItFollowsFrom) {
+  onnx::ModelProto model = ModelOfGraph(
+      "(float[N, T] x) => (float[N, T] y) "
+      "{ y = Relu(x) }");
+  model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(1)
+      ->set_dim_param("past + sequence");
+  const auto file = OnnxFile::Parse(model.SerializeAsString(), {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(std::string(ImportOnnx(**file, {}).status().message()),
+              HasSubstr("dimension 1 is called 'past + sequence' and has no "
+                        "size; give sizes of past, sequence, or one of its "
+                        "own, with `--dimension NAME=SIZE`"));
+}
+
 TEST(OnnxImportTest, HostileSizesAreRefused) {
-  for (const int64_t size : {int64_t{0}, int64_t{-3}, int64_t{1} << 62}) {
+  for (const int64_t size : {int64_t{-3}, int64_t{1} << 62}) {
     EXPECT_EQ(Import(kDense, {.dimensions = {{"N", size}}}).status().code(),
               absl::StatusCode::kInvalidArgument);
   }

@@ -85,6 +85,8 @@ class Fuser {
       return false;
     }
     Node product = NodeAt(producer);
+    // A product of weights runs once, before anything that it could end with.
+    if (product.stage != follower.stage) return false;
     Epilogue* epilogue = MutableEpilogue(product);
     if (epilogue == nullptr || epilogue->activation != Activation::kNone ||
         !InputsSurvive(product, static_cast<int>(position))) {

@@ -31,6 +31,17 @@ TEST_F(FuseEpiloguesTest, ResidualThenActivation) {
   EXPECT_EQ(graph_.nodes()[0].inputs.back(), x);
 }
 
+TEST_F(FuseEpiloguesTest, AProductOfWeightsTakesNoResidualOfAStep) {
+  builder_.SetStage(Stage::kLoad);
+  const ValueId product =
+      Emit(Op::kMatMul, {Weight("a", {2, 2}), Weight("b", {2, 2})},
+           MatMulAttributes{});
+  builder_.SetStage(Stage::kStep);
+  graph_.AddOutput("out", Emit(Op::kAdd, {product, Input("x", {2, 2})}));
+  Run(FuseEpilogues);
+  EXPECT_THAT(Ops(), ElementsAre("matmul", "add"));
+}
+
 TEST_F(FuseEpiloguesTest, EveryActivationHasItsForm) {
   const std::tuple<Op, Attributes, Activation> forms[] = {
       {Op::kRelu, {}, Activation::kRelu},

@@ -95,6 +95,19 @@ void ReadBeforeBroadcast(Sweep& sweep, Node& node) {
   }
 }
 
+// Returns whether the node still gives what it gives if its operand `id` has
+// this shape. It does not if no other operand has as many axes as the result.
+bool KeepsItsType(Sweep& sweep, const Node& node, ValueId id,
+                  const Shape& shape) {
+  TensorTypes types;
+  for (const ValueId input : node.inputs) {
+    types.push_back(sweep.value(input).type());
+    if (input == id) types.back().shape = shape;
+  }
+  const auto result = InferTypes(node.op, node.attributes, types);
+  return result.ok() && (*result)[0] == sweep.value(node.outputs[0]).type();
+}
+
 // Reshapes a number for each channel from [1, C, 1, 1] to [C, 1, 1]. As a 4-D
 // value it would be converted to the layout of the image.
 absl::Status TrimLeadingOnes(Sweep& sweep, Node& node) {
@@ -107,6 +120,7 @@ absl::Status TrimLeadingOnes(Sweep& sweep, Node& node) {
     }
     ASSIGN_OR_RETURN(const Shape trimmed,
                      Shape::Create(shape.dims().subspan(1)));
+    if (!KeepsItsType(sweep, node, id, trimmed)) continue;
     ASSIGN_OR_RETURN(id, sweep.Reshape(id, trimmed));
   }
   return absl::OkStatus();

@@ -78,6 +78,14 @@ TEST_F(SimplifyTest, NumbersPerChannelOfAnImageLoseTheirLeadingOne) {
   EXPECT_EQ(graph_.value(graph_.nodes()[1].inputs[1]).shape, (Shape{3, 1, 1}));
 }
 
+TEST_F(SimplifyTest, ALeadingOneStaysIfOnlyItMakesTheResultFourDimensional) {
+  const ValueId w = Weight("w", {1, 3, 1, 1});
+  Finish(Binary(BinaryFunction::kMultiply, Input("x", {4}), w));
+  ASSERT_THAT(Ops(), ElementsAre("binary"));
+  EXPECT_EQ(graph_.value(graph_.nodes()[0].outputs[0]).shape,
+            (Shape{1, 3, 1, 4}));
+}
+
 TEST_F(SimplifyTest, DoesNotReadAWeightAfterItsUpdate) {
   const ValueId w = Weight("w", {2, 3});
   const ValueId same = Emit(Op::kReshape, {w}, ShapeAttributes{Shape{2, 3}});

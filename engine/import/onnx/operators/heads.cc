@@ -72,7 +72,7 @@ absl::StatusOr<ValueId> RepeatHeads(NodeContext& ctx, ValueId x,
                                     int64_t heads) {
   const Shape shape = ctx.shape(x);
   if (shape[1] == heads) return x;
-  if (heads % shape[1] != 0) {
+  if (shape[1] == 0 || heads % shape[1] != 0) {
     return ctx.Refuse(heads, " query heads are no multiple of ", shape[1],
                       " key and value heads");
   }

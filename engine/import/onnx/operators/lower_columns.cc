@@ -120,7 +120,7 @@ absl::Status LowerCol2Im(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Shape counts, MakeShape(ctx, blocks.counts));
   const Shape shape = ctx.shape(x);
   const int64_t cells = kernel.elements();
-  if (shape[1] % cells != 0 || shape[2] != counts.elements() ||
+  if (cells == 0 || shape[1] % cells != 0 || shape[2] != counts.elements() ||
       shape.elements() == 0) {
     return ctx.Refuse("columns ", shape.ToString(), " must be [N, C * ", cells,
                       ", ", counts.elements(), "]");

@@ -41,6 +41,10 @@ absl::StatusOr<LossNode> ReadLoss(NodeContext& ctx) {
     return ctx.Refuse("labels are ", ctx.shape(labels).ToString(),
                       " but must be ", loss.label_shape.ToString());
   }
+  if (ctx.shape(scores)[1] == 0) {
+    return ctx.Refuse("scores ", ctx.shape(scores).ToString(),
+                      " must have at least one class");
+  }
   ASSIGN_OR_RETURN(loss.scores, ChannelsAsRows(ctx, scores));
   ASSIGN_OR_RETURN(loss.labels,
                    ctx.Reshape(labels, {loss.label_shape.elements()}));

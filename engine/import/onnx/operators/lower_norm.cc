@@ -189,6 +189,7 @@ absl::Status LowerGroupNorm(NodeContext& ctx) {
     return ctx.Refuse("num_groups ", groups, " must divide ", shape[1],
                       " channels");
   }
+  if (shape.elements() == 0) return Finish(ctx, x);
   const int64_t count = shape[0] * groups;
   const Rows rows{count, shape.elements() / count};
   ASSIGN_OR_RETURN(const ValueId flat, NormaliseRows(ctx, x, rows, epsilon));

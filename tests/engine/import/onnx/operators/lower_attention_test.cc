@@ -142,6 +142,16 @@ TEST(LowerAttentionTest, HeadsThatDoNotDivideTheWidthAreRefused) {
   EXPECT_THAT(std::string(y.status().message()), HasSubstr("q_num_heads 3"));
 }
 
+TEST(LowerAttentionTest, NoKeyAndValueHeadsAreRefused) {
+  const auto y = ImportLowering(
+      {.opset = 23,
+       .graph = "(float[1, 2, 3, 4] q) => (float[1, 2, 3, 4] y) { "
+                "n = Constant<value = int64[4] {1, 0, 3, 4}>() "
+                "k = ConstantOfShape(n) y = Attention(q, k, k) }"});
+  EXPECT_THAT(std::string(y.status().message()),
+              HasSubstr("no multiple of 0 key and value heads"));
+}
+
 TEST(LowerAttentionTest, TrainingKeepsWhatTheGradientNeeds) {
   for (const bool training : {false, true}) {
     const auto model = ImportLowering(

@@ -75,6 +75,15 @@ LoweringCase Deformed(const std::string& operands) {
 
 // The first cell of the first block lies half a cell on, and the last cell of
 // the second block lies outside.
+TEST(LowerColumnsTest, BlocksWithoutCellsAreRefused) {
+  const auto y = ImportLowering(
+      {.opset = 18,
+       .graph = "(float[1, 2, 3] x) => (float[a, b, c, d] y) { "
+                "s = Constant<value_ints = [1, 4]>() "
+                "k = Constant<value_ints = [1, 0]>() y = Col2Im(x, s, k) }"});
+  EXPECT_EQ(y.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(LowerColumnsTest, OffsetsMoveTheCellsOfEachBlock) {
   const auto y = RunLowering(Deformed("x, w, o"));
   ASSERT_TRUE(y.ok()) << y.status();

@@ -52,6 +52,17 @@ TEST(LowerLossTest, IgnoredLabelsCountNothing) {
   EXPECT_NEAR((*sum)[0].numbers[0], 0.693147, 1e-5);
 }
 
+TEST(LowerLossTest, ScoresOfNoClassAreRefused) {
+  const auto model = ImportLowering(
+      {.opset = 13,
+       .graph = "(int64[3] t) => (float y) { "
+                "n = Constant<value = int64[2] {3, 0}>() "
+                "x = ConstantOfShape(n) y = SoftmaxCrossEntropyLoss(x, t) }"});
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(model.status().message()),
+              HasSubstr("scores [3, 0] must have at least one class"));
+}
+
 TEST(LowerLossTest, AnUnknownReductionOrOtherLabelShapeIsRefused) {
   EXPECT_EQ(Loss("reduction = \"median\"", "x, t").status().code(),
             absl::StatusCode::kInvalidArgument);

@@ -100,6 +100,17 @@ TEST(LowerNormTest, GroupNormScalesPerChannelSinceOpset21) {
   EXPECT_THAT((*y)[0].numbers, ElementsAre(-10, 21));
 }
 
+TEST(LowerNormTest, GroupNormOfNothingIsNothing) {
+  const auto model = ImportLowering(
+      {.opset = 21,
+       .graph = "(float[2] s) => (float[0, 2, 3] y) { "
+                "n = Constant<value = int64[3] {0, 2, 3}>() "
+                "x = ConstantOfShape(n) "
+                "y = GroupNormalization<num_groups = 1>(x, s, s) }"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->outputs[0].shape.elements(), 0);
+}
+
 TEST(LowerNormTest, RmsNormDividesByTheRootOfTheMeanSquare) {
   const auto y = RunLowering(
       {.opset = 23,

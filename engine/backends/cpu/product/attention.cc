@@ -248,9 +248,12 @@ void BlockRun::Scores(const Block& b, float* scores) const {
 float BlockRun::SoftmaxRow(float* x, int64_t seen, int64_t count) const {
   const float greatest = seen > 0 ? loops_.max(x, seen) : -HUGE_VALF;
   // The query sees no key, or the mask hides all. x - greatest would be NaN.
+  // The greatest of NaN alone is -infinity as well.
   if (greatest == -HUGE_VALF) {
-    std::fill(x, x + count, 0.0f);
-    return -HUGE_VALF;
+    const bool nan =
+        std::any_of(x, x + seen, [](float score) { return std::isnan(score); });
+    std::fill(x, x + count, nan ? NAN : 0.0f);
+    return nan ? NAN : -HUGE_VALF;
   }
   const float sum = loops_.exp(x, greatest, seen);
   loops_.scale(x, 1.0f / sum, seen);

@@ -9,7 +9,8 @@ usage: ./dev VERB [arguments]
                    GPUs where there are nvcc and an NVIDIA driver)
   test [regex]     set up, build and run every test that this machine can run
                    (with a regex: those tests only; --long first: the daemon is
-                   killed 10,000 times, not 20; --stress first: three times in a
+                   killed 10,000 times, not 20, and random graphs are run for
+                   an hour; --stress first: three times in a
                    row beside four busy loops)
   sanitize KIND    build and run the tests of threads under ThreadSanitizer
                    (KIND is thread), or those of untrusted files under Address-
@@ -86,7 +87,8 @@ verb_test() {
   local run=run_tests
   while true; do
     case ${1:-} in
-      --long) export GPUPOOL_KILLS=10000 ;;
+      # Each of the three tests of random graphs gets a third of an hour.
+      --long) export GPUPOOL_KILLS=10000 GPUPOOL_FUZZ_SECONDS=1200 ;;
       --stress) run=run_stress ;;
       *) break ;;
     esac

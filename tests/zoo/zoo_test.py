@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""A few small nets of the zoo: what docs/model_zoo.md says of them holds."""
+import importlib.util
+import pathlib
+import re
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+import harness  # noqa: E402
+
+MISSING = [name for name in ("numpy", "onnx", "torch", "torchvision")
+           if importlib.util.find_spec(name) is None]
+SMALL = ["gpt", "llama", "lstm", "unet", "conv1d", "wide_and_deep", "k_means", "qdq_mlp",
+         "dynamic_mlp", "mlp_fp16"]
+
+
+@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}; on Debian python3-torch, "
+                          "python3-torchvision, python3-onnx, python3-numpy")
+class Zoo(harness.TestCase):
+    def test_small_nets_serve_export_and_train_like_pytorch(self):
+        import measure
+        import torch
+        import zoo
+        torch.set_num_threads(1)
+        server = self.start("--devices", "cpu:1")
+        pool = measure.Pool(server, server.state)
+        nets = {net.name: net for net in zoo.all_nets()}
+        for name in SMALL:
+            with self.subTest(name):
+                net = nets[name]
+                row = measure.measure(net, pool, server.state)
+                found = zoo.faults(net, row)
+                # The losses of 16 bits are refused.
+                if net.family == "fp16":
+                    found = [text for text in found if "trained" not in text]
+                self.assertEqual([], found)
+
+    def test_the_page_has_each_measured_net_once(self):
+        import zoo
+        names = re.findall(r"^\| ([a-z0-9_]+) \| [\d,]+ \|", zoo.PAGE.read_text(), re.M)
+        self.assertEqual(len(set(names)), len(names))
+        self.assertLessEqual(set(names), {net.name for net in zoo.all_nets()})
+        self.assertGreaterEqual(len(names), 50)
+
+
+if __name__ == "__main__":
+    if MISSING:
+        print(f"skipped: not installed: {', '.join(MISSING)}")
+        sys.exit(77)
+    harness.main()

@@ -141,9 +141,12 @@ absl::Status CheckLayout(const Graph& graph, const Node& node) {
     if (graph.value(node.outputs[0]).layout == target) return absl::OkStatus();
     return BrokenNode(node, "the output has another layout");
   }
+  const CellMove move = CellMoveOf(node);
   const auto fits = [&](ValueId id, bool weight) {
     const Value& value = graph.value(id);
     if (value.shape.rank() != 4) return true;
+    if (move == CellMove::kFromImage && id == node.inputs[0]) return true;
+    if (move == CellMove::kToImage && id == node.outputs[0]) return true;
     return value.layout == (weight ? Layout::kRowMajor : wanted);
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -205,9 +208,11 @@ class AliasCheck {
     const bool same = value.alias.kind == AliasKind::kView
                           ? old.bytes() == value.bytes()
                           : old.type() == value.type();
-    const bool layout =
-        old.layout == value.layout || (value.alias.kind == AliasKind::kView &&
-                                       SameBytesInAnyLayout(value.shape));
+    const bool layout = CellMoveOf(node) != CellMove::kNone
+                            ? KeepsCells(graph_, node)
+                            : old.layout == value.layout ||
+                                  (value.alias.kind == AliasKind::kView &&
+                                   SameBytesInAnyLayout(value.shape));
     if (!same || !layout) {
       return BrokenNode(node, "'", value.name, "' cannot share the bytes of '",
                         old.name, "'");

@@ -43,6 +43,10 @@ class Regions {
     return inside;
   }
 
+  bool Contains(ValueId image) {
+    return !around_convolution_.empty() && around_convolution_[Root(image)];
+  }
+
   // Visits the 4-D data values of a node that accepts any layout.
   template <typename Visit>
   void ForEachImage(const Node& node, Visit visit) const {
@@ -105,6 +109,9 @@ class Converter {
 
  private:
   void Place(Node node, bool inside) {
+    if (CellMoveOf(node) != CellMove::kNone && node.stage == Stage::kStep) {
+      return PlaceCellMove(std::move(node));
+    }
     const Layout layout = inside ? Layout::kChannelsLast : Layout::kRowMajor;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (inside && TakesEitherLayout(graph_, node, i)) continue;
@@ -116,6 +123,18 @@ class Converter {
       Value& value = graph_.mutable_value(node.outputs[i]);
       if (value.shape.rank() != 4 || IsWeightOutput(node.op, i)) continue;
       if (inside) value.layout = Layout::kChannelsLast;
+    }
+    graph_.mutable_nodes().push_back(std::move(node));
+  }
+
+  // Leaves the image of the transpose in the layout that it has elsewhere. If
+  // that is channels-last, nothing moves.
+  void PlaceCellMove(Node node) {
+    if (CellMoveOf(node) == CellMove::kToImage) {
+      node.inputs[0] = InLayout(node.inputs[0], Layout::kRowMajor, node);
+      if (regions_.Contains(node.outputs[0])) {
+        graph_.mutable_value(node.outputs[0]).layout = Layout::kChannelsLast;
+      }
     }
     graph_.mutable_nodes().push_back(std::move(node));
   }

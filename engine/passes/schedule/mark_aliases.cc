@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/graph/layout_rule.h"
+
 namespace gpupool::engine {
 namespace {
 
@@ -31,7 +33,8 @@ class Marker {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
       if (node.stage != Stage::kStep) continue;
-      if (node.op == Op::kReshape || node.op == Op::kLayoutConvert) {
+      if (node.op == Op::kReshape || node.op == Op::kLayoutConvert ||
+          KeepsCells(graph_, node)) {
         TryView(node);
       } else {
         TryInPlace(node, static_cast<int>(i));
@@ -60,7 +63,10 @@ class Marker {
     if (kind != ValueKind::kIntermediate && kind != ValueKind::kInput) return;
     if (index_.is_output(view.id) && kind == ValueKind::kInput) return;
     const Value& x = graph_.value(node.inputs[0]);
-    if (x.layout != view.layout && !SameBytesInAnyLayout(view.shape)) return;
+    if (x.layout != view.layout && !SameBytesInAnyLayout(view.shape) &&
+        !KeepsCells(graph_, node)) {
+      return;
+    }
     view.alias = {AliasKind::kView, node.inputs[0]};
     At(root).push_back(view.id);
   }

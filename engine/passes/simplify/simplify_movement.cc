@@ -1,5 +1,6 @@
 // Removes movement that does nothing or that one node can do.
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,91 @@ void SimplifyTranspose(Sweep& sweep, Node& node) {
   }
 }
 
+// Returns the axis along which a slice chooses cells, if it is the only one.
+std::optional<int> SlicedAxis(const SliceAttributes& slice, const Shape& x) {
+  std::optional<int> sliced;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    if (slice.starts[at] == 0 && slice.steps[at] == 1 &&
+        slice.sizes[at] == x[axis]) {
+      continue;
+    }
+    if (sliced.has_value()) return std::nullopt;
+    sliced = axis;
+  }
+  return sliced;
+}
+
+// Gathers just the cells that a slice of a gather keeps.
+absl::Status SimplifySlice(Sweep& sweep, Node& node) {
+  if (ChangesNothing(sweep, node)) return absl::OkStatus();
+  const Node* before = sweep.Producer(node.inputs[0], Op::kGather);
+  if (before == nullptr) return absl::OkStatus();
+  const ValueId x = before->inputs[0];
+  const Value& indices = sweep.value(before->inputs[1]);
+  const AxisAttributes along = before->get<AxisAttributes>();
+  const auto& slice = node.get<SliceAttributes>();
+  const auto axis = SlicedAxis(slice, sweep.shape(node.inputs[0]));
+  if (axis != along.axis || indices.kind != ValueKind::kConstant ||
+      indices.shape.rank() != 1 ||
+      indices.constant.size() !=
+          static_cast<size_t>(indices.shape.elements())) {
+    return absl::OkStatus();
+  }
+  const auto at = static_cast<size_t>(*axis);
+  std::vector<double> kept;
+  for (int64_t i = 0; i < slice.sizes[at]; ++i) {
+    kept.push_back(indices.constant[static_cast<size_t>(slice.starts[at] +
+                                                        i * slice.steps[at])]);
+  }
+  const TensorType type{indices.dtype, Shape{slice.sizes[at]}};
+  const ValueId chosen = sweep.Constant(type, std::move(kept));
+  ASSIGN_OR_RETURN(const ValueId y,
+                   sweep.Emit(Op::kGather, {x, chosen}, along));
+  sweep.Replace(node, y);
+  return absl::OkStatus();
+}
+
+// Writes a channel shuffle as a gather of channels, which has any layout. As
+// exporters write it, the channels of an image become two axes, these are
+// swapped, and the two become one again.
+absl::Status GatherShuffledChannels(Sweep& sweep, Node& node) {
+  const Node* swap = sweep.Producer(node.inputs[0], Op::kTranspose);
+  if (swap == nullptr || swap->get<TransposeAttributes>().permutation !=
+                             std::vector<int>{0, 2, 1, 3, 4}) {
+    return absl::OkStatus();
+  }
+  const Shape split = sweep.shape(swap->inputs[0]);
+  const Node* divide = sweep.Producer(swap->inputs[0], Op::kReshape);
+  if (divide == nullptr) return absl::OkStatus();
+  const ValueId x = divide->inputs[0];
+  const Shape image = sweep.shape(x);
+  if (image.rank() != 4 || image != sweep.shape(node.outputs[0]) ||
+      image[0] != split[0] || image[1] != split[1] * split[2] ||
+      image[2] != split[3] || image[3] != split[4]) {
+    return absl::OkStatus();
+  }
+  std::vector<double> sources;
+  for (int64_t channel = 0; channel < image[1]; ++channel) {
+    sources.push_back(static_cast<double>(channel % split[1] * split[2] +
+                                          channel / split[1]));
+  }
+  const ValueId indices =
+      sweep.Constant({DType::kInt64, Shape{image[1]}}, std::move(sources));
+  ASSIGN_OR_RETURN(const ValueId y,
+                   sweep.Emit(Op::kGather, {x, indices}, AxisAttributes{1}));
+  sweep.Replace(node, y);
+  return absl::OkStatus();
+}
+
+absl::Status SimplifyReshape(Sweep& sweep, Node& node) {
+  const Node* before = sweep.Producer(node.inputs[0], Op::kReshape);
+  if (before == nullptr) return GatherShuffledChannels(sweep, node);
+  node.inputs[0] = before->inputs[0];
+  sweep.MarkChanged();
+  return absl::OkStatus();
+}
+
 // Returns whether `to` represents every number of `from` exactly.
 bool Holds(DType to, DType from) {
   switch (to) {
@@ -114,13 +200,12 @@ void SimplifyReduce(Sweep& sweep, Node& node) {
 
 absl::Status SimplifyMovement(Sweep& sweep, Node& node) {
   switch (node.op) {
-    case Op::kReshape: {
-      const Node* before = sweep.Producer(node.inputs[0], Op::kReshape);
-      if (before == nullptr) break;
-      node.inputs[0] = before->inputs[0];
-      sweep.MarkChanged();
+    case Op::kReshape:
+      RETURN_IF_ERROR(SimplifyReshape(sweep, node));
       break;
-    }
+    case Op::kSlice:
+      RETURN_IF_ERROR(SimplifySlice(sweep, node));
+      break;
     case Op::kTranspose:
       SimplifyTranspose(sweep, node);
       break;

@@ -26,6 +26,10 @@ class Block {
     return *builder_.Persistent(absl::StrCat("w", weights_++),
                                 {DType::kFloat32, shape}, MemoryClass::kWeight);
   }
+  ValueId Indices(std::vector<double> numbers) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    return builder_.Constant({DType::kInt64, {count}}, std::move(numbers));
+  }
   // Adds a convolution that keeps height and width.
   ValueId Conv(ValueId x, int64_t filters, int64_t kernel = 3) {
     const int64_t in = graph_.value(x).shape[1];
@@ -136,6 +140,48 @@ Graph UNet() {
   return b.Take(b.Conv(joined, 3));
 }
 
+// Liu et al. 2022, arXiv 2201.03545: the cells of an image as rows of a layer
+// norm and of products.
+Graph CellsAsRows() {
+  Block b;
+  const ValueId x = b.Conv(b.x(), 6);
+  const auto transpose = [&b](ValueId v, std::vector<int> permutation) {
+    return b.Emit(Op::kTranspose, {v},
+                  TransposeAttributes{std::move(permutation)});
+  };
+  const auto reshape = [&b](ValueId v, const Shape& shape) {
+    return b.Emit(Op::kReshape, {v}, ShapeAttributes{shape});
+  };
+  const ValueId cells = transpose(x, {0, 2, 3, 1});
+  const ValueId rows = reshape(cells, {2 * 8 * 8, 6});
+  const ValueId product =
+      b.Emit(Op::kMatMul, {rows, b.Weight({6, 6})}, MatMulAttributes{});
+  const ValueId image = transpose(
+      reshape(b.Emit(Op::kGelu, {product}, GeluAttributes{}), {2, 8, 8, 6}),
+      {0, 3, 1, 2});
+  const ValueId scaled =
+      b.Binary(BinaryFunction::kMultiply, image, b.Weight({6, 1, 1}));
+  return b.Take(b.Conv(b.Emit(Op::kAdd, {scaled, x}), 3));
+}
+
+// Zhang et al. 2017, arXiv 1707.01083: channels of a few groups are mixed.
+Graph ChosenChannels() {
+  Block b;
+  const ValueId x = b.Conv(b.x(), 6);
+  const ValueId order = b.Indices({0, 3, 1, 4, 2, 5});
+  const ValueId half = b.Indices({5, -4, 1});
+  const ValueId mixed = b.Emit(Op::kGather, {x, order}, AxisAttributes{1});
+  const ValueId other = b.Emit(Op::kGather, {mixed, half}, AxisAttributes{1});
+  const ValueId rows =
+      b.Emit(Op::kGather, {x, b.Indices({7, 0, 0})}, AxisAttributes{2});
+  const ValueId joined = b.Emit(Op::kConcat, {x, rows}, AxisAttributes{2});
+  const ValueId cut =
+      b.Emit(Op::kSlice, {joined},
+             SliceAttributes{{0, 0, 3, 0}, {1, 1, 1, 1}, {2, 6, 8, 8}});
+  return b.Take(
+      b.Conv(b.Emit(Op::kConcat, {mixed, other, cut}, AxisAttributes{1}), 3));
+}
+
 }  // namespace
 
 const std::vector<ImageBlock>& ImageBlocks() {
@@ -144,7 +190,9 @@ const std::vector<ImageBlock>& ImageBlocks() {
       {"SqueezeAndExcite", SqueezeAndExcite},
       {"GateOfVectors", GateOfVectors},
       {"Dense", Dense},
-      {"UNet", UNet}};
+      {"UNet", UNet},
+      {"CellsAsRows", CellsAsRows},
+      {"ChosenChannels", ChosenChannels}};
   return blocks;
 }
 

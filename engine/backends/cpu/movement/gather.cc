@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/axis_run.h"
 #include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/backends/function_kernel.h"
@@ -28,12 +29,11 @@ struct GatherShape {
   }
 };
 
-GatherShape ShapeOf(const Shape& x, int axis, const Value& indices,
-                    DType dtype) {
+GatherShape ShapeOf(const AxisRun& run, const Value& indices, DType dtype) {
   GatherShape g;
-  g.cells = x[axis];
-  for (int i = 0; i < axis; ++i) g.outer *= x[i];
-  for (int i = axis + 1; i < x.rank(); ++i) g.inner *= x[i];
+  g.outer = run.before;
+  g.cells = run.cells;
+  g.inner = run.after;
   g.count = indices.shape.elements();
   g.inner_bytes = g.inner * static_cast<int64_t>(SizeOf(dtype));
   g.wide = indices.dtype == DType::kInt64;
@@ -53,8 +53,28 @@ absl::Status CheckIndices(const GatherShape& g, const std::byte* indices) {
   return absl::OkStatus();
 }
 
-void CopyRows(const GatherShape& g, const std::byte* x,
-              const std::byte* indices, std::byte* y) {
+// Copies rows of one element of type T each, such as channels of a
+// channels-last image. All cells of an image use the same indices, so these are
+// counted from 0 once, in the workspace.
+template <typename T>
+void CopyElements(const GatherShape& g, const KernelArguments& at) {
+  auto* places = at.workspace<int64_t>();
+  for (int64_t i = 0; i < g.count; ++i) {
+    places[i] = g.Index(at.in<std::byte>(1), i);
+  }
+  ParallelFor(g.threads, g.outer, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* source = at.in<T>(0) + row * g.cells;
+      T* target = at.out<T>(0) + row * g.count;
+      for (int64_t i = 0; i < g.count; ++i) target[i] = source[places[i]];
+    }
+  });
+}
+
+void CopyRows(const GatherShape& g, const KernelArguments& at) {
+  const auto* x = at.in<std::byte>(0);
+  const auto* indices = at.in<std::byte>(1);
+  auto* y = at.out<std::byte>(0);
   ParallelFor(g.threads, g.outer * g.count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / g.count * g.cells + g.Index(indices, i % g.count);
@@ -62,6 +82,15 @@ void CopyRows(const GatherShape& g, const std::byte* x,
                   static_cast<size_t>(g.inner_bytes));
     }
   });
+}
+
+using Copy = void (*)(const GatherShape&, const KernelArguments&);
+
+Copy CopyOf(const GatherShape& g) {
+  if (g.outer < g.threads) return CopyRows;
+  if (g.inner_bytes == 4) return CopyElements<uint32_t>;
+  if (g.inner_bytes == 2) return CopyElements<uint16_t>;
+  return CopyRows;
 }
 
 // Adds dy to the rows that the indices point to. Each thread owns a range of
@@ -93,21 +122,23 @@ KernelOr MakeGather(const CompileRequest& request, const CpuContext& context) {
   }
   const Value& x = InputOf(request, 0);
   if (request.node.op == Op::kGather) {
-    GatherShape g = ShapeOf(x.shape, request.node.get<AxisAttributes>().axis,
-                            indices, x.dtype);
+    const int axis = request.node.get<AxisAttributes>().axis;
+    GatherShape g = ShapeOf(AxisRun(x.shape, x.layout, axis), indices, x.dtype);
     g.threads = context.ThreadsForBytes(OutputOf(request, 0).bytes());
-    return MakeKernel([g](const KernelArguments& at) {
+    const Copy copy = CopyOf(g);
+    const int64_t places = copy == CopyRows ? 0 : g.count;
+    const auto run = [g, copy](const KernelArguments& at) {
       absl::Status status = CheckIndices(g, at.in<std::byte>(1));
-      // An index outside was refused above. CopyRows does not check.
-      if (!status.ok()) return status;
-      CopyRows(g, at.in<std::byte>(0), at.in<std::byte>(1),
-               at.out<std::byte>(0));
-      return absl::OkStatus();
-    });
+      // An index outside was refused above. The copies do not check.
+      if (status.ok()) copy(g, at);
+      return status;
+    };
+    return MakeKernel(run, static_cast<uint64_t>(places) * sizeof(int64_t));
   }
   if (x.dtype != DType::kFloat32) return nullptr;
   const auto& gather = request.node.get<GatherGradAttributes>();
-  GatherShape g = ShapeOf(gather.input, gather.axis, indices, x.dtype);
+  GatherShape g = ShapeOf(AxisRun(gather.input, Layout::kRowMajor, gather.axis),
+                          indices, x.dtype);
   g.threads = context.ThreadsForBytes(OutputOf(request, 0).bytes());
   return MakeKernel([g](const KernelArguments& at) {
     absl::Status status = CheckIndices(g, at.in<std::byte>(1));

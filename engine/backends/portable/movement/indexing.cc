@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backends/axis_run.h"
 #include "engine/backends/portable/launch/maker.h"
 #include "engine/backends/portable/movement/buckets.h"
 #include "engine/backends/portable/movement/copy_plan.h"
@@ -79,8 +80,8 @@ KernelOr MakeGather(const CompileRequest& request,
                     const PortableContext& context) {
   const Value& x = InputOf(request, 0);
   const Value& indices = InputOf(request, 1);
-  const AxisView view =
-      AxisViewOf(x.shape, request.node.get<AxisAttributes>().axis);
+  const AxisRun run(x.shape, x.layout, request.node.get<AxisAttributes>().axis);
+  const AxisView view{run.before, run.cells, run.after};
   TupleIndices tuples = TuplesOver(request, context, indices);
   tuples.cells[0] = view.cells;
   return MakeGatherRows({.tuples = tuples,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/graph/layout_rule.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
@@ -314,7 +315,7 @@ OpCase MakeOpCase(const OpCaseMaker& maker, uint32_t seed) {
   OpCase at(seed);
   maker.build(at);
   const bool images =
-      Info(at.graph().nodes()[0].op).layout == LayoutRule::kSame;
+      LayoutRuleOf(at.graph(), at.graph().nodes()[0]) == LayoutRule::kSame;
   if (images && at.Coin()) at.UseChannelsLast();
   return at;
 }

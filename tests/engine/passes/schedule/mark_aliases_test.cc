@@ -58,6 +58,28 @@ TEST_F(MarkAliasesTest, OutputsAreNotOverwritten) {
   EXPECT_EQ(KindOf(b), AliasKind::kNone);
 }
 
+TEST_F(MarkAliasesTest, CellsOfAChannelsLastImageAreAView) {
+  for (const Layout layout : {Layout::kRowMajor, Layout::kChannelsLast}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const ValueId image = Emit(Op::kRelu, {Input("x", {1, 2, 3, 3})});
+    for (const ValueId id : {graph_.nodes()[0].inputs[0], image}) {
+      graph_.mutable_value(id).layout = layout;
+    }
+    const ValueId cells =
+        Emit(Op::kTranspose, {image}, TransposeAttributes{{0, 2, 3, 1}});
+    const ValueId back =
+        Emit(Op::kTranspose, {cells}, TransposeAttributes{{0, 3, 1, 2}});
+    graph_.mutable_value(back).layout = layout;
+    graph_.AddOutput("out", Emit(Op::kGlobalAvgPool, {back}));
+    Run(MarkAliases);
+    const AliasKind wanted =
+        layout == Layout::kChannelsLast ? AliasKind::kView : AliasKind::kNone;
+    EXPECT_EQ(KindOf(cells), wanted);
+    EXPECT_EQ(KindOf(back), wanted);
+  }
+}
+
 TEST_F(MarkAliasesTest, AConversionThatMovesNothingIsAView) {
   for (int64_t channels : {1, 2}) {
     graph_ = Graph();

@@ -54,6 +54,50 @@ TEST_F(SimplifyMovementTest, WhatChangesNothingGoes) {
   EXPECT_THAT(Ops(), IsEmpty());
 }
 
+class ChannelShuffleTest : public SimplifyMovementTest {
+ protected:
+  // Returns x [2, 6, 3, 3] with its channels in two groups, mixed.
+  ValueId Shuffle(ValueId x, std::vector<int> permutation = {0, 2, 1, 3, 4}) {
+    x = Emit(Op::kReshape, {x}, ShapeAttributes{Shape{2, 2, 3, 3, 3}});
+    return Emit(Op::kReshape, {Transpose(x, std::move(permutation))},
+                ShapeAttributes{Shape{2, 6, 3, 3}});
+  }
+  ValueId Slice(ValueId x, std::vector<int64_t> starts,
+                std::vector<int64_t> steps, std::vector<int64_t> sizes) {
+    return Emit(Op::kSlice, {x}, SliceAttributes{starts, steps, sizes});
+  }
+  const std::vector<double>& ChosenBy(size_t node) {
+    return graph_.value(graph_.nodes()[node].inputs[1]).constant;
+  }
+};
+
+TEST_F(ChannelShuffleTest, IsAGatherOfChannels) {
+  Finish(Shuffle(Input("x", {2, 6, 3, 3})));
+  ASSERT_THAT(Ops(), ElementsAre("gather"));
+  EXPECT_EQ(graph_.nodes()[0].get<AxisAttributes>().axis, 1);
+  EXPECT_THAT(ChosenBy(0), ElementsAre(0, 3, 1, 4, 2, 5));
+}
+
+TEST_F(ChannelShuffleTest, OtherMovesStay) {
+  Finish(Shuffle(Input("x", {2, 6, 3, 3}), {0, 2, 1, 4, 3}));
+  EXPECT_THAT(Ops(), ElementsAre("reshape", "transpose", "reshape"));
+}
+
+TEST_F(ChannelShuffleTest, ASliceOfItChoosesFewerChannels) {
+  const ValueId y = Shuffle(Input("x", {2, 6, 3, 3}));
+  graph_.AddOutput("a", Slice(y, {0, 0, 0, 0}, {1, 1, 1, 1}, {2, 3, 3, 3}));
+  Finish(Slice(y, {0, 5, 0, 0}, {1, -2, 1, 1}, {2, 3, 3, 3}));
+  ASSERT_THAT(Ops(), ElementsAre("gather", "gather"));
+  EXPECT_THAT(ChosenBy(0), ElementsAre(0, 3, 1));
+  EXPECT_THAT(ChosenBy(1), ElementsAre(5, 4, 3));
+}
+
+TEST_F(ChannelShuffleTest, ASliceOfRowsAfterItStays) {
+  const ValueId y = Shuffle(Input("x", {2, 6, 3, 3}));
+  Finish(Slice(y, {0, 0, 1, 0}, {1, 1, 1, 1}, {2, 6, 2, 3}));
+  EXPECT_THAT(Ops(), ElementsAre("gather", "slice"));
+}
+
 TEST_F(SimplifyMovementTest, ASliceBackwardsStays) {
   Finish(Emit(Op::kSlice, {Input("x", {3})}, SliceAttributes{{2}, {-1}, {3}}));
   EXPECT_THAT(Ops(), ElementsAre("slice"));

@@ -1,8 +1,13 @@
 // Convolutions and their gradients. In the graph weights are row-major,
 // [filters, channels / groups, kernel...]. oneDNN chooses its own format for
 // them, so reorders stand before or after the convolution.
+//
+// Volumes are row-major in the graph, too. They are convolved channels-last:
+// from row-major ones oneDNN would collect the cells of each window, which
+// takes up to twice as long as the reorders and the convolution together.
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
 #include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
@@ -20,6 +25,7 @@ using Dims = dnnl::memory::dims;
 // The common part of the three kinds of convolution.
 struct Geometry {
   dnnl::memory::desc x, w, bias, y;
+  dnnl::memory::desc graph_x, graph_y;  // as the graph has x and y
   Dims stride, dilation, begin, end;
 };
 
@@ -37,14 +43,24 @@ dnnl::memory::desc WeightDesc(const Value& w, int64_t groups) {
   return {dims, DnnlType(w.dtype), tag};
 }
 
+// Returns the format in which the value is convolved.
+dnnl::memory::desc ConvolvedDesc(const Value& value) {
+  const Shape& shape = value.shape;
+  if (shape.rank() != 5) return DescOf(value);
+  return {Dims(shape.dims().begin(), shape.dims().end()), DnnlType(value.dtype),
+          dnnl::memory::format_tag::ndhwc};
+}
+
 Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
                       const Value& w, const Value& y) {
   Geometry geometry;
-  geometry.x = DescOf(x);
+  geometry.x = ConvolvedDesc(x);
   geometry.w = WeightDesc(w, conv.groups);
   geometry.bias = dnnl::memory::desc({w.shape[0]}, DnnlType(w.dtype),
                                      dnnl::memory::format_tag::a);
-  geometry.y = DescOf(y);
+  geometry.y = ConvolvedDesc(y);
+  geometry.graph_x = DescOf(x);
+  geometry.graph_y = DescOf(y);
   const Window window = WindowOf(conv, x.shape, w.shape);
   for (size_t i = x.shape.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
     geometry.stride.push_back(window[i].stride);
@@ -75,6 +91,36 @@ Forward::primitive_desc DescribeForward(const CpuContext& context,
   return Describe<Forward>(context.engine(), attr, purpose.kind,
                            purpose.algorithm, g.x, w, g.y, g.stride, g.dilation,
                            g.begin, g.end);
+}
+
+// Describes a primitive, and changes the geometry to volumes as the graph has
+// them where oneDNN has nothing but a slow reference for channels-last ones.
+template <typename Make>
+auto DescribeFast(Geometry& g, const Make& make) {
+  auto primitive = make(g);
+  if (g.x == g.graph_x ||
+      !absl::StrContains(primitive.impl_info_str(), "ref")) {
+    return primitive;
+  }
+  g.x = g.graph_x;
+  g.y = g.graph_y;
+  return make(g);
+}
+
+// Returns the operand to which a primitive writes `wanted`: the output
+// `graph` itself, or memory from which FinishOutput copies it.
+Operand StartOutput(DnnlKernel& kernel, const Operand& graph,
+                    const dnnl::memory::desc& wanted) {
+  if (graph.desc == wanted) return graph;
+  return {graph.argument, wanted, Where::kWorkspace,
+          kernel.AddWorkspace(wanted.get_size())};
+}
+
+void FinishOutput(DnnlKernel& kernel, const Operand& written,
+                  const Operand& graph) {
+  if (graph.desc != written.desc) {
+    kernel.AddReorder(When::kRun, written, graph);
+  }
 }
 
 // Returns the forward primitive, which backward ones need as a hint.
@@ -190,33 +236,36 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const ScopedThreads scope(threads);
-  const Geometry g = MakeGeometry(attributes, InputOf(request, 0),
-                                  InputOf(request, 1), OutputOf(request, 0));
+  Geometry g = MakeGeometry(attributes, InputOf(request, 0),
+                            InputOf(request, 1), OutputOf(request, 0));
   if (SuitsOnednnWinograd(request)) {
     auto kernel = MakeOnednnWinograd(request, context, g, threads);
     if (kernel != nullptr) return kernel;
   }
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
-  const auto primitive =
-      DescribeForward(context, attr, g, {.bias = epilogue.bias});
+  const auto primitive = DescribeFast(g, [&](const Geometry& geometry) {
+    return DescribeForward(context, attr, geometry, {.bias = epilogue.bias});
+  });
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  const Operand result{DNNL_ARG_DST, g.graph_y, Where::kOutput, 0};
+  const Operand y = StartOutput(*kernel, result, g.y);
   std::vector<Operand> operands = {
-      {DNNL_ARG_SRC, g.x, Where::kInput, 0},
+      kernel->Packed({DNNL_ARG_SRC, g.graph_x, Where::kInput, 0}, g.x, false),
       kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
                      primitive.weights_desc(), request.stable_inputs[1]),
-      {DNNL_ARG_DST, g.y, Where::kOutput, 0}};
+      y};
   uint64_t next = 2;
   if (epilogue.bias) {
     operands.push_back({DNNL_ARG_BIAS, g.bias, Where::kInput, next++});
   }
   if (epilogue.residual) {
-    kernel->AddReorder(When::kRun, {0, g.y, Where::kInput, next},
-                       {0, g.y, Where::kOutput, 0});
+    kernel->AddReorder(When::kRun, {0, g.graph_y, Where::kInput, next}, y);
   }
   kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
                   std::move(operands));
+  FinishOutput(*kernel, y, result);
   return kernel;
 }
 
@@ -228,22 +277,27 @@ KernelOr MakeConv2dInputGrad(const CompileRequest& request,
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const ScopedThreads scope(threads);
-  const Geometry g = MakeGeometry(attributes.conv, OutputOf(request, 0),
-                                  InputOf(request, 1), InputOf(request, 0));
+  Geometry g = MakeGeometry(attributes.conv, OutputOf(request, 0),
+                            InputOf(request, 1), InputOf(request, 0));
   using Backward = dnnl::convolution_backward_data;
-  const auto primitive = DescribeGradient<Backward>(
-      context.engine(), UserScratchpad(), Hint(g, context),
-      dnnl::algorithm::convolution_direct, g.x, AnyFormat(g.w), g.y, g.stride,
-      g.dilation, g.begin, g.end);
+  const auto primitive = DescribeFast(g, [&](const Geometry& at) {
+    return DescribeGradient<Backward>(
+        context.engine(), UserScratchpad(), Hint(at, context),
+        dnnl::algorithm::convolution_direct, at.x, AnyFormat(at.w), at.y,
+        at.stride, at.dilation, at.begin, at.end);
+  });
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   const Operand weights =
       kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
                      primitive.weights_desc(), request.stable_inputs[1]);
+  const Operand dy = kernel->Packed(
+      {DNNL_ARG_DIFF_DST, g.graph_y, Where::kInput, 0}, g.y, false);
+  const Operand result{DNNL_ARG_DIFF_SRC, g.graph_x, Where::kOutput, 0};
+  const Operand dx = StartOutput(*kernel, result, g.x);
   kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
-                  {{DNNL_ARG_DIFF_DST, g.y, Where::kInput, 0},
-                   weights,
-                   {DNNL_ARG_DIFF_SRC, g.x, Where::kOutput, 0}});
+                  {dy, weights, dx});
+  FinishOutput(*kernel, dx, result);
   return kernel;
 }
 
@@ -255,30 +309,29 @@ KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const ScopedThreads scope(threads);
-  const Geometry g = MakeGeometry(attributes.conv, InputOf(request, 1),
-                                  OutputOf(request, 0), InputOf(request, 0));
-  const auto primitive = DescribeWeightGrad(context, g, attributes.bias_grad);
+  Geometry g = MakeGeometry(attributes.conv, InputOf(request, 1),
+                            OutputOf(request, 0), InputOf(request, 0));
+  const auto primitive = DescribeFast(g, [&](const Geometry& geometry) {
+    return DescribeWeightGrad(context, geometry, attributes.bias_grad);
+  });
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
-  const Operand plain{DNNL_ARG_DIFF_WEIGHTS, g.w, Where::kOutput, 0};
-  Operand result{DNNL_ARG_DIFF_WEIGHTS, primitive.diff_weights_desc(),
-                 Where::kOutput, 0};
   // oneDNN may write the gradient in its own format, but the graph's is
   // row-major.
-  const bool reorder = result.desc != plain.desc;
-  if (reorder) {
-    result.where = Where::kWorkspace;
-    result.at = kernel->AddWorkspace(result.desc.get_size());
-  }
-  std::vector<Operand> operands = {{DNNL_ARG_SRC, g.x, Where::kInput, 1},
-                                   {DNNL_ARG_DIFF_DST, g.y, Where::kInput, 0},
-                                   result};
+  const Operand result{DNNL_ARG_DIFF_WEIGHTS, g.w, Where::kOutput, 0};
+  const Operand dw =
+      StartOutput(*kernel, result, primitive.diff_weights_desc());
+  std::vector<Operand> operands = {
+      kernel->Packed({DNNL_ARG_SRC, g.graph_x, Where::kInput, 1}, g.x, false),
+      kernel->Packed({DNNL_ARG_DIFF_DST, g.graph_y, Where::kInput, 0}, g.y,
+                     false),
+      dw};
   if (attributes.bias_grad) {
     operands.push_back({DNNL_ARG_DIFF_BIAS, g.bias, Where::kOutput, 1});
   }
   kernel->AddStep(When::kRun, WeightGrad(primitive),
                   primitive.scratchpad_desc(), std::move(operands));
-  if (reorder) kernel->AddReorder(When::kRun, result, plain);
+  FinishOutput(*kernel, dw, result);
   return kernel;
 }
 

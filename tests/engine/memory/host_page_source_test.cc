@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace gpupool::engine {
 namespace {
@@ -25,6 +29,42 @@ TEST(HostPageSourceTest, MappedPagesAreZeroedAndWritable) {
     std::memset(data, 1, page);
     ASSERT_TRUE(source.Unmap(at).ok());
     ASSERT_TRUE(source.ReleaseChunk(*chunk).ok());
+  }
+  EXPECT_TRUE(source.FreeRange({*address, kRangeBytes}).ok());
+}
+
+// Returns whether the mapping that holds the address has the flag, as
+// /proc/self/smaps writes it.
+bool HasFlag(uint64_t address, const std::string& flag) {
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " ", &begin, &end) ==
+        2) {
+      inside = begin <= address && address < end;
+    } else if (inside && line.rfind("VmFlags:", 0) == 0) {
+      return line.find(" " + flag + " ") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+TEST(HostPageSourceTest, MappedPagesMayBeHuge) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good()) {
+    GTEST_SKIP() << "this kernel has no huge pages";
+  }
+  HostPageSource source;
+  const auto address = source.ReserveRange(kRangeBytes);
+  ASSERT_TRUE(address.ok());
+  const PageRange at = {*address, source.granularity()};
+  // Also after the pages were given back once.
+  for (int round = 0; round < 2; ++round) {
+    const auto chunk = source.CreateChunk(at.bytes);
+    ASSERT_TRUE(chunk.ok());
+    ASSERT_TRUE(source.Map(at, *chunk).ok());
+    EXPECT_TRUE(HasFlag(at.address, "hg"));
+    ASSERT_TRUE(source.Unmap(at).ok());
   }
   EXPECT_TRUE(source.FreeRange({*address, kRangeBytes}).ok());
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "engine/backends/cpu/elementwise/row_functions-inl.h"
+#include "engine/backends/cpu/kernel/activation-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
@@ -30,8 +31,7 @@ struct SignFunction {
 };
 struct ClipFunction {
   HWY_INLINE V operator()(V x, const C& c) const {
-    return hn::IfThenElse(hn::IsNaN(x), x,
-                          hn::Min(hn::Max(x, c.alpha), c.beta));
+    return ClipOf(x, c.alpha, c.beta);
   }
 };
 struct ExpFunction {
@@ -73,7 +73,7 @@ struct ErfFunction {
 };
 struct LeakyReluFunction {
   HWY_INLINE V operator()(V x, const C& c) const {
-    return hn::IfThenElse(hn::Lt(x, Constant(0)), hn::Mul(c.alpha, x), x);
+    return LeakyReluOf(x, c.alpha);
   }
 };
 struct EluFunction {
@@ -96,26 +96,16 @@ struct SoftsignFunction {
     return hn::Div(x, hn::Add(Constant(1), hn::Abs(x)));
   }
 };
-// Returns x bounded to 0 .. 1. NaN stays.
-HWY_INLINE V Unit(V x) {
-  return hn::IfThenElse(hn::IsNaN(x), x,
-                        hn::Min(hn::Max(x, Constant(0)), Constant(1)));
-}
 struct HardSigmoidFunction {
   HWY_INLINE V operator()(V x, const C& c) const {
-    return Unit(hn::MulAdd(c.alpha, x, c.beta));
+    return ClipOf(hn::MulAdd(c.alpha, x, c.beta), Constant(0), Constant(1));
   }
 };
 struct HardSwishFunction {
-  HWY_INLINE V operator()(V x, const C&) const {
-    const V sixth = Constant(1.0f / 6);
-    return hn::Mul(x, Unit(hn::MulAdd(x, sixth, Constant(0.5f))));
-  }
+  HWY_INLINE V operator()(V x, const C&) const { return HardSwishOf(x); }
 };
 struct SiluFunction {
-  HWY_INLINE V operator()(V x, const C&) const {
-    return hn::Mul(x, SigmoidOf(x));
-  }
+  HWY_INLINE V operator()(V x, const C&) const { return SiluOf(x); }
 };
 struct MishFunction {
   HWY_INLINE V operator()(V x, const C&) const {

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/kernel/activation-inl.h"
 #include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/backends/cpu/kernel/simd-inl.h"
 #include "engine/backends/cpu/product/winograd.h"
@@ -35,7 +36,7 @@ struct WinogradPlan {
   int64_t result_height = 0, result_width = 0;
   int64_t weight_result = 0, weight_channel = 0;
   bool turned = false;  // whether kernels are rotated by 180 degrees
-  bool relu = false;
+  Epilogue epilogue;
   // Whether each thread transforms its own tiles and convolves them in its own
   // cache, with kernels that were transformed before.
   bool local = false;
@@ -195,8 +196,7 @@ HWY_INLINE void StoreResults(const WinogradPlan& plan,
       if (at.residual != nullptr) {
         v = hn::Add(v, hn::LoadU(d, at.residual + to + i * plan.results));
       }
-      if (plan.relu) v = hn::Max(v, hn::Zero(d));
-      hn::StoreU(v, d, at.y + to + i * plan.results);
+      hn::StoreU(Activate(plan.epilogue, v), d, at.y + to + i * plan.results);
     }
   }
 }
@@ -308,9 +308,8 @@ int64_t Aligned(int64_t numbers) {
 
 class WinogradKernel : public Kernel {
  public:
-  WinogradKernel(const WinogradPlan& plan, const Epilogue& epilogue,
-                 int threads, bool stable)
-      : plan_(plan), epilogue_(epilogue), threads_(threads), stable_(stable) {}
+  WinogradKernel(const WinogradPlan& plan, int threads, bool stable)
+      : plan_(plan), threads_(threads), stable_(stable) {}
 
   uint64_t workspace_bytes() const override {
     return static_cast<uint64_t>(plan_.tiles.channels + kernels() + images() +
@@ -333,8 +332,10 @@ class WinogradKernel : public Kernel {
     at_.x = numbers(buffers.inputs[0]);
     at_.w = numbers(buffers.inputs[1]);
     size_t next = 2;
-    if (epilogue_.bias) at_.bias = numbers(buffers.inputs[next++]);
-    if (epilogue_.residual) at_.residual = numbers(buffers.inputs[next++]);
+    if (plan_.epilogue.bias) at_.bias = numbers(buffers.inputs[next++]);
+    if (plan_.epilogue.residual) {
+      at_.residual = numbers(buffers.inputs[next++]);
+    }
     at_.y = numbers(buffers.outputs[0]);
     at_.zeros = numbers(buffers.workspace);
     float* after = at_.zeros + plan_.tiles.channels;
@@ -426,7 +427,6 @@ class WinogradKernel : public Kernel {
   }
 
   const WinogradPlan plan_;
-  const Epilogue epilogue_;
   const int threads_;
   const bool stable_;
   WinogradBuffers at_;
@@ -454,14 +454,20 @@ void Choose(WinogradPlan& plan, int threads, bool stable) {
   plan.part = plan.local ? plan.group : std::min(plan.group, kPartTiles);
 }
 
-std::unique_ptr<Kernel> MakeKernel(WinogradPlan plan, const Epilogue& epilogue,
+// Returns whether Activate applies the activation. oneDNN has GELU.
+bool HasVectorActivation(const Epilogue& epilogue) {
+  return epilogue.activation != Activation::kGelu &&
+         epilogue.activation != Activation::kGeluTanh;
+}
+
+std::unique_ptr<Kernel> MakeKernel(WinogradPlan plan,
                                    const CompileRequest& request,
                                    const CpuContext& context) {
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const bool stable = request.stable_inputs[1];
   Choose(plan, threads, stable);
-  return std::make_unique<WinogradKernel>(plan, epilogue, threads, stable);
+  return std::make_unique<WinogradKernel>(plan, threads, stable);
 }
 
 }  // namespace
@@ -471,11 +477,9 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   const auto& conv = request.node.get<Conv2dAttributes>();
   const Value& x = InputOf(request, 0);
   const Value& y = OutputOf(request, 0);
-  const Epilogue& epilogue = conv.epilogue;
   if (!SuitsWinograd(conv, {.x = x, .w = InputOf(request, 1), .y = y},
                      request.stable_inputs[1]) ||
-      (epilogue.activation != Activation::kNone &&
-       epilogue.activation != Activation::kRelu)) {
+      !HasVectorActivation(conv.epilogue)) {
     return nullptr;
   }
   WinogradPlan plan;
@@ -485,8 +489,8 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   plan.result_width = y.shape[3];
   plan.weight_result = x.shape[1] * 9;
   plan.weight_channel = 9;
-  plan.relu = epilogue.activation == Activation::kRelu;
-  return MakeKernel(plan, epilogue, request, context);
+  plan.epilogue = conv.epilogue;
+  return MakeKernel(plan, request, context);
 }
 
 // The gradient by images is the convolution of dy with rotated kernels. It is
@@ -509,7 +513,7 @@ KernelOr MakeWinogradInputGrad(const CompileRequest& request,
   plan.weight_result = 9;
   plan.weight_channel = dx.shape[1] * 9;
   plan.turned = true;
-  return MakeKernel(plan, {}, request, context);
+  return MakeKernel(plan, request, context);
 }
 
 }  // namespace gpupool::engine

@@ -129,6 +129,26 @@ TEST_P(Winograd, AddsBiasAndResidualAndCutsBelowZero) {
   }
 }
 
+TEST(WinogradTest, AppliesTheActivationsOfEpilogues) {
+  const auto unary = [](UnaryFunction function, double alpha, double beta) {
+    return Epilogue{true, false, Activation::kUnary, {function, alpha, beta}};
+  };
+  for (const Epilogue& epilogue :
+       {Epilogue{true, false, Activation::kSigmoid, {}},
+        Epilogue{true, false, Activation::kTanh, {}},
+        unary(UnaryFunction::kClip, 0.25, 6),
+        unary(UnaryFunction::kLeakyRelu, 0.1, 0),
+        unary(UnaryFunction::kSilu, 0, 0),
+        unary(UnaryFunction::kHardSwish, 0, 0)}) {
+    OpCase at(6);
+    at.Emit(Op::kConv2d,
+            {at.Floats({4, 32, 9, 9}), at.Weights({32, 32, 3, 3}),
+             at.Weights({32})},
+            Conv2dAttributes{.padding = {1, 1}, .epilogue = epilogue});
+    ExpectRight(at);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Sizes, Winograd,
     ::testing::Values(

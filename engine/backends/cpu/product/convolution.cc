@@ -11,6 +11,7 @@
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
 #include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
+#include "engine/backends/cpu/product/depthwise.h"
 #include "engine/backends/cpu/product/winograd.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/window.h"
@@ -228,8 +229,10 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
 }  // namespace
 
 KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
-  // Our own Winograd kernels are the fastest where they apply.
+  // Our own kernels are the fastest where they apply.
   ASSIGN_OR_RETURN(auto own, MakeWinogradConv2d(request, context));
+  if (own != nullptr) return own;
+  ASSIGN_OR_RETURN(own, MakeDepthwiseConv2d(request, context));
   if (own != nullptr) return own;
   const auto& attributes = request.node.get<Conv2dAttributes>();
   const Epilogue& epilogue = attributes.epilogue;

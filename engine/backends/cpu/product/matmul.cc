@@ -1,4 +1,5 @@
 // Matrix products with their epilogue.
+#include <algorithm>
 #include <utility>
 
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
@@ -23,8 +24,10 @@ dnnl::memory::desc MatrixDesc(const Value& value, bool transpose) {
 KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
   const auto& attributes = request.node.get<MatMulAttributes>();
   const Epilogue& epilogue = attributes.epilogue;
+  // A product of few rows takes as long as its weights take to be read.
   const int threads =
-      context.ThreadsForFlops(NodeFlops(request.graph, request.node));
+      std::max(context.ThreadsForFlops(NodeFlops(request.graph, request.node)),
+               context.ThreadsForBytes(MovedBytes(request)));
   const ScopedThreads scope(threads);
   const auto a = MatrixDesc(InputOf(request, 0), attributes.transpose_a);
   const auto b = MatrixDesc(InputOf(request, 1), attributes.transpose_b);

@@ -13,11 +13,13 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernel/activation-inl.h"
 #include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/backends/cpu/kernel/simd-inl.h"
+#include "engine/backends/cpu/product/volume_kernel.h"
 #include "engine/backends/cpu/product/winograd.h"
 #include "engine/backends/cpu/product/winograd_gemm-inl.h"
 #include "engine/backends/cpu/product/winograd_transform-inl.h"
@@ -44,7 +46,7 @@ struct WinogradPlan {
   int64_t part = 0;   // tiles that are multiplied at a time
   int64_t panel = 0;  // channels of the results in one product
 
-  WinogradMatrices images() const { return {tiles.channels, group}; }
+  WinogradMatrices images() const { return {tiles.inputs(), group}; }
   int64_t panels() const { return (results + panel - 1) / panel; }
   int64_t columns(int64_t p) const {
     return std::min(panel, results - p * panel);
@@ -59,7 +61,7 @@ struct WinogradPlan {
   // in them.
   int64_t kernel_size() const {
     return kWinogradFrequencies *
-           (tiles.channels * panel + images().blocks() * kWinogradSkew);
+           (tiles.inputs() * panel + images().blocks() * kWinogradSkew);
   }
   int64_t kernel_offset(int64_t block, int64_t p) const {
     return block * kWinogradFrequencies *
@@ -125,7 +127,7 @@ void GatherKernels(const WinogradPlan& plan, const float* w, int64_t columns,
   }
 }
 
-// A block of the images' channels and a panel of the results'.
+// A block of the images' channels at one tap, and a panel of the results'.
 struct KernelBlock {
   int64_t block, panel;
 };
@@ -138,7 +140,11 @@ void TransformKernels(const WinogradPlan& plan, const float* w,
   HWY_ALIGN float cells[kGatheredChannels * 9 * 2 * kWinogradLanes];
   const int64_t columns = plan.columns(panel);
   const int64_t stride = plan.kernel_stride(block, panel);
-  const float* from = w + block * kWinogradBlock * plan.weight_channel +
+  const int64_t taps = plan.tiles.taps;
+  const int64_t blocks = plan.images().blocks() / taps;
+  const int64_t tap = plan.turned ? taps - 1 - block / blocks : block / blocks;
+  const float* from = w + tap * 9 +
+                      block % blocks * kWinogradBlock * plan.weight_channel +
                       panel * plan.panel * plan.weight_result;
   for (int64_t first = 0; first < plan.images().width(block);
        first += kGatheredChannels) {
@@ -321,7 +327,8 @@ class WinogradKernel : public Kernel {
   }
   std::string resident_format() const override {
     return absl::StrCat("winograd 4x4 3x3/", plan_.panel, "/", plan_.results,
-                        "/", plan_.tiles.channels, "/", plan_.turned);
+                        "/", plan_.tiles.channels, "/", plan_.tiles.taps, "/",
+                        plan_.turned);
   }
 
   absl::Status Bind(const KernelBuffers& buffers) override {
@@ -383,7 +390,7 @@ class WinogradKernel : public Kernel {
   // Returns the threads for transforming `count` tiles, or kernels of `count`
   // results.
   int ThreadsFor(int64_t count) const {
-    return count * plan_.tiles.channels < kSerialNumbers ? 1 : threads_;
+    return count * plan_.tiles.inputs() < kSerialNumbers ? 1 : threads_;
   }
 
   void TransformAllKernels() {
@@ -445,7 +452,7 @@ class WinogradKernel : public Kernel {
 // first.
 void Choose(WinogradPlan& plan, int threads, bool stable) {
   plan.panel = HWY_DYNAMIC_DISPATCH(PanelWidth)();
-  const int64_t channels = plan.tiles.channels;
+  const int64_t channels = plan.tiles.inputs();
   plan.local =
       kWinogradFrequencies * channels * plan.results <= kLocalKernels &&
       (stable || plan.tiles.count() >= plan.results);
@@ -466,8 +473,11 @@ std::unique_ptr<Kernel> MakeKernel(WinogradPlan plan,
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const bool stable = request.stable_inputs[1];
+  plan.tiles.taps = TapsOf(InputOf(request, 1).shape);
   Choose(plan, threads, stable);
-  return std::make_unique<WinogradKernel>(plan, threads, stable);
+  auto kernel = std::make_unique<WinogradKernel>(plan, threads, stable);
+  if (InputOf(request, 0).shape.rank() != 5) return kernel;
+  return MakeOnVolumes(request, context, std::move(kernel));
 }
 
 }  // namespace
@@ -483,12 +493,13 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
     return nullptr;
   }
   WinogradPlan plan;
-  plan.tiles = TilesOf(x, y, conv.padding.begin.h, conv.padding.begin.w);
+  const int64_t cells = 9 * TapsOf(InputOf(request, 1).shape);
+  plan.tiles = TilesOf(x, y, conv.padding.begin);
   plan.results = y.shape[1];
-  plan.result_height = y.shape[2];
-  plan.result_width = y.shape[3];
-  plan.weight_result = x.shape[1] * 9;
-  plan.weight_channel = 9;
+  plan.result_height = y.shape[y.shape.rank() - 2];
+  plan.result_width = y.shape[y.shape.rank() - 1];
+  plan.weight_result = x.shape[1] * cells;
+  plan.weight_channel = cells;
   plan.epilogue = conv.epilogue;
   return MakeKernel(plan, request, context);
 }
@@ -505,13 +516,14 @@ KernelOr MakeWinogradInputGrad(const CompileRequest& request,
     return nullptr;
   }
   WinogradPlan plan;
-  plan.tiles =
-      TilesOf(dy, dx, 2 - conv.padding.begin.h, 2 - conv.padding.begin.w);
+  const int64_t taps = TapsOf(InputOf(request, 1).shape);
+  const Extent& begin = conv.padding.begin;
+  plan.tiles = TilesOf(dy, dx, {2 - begin.h, 2 - begin.w, taps - 1 - begin.d});
   plan.results = dx.shape[1];
-  plan.result_height = dx.shape[2];
-  plan.result_width = dx.shape[3];
-  plan.weight_result = 9;
-  plan.weight_channel = dx.shape[1] * 9;
+  plan.result_height = dx.shape[dx.shape.rank() - 2];
+  plan.result_width = dx.shape[dx.shape.rank() - 1];
+  plan.weight_result = 9 * taps;
+  plan.weight_channel = dx.shape[1] * 9 * taps;
   plan.turned = true;
   return MakeKernel(plan, request, context);
 }

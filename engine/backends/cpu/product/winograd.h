@@ -9,6 +9,10 @@
 // weights is the transposed algorithm, G^T (sum over tiles of V * (A dy A^T))
 // G.
 //
+// A window of a volume is a stack of 3x3 windows, its taps. Each slice of the
+// result is the convolution of as many slices of the volume, whose channels
+// follow each other: its tiles are products over taps times channels.
+//
 // The makers return a null kernel where another algorithm is faster.
 #pragma once
 
@@ -19,8 +23,8 @@
 
 namespace gpupool::engine {
 
-// Make kernels for images with channels last. Weights are [filters, channels,
-// 3, 3].
+// Make kernels for images with channels last and for row-major volumes. Weights
+// are [filters, channels, 3, 3] or [filters, channels, taps, 3, 3].
 KernelOr MakeWinogradConv2d(const CompileRequest& request,
                             const CpuContext& context);
 KernelOr MakeWinogradInputGrad(const CompileRequest& request,
@@ -44,12 +48,23 @@ inline constexpr int64_t kWinogradBlock = 64;  // channels that lie together
 // matrices would compete for the same cache lines.
 inline constexpr int64_t kWinogradSkew = 16;
 
-// The tiles of an image batch, counted over images, rows and columns.
+// The tiles of an image batch, counted over images, rows and columns. The
+// images are slices of the results; each reads `taps` slices of x.
 struct WinogradTiles {
   int64_t images = 0, height = 0, width = 0, channels = 0;
   int64_t rows = 0, columns = 0;     // tiles of one image
   int64_t begin_y = 0, begin_x = 0;  // padding before the first tile
+  int64_t taps = 1;
+  int64_t depth = 1, result_depth = 1;  // slices of a volume
+  int64_t begin_z = 0;                  // padding before the first slice
 
+  // Returns the channels of all taps.
+  int64_t inputs() const { return taps * channels; }
+  // Returns the slice of x that a tap of an image reads, or -1 for padding.
+  int64_t Slice(int64_t image, int64_t tap) const {
+    const int64_t z = image % result_depth + tap - begin_z;
+    return z < 0 || z >= depth ? -1 : image / result_depth * depth + z;
+  }
   int64_t count() const { return images * rows * columns; }
   // Returns how many tiles to transform at a time. The tiles form as few groups
   // of about equal size as their matrices, over `channels` channels, fit in
@@ -96,7 +111,9 @@ struct ConvolutionValues {
 
 // Returns whether Winograd's algorithm is faster for this convolution:
 // - It has 3x3 windows with stride 1.
-// - Its channels fill vectors.
+// - Its channels fill vectors. Those of volumes fill blocks, since the taps of
+// a
+//   block are the same.
 // - Its tiles are mostly full of results.
 // - Enough tiles share the transformed kernels, which are four times as large
 //   as the plain ones. More tiles are needed where the kernels are not
@@ -104,8 +121,10 @@ struct ConvolutionValues {
 //   not count.
 bool SuitsWinograd(const Conv2dAttributes& conv,
                    const ConvolutionValues& values, bool stable);
-// Returns the tiles of `x` from which the tiles of `y` follow.
-WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,
-                      int64_t begin_x);
+// Returns the tiles of `x` from which the tiles of `y` follow, with the padding
+// before them.
+WinogradTiles TilesOf(const Value& x, const Value& y, const Extent& begin);
+// Returns the slices that a window of these weights reads.
+int64_t TapsOf(const Shape& weights);
 
 }  // namespace gpupool::engine

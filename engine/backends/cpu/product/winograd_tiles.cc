@@ -18,9 +18,14 @@ constexpr int64_t kLeastGroup = 16;   // fewer tiles use the kernels too rarely
 constexpr int64_t kLeastResults = 8;  // average of the 16 of a tile
 
 bool HasDenseWindow(const Conv2dAttributes& conv, const Shape& w) {
-  return w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
-         conv.stride == Extent{1, 1} && conv.dilation == Extent{1, 1} &&
-         conv.groups == 1;
+  const Extent one{1, 1, w.rank() == 5 ? 1 : 0};
+  return w[w.rank() - 2] == 3 && w[w.rank() - 1] == 3 && conv.stride == one &&
+         conv.dilation == one && conv.groups == 1;
+}
+
+// Returns whether the value lies in memory as the makers expect.
+bool HasRightLayout(const Value& value) {
+  return value.shape.rank() == 5 || value.layout == Layout::kChannelsLast;
 }
 
 }  // namespace
@@ -29,20 +34,24 @@ bool SuitsWinograd(const Conv2dAttributes& conv,
                    const ConvolutionValues& values, bool stable) {
   const auto& [x, w, y] = values;
   if (x.dtype != DType::kFloat32 || !HasDenseWindow(conv, w.shape) ||
-      x.layout != Layout::kChannelsLast || y.layout != Layout::kChannelsLast) {
+      !HasRightLayout(x) || !HasRightLayout(y)) {
     return false;
   }
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t channels = w.shape[axis];
-    if (channels < kLeastChannels || channels % kWinogradLanes != 0) {
+    if (channels < kLeastChannels ||
+        channels % (w.shape.rank() == 5 ? kWinogradBlock : kWinogradLanes) !=
+            0) {
       return false;
     }
   }
-  const WinogradTiles tiles = TilesOf(x, y, 0, 0);
+  const WinogradTiles tiles = TilesOf(x, y, {0, 0});
   const int64_t of_image = tiles.rows * tiles.columns;
   const bool enough =
       stable ? of_image >= kLeastTilesOfImage : tiles.count() >= kLeastTiles;
-  return enough && y.shape[2] * y.shape[3] >= of_image * kLeastResults;
+  const int rank = y.shape.rank();
+  return enough &&
+         y.shape[rank - 2] * y.shape[rank - 1] >= of_image * kLeastResults;
 }
 
 int64_t WinogradTiles::group(int64_t channels, int64_t bytes,
@@ -55,20 +64,29 @@ int64_t WinogradTiles::group(int64_t channels, int64_t bytes,
   return divide(count(), groups);
 }
 
-WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,
-                      int64_t begin_x) {
+int64_t TapsOf(const Shape& weights) {
+  return weights.rank() == 5 ? weights[2] : 1;
+}
+
+WinogradTiles TilesOf(const Value& x, const Value& y, const Extent& begin) {
   const auto count = [](int64_t results) {
     return (results + kWinogradResults - 1) / kWinogradResults;
   };
   WinogradTiles tiles;
-  tiles.images = x.shape[0];
+  const int rank = x.shape.rank();
+  if (rank == 5) {
+    tiles.depth = x.shape[2];
+    tiles.result_depth = y.shape[2];
+    tiles.begin_z = begin.d;
+  }
+  tiles.images = x.shape[0] * tiles.result_depth;
   tiles.channels = x.shape[1];
-  tiles.height = x.shape[2];
-  tiles.width = x.shape[3];
-  tiles.rows = count(y.shape[2]);
-  tiles.columns = count(y.shape[3]);
-  tiles.begin_y = begin_y;
-  tiles.begin_x = begin_x;
+  tiles.height = x.shape[rank - 2];
+  tiles.width = x.shape[rank - 1];
+  tiles.rows = count(y.shape[rank - 2]);
+  tiles.columns = count(y.shape[rank - 1]);
+  tiles.begin_y = begin.h;
+  tiles.begin_x = begin.w;
   return tiles;
 }
 

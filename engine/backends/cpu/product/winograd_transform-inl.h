@@ -184,20 +184,27 @@ HWY_INLINE void TransformTiles(TiledImages images, WinogradTileRange range,
     const int64_t column = tile % tiles.columns;
     const int64_t row = tile / tiles.columns % tiles.rows;
     const int64_t image = tile / tiles.columns / tiles.rows;
-    for (int i = 0; i < kIn * kIn; ++i) {
-      const int64_t at_y = row * kWinogradResults - tiles.begin_y + i / kIn;
-      const int64_t at_x = column * kWinogradResults - tiles.begin_x + i % kIn;
-      const bool inside =
-          at_y >= 0 && at_y < tiles.height && at_x >= 0 && at_x < tiles.width;
-      const int64_t cell = (image * tiles.height + at_y) * tiles.width + at_x;
-      cells[i] = inside ? x + cell * tiles.channels : zeros;
-    }
-    for (int64_t block = 0; block < matrices.blocks(); ++block) {
-      const int64_t width = matrices.width(block);
-      float* to = y + matrices.offset(block) + (tile - range.first) * width;
-      for (int64_t c = 0; c < width; c += FloatLanes()) {
-        TransformSquare<Line>(ScatteredCells{cells, block * kWinogradBlock + c},
-                              to + c, matrices.stride(block));
+    const int64_t blocks = matrices.blocks() / tiles.taps;
+    for (int64_t tap = 0; tap < tiles.taps; ++tap) {
+      const int64_t slice = tiles.Slice(image, tap);
+      for (int i = 0; i < kIn * kIn; ++i) {
+        const int64_t at_y = row * kWinogradResults - tiles.begin_y + i / kIn;
+        const int64_t at_x =
+            column * kWinogradResults - tiles.begin_x + i % kIn;
+        const bool inside = slice >= 0 && at_y >= 0 && at_y < tiles.height &&
+                            at_x >= 0 && at_x < tiles.width;
+        const int64_t cell = (slice * tiles.height + at_y) * tiles.width + at_x;
+        cells[i] = inside ? x + cell * tiles.channels : zeros;
+      }
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t at = tap * blocks + block;
+        const int64_t width = matrices.width(at);
+        float* to = y + matrices.offset(at) + (tile - range.first) * width;
+        for (int64_t c = 0; c < width; c += FloatLanes()) {
+          TransformSquare<Line>(
+              ScatteredCells{cells, block * kWinogradBlock + c}, to + c,
+              matrices.stride(at));
+        }
       }
     }
   }

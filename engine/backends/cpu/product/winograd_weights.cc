@@ -12,9 +12,11 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
 #include <type_traits>
+#include <utility>
 
 #include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/backends/cpu/kernel/simd-inl.h"
+#include "engine/backends/cpu/product/volume_kernel.h"
 #include "engine/backends/cpu/product/winograd.h"
 #include "engine/backends/cpu/product/winograd_gemm-inl.h"
 #include "engine/backends/cpu/product/winograd_transform-inl.h"
@@ -28,12 +30,13 @@ struct WinogradWeightPlan {
   int64_t group = 0;     // tiles that are transformed at a time
   int64_t channels = 0;  // of x, in a rectangle of weights
   int64_t filters = 0;   // in a rectangle of weights
+  int64_t taps = 1;      // of a window; each has rectangles of its own
 
   WinogradMatrices images() const { return {channels, group}; }
   WinogradMatrices grads() const { return {filters, group}; }
   int64_t rows() const { return (x.channels + channels - 1) / channels; }
   int64_t rectangles() const {
-    return (dy.channels + filters - 1) / filters * rows();
+    return (dy.channels + filters - 1) / filters * rows() * taps;
   }
   // Returns the distance in numbers between the sums of two frequencies.
   int64_t sum_stride() const { return channels * filters + kWinogradSkew; }
@@ -49,8 +52,9 @@ struct WinogradWeightBuffers {
   float* scratch = nullptr;  // of one thread: sums, images, gradients
 };
 
-// A rectangle of the weights.
+// A rectangle of the weights at one tap.
 struct WinogradRectangle {
+  int64_t tap = 0;
   int64_t channel = 0, channels = 0;
   int64_t filter = 0, filters = 0;
 };
@@ -79,9 +83,13 @@ void StoreRectangle(const WinogradWeightPlan& plan, const float* sums,
     }
     for (int64_t k = 0; k < part.filters; ++k) {
       float* to =
-          dw + ((part.filter + k) * plan.x.channels + part.channel + first) * 9;
-      for (int64_t i = 0; i < kChannels * 9; ++i) {
-        to[i] = cells[i * part.filters + k];
+          dw + ((part.filter + k) * plan.x.channels + part.channel + first) *
+                   9 * plan.taps;
+      for (int64_t c = 0; c < kChannels; ++c) {
+        float* kernel = to + (c * plan.taps + part.tap) * 9;
+        for (int64_t i = 0; i < 9; ++i) {
+          kernel[i] = cells[(c * 9 + i) * part.filters + k];
+        }
       }
     }
   }
@@ -96,8 +104,10 @@ void AddTiles(const WinogradWeightPlan& plan, const WinogradWeightBuffers& at,
   const WinogradMatrices grads{part.filters, plan.group};
   float* a = at.scratch + plan.sum_size();
   float* b = a + plan.images().size();
-  TransformTiles<WindowLine>({at.x + part.channel, plan.x, at.zeros}, tiles,
-                             images, a);
+  WinogradTiles x = plan.x;
+  x.begin_z -= part.tap;
+  TransformTiles<WindowLine>({at.x + part.channel, x, at.zeros}, tiles, images,
+                             a);
   TransformTiles<ResultGradLine>({at.dy + part.filter, plan.dy, at.zeros},
                                  tiles, grads, b);
   const PanelProduct product{part.channels,   last - first,   1,
@@ -120,8 +130,9 @@ void MultiplyRectangles(const WinogradWeightPlan& plan,
   const int64_t tiles = plan.x.count();
   for (int64_t i = begin; i < end; ++i) {
     WinogradRectangle part;
-    part.channel = i % plan.rows() * plan.channels;
-    part.filter = i / plan.rows() * plan.filters;
+    part.tap = i % plan.taps;
+    part.channel = i / plan.taps % plan.rows() * plan.channels;
+    part.filter = i / plan.taps / plan.rows() * plan.filters;
     part.channels = std::min(plan.channels, plan.x.channels - part.channel);
     part.filters = std::min(plan.filters, plan.dy.channels - part.filter);
     for (int64_t first = 0; first < tiles; first += plan.group) {
@@ -234,11 +245,13 @@ class WinogradWeightKernel : public Kernel {
 
 // Makes rectangles as large as the cache allows, but at least one for each
 // thread.
-WinogradWeightPlan PlanOf(const Conv2dAttributes& conv, const Value& x,
-                          const Value& dy, int threads) {
+WinogradWeightPlan PlanOf(const Conv2dAttributes& conv,
+                          const ConvolutionValues& values, int threads) {
+  const auto& [x, dw, dy] = values;
   WinogradWeightPlan plan;
-  plan.x = TilesOf(x, dy, conv.padding.begin.h, conv.padding.begin.w);
-  plan.dy = TilesOf(dy, dy, 0, 0);
+  plan.x = TilesOf(x, dy, conv.padding.begin);
+  plan.dy = TilesOf(dy, dy, {0, 0});
+  plan.taps = TapsOf(dw.shape);
   plan.channels = std::min(kWinogradBlock, plan.x.channels);
   plan.filters = std::min(kWinogradBlock, plan.dy.channels);
   while (plan.rectangles() < threads && plan.filters > 2 * kWinogradLanes) {
@@ -259,13 +272,14 @@ KernelOr MakeWinogradWeightGrad(const CompileRequest& request,
   const Value& dy = InputOf(request, 0);
   const Value& x = InputOf(request, 1);
   const Value& dw = OutputOf(request, 0);
-  if (!SuitsWinograd(attributes.conv, {.x = x, .w = dw, .y = dy}, false)) {
-    return nullptr;
-  }
+  const ConvolutionValues values{.x = x, .w = dw, .y = dy};
+  if (!SuitsWinograd(attributes.conv, values, false)) return nullptr;
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
-  return std::make_unique<WinogradWeightKernel>(
-      PlanOf(attributes.conv, x, dy, threads), threads, attributes.bias_grad);
+  auto kernel = std::make_unique<WinogradWeightKernel>(
+      PlanOf(attributes.conv, values, threads), threads, attributes.bias_grad);
+  if (x.shape.rank() != 5) return kernel;
+  return MakeOnVolumes(request, context, std::move(kernel));
 }
 
 }  // namespace gpupool::engine

@@ -129,6 +129,58 @@ TEST_P(Winograd, AddsBiasAndResidualAndCutsBelowZero) {
   }
 }
 
+// Volumes, with more or less padding before and behind, and windows of one or
+// several slices.
+struct VolumeSizes {
+  Shape x, w, y;
+  Padding padding;
+};
+
+const VolumeSizes kVolumes[] = {
+    {{1, 64, 4, 12, 12},
+     {64, 64, 3, 3, 3},
+     {1, 64, 4, 12, 12},
+     Padding(Extent{1, 1, 1})},
+    {{2, 128, 3, 9, 8},
+     {64, 128, 2, 3, 3},
+     {2, 64, 4, 9, 10},
+     {Extent{1, 2, 0}, Extent{1, 2, 2}}},
+    {{2, 64, 5, 8, 9},
+     {128, 64, 1, 3, 3},
+     {2, 128, 5, 8, 9},
+     Padding(Extent{1, 1, 0})},
+};
+
+Conv2dAttributes VolumeConv(const VolumeSizes& s) {
+  return {.stride = {1, 1, 1}, .padding = s.padding, .dilation = {1, 1, 1}};
+}
+
+TEST(WinogradTest, ConvolvesVolumes) {
+  for (const VolumeSizes& s : kVolumes) {
+    SCOPED_TRACE(s.x.ToString());
+    for (const bool residual : {false, true}) {
+      OpCase at(7);
+      Conv2dAttributes conv = VolumeConv(s);
+      conv.epilogue = {true, residual, Activation::kRelu, {}};
+      std::vector<ValueId> inputs = {at.Floats(s.x), at.Weights(s.w),
+                                     at.Weights({s.w[0]})};
+      if (residual) inputs.push_back(at.Floats(s.y));
+      at.Emit(Op::kConv2d, inputs, conv);
+      ExpectRight(at);
+    }
+  }
+}
+
+TEST(WinogradTest, GivesTheGradientByVolumes) {
+  for (const VolumeSizes& s : kVolumes) {
+    SCOPED_TRACE(s.x.ToString());
+    OpCase at(8);
+    at.Emit(Op::kConv2dInputGrad, {at.Floats(s.y), at.Floats(s.w)},
+            Conv2dGradAttributes{VolumeConv(s), s.x, false});
+    ExpectRight(at);
+  }
+}
+
 TEST(WinogradTest, AppliesTheActivationsOfEpilogues) {
   const auto unary = [](UnaryFunction function, double alpha, double beta) {
     return Epilogue{true, false, Activation::kUnary, {function, alpha, beta}};

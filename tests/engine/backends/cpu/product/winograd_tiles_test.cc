@@ -73,7 +73,7 @@ TEST(WinogradTilesTest, GroupsAreOfOneSizeAndWithinTheBytes) {
 
 TEST(WinogradTilesTest, TilesCoverTheResultAndReadFromThePadding) {
   const WinogradTiles tiles =
-      TilesOf(Image({3, 32, 9, 12}), Image({3, 48, 9, 13}), 1, 2);
+      TilesOf(Image({3, 32, 9, 12}), Image({3, 48, 9, 13}), {1, 2});
   EXPECT_EQ(tiles.images, 3);
   EXPECT_EQ(tiles.channels, 32);
   EXPECT_EQ(tiles.height, 9);

@@ -34,6 +34,29 @@ BENCHES = {
     "train-encoder": [("b8", "encoder", 8, "adam")],
 }
 
+# Nets that people serve: infer-nets runs one row at a time.
+NETS = {
+    "efficientnet_b0": "3x224x224",
+    "mnasnet1_0": "3x224x224",
+    "regnet_y_400mf": "3x224x224",
+    "shufflenet_v2_x1_0": "3x224x224",
+    "inception_v3": "3x299x299",
+    "convnext_tiny": "3x224x224",
+    "r3d_18": "3x16x112x112",
+    "yolo": "3x640x640",
+    "gpt2": "128",
+    "resnext50_32x4d": "3x224x224",
+    "googlenet": "3x224x224",
+    "vit_b_16": "3x224x224",
+    "swin_t": "3x224x224",
+    "maxvit_t": "3x224x224",
+}
+BENCHES["infer-nets"] = [(net, net, 1, None) for net in NETS]
+BENCHES["train-nets"] = [
+    ("efficientnet_b0 b8", "efficientnet_b0", 8, "sgd"),
+    ("regnet_y_400mf b8", "regnet_y_400mf", 8, "sgd"),
+    ("r3d_18 b2", "r3d_18", 2, "sgd")]
+
 SHAPES = {
     "resnet18": "3x224x224",
     "mobilenet_v2": "3x224x224",
@@ -69,8 +92,9 @@ def peer_command(build, models, model, batch, optimizer):
     modules = build.parent / "peers/node_modules"
     if not (modules / "onnxruntime-node").exists() or not shutil.which("node"):
         return None
+    shape = SHAPES.get(model) or NETS[model]
     return ["node", str(HERE / "peers/ort_infer.mjs"), str(modules),
-            str(models / f"{model}.onnx"), f"{batch}x{SHAPES[model]}", THREADS,
+            str(models / f"{model}.onnx"), f"{batch}x{shape}", THREADS,
             SECONDS]
 
 
@@ -129,15 +153,20 @@ def roofline(build, models):
     return True
 
 
-def start(build, models):
+def start(build, models, model="resnet18", bench="compile"):
     """Measures the time from the file to the first result."""
     command = [str(build / "benchmarks/model_speed"), "start",
-               str(models / "resnet18.onnx"), "--threads", THREADS]
-    print(json.dumps({"bench": "compile", "case": "resnet18 b1",
+               str(models / f"{model}.onnx"), "--threads", THREADS]
+    print(json.dumps({"bench": bench, "case": f"{model} b1",
                       "ours": median_of(command, "ms"), "peer": None,
                       "ratio": None, "unit": "ms"}),
           flush=True)
     return True
+
+
+def load(build, models):
+    """Does the same for a model of 650 MB."""
+    return start(build, models, "gpt2", "load")
 
 
 def plan(build, models):
@@ -189,14 +218,18 @@ def ranks(build, _):
     return fine
 
 
-SPECIAL = {"roofline": roofline, "compile": start, "plan": plan,
+SPECIAL = {"roofline": roofline, "compile": start, "load": load, "plan": plan,
            "train-ranks": ranks}
 
 
-def make_models(models):
+def make_models(models, bench):
     """Writes the ONNX files. False when PyTorch, which writes them, is missing."""
+    names = {case[1] for case in BENCHES.get(bench, [])} or set(SHAPES)
+    if bench == "load":
+        names = {"gpt2"}
     result = subprocess.run(
-        ["/usr/bin/python3", str(HERE / "peers/make_models.py"), str(models)],
+        ["/usr/bin/python3", str(HERE / "peers/make_models.py"), str(models),
+         *sorted(names)],
         capture_output=True, text=True)
     if result.returncode == 0:
         return True
@@ -208,7 +241,7 @@ def make_models(models):
 def main():
     build, bench = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     models = build.parent / "bench-models"
-    if not make_models(models):
+    if not make_models(models, bench):
         return 0
     if bench in SPECIAL:
         return 0 if SPECIAL[bench](build, models) else 1

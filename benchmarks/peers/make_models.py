@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Writes the models of the benchmarks as ONNX files.
 
-    make_models.py FOLDER
+    make_models.py FOLDER [NAME...]
 
-Needs python3-torch and python3-torchvision. Weights are random, batch norms
+Without names, writes those of bench_models.py. Needs python3-torch and python3-torchvision. Weights are random, batch norms
 are kept as they are in training, and the first dimension is the batch."""
 
 import pathlib
@@ -15,13 +15,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/conformance/pytorch"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import bench_models  # noqa: E402
+import net_models  # noqa: E402
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    for name, (maker, shape) in bench_models.MODELS.items():
+    known = {**bench_models.MODELS, **net_models.NETS}
+    for name in sys.argv[2:] or bench_models.MODELS:
+        maker, shape = known[name]
         path = folder / f"{name}.onnx"
         if path.exists():
             continue

@@ -3,7 +3,7 @@
 
     torch_train.py MODEL BATCH OPTIMIZER THREADS SECONDS
 
-MODEL is a name of bench_models.py; OPTIMIZER is sgd (momentum 0.9) or adam.
+MODEL is a name of bench_models.py or net_models.py; OPTIMIZER is sgd (momentum 0.9) or adam.
 Prints {"ms": median}."""
 
 import json
@@ -18,13 +18,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/conformance/pytorch"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import bench_models  # noqa: E402
+import net_models  # noqa: E402
 
 
 def main():
     name, batch, optimizer, threads, seconds = sys.argv[1:]
     torch.set_num_threads(int(threads))
     torch.manual_seed(0)
-    maker, shape = bench_models.MODELS[name]
+    maker, shape = {**bench_models.MODELS, **net_models.NETS}[name]
     model = maker().train()
     x = torch.randn(int(batch), *shape)
     labels = torch.randint(0, 10, (int(batch),))

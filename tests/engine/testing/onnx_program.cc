@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -29,17 +27,12 @@ void CheckOk(const absl::Status& status) {
   std::abort();
 }
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  GPUPOOL_CHECK(file.good());
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Copies the file into the folder under its digest, and returns the digest.
 std::string AddBlob(const fs::path& folder, const std::string& path) {
-  const std::string digest = Sha256Hex(ReadFile(path));
-  fs::copy_file(path, folder / digest, fs::copy_options::overwrite_existing);
-  return digest;
+  const auto digest = Sha256HexOfFile(path);
+  CheckOk(digest.status());
+  fs::copy_file(path, folder / *digest, fs::copy_options::overwrite_existing);
+  return *digest;
 }
 
 // A folder of blobs that lives as long as the source that reads it.

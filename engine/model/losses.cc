@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/autodiff/formula.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/class_weights.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
@@ -54,27 +55,38 @@ struct Rows {
   int64_t per_example = 1;
 };
 
+// Moves the classes of dense scores, [batch, classes, ...], to the last axis.
+absl::StatusOr<ValueId> ClassesLast(ValueId scores, GraphBuilder& builder) {
+  const int rank = builder.shape(scores).rank();
+  std::vector<int> axes = {0};
+  for (int axis = 2; axis < rank; ++axis) axes.push_back(axis);
+  axes.push_back(1);
+  return builder.EmitOne(Op::kTranspose, {scores}, TransposeAttributes{axes});
+}
+
 absl::StatusOr<Rows> MakeRows(const v1::TrainingSpec& training, ValueId output,
                               GraphBuilder& builder) {
   const Shape shape = builder.shape(output);
-  if (shape.rank() != 2 && shape.rank() != 3) {
+  const std::optional<int> axis = ClassAxis(shape.rank() - 1);
+  if (!axis.has_value()) {
     return Refuse(LossName(training), " needs one number per class, but the ",
                   "model's output is ",
                   Shape::Create(shape.dims().subspan(1))->ToString(),
                   "; add a flatten and a dense layer");
   }
-  if (shape.rank() == 2) {
-    ASSIGN_OR_RETURN(const ValueId labels,
-                     builder.Input("labels", {DType::kInt64, {shape[0]}}));
-    return Rows{output, labels, 1};
+  const int64_t classes = shape[*axis + 1];
+  std::vector<int64_t> positions(shape.dims().begin(), shape.dims().end());
+  positions.erase(positions.begin() + *axis + 1);
+  ASSIGN_OR_RETURN(const Shape label_shape, Shape::Create(positions));
+  ASSIGN_OR_RETURN(const ValueId labels,
+                   builder.Input("labels", {DType::kInt64, label_shape}));
+  if (*axis + 2 < shape.rank()) {
+    ASSIGN_OR_RETURN(output, ClassesLast(output, builder));
   }
-  ASSIGN_OR_RETURN(
-      const ValueId labels,
-      builder.Input("labels", {DType::kInt64, {shape[0], shape[1]}}));
   Formula f(&builder);
-  const int64_t rows = shape[0] * shape[1];
-  const Rows result{f.Reshape(output, {rows, shape[2]}),
-                    f.Reshape(labels, {rows}), shape[1]};
+  const int64_t rows = label_shape.elements();
+  const Rows result{f.Reshape(output, {rows, classes}),
+                    f.Reshape(labels, {rows}), rows / shape[0]};
   RETURN_IF_ERROR(f.status());
   return result;
 }
@@ -150,13 +162,15 @@ absl::StatusOr<ValueId> AddNegativeLogLikelihood(
   return mean;
 }
 
-// Returns y softplus(-x) + (1 - y) softplus(x), whose terms are never negative
-// and so do not cancel.
-ValueId BceWithLogits(ValueId x, ValueId y, Formula& f) {
+// Returns weight y softplus(-x) + (1 - y) softplus(x), whose terms are never
+// negative and so do not cancel. The weight is 1 when it is invalid.
+ValueId BceWithLogits(ValueId x, ValueId y, ValueId weight, Formula& f) {
   const ValueId one = f.Number(1, y);
+  const ValueId positive =
+      weight.valid() ? f.Binary(Binary::kMultiply, y, weight) : y;
   return f.Binary(
       Binary::kAdd,
-      f.Binary(Binary::kMultiply, y,
+      f.Binary(Binary::kMultiply, positive,
                f.Unary(Unary::kSoftplus, f.Unary(Unary::kNegate, x))),
       f.Binary(Binary::kMultiply, f.Binary(Binary::kSubtract, one, y),
                f.Unary(Unary::kSoftplus, x)));
@@ -200,9 +214,13 @@ absl::StatusOr<ValueId> ExampleLosses(const v1::TrainingSpec& training,
   ValueId losses;
   auto reduction = ReduceFunction::kMean;
   switch (training.loss_case()) {
-    case v1::TrainingSpec::kBceWithLogits:
-      losses = BceWithLogits(output, target, f);
+    case v1::TrainingSpec::kBceWithLogits: {
+      ASSIGN_OR_RETURN(
+          const ValueId weight,
+          AddPositiveWeights(training.bce_with_logits(), output, builder));
+      losses = BceWithLogits(output, target, weight, f);
       break;
+    }
     case v1::TrainingSpec::kL1:
       losses =
           f.Unary(Unary::kAbs, f.Binary(Binary::kSubtract, output, target));
@@ -232,18 +250,22 @@ absl::StatusOr<ValueId> AddTarget(ValueId output, GraphBuilder& builder) {
 }
 
 // Returns flags of the rows that belong to the first row_count examples.
-absl::StatusOr<ValueId> RealRows(ValueId counted, int64_t rows,
-                                 GraphBuilder& builder) {
+absl::StatusOr<ValueId> RealRows(ValueId row_count, int64_t rows,
+                                 int64_t per_example, GraphBuilder& builder) {
   if (rows > kMostEvaluatedRows) {
     return Refuse("a batch has ", rows, " rows to evaluate; at most ",
                   kMostEvaluatedRows, " are possible; use a smaller batch");
   }
-  std::vector<double> numbers(static_cast<size_t>(rows));
+  const int64_t examples = rows / per_example;
+  std::vector<double> numbers(static_cast<size_t>(examples));
   std::iota(numbers.begin(), numbers.end(), 0.0);
   const ValueId positions =
-      builder.Constant({DType::kInt64, {rows}}, std::move(numbers));
+      builder.Constant({DType::kInt64, {examples, 1}}, std::move(numbers));
   Formula f(&builder);
-  const ValueId real = f.Binary(Binary::kLess, positions, counted);
+  const ValueId real =
+      f.Reshape(f.Broadcast(f.Binary(Binary::kLess, positions, row_count),
+                            {examples, per_example}),
+                {rows});
   RETURN_IF_ERROR(f.status());
   return real;
 }
@@ -292,12 +314,21 @@ absl::Status EvaluateClasses(const v1::TrainingSpec& training, ValueId output,
           : f.Binary(
                 Binary::kMultiply, row_count,
                 f.Number(static_cast<double>(rows.per_example), row_count));
-  ASSIGN_OR_RETURN(ValueId counts, RealRows(limit, count, builder));
+  ASSIGN_OR_RETURN(ValueId counts,
+                   RealRows(row_count, count, rows.per_example, builder));
   const ValueId kept = NotIgnored(training, rows.labels, f);
   if (kept.valid()) counts = f.Binary(Binary::kAnd, counts, kept);
   RETURN_IF_ERROR(f.status());
   ValueId loss;
-  if (training.has_cross_entropy()) {
+  if (!ClassWeights(training).empty()) {
+    ASSIGN_OR_RETURN(
+        const WeightedLosses weighted,
+        AddWeightedLosses(training, {rows.scores, rows.labels, counts},
+                          builder));
+    ASSIGN_OR_RETURN(loss, Sum(weighted.losses, builder));
+    ASSIGN_OR_RETURN(const ValueId weight, Sum(weighted.weights, builder));
+    builder.graph().AddOutput("weight_sum", weight);
+  } else if (training.has_cross_entropy()) {
     ASSIGN_OR_RETURN(
         loss,
         builder.EmitOne(Op::kCrossEntropy, {rows.scores, rows.labels, limit},
@@ -353,7 +384,7 @@ absl::Status EvaluateNumbers(const v1::TrainingSpec& training, ValueId output,
     ASSIGN_OR_RETURN(const ValueId losses,
                      ExampleLosses(training, output, target, builder));
     ASSIGN_OR_RETURN(const ValueId counts,
-                     RealRows(row_count, builder.shape(losses)[0], builder));
+                     RealRows(row_count, builder.shape(losses)[0], 1, builder));
     Formula f(&builder);
     const ValueId real = f.Where(counts, losses, f.Number(0, losses));
     RETURN_IF_ERROR(f.status());
@@ -367,6 +398,12 @@ absl::Status EvaluateNumbers(const v1::TrainingSpec& training, ValueId output,
 
 bool IsClassification(const v1::TrainingSpec& training) {
   return training.has_cross_entropy() || training.has_negative_log_likelihood();
+}
+
+std::optional<int> ClassAxis(int rank) {
+  if (rank == 1 || rank == 2) return rank - 1;
+  if (rank == 3 || rank == 4) return 0;
+  return std::nullopt;
 }
 
 std::optional<int64_t> IgnoredLabel(const v1::TrainingSpec& training) {
@@ -388,6 +425,16 @@ absl::StatusOr<ValueId> AddLoss(const v1::TrainingSpec& training,
   RETURN_IF_ERROR(CheckOutput(training, builder.value(output)));
   if (IsClassification(training)) {
     ASSIGN_OR_RETURN(const Rows rows, MakeRows(training, output, builder));
+    if (!ClassWeights(training).empty()) {
+      Formula f(&builder);
+      const ValueId counts = NotIgnored(training, rows.labels, f);
+      RETURN_IF_ERROR(f.status());
+      ASSIGN_OR_RETURN(
+          const WeightedLosses losses,
+          AddWeightedLosses(training, {rows.scores, rows.labels, counts},
+                            builder));
+      return AddWeightedMean(losses, builder);
+    }
     if (training.has_negative_log_likelihood()) {
       return AddNegativeLogLikelihood(training, rows, builder);
     }

@@ -1,11 +1,13 @@
 // Adds the losses of a training spec after a model's output. Pure.
 //
-// Classification (cross entropy, negative log likelihood) reads an output
-// [batch, classes] and labels int64 [batch], or an output [batch, T, classes]
-// and labels [batch, T]. In the latter case each of the batch * T labels is a
-// row below. Ignored labels count nowhere. The loss is 0 when all labels are
-// ignored. The other losses compare the output with "target", float32 of the
-// output's shape.
+// Classification (cross entropy, negative log likelihood) reads one of these:
+//   output [batch, classes]           labels int64 [batch]
+//   output [batch, T, classes]        labels [batch, T]
+//   output [batch, classes, H, W]     labels [batch, H, W]
+//   output [batch, classes, D, H, W]  labels [batch, D, H, W]
+// Each label is a row below. Ignored labels count nowhere. The loss is 0 when
+// all labels are ignored. The other losses compare the output with "target",
+// float32 of the output's shape.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +26,10 @@ namespace gpupool::engine {
 
 // Returns whether the loss compares with class labels instead of numbers.
 bool IsClassification(const v1::TrainingSpec& training);
+
+// Returns the axis of the classes in the output for one example of this rank.
+// None when a classification takes no such outputs.
+std::optional<int> ClassAxis(int rank);
 
 // Returns the class label that does not count, if any.
 std::optional<int64_t> IgnoredLabel(const v1::TrainingSpec& training);
@@ -49,6 +55,8 @@ absl::StatusOr<ValueId> AddLoss(const v1::TrainingSpec& training,
 //   the
 //                              k greatest outputs
 //   counted        int64 []    classification, when it differs from row_count
+//   weight_sum     float32 []  with class weights: the sum of the rows'
+//                              weights, by which loss_sum is divided
 absl::Status AddEvaluation(const v1::TrainingSpec& training, ValueId output,
                            GraphBuilder& builder);
 

@@ -8,6 +8,7 @@
 #include "engine/data/dataset_reader.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
+#include "engine/model/class_weights.h"
 #include "engine/model/loss_terms.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
@@ -101,7 +102,7 @@ absl::Status CheckLoss(const LossTerm& term) {
     return absl::InvalidArgumentError(
         absl::StrCat("huber.delta is ", huber.delta(), "; it must be above 0"));
   }
-  return absl::OkStatus();
+  return CheckLossWeights(training);
 }
 
 absl::Status CheckLosses(const v1::TrainingSpec& training) {

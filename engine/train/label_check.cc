@@ -74,27 +74,32 @@ absl::Status CheckClassRange(const v1::TrainingSpec& training,
 absl::Status CheckClasses(const v1::TrainingSpec& training,
                           const DataFacts& facts, const Shape& output) {
   const absl::string_view loss = LossName(training);
-  if (output.rank() != 1 && output.rank() != 2) {
-    return Refuse(loss, " needs an output [classes] or [positions, classes], ",
-                  "but the model's is ", output.ToString(),
-                  "; end the model with flatten and dense");
+  const std::optional<int> axis = ClassAxis(output.rank());
+  if (!axis.has_value()) {
+    return Refuse(loss, " needs an output [classes], [positions, classes] or ",
+                  "[classes, height, width], but the model's is ",
+                  output.ToString(), "; end the model with flatten and dense");
   }
-  const int64_t classes = output[output.rank() - 1];
+  const int64_t classes = output[*axis];
   if (int64_t{training.top_k()} > classes) {
     return Refuse("training.top_k is ", training.top_k(),
                   ", but the model tells only ", classes, " classes apart");
   }
   if (facts.assumed) return absl::OkStatus();
-  const std::vector<int64_t> positions =
-      Squeezed(output.dims().first(static_cast<size_t>(output.rank() - 1)));
-  if (!ShapesAgree(facts.labels, positions)) {
+  std::vector<int64_t> positions(output.dims().begin(), output.dims().end());
+  positions.erase(positions.begin() + *axis);
+  if (!ShapesAgree(facts.labels, Squeezed(positions))) {
     return Refuse(
         loss, " with the model's output ", output.ToString(), " compares with ",
-        output.rank() == 1 ? "one class number a row"
-                           : absl::StrCat(output[0], " class numbers a row"),
+        output.rank() == 1
+            ? "one class number a row"
+            : absl::StrCat(output.elements() / classes, " class numbers a row"),
         ", but the dataset has ", LabelText(facts.labels),
         output.rank() == 1 ? "; choose one label column, or a loss of numbers"
-                           : "; make them agree");
+        : output.rank() == 2
+            ? "; make them agree"
+            : "; end the model with flatten and dense, or give each position "
+              "a label");
   }
   if (!facts.labels.whole) {
     return Refuse(loss,
@@ -142,7 +147,7 @@ absl::Status CheckLabelValues(const v1::TrainingSpec& training,
                               const Column& labels, const Shape& output_shape) {
   if (!IsClassification(training)) return absl::OkStatus();
   constexpr uint64_t kChunkNumbers = 16 << 10;
-  const int64_t classes = output_shape[output_shape.rank() - 1];
+  const int64_t classes = output_shape[*ClassAxis(output_shape.rank())];
   const std::optional<int64_t> ignored = IgnoredLabel(training);
   const uint64_t count = labels.rows * labels.width;
   std::vector<int64_t> chunk;

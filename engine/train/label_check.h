@@ -17,8 +17,9 @@ namespace gpupool::engine {
 // Checks that labels and loss fit the output, whose shape is that of one
 // example:
 //   cross_entropy, negative_log_likelihood
-//       output [classes] and one class number for each row, or output
-//       [T, classes] and T class numbers for each row; each is below
+//       output [classes] and one class number for each row, output
+//       [T, classes] and T class numbers, or output [classes, H, W] or
+//       [classes, D, H, W] and a class number for each position; each is below
 //       `classes`, or ignore_label
 //   the others
 //       as many numbers for each row as the output has, in the same shape if

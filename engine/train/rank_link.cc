@@ -110,6 +110,7 @@ absl::StatusOr<EvaluationSums> RankLink::Sum(const EvaluationSums& mine) {
   EvaluationSums sum;
   for (const EvaluationSums& one : all) {
     sum.loss += one.loss;
+    sum.weight += one.weight;
     sum.correct += one.correct;
     sum.top_k += one.top_k;
     sum.counted += one.counted;

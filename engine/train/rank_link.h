@@ -28,7 +28,8 @@ struct WeightedSum {
 
 // Sums over held-out rows.
 struct EvaluationSums {
-  double loss = 0;  // the leading one, or the only one
+  double loss = 0;    // the leading one, or the only one
+  double weight = 0;  // divisor of `loss`: rows, or their class weights
   int64_t correct = 0;
   int64_t top_k = 0;
   int64_t counted = 0;

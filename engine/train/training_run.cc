@@ -32,9 +32,13 @@ void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
   sums.loss += GetScalar<float>(eval, "loss_sum");
   sums.correct += CountOf(eval, "correct");
   sums.top_k += CountOf(eval, "top_k_correct");
-  sums.counted += eval.output("counted").empty()
-                      ? rows
-                      : GetScalar<int64_t>(eval, "counted");
+  const int64_t counted = eval.output("counted").empty()
+                              ? rows
+                              : GetScalar<int64_t>(eval, "counted");
+  sums.counted += counted;
+  sums.weight += eval.output("weight_sum").empty()
+                     ? static_cast<double>(counted)
+                     : GetScalar<float>(eval, "weight_sum");
 }
 
 // Adds the outputs of the losses that do not lead.
@@ -524,7 +528,8 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
   v1::Evaluation evaluation;
   evaluation.set_step(step());
-  evaluation.set_loss(SumOfLosses(outputs_, sums.loss / count, sums));
+  const double mean = sums.weight > 0 ? sums.loss / sums.weight : 0;
+  evaluation.set_loss(SumOfLosses(outputs_, mean, sums));
   evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
   evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
   evaluation.set_rows(held_out_rows_.size());

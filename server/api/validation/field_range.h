@@ -26,6 +26,9 @@ inline constexpr Range kPositive{0, kInfinity, false, false,
 inline constexpr Range kPositiveFloat{
     std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max(),
     true, true, "a number above 0 that float32 holds, 1.4e-45 .. 3.4e38"};
+inline constexpr Range kNotNegativeFloat{
+    0, std::numeric_limits<float>::max(), true, true,
+    "a number from 0 up that float32 holds, at most 3.4e38"};
 inline constexpr Range kNotNegative{0, kInfinity, true, false,
                                     "a number from 0 up"};
 

@@ -24,6 +24,7 @@ constexpr int kMaxPatterns = 10'000;
 constexpr size_t kMaxPatternBytes = 1024;
 constexpr uint32_t kMaxBestCheckpoints = 100;
 constexpr uint64_t kMaxLosses = 16;
+constexpr int kMaxWeights = 1'000'000;
 
 absl::Status Missing(absl::string_view field, absl::string_view choices) {
   return absl::InvalidArgumentError(
@@ -43,6 +44,37 @@ absl::Status CheckOptional(const std::string& field, bool given, double value,
   return given ? CheckRange(field, value, range) : absl::OkStatus();
 }
 
+absl::Status CheckWeights(
+    absl::string_view field,
+    const google::protobuf::RepeatedField<double>& weights,
+    const Range& range) {
+  if (weights.size() > kMaxWeights) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " has ", weights.size(), " weights; the limit is ",
+                     kMaxWeights));
+  }
+  for (int i = 0; i < weights.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckRange(absl::StrCat(field, "[", i, "]"), weights[i], range));
+  }
+  return absl::OkStatus();
+}
+
+// Checks the weights of a loss. The engine, which knows the model, checks
+// their number.
+template <typename Losses>
+absl::Status CheckLossWeights(const std::string& path, const Losses& losses) {
+  RETURN_IF_ERROR(
+      CheckWeights(absl::StrCat(path, ".cross_entropy.class_weights"),
+                   losses.cross_entropy().class_weights(), kNotNegativeFloat));
+  RETURN_IF_ERROR(CheckWeights(
+      absl::StrCat(path, ".negative_log_likelihood.class_weights"),
+      losses.negative_log_likelihood().class_weights(), kNotNegative));
+  return CheckWeights(absl::StrCat(path, ".bce_with_logits.positive_weights"),
+                      losses.bce_with_logits().positive_weights(),
+                      kPositiveFloat);
+}
+
 // Checks the loss of the whole job or of one output.
 template <typename Losses>
 absl::Status CheckLoss(const std::string& path, const Losses& losses) {
@@ -54,6 +86,7 @@ absl::Status CheckLoss(const std::string& path, const Losses& losses) {
   RETURN_IF_ERROR(
       CheckRange(absl::StrCat(path, ".cross_entropy.label_smoothing"),
                  losses.cross_entropy().label_smoothing(), kShare));
+  RETURN_IF_ERROR(CheckLossWeights(path, losses));
   return CheckOptional(absl::StrCat(path, ".huber.delta"),
                        losses.huber().has_delta(), losses.huber().delta(),
                        kPositive);

@@ -10,6 +10,8 @@ TARGETS = [[0.0, 1.0, 0.5], [1.0, 0.25, 0.0], [0.5, 0.0, 1.0],
            [0.75, 1.0, 0.0]]
 SHARES = [[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.25, 0.25, 0.5],
           [0.0, 0.4, 0.6]]
+CLASS_WEIGHTS = torch.tensor([0.5, 2.0, 1.5], dtype=torch.float64)
+POSITIVE_WEIGHTS = torch.tensor([3.0, 0.5, 2.0], dtype=torch.float64)
 
 
 def log_softmax(x):
@@ -31,6 +33,22 @@ CASES = {
     "negative_log_likelihood": lambda x, y, t, s: functional.nll_loss(x, y),
     "negative_log_likelihood, ignoring 2":
         lambda x, y, t, s: functional.nll_loss(x, y, ignore_index=2),
+    "cross_entropy with class weights": lambda x, y, t, s:
+        functional.cross_entropy(x, y, weight=CLASS_WEIGHTS),
+    "cross_entropy with class weights, smoothed, ignoring 2":
+        lambda x, y, t, s: functional.cross_entropy(
+            x, y, weight=CLASS_WEIGHTS, label_smoothing=0.1, ignore_index=2),
+    "negative_log_likelihood with class weights":
+        lambda x, y, t, s: functional.nll_loss(x, y, weight=CLASS_WEIGHTS),
+    "negative_log_likelihood with class weights, ignoring 2":
+        lambda x, y, t, s: functional.nll_loss(
+            x, y, weight=CLASS_WEIGHTS, ignore_index=2),
+    "bce_with_logits with positive weights": lambda x, y, t, s:
+        functional.binary_cross_entropy_with_logits(
+            x, t, pos_weight=POSITIVE_WEIGHTS),
+    "bce_with_logits with one positive weight": lambda x, y, t, s:
+        functional.binary_cross_entropy_with_logits(
+            x, t, pos_weight=POSITIVE_WEIGHTS[:1]),
     "kl_divergence": lambda x, y, t, s: functional.kl_div(
         x, s, reduction="batchmean"),
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/autodiff/gradient.h"
@@ -61,7 +62,49 @@ struct Case {
 };
 
 // Expected values, as tests/conformance/pytorch/losses.py prints them.
-std::vector<Case> Cases() {
+std::vector<Case> WeightedCases() {
+  return {
+      {"cross_entropy { class_weights: [ 0.5, 2, 1.5 ] }",
+       Labels(),
+       0.5425824455185596,
+       {0.047806470583646364, 0.010667065437460212, -0.058473536021106574,
+        -0.05945870956160275, 0.04038308901469685, 0.019075620546905894,
+        0.22217274590093952, -0.22888178149489954, 0.00670903559396001,
+        0.005975870603581069, 0.012650918167056317, -0.018626788770637392}},
+      {"cross_entropy { class_weights: [ 0.5, 2, 1.5 ] label_smoothing: 0.1 "
+       "ignore_label: 2 }",
+       Labels(),
+       1.0753587546823635,
+       {0, 0, 0, -0.1059440212081137, 0.07698326180438858, 0.02896075940372513,
+        0.4658207062826647, -0.4600885886458196, -0.005732117636845044, 0, 0,
+        0}},
+      {"negative_log_likelihood { class_weights: [ 0.5, 2, 1.5 ] }",
+       Labels(),
+       -1.7272727272727273,
+       {0, 0, -3. / 11, -1. / 11, 0, 0, 0, -4. / 11, 0, 0, 0, -3. / 11}},
+      {"negative_log_likelihood { class_weights: [ 0.5, 2, 1.5 ] "
+       "ignore_label: 2 }",
+       Labels(),
+       -0.8,
+       {0, 0, 0, -0.2, 0, 0, 0, -0.8, 0, 0, 0, 0}},
+      {"bce_with_logits { positive_weights: [ 3, 0.5, 2 ] }",
+       Targets(),
+       1.569654007122354,
+       {0.05187161093348788, -0.030460774109583536, 0.02676630141390196, -0.125,
+        0.03057536985625611, 0.03146172239984545, 0.011262412698940608,
+        0.06092154821916707, -0.14679951299631375, -0.12066222899487354,
+        -0.020833333333333332, 0.07938117723520279}},
+      {"bce_with_logits { positive_weights: 3 }",
+       Targets(),
+       2.200185367471034,
+       {0.05187161093348788, -0.18276464465750122, 0.02179951299631372, -0.125,
+        0.007772062610724754, 0.03146172239984545, 0.011262412698940608,
+        0.06092154821916707, -0.22019926949447063, -0.12066222899487354, -0.125,
+        0.07938117723520279}},
+  };
+}
+
+std::vector<Case> PlainCases() {
   return {
       {"cross_entropy {}",
        Labels(),
@@ -112,6 +155,12 @@ std::vector<Case> Cases() {
        {-0.05, -0.075, -0.125, -0.25, 0, 0, -0.0625, -0.0625, -0.125, 0, -0.1,
         -0.15}},
   };
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases = PlainCases();
+  for (Case& c : WeightedCases()) cases.push_back(std::move(c));
+  return cases;
 }
 
 TEST(LossesTest, LossesAndGradientsAreThoseOfPytorch) {
@@ -188,8 +237,12 @@ TEST(LossesTest, SequencesOfScoresAreRows) {
 }
 
 TEST(LossesTest, WhereEveryLabelIsIgnoredTheLossIsZero) {
-  for (const char* training : {"cross_entropy { ignore_label: 1 }",
-                               "negative_log_likelihood { ignore_label: 1 }"}) {
+  for (const char* training :
+       {"cross_entropy { ignore_label: 1 }",
+        "cross_entropy { class_weights: [ 1, 0, 1 ] label_smoothing: 0.1 }",
+        "cross_entropy { ignore_label: 1 class_weights: [ 1, 2, 3 ] }",
+        "negative_log_likelihood { ignore_label: 1 }",
+        "negative_log_likelihood { class_weights: [ 1, 0, 1 ] }"}) {
     Head head({2, 3});
     auto loss = AddLoss(TrainingFromText(training), head.scores, head.builder);
     ASSERT_TRUE(loss.ok());
@@ -203,14 +256,104 @@ TEST(LossesTest, WhereEveryLabelIsIgnoredTheLossIsZero) {
   }
 }
 
+// Scores [2, 3, 2, 2] and labels [2, 2, 2] of two small images, of which 9
+// counts nowhere.
+Numbers DenseScores() {
+  Numbers scores;
+  for (int i = 0; i < 24; ++i) scores.push_back(2 * std::sin(1.7 * i));
+  return scores;
+}
+NamedNumbers DenseLabels() { return {{"labels", {0, 2, 1, 9, 1, 1, 9, 0}}}; }
+
+// torch.nn.functional.cross_entropy of these, with ignore_index=9, and its
+// gradient.
+std::vector<Case> DenseCases() {
+  return {
+      {"cross_entropy { ignore_label: 9 }",
+       DenseLabels(),
+       1.6404829572813384,
+       {-0.14867129540603044,
+        0.08401400023273149,
+        0.10070925932557884,
+        0,
+        0.04834395919081414,
+        0.057089947977255674,
+        -0.12525467163326343,
+        0,
+        0.10032733621521629,
+        -0.14110394820998715,
+        0.02454541230768458,
+        0,
+        0.0765972269804682,
+        0.10504129404945872,
+        0,
+        -0.14212472078890973,
+        -0.10647576548029375,
+        -0.12620511990527533,
+        0,
+        0.056200339699101834,
+        0.029878538499825552,
+        0.02116382585581664,
+        0,
+        0.08592438108980789}},
+      {"cross_entropy { ignore_label: 9 class_weights: [ 0.5, 2, 1.5 ] "
+       "label_smoothing: 0.2 }",
+       DenseLabels(),
+       1.4217875473712223,
+       {-0.04251198215185747,
+        0.08305763161349457,
+        0.12877769071919407,
+        0,
+        0.007063823932932146,
+        0.04341861280782548,
+        -0.1493551751716726,
+        0,
+        0.035448158218925316,
+        -0.12647624442132005,
+        0.020577484452478506,
+        0,
+        0.09700654221740124,
+        0.1344857835318358,
+        0,
+        -0.039431241155565365,
+        -0.12461120471128902,
+        -0.150607530541853,
+        0,
+        0.010760944172126355,
+        0.027604662493887787,
+        0.016121747010017222,
+        0,
+        0.02867029698343901}},
+  };
+}
+
+TEST(LossesTest, DenseScoresHaveTheirClassesInTheSecondAxis) {
+  for (const Case& c : DenseCases()) {
+    SCOPED_TRACE(c.training);
+    Head head({2, 3, 2, 2});
+    auto loss =
+        AddLoss(TrainingFromText(c.training), head.scores, head.builder);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    auto gradients = AddGradients(head.graph, *loss, {head.scores});
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+    head.graph.AddOutput("loss", *loss);
+    head.graph.AddOutput("gradient", (*gradients)[0]);
+    EXPECT_EQ(head.graph.FindValue("labels")->shape, Shape({2, 2, 2}));
+    auto outputs = head.Run(c.inputs, DenseScores());
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_NEAR((*outputs)["loss"][0], c.loss, kTolerance);
+    EXPECT_LT(Distance((*outputs)["gradient"], c.gradient), kTolerance);
+  }
+}
+
 TEST(LossesTest, OutputsThatDoNotGoWithTheLossAreRefused) {
-  Head image({2, 3, 4, 4});
+  Head image({2, 3, 4, 4, 1, 1});
   EXPECT_THAT(
       AddLoss(TrainingFromText("cross_entropy {}"), image.scores, image.builder)
           .status()
           .message(),
       HasSubstr("cross_entropy needs one number per class, but the "
-                "model's output is [3, 4, 4]"));
+                "model's output is [3, 4, 4, 1, 1]"));
   EXPECT_THAT(AddLoss({}, image.scores, image.builder).status().message(),
               HasSubstr("no loss"));
   Head head({2, 3});
@@ -230,7 +373,7 @@ NamedNumbers Evaluate(const std::string& training, const Shape& shape,
   EXPECT_TRUE(added.ok()) << added;
   EXPECT_TRUE(Verify(head.graph).ok()) << Verify(head.graph);
   inputs["row_count"] = {rows};
-  auto outputs = head.Run(inputs, kScores);
+  auto outputs = head.Run(inputs, shape.rank() == 4 ? DenseScores() : kScores);
   EXPECT_TRUE(outputs.ok()) << outputs.status();
   return outputs.ok() ? *outputs : NamedNumbers();
 }
@@ -238,9 +381,9 @@ NamedNumbers Evaluate(const std::string& training, const Shape& shape,
 TEST(EvaluationTest, SumsOfAllRowsAreTheMeanTimesTheRows) {
   for (const Case& c : Cases()) {
     NamedNumbers outputs = Evaluate(c.training, {4, 3}, c.inputs, 4);
-    const double counted =
-        outputs.count("counted") > 0 ? outputs["counted"][0] : 4;
-    EXPECT_NEAR(outputs["loss_sum"][0] / counted, c.loss, kTolerance)
+    double divisor = outputs.count("counted") > 0 ? outputs["counted"][0] : 4;
+    if (outputs.count("weight_sum") > 0) divisor = outputs["weight_sum"][0];
+    EXPECT_NEAR(outputs["loss_sum"][0] / divisor, c.loss, kTolerance)
         << c.training;
   }
 }
@@ -282,6 +425,18 @@ TEST(EvaluationTest, SequencesCountEveryPlace) {
   EXPECT_EQ(outputs["counted"], Numbers({2}));
   EXPECT_EQ(outputs["correct"], Numbers({1}));
   EXPECT_DOUBLE_EQ(outputs["loss_sum"][0], -2.0);
+}
+
+TEST(EvaluationTest, DenseScoresCountEveryPosition) {
+  const std::string training = "cross_entropy { ignore_label: 9 } top_k: 3";
+  // In the first image the greatest scores are those of classes 2, 0 and 0.
+  NamedNumbers outputs = Evaluate(training, {2, 3, 2, 2}, DenseLabels(), 1);
+  EXPECT_EQ(outputs["counted"], Numbers({3}));
+  EXPECT_EQ(outputs["correct"], Numbers({0}));
+  EXPECT_EQ(outputs["top_k_correct"], Numbers({3}));
+  outputs = Evaluate(training, {2, 3, 2, 2}, DenseLabels(), 2);
+  EXPECT_EQ(outputs["counted"], Numbers({6}));
+  EXPECT_NEAR(outputs["loss_sum"][0] / 6, 1.6404829572813384, kTolerance);
 }
 
 TEST(EvaluationTest, TopKNeedsClasses) {

@@ -109,6 +109,18 @@ TEST(JobCheckTest, WhatIsOutOfRangeIsNamed) {
   spec.mutable_training()->mutable_huber()->set_delta(0);
   EXPECT_THAT(ErrorOf(spec), HasSubstr("huber.delta is 0"));
   spec = GoodSpec();
+  auto& cross_entropy = *spec.mutable_training()->mutable_cross_entropy();
+  cross_entropy.add_class_weights(0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("class_weights are all 0"));
+  cross_entropy.add_class_weights(-1);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("cross_entropy.class_weights[1] is -1; "
+                                       "each weight must be at least 0"));
+  cross_entropy.set_class_weights(1, 1e39);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("1e+39"));
+  spec.mutable_training()->mutable_bce_with_logits()->add_positive_weights(0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("positive_weights[0] is 0; each weight "
+                                       "must be above 0"));
+  spec = GoodSpec();
   spec.mutable_training()->mutable_schedule()->set_warmup_steps(6);
   EXPECT_THAT(ErrorOf(spec), HasSubstr("warmup_steps is 6"));
   spec = GoodSpec();

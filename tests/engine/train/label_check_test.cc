@@ -75,8 +75,24 @@ TEST(LabelCheckTest, TokensAreOneClassForEachPosition) {
               HasSubstr("labels of shape [2,3]"));
   EXPECT_THAT(ErrorOf(training, Whole(0, 9, {4}), {10}),
               HasSubstr("choose one label column"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9, {4}), {2, 2, 10}),
-              HasSubstr("needs an output [classes] or [positions, classes]"));
+}
+
+TEST(LabelCheckTest, DenseLabelsAreOneClassForEachPixel) {
+  const v1::TrainingSpec training = CrossEntropy();
+  EXPECT_TRUE(CheckLabels(training, Whole(0, 9, {4, 6}), {10, 4, 6}).ok());
+  EXPECT_TRUE(CheckLabels(training, Whole(0, 9, {24}), {10, 4, 6}).ok());
+  EXPECT_TRUE(
+      CheckLabels(training, Whole(0, 9, {2, 4, 6}), {10, 2, 4, 6}).ok());
+  EXPECT_THAT(ErrorOf(training, Whole(0, 10, {4, 6}), {10, 4, 6}),
+              HasSubstr("tells only 10 classes apart"));
+  EXPECT_THAT(ErrorOf(training, Whole(0, 9, {6, 4}), {10, 4, 6}),
+              HasSubstr("output [10, 4, 6] compares with 24 class numbers a "
+                        "row, but the dataset has labels of shape [6,4]"));
+  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {10, 4, 6}),
+              HasSubstr("end the model with flatten and dense"));
+  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {10, 4, 6, 2, 2}),
+              HasSubstr("needs an output [classes], [positions, classes] or "
+                        "[classes, height, width]"));
 }
 
 TEST(LabelCheckTest, TopKIsAtMostTheClasses) {
@@ -129,7 +145,7 @@ TEST(LabelCheckTest, BeforeTheDataIsThereOnlyTheOutputsFormCounts) {
   DataFacts assumed = Whole(0, 0);
   assumed.assumed = true;
   EXPECT_TRUE(CheckLabels(CrossEntropy(), assumed, {4, 10}).ok());
-  EXPECT_FALSE(CheckLabels(CrossEntropy(), assumed, {2, 2, 10}).ok());
+  EXPECT_FALSE(CheckLabels(CrossEntropy(), assumed, {2, 2, 2, 2, 10}).ok());
   v1::TrainingSpec training;
   training.mutable_l1();
   EXPECT_TRUE(CheckLabels(training, assumed, {2, 3}).ok());
@@ -140,6 +156,7 @@ TEST(LabelCheckTest, EveryLabelIsReadWhenTheRowsAreThere) {
   training.mutable_cross_entropy()->set_ignore_label(255);
   Column labels = ColumnOf({2}, {0, 255, 9, 255});
   EXPECT_TRUE(CheckLabelValues(training, labels, {2, 10}).ok());
+  EXPECT_TRUE(CheckLabelValues(training, labels, {10, 2, 1}).ok());
   labels = ColumnOf({2}, {0, 255, 10, 255});
   EXPECT_EQ(CheckLabelValues(training, labels, {2, 10}).message(),
             "row 1 of the dataset, counted from 0, has label 10, but the model "

@@ -414,6 +414,24 @@ TEST_F(RankTrainingTest, EarlyStoppingIsDecidedByAllAlike) {
   EXPECT_EQ(Words(texts[1], "loss").size(), 3u);
 }
 
+// The training loss is the mean of the ranks' means, so the weights must stay
+// as they are for the losses to be equal.
+TEST_F(RankTrainingTest, AWeightedHeldOutLossIsDividedByTheWeightsOfAllRanks) {
+  std::vector<std::string> singles;
+  for (const uint32_t ranks : {1u, 3u}) {
+    v1::JobSpec spec = Job(kMlp, ranks, "sgd { learning_rate: 1e-12 }");
+    spec.mutable_training()->set_steps(1);
+    for (const double weight : {0.1, 1.0, 4.0, 9.0}) {
+      spec.mutable_training()->mutable_cross_entropy()->add_class_weights(
+          weight);
+    }
+    const auto texts = Train(spec, {.evaluate_every = 1});
+    ExpectRanksAgree(texts);
+    singles.push_back(texts[0]);
+  }
+  ExpectNear(singles[1], singles[0], "evaluation", 1e-6);
+}
+
 TEST_F(RankTrainingTest, AKilledRankIsNamedByAllOthers) {
   const auto texts = Train(Job(kMlp, 3, "adam {}"),
                            {.victim = 1, .victim_step = 3, .signal = SIGKILL});

@@ -232,6 +232,87 @@ TEST_F(TrainingLabelsTest, AllTokensCountWithoutAnIgnoredLabel) {
   EXPECT_NEAR(evaluation.accuracy(), 1 - 4.0 / 5 / kTokens, 0.03);
 }
 
+// Images of 4 x 4 pixels; the label of a pixel is whether it is bright. The
+// first pixel of each image has the ignored label 255.
+constexpr int kPixels = 16;
+
+std::vector<float> Pixels() {
+  Philox random(12);
+  std::vector<float> x;
+  for (int i = 0; i < kRows * kPixels; ++i) {
+    x.push_back(2 * random.NextFloat() - 1);
+  }
+  return x;
+}
+
+std::vector<float> BrightPixels(const std::vector<float>& x) {
+  std::vector<float> y;
+  for (int i = 0; i < kRows * kPixels; ++i) {
+    y.push_back(i % kPixels == 0 ? 255.0f : x[i] > 0.25f ? 1.0f : 0.0f);
+  }
+  return y;
+}
+
+v1::JobSpec PixelJob() {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        model {
+          input_shape: [ 1, 4, 4 ]
+          layers { conv2d { filters: 2 kernel: 1 } }
+        }
+        data { held_out { last: 17 } }
+        training {
+          cross_entropy {
+            ignore_label: 255
+            class_weights: [ 1, 3 ]
+          }
+          adam { learning_rate: 0.05 }
+          batch_size: 10
+          epochs: 60
+        })pb",
+      &spec));
+  return spec;
+}
+
+TEST_F(TrainingLabelsTest, PixelsWithIgnoredOnesAndClassWeights) {
+  const std::vector<float> x = Pixels();
+  const v1::Evaluation evaluation =
+      Train(PixelJob(), Store("1,4,4", x, "4,4", BrightPixels(x)));
+  EXPECT_GT(evaluation.accuracy(), 0.95);
+  EXPECT_EQ(evaluation.rows(), 17u);
+}
+
+// Without a step to speak of, the two classes are told apart by nothing, and
+// the loss is that of the weights alone.
+TEST_F(TrainingLabelsTest, TheHeldOutLossIsDividedByTheWeightsOfItsRows) {
+  v1::JobSpec spec = PixelJob();
+  spec.mutable_training()->mutable_adam()->set_learning_rate(1e-12);
+  spec.mutable_training()->set_steps(1);
+  const std::vector<float> x = Pixels();
+  const v1::Dataset dataset = Store("1,4,4", x, "4,4", BrightPixels(x));
+  const auto loss_with = [&](std::vector<double> weights) {
+    auto& loss = *spec.mutable_training()->mutable_cross_entropy();
+    loss.mutable_class_weights()->Assign(weights.begin(), weights.end());
+    auto run = Start(spec, dataset);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? (*run)->Evaluate()->loss() : 0;
+  };
+  const double all = loss_with({}), dark = loss_with({1, 0}),
+               bright = loss_with({0, 1});
+  double bright_pixels = 0, pixels = 0;
+  const std::vector<float> labels = BrightPixels(x);
+  for (size_t i = (kRows - 17) * kPixels; i < labels.size(); ++i) {
+    pixels += labels[i] != 255;
+    bright_pixels += labels[i] == 1;
+  }
+  const double share = bright_pixels / pixels;
+  EXPECT_NEAR(all, share * bright + (1 - share) * dark, 1e-5);
+  EXPECT_NEAR(loss_with({1, 3}),
+              (3 * share * bright + (1 - share) * dark) / (1 + 2 * share),
+              1e-5);
+}
+
 TEST_F(TrainingLabelsTest, ATokenOutOfTheVocabularyIsNamed) {
   std::vector<float> y = NextTokens(-100);
   y[3 * kTokens + 1] = 5;

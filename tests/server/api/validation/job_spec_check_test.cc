@@ -155,6 +155,22 @@ TEST(CheckJobSpecTest, Training) {
        },
        {"label_smoothing"}},
       {[](v1::JobSpec* s) {
+         auto* loss = s->mutable_training()->mutable_cross_entropy();
+         loss->add_class_weights(0);
+         loss->add_class_weights(-1);
+       },
+       {"training.cross_entropy.class_weights[1] is -1"}},
+      {[](v1::JobSpec* s) {
+         auto* loss = s->mutable_training()->mutable_negative_log_likelihood();
+         loss->add_class_weights(1e39);
+       },
+       {"negative_log_likelihood.class_weights[0] is 1e+39", "float32"}},
+      {[](v1::JobSpec* s) {
+         auto* loss = s->mutable_training()->mutable_bce_with_logits();
+         loss->add_positive_weights(0);
+       },
+       {"bce_with_logits.positive_weights[0] is 0"}},
+      {[](v1::JobSpec* s) {
          s->mutable_training()->mutable_schedule()->mutable_step();
        },
        {"every_steps"}},

@@ -1,5 +1,6 @@
 #include "engine/autodiff/step_tail.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,10 +19,14 @@ struct Recipe {
   std::vector<absl::string_view> states;
 };
 
-Recipe MakeRecipe(const StepTailOptions& options, bool clip) {
+Recipe MakeRecipe(const StepTailOptions& options,
+                  const ParameterOptions& parameter, bool clip) {
   return std::visit(
-      [clip](auto optimizer) -> Recipe {
+      [&parameter, clip](auto optimizer) -> Recipe {
         optimizer.clip = clip;
+        if (parameter.weight_decay >= 0) {
+          optimizer.weight_decay = parameter.weight_decay;
+        }
         return {StepOf(optimizer), optimizer, optimizer.states()};
       },
       options.optimizer);
@@ -120,6 +125,29 @@ absl::StatusOr<Clipped> ClipAll(absl::Span<const ValueId> gradients,
   return result;
 }
 
+// The learning rates of the parameters: one node for each different factor.
+class Rates {
+ public:
+  Rates(ValueId rate, GraphBuilder* builder) : builder_(builder) {
+    by_factor_[1] = rate;
+  }
+
+  absl::StatusOr<ValueId> Times(double factor) {
+    const auto known = by_factor_.find(factor);
+    if (known != by_factor_.end()) return known->second;
+    Formula f(builder_);
+    const ValueId rate = by_factor_[1];
+    const ValueId product =
+        f.Binary(BinaryFunction::kMultiply, rate, f.Number(factor, rate));
+    RETURN_IF_ERROR(f.status());
+    return by_factor_[factor] = product;
+  }
+
+ private:
+  GraphBuilder* builder_;
+  std::map<double, ValueId> by_factor_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
@@ -134,12 +162,19 @@ absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
                    builder.Input("step", {DType::kInt64, {}}));
   ASSIGN_OR_RETURN(const Clipped clipped,
                    ClipAll(gradients, step, options, builder));
-  const Recipe recipe = MakeRecipe(options, clipped.clip.valid());
+  GPUPOOL_CHECK(options.parameters.empty() ||
+                options.parameters.size() == parameters.size());
+  Rates rates(rate, &builder);
   std::vector<OptimizerState> states;
   for (size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterOptions own =
+        options.parameters.empty() ? ParameterOptions() : options.parameters[i];
+    const Recipe recipe = MakeRecipe(options, own, clipped.clip.valid());
+    ASSIGN_OR_RETURN(const ValueId own_rate, rates.Times(own.rate_factor));
     const std::string name = graph.value(parameters[i]).name;
     const TensorType type = graph.value(parameters[i]).type();
-    ValueIds inputs{parameters[i], clipped.gradients[i], rate, clipped.step};
+    ValueIds inputs{parameters[i], clipped.gradients[i], own_rate,
+                    clipped.step};
     ValueIds updated{parameters[i]};
     for (const absl::string_view suffix : recipe.states) {
       states.push_back({absl::StrCat(name, suffix), type.dtype, type.shape});

@@ -14,9 +14,20 @@
 
 namespace gpupool::engine {
 
+// Options of one parameter, in place of those of all.
+struct ParameterOptions {
+  double rate_factor = 1;    // multiplies the learning rate
+  double weight_decay = -1;  // in place of the optimizer's; negative: that one
+
+  friend bool operator==(const ParameterOptions&,
+                         const ParameterOptions&) = default;
+};
+
 struct StepTailOptions {
   // The attributes of the optimizer. The step tail sets `clip` in them.
   OptimizerAttributes optimizer;
+  // One for each parameter. Empty: nothing is different.
+  std::vector<ParameterOptions> parameters;
   double clip_value = 0;  // clamps gradients to [-c, c] first; 0: it does not
   double clip_norm = 0;   // of the clamped gradients; 0: no clipping
   // Set when the gradients are those of the loss times a scale. Both limits

@@ -17,6 +17,7 @@
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
 #include "engine/model/trained_weights.h"
+#include "engine/model/weight_groups.h"
 #include "engine/passes/formats/autocast.h"
 #include "engine/passes/raise/raise.h"
 #include "gpupool/v1/job.pb.h"
@@ -271,11 +272,13 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelSource& source,
                                               const v1::Scaling& scaling,
                                               const v1::TrainingSpec& training,
                                               int ranks) {
-  ASSIGN_OR_RETURN(const StepTailOptions tail, ConvertOptimizer(training));
+  ASSIGN_OR_RETURN(StepTailOptions tail, ConvertOptimizer(training));
   ASSIGN_OR_RETURN(Differentiated step,
                    Differentiate(source, scaling, training));
   ModelGraph& model = step.model;
   GraphBuilder builder(&model.graph);
+  ASSIGN_OR_RETURN(tail.parameters,
+                   OptionsOfWeights(training, model.graph, step.parameters));
   RETURN_IF_ERROR(FinishGradients(training, ranks, builder, step));
   ASSIGN_OR_RETURN(
       const std::vector<OptimizerState> states,

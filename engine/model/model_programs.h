@@ -48,6 +48,8 @@ bool Accumulates(const v1::TrainingSpec& training);
 // - With training.precision() BF16 or FP16 the graph has its casts, and with
 //   FP16 the scaling of its loss. The other programs are float32, and the
 //   passes add casts.
+// - Weights may have a learning rate and a weight decay of their own
+//   (engine/model/weight_groups.h).
 // - With training.ema(), "<weight>/ema" follow the trained weights. A fresh
 //   start must copy the weights into them.
 // - Without a rule in `scaling`, the graph has no scaling. Otherwise

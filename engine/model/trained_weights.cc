@@ -15,29 +15,6 @@ constexpr size_t kSuggestions = 3;
 
 using Patterns = google::protobuf::RepeatedPtrField<std::string>;
 
-bool MatchesAny(const std::string& name, const Patterns& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&name](const std::string& pattern) {
-                       return MatchesPattern(name, pattern);
-                     });
-}
-
-// Refuses patterns that match no name.
-absl::Status CheckPatterns(absl::string_view field, const Patterns& patterns,
-                           const std::vector<std::string>& names) {
-  for (const std::string& pattern : patterns) {
-    const bool used = std::any_of(
-        names.begin(), names.end(),
-        [&](const std::string& name) { return MatchesPattern(name, pattern); });
-    if (used) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "training.", field, ": no weight is named '", pattern,
-        "'; close names are ", ClosestNames(pattern, names, kSuggestions),
-        ", and '*' stands for any characters"));
-  }
-  return absl::OkStatus();
-}
-
 bool IsPersistent(const Value& value, MemoryClass memory_class) {
   return value.kind == ValueKind::kPersistent &&
          value.memory_class == memory_class;
@@ -123,10 +100,36 @@ void FreezeStatistics(const Patterns& freeze, Graph& graph) {
 
 }  // namespace
 
+bool MatchesAny(absl::string_view name, const Patterns& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [name](const std::string& pattern) {
+                       return MatchesPattern(name, pattern);
+                     });
+}
+
+std::vector<std::string> WeightNames(const Graph& graph) {
+  return NamesOf(graph, MemoryClass::kWeight);
+}
+
+absl::Status CheckPatterns(absl::string_view field, const Patterns& patterns,
+                           const std::vector<std::string>& names) {
+  for (const std::string& pattern : patterns) {
+    const bool used = std::any_of(
+        names.begin(), names.end(),
+        [&](const std::string& name) { return MatchesPattern(name, pattern); });
+    if (used) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.", field, ": no weight is named '", pattern,
+        "'; close names are ", ClosestNames(pattern, names, kSuggestions),
+        ", and '*' stands for any characters"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<ValueId>> SelectTrained(
     const v1::TrainingSpec& training, ValueId loss, ModelGraph& model) {
   Graph& graph = model.graph;
-  std::vector<std::string> names = NamesOf(graph, MemoryClass::kWeight);
+  std::vector<std::string> names = WeightNames(graph);
   if (names.empty()) {
     return absl::InvalidArgumentError(
         "the model has no weights; there is nothing to train");

@@ -24,6 +24,7 @@ constexpr int kMaxPatterns = 10'000;
 constexpr size_t kMaxPatternBytes = 1024;
 constexpr uint32_t kMaxBestCheckpoints = 100;
 constexpr uint64_t kMaxLosses = 16;
+constexpr uint64_t kMaxGroups = 1000;
 constexpr int kMaxWeights = 1'000'000;
 
 absl::Status Missing(absl::string_view field, absl::string_view choices) {
@@ -281,6 +282,26 @@ absl::Status CheckPatterns(
   return absl::OkStatus();
 }
 
+absl::Status CheckGroups(const v1::TrainingSpec& training) {
+  RETURN_IF_ERROR(CheckCount("the number of training.groups",
+                             static_cast<uint64_t>(training.groups_size()), 0,
+                             kMaxGroups));
+  for (int i = 0; i < training.groups_size(); ++i) {
+    const v1::WeightGroup& group = training.groups(i);
+    const std::string field = absl::StrCat("training.groups[", i, "]");
+    RETURN_IF_ERROR(CheckPatterns(field + ".weights", group.weights()));
+    RETURN_IF_ERROR(CheckOptional(field + ".learning_rate_factor",
+                                  group.has_learning_rate_factor(),
+                                  group.learning_rate_factor(), kNotNegative));
+    RETURN_IF_ERROR(CheckOptional(field + ".weight_decay",
+                                  group.has_weight_decay(),
+                                  group.weight_decay(), kNotNegative));
+    if (!group.weights().empty()) continue;
+    return Missing(field + ".weights", "names or patterns of weights");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckEvaluation(const v1::TrainingSpec& training) {
   if (training.has_early_stopping()) {
     const v1::EarlyStopping& stopping = training.early_stopping();
@@ -334,6 +355,7 @@ absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
                              training.clip_gradient_value(), kNotNegative));
   RETURN_IF_ERROR(CheckPatterns("training.trainable", training.trainable()));
   RETURN_IF_ERROR(CheckPatterns("training.freeze", training.freeze()));
+  RETURN_IF_ERROR(CheckGroups(training));
   RETURN_IF_ERROR(CheckPatterns("training.recompute.layers",
                                 training.recompute().layers()));
   RETURN_IF_ERROR(CheckOptional("training.ema.decay", training.has_ema(),

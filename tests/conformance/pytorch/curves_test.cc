@@ -29,6 +29,7 @@ void SetOptimizer(const std::string& name, double rate,
   } else if (name == "adamw") {
     training.mutable_adamw()->set_learning_rate(rate);
     training.mutable_adamw()->set_weight_decay(0.01);
+    training.set_decay_biases_and_norms(true);  // as PyTorch does
   } else if (name == "rmsprop") {
     training.mutable_rmsprop()->set_learning_rate(rate);
   } else {

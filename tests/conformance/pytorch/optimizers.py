@@ -21,6 +21,28 @@ CASES = {
     "sgd": lambda p: torch.optim.SGD(p, lr=RATE, momentum=0.9, nesterov=True,
                                      weight_decay=0.01),
 }
+# The second of two groups: half the rate and a weight decay of its own.
+GROUP = {"lr": RATE / 2, "weight_decay": 0.3}
+CASES.update({
+    "sgd in a group": lambda p: torch.optim.SGD(p, momentum=0.9, **GROUP),
+    "adam in a group": lambda p: torch.optim.Adam(p, **GROUP),
+    "adamw in a group": lambda p: torch.optim.AdamW(p, **GROUP),
+    "rmsprop in a group": lambda p: torch.optim.RMSprop(p, **GROUP),
+    "adagrad in a group": lambda p: torch.optim.Adagrad(p, **GROUP),
+    "adamax in a group": lambda p: torch.optim.Adamax(p, **GROUP),
+})
+
+
+def lion(rate, decay):
+    """Chen et al. 2023, algorithm 2; Lion is not in torch.optim."""
+    weight = torch.tensor([1.0, -0.5], dtype=torch.float64)
+    moment = torch.zeros(2, dtype=torch.float64)
+    for step in range(1, STEPS + 1):
+        grad = weight - step / 4
+        weight = weight * (1 - rate * decay)
+        weight = weight - rate * torch.sign(0.9 * moment + 0.1 * grad)
+        moment = 0.99 * moment + 0.01 * grad
+    return weight.tolist()
 
 
 def main():
@@ -32,15 +54,8 @@ def main():
             weight.grad = weight.detach() - step / 4
             optimizer.step()
         print(name, weight.tolist())
-    # Lion is not in torch.optim; Chen et al. 2023, algorithm 2.
-    weight = torch.tensor([1.0, -0.5], dtype=torch.float64)
-    moment = torch.zeros(2, dtype=torch.float64)
-    for step in range(1, STEPS + 1):
-        grad = weight - step / 4
-        weight = weight * (1 - RATE * 0.01)
-        weight = weight - RATE * torch.sign(0.9 * moment + 0.1 * grad)
-        moment = 0.99 * moment + 0.01 * grad
-    print("lion", weight.tolist())
+    print("lion", lion(RATE, 0.01))
+    print("lion in a group", lion(GROUP["lr"], GROUP["weight_decay"]))
 
 
 if __name__ == "__main__":

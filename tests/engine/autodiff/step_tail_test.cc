@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/graph/builder.h"
 #include "engine/graph/verify.h"
 #include "tests/engine/testing/graph_testing.h"
@@ -143,6 +146,43 @@ TEST_F(StepTailTest, AdamaxDividesByTheLargestGradient) {
   // m = 1 + 0.5 and -0.5 - 1.5 over 1 - 0.25; u = max(2, 1) and max(1, 3).
   ExpectNear(Step(2, {1, -3}),
              {0.9 - 0.1 * 2.0 / 2.0, -1.9 + 0.1 * (2.0 / 0.75) / 3.0});
+}
+
+TEST_F(StepTailTest, ParametersWithTheSameFactorShareARate) {
+  GraphBuilder builder(&graph_);
+  std::vector<ValueId> parameters, gradients;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    const TensorType type{DType::kFloat32, {1}};
+    parameters.push_back(*builder.Persistent(name, type, MemoryClass::kWeight));
+    gradients.push_back(*builder.Input(absl::StrCat("g", name), type));
+  }
+  ASSERT_TRUE(AddStepTail(graph_, parameters, gradients,
+                          {.optimizer = SgdAttributes{.weight_decay = 0.5},
+                           .parameters = {{},
+                                          {.rate_factor = 3},
+                                          {.rate_factor = 3, .weight_decay = 0},
+                                          {.rate_factor = 0}}})
+                  .ok());
+  ASSERT_TRUE(Verify(graph_).ok()) << Verify(graph_);
+  EXPECT_EQ(
+      std::count_if(graph_.nodes().begin(), graph_.nodes().end(),
+                    [](const Node& node) { return node.op == Op::kBinary; }),
+      2)
+      << "one product for 3 and one for 0";
+  values_ = {{"a", {1}}, {"b", {1}}, {"c", {1}}, {"d", {1}}};
+  ASSERT_TRUE(reference::Run(graph_,
+                             {{"ga", {1}},
+                              {"gb", {1}},
+                              {"gc", {1}},
+                              {"gd", {1}},
+                              {"learning_rate", {0.1}},
+                              {"step", {1}}},
+                             values_)
+                  .ok());
+  EXPECT_NEAR(values_["a"][0], 1 - 0.1 * 1.5, 1e-9);
+  EXPECT_NEAR(values_["b"][0], 1 - 0.3 * 1.5, 1e-9);
+  EXPECT_NEAR(values_["c"][0], 1 - 0.3, 1e-9);
+  EXPECT_EQ(values_["d"][0], 1);
 }
 
 TEST_F(StepTailTest, ClippingReachesEveryOptimizer) {

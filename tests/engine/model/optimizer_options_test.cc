@@ -23,11 +23,13 @@ using testing::TrainingFromText;
 
 // Returns two weights after four steps. The gradient of step t at p is p - t /
 // 4.
-Numbers AfterFourSteps(const std::string& optimizer) {
+Numbers AfterFourSteps(const std::string& optimizer,
+                       const ParameterOptions& own = {}) {
   const v1::TrainingSpec training = TrainingFromText(optimizer);
   auto tail = ConvertOptimizer(training);
   EXPECT_TRUE(tail.ok()) << tail.status();
   if (!tail.ok()) return {};
+  tail->parameters = {own};
   Graph graph;
   GraphBuilder builder(&graph);
   const TensorType type = {DType::kFloat32, {2}};
@@ -69,6 +71,29 @@ TEST(OptimizerOptionsTest, WeightsAreThoseOfPytorchAfterFourSteps) {
   };
   for (const auto& [optimizer, weights] : cases) {
     EXPECT_LT(testing::Distance(AfterFourSteps(optimizer), weights), 1e-9)
+        << optimizer;
+  }
+}
+
+// The same, of a parameter group with half the rate and weight_decay=0.3.
+TEST(OptimizerOptionsTest, EveryOptimizerTakesTheOptionsOfAWeight) {
+  const std::pair<const char*, Numbers> cases[] = {
+      {"sgd { learning_rate: 0.1 momentum: 0.9 }",
+       {0.6848659615625, -0.01777095812499994}},
+      {"adam {}", {0.8156041170691964, -0.2996126641187965}},
+      {"adamw { weight_decay: 0.9 }",
+       {0.7799816124446513, -0.2749943404540791}},
+      {"rmsprop {}", {0.6654193994762286, 0.6204017076305859}},
+      {"adagrad {}", {0.8983993386689001, -0.3470385969859297}},
+      {"adamax {}", {0.8474943766206339, -0.31982621434630915}},
+      {"lion {}", {0.8457917193749998, -0.2751234440625}},
+  };
+  for (const auto& [optimizer, weights] : cases) {
+    EXPECT_LT(
+        testing::Distance(AfterFourSteps(optimizer, {.rate_factor = 0.5,
+                                                     .weight_decay = 0.3}),
+                          weights),
+        1e-9)
         << optimizer;
   }
 }

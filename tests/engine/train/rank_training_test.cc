@@ -297,6 +297,9 @@ TEST_F(RankTrainingTest, ManyDevicesTrainAsOneWithTheSameBatch) {
       {kMlp,
        "sgd { learning_rate: 0.1 momentum: 0.9 } clip_gradient_norm: 0.5"},
       {kMlp, "adam {} accumulate_batches: 2 ema { decay: 0.9 }"},
+      {kMlp,
+       "adamw {} groups { weights: 'dense_0.*' learning_rate_factor: 3 "
+       "weight_decay: 0.2 }"},
       {kCnn, "sgd { learning_rate: 0.1 momentum: 0.9 }"},
       {kCnn, "adam { learning_rate: 0.002 } clip_gradient_value: 0.1"},
       {kWide, "sgd { learning_rate: 0.05 momentum: 0.9 }"},

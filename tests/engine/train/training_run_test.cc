@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/base/philox.h"
 #include "tests/engine/train/run_fixture.h"
@@ -198,6 +199,9 @@ TEST_F(TrainingRunTest, AnInterruptedRunEndsWithTheSameBits) {
         "rmsprop { momentum: 0.5 centered: true }",
         "adagrad { initial_accumulator: 0.1 lr_decay: 0.01 }", "lion {}",
         "adamax {}", "adam {} ema { decay: 0.9 }",
+        "adamw {} accumulate_batches: 2 ema { decay: 0.9 } "
+        "clip_gradient_norm: 1 groups { weights: '*.bias' "
+        "learning_rate_factor: 3 weight_decay: 0.1 }",
         "adam {} accumulate_batches: 3 clip_gradient_value: 0.5",
         "sgd { learning_rate: 0.1 } accumulate_batches: 2 "
         "ema { decay: 0.8 } freeze: '*.bias' huber {}",
@@ -240,6 +244,39 @@ TEST_F(TrainingRunTest, AccumulatedBatchesAreOneLargeBatch) {
   while (!(*small)->done()) {
     ASSERT_TRUE((*large)->Step().ok() && (*small)->Step().ok());
     EXPECT_NEAR(*(*small)->Loss(), *(*large)->Loss(), 1e-5);
+  }
+}
+
+// A linear model learns at once with a high rate. The bias, whose rate is 0,
+// stays where it began.
+TEST_F(TrainingRunTest, AGroupsRateIsThatOfItsWeightsAlone) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  for (const char* text :
+       {"sgd { learning_rate: 0.1 }", "adam {}", "adamw {}", "rmsprop {}",
+        "adagrad {}", "lion {}", "adamax {}",
+        "adam {} accumulate_batches: 2 clip_gradient_norm: 1",
+        "adam {} precision: FP16 clip_gradient_value: 1",
+        "adam {} ema { decay: 0.5 }"}) {
+    SCOPED_TRACE(text);
+    v1::JobSpec spec = RegressionJob();
+    spec.mutable_training()->clear_optimizer();
+    spec.mutable_training()->MergeFrom(FromText(text));
+    spec.mutable_training()->MergeFrom(
+        FromText("groups { weights: '*.bias' learning_rate_factor: 0 }"));
+    spec.mutable_training()->set_steps(10);
+    auto run = Start(spec, dataset);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const auto numbers = [&run](absl::string_view name) {
+      const auto weights = WeightView::Read((*run)->weights());
+      const auto bytes = weights->Find(name);
+      EXPECT_FALSE(bytes.empty()) << name;
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    };
+    const auto bias = numbers("dense_0.bias");
+    const auto weight = numbers("dense_0.weight");
+    StepTo(**run, spec.training(), 10);
+    EXPECT_EQ(numbers("dense_0.bias"), bias);
+    EXPECT_NE(numbers("dense_0.weight"), weight);
   }
 }
 

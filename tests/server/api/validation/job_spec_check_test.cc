@@ -170,6 +170,19 @@ TEST(CheckJobSpecTest, Training) {
          loss->add_positive_weights(0);
        },
        {"bce_with_logits.positive_weights[0] is 0"}},
+      {[](v1::JobSpec* s) { s->mutable_training()->add_groups(); },
+       {"training.groups[0].weights is not set"}},
+      {[](v1::JobSpec* s) {
+         auto* group = s->mutable_training()->add_groups();
+         group->add_weights("*");
+         group->set_learning_rate_factor(-1);
+       },
+       {"training.groups[0].learning_rate_factor is -1"}},
+      {[](v1::JobSpec* s) {
+         auto* group = s->mutable_training()->add_groups();
+         group->add_weights("");
+       },
+       {"training.groups[0].weights has a pattern of 0 bytes"}},
       {[](v1::JobSpec* s) {
          s->mutable_training()->mutable_schedule()->mutable_step();
        },

@@ -117,6 +117,12 @@ class Session::Impl {
     return {.memory_bytes = options_.data_memory_bytes,
             .unpack_dir = options_.unpack_dir};
   }
+  // Returns the bytes of host memory that the dataset takes. One that is not
+  // there yet, or no longer, takes none; the job's start reports an unreadable
+  // one.
+  uint64_t HostBytes(const v1::Dataset& dataset) const {
+    return HostDataBytes(dataset, options_.blob_dir, read_limits()).value_or(0);
+  }
   // Returns the bytes that a job may take where it will run.
   uint64_t planned_limit() const {
     if (limit() != 0) return limit();
@@ -205,13 +211,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
-absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
-                                                   const v1::Dataset& dataset) {
+absl::StatusOr<TrainingPlan> Session::PlanTraining(
+    const v1::JobSpec& spec, const v1::Dataset& dataset,
+    const v1::Dataset& validation) {
   RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec.model()));
-  ASSIGN_OR_RETURN(TrainingPrograms programs,
-                   CompileTraining(*source, spec, FactsOf(dataset),
-                                   {.backend = impl_->backend()}));
+  ASSIGN_OR_RETURN(const DataFacts facts, FactsOf(spec, dataset, validation));
+  ASSIGN_OR_RETURN(
+      TrainingPrograms programs,
+      CompileTraining(*source, spec, facts, {.backend = impl_->backend()}));
   PlanLanding(spec, impl_->planned_limit(), programs);
   // The plan also covers serving the result, with the options of the job's
   // publish section.
@@ -233,11 +241,11 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   result.plan.set_training_flops_per_step(DevicesOf(spec) *
                                           StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
-  // A dataset that is not there yet, or no longer, needs no memory. The job's
-  // start reports an unreadable one.
-  result.plan.set_host_data_bytes(
-      HostDataBytes(dataset, impl_->options().blob_dir, impl_->read_limits())
-          .value_or(0));
+  uint64_t host_bytes = impl_->HostBytes(dataset);
+  if (!spec.data().validation().empty()) {
+    host_bytes += impl_->HostBytes(validation);
+  }
+  result.plan.set_host_data_bytes(host_bytes);
   return result;
 }
 

@@ -105,11 +105,13 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns the needs of the job, from the spec and the dataset's facts (rows,
-  // feature shape, classes); reads no rows. INVALID_ARGUMENT names the layer or
-  // field and the remedy. The plan has a training and an inference part.
-  absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec,
-                                            const v1::Dataset& dataset);
+  // Returns the needs of the job, from the spec and the facts (rows, feature
+  // shape, classes) of its dataset and of its validation set, if it has one;
+  // reads no rows. INVALID_ARGUMENT names the layer or field and the remedy.
+  // The plan has a training and an inference part.
+  absl::StatusOr<TrainingPlan> PlanTraining(
+      const v1::JobSpec& spec, const v1::Dataset& dataset,
+      const v1::Dataset& validation = v1::Dataset::default_instance());
   // Returns the needs of serving the model, counting all batch buckets, and
   // max_programs if sizes vary.
   absl::StatusOr<v1::Plan> PlanInference(const v1::ModelSpec& spec,

@@ -9,6 +9,7 @@
 #include "engine/autodiff/formula.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/class_weights.h"
+#include "engine/model/metric_names.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
@@ -302,6 +303,19 @@ absl::Status CheckTopK(const v1::TrainingSpec& training, int64_t classes) {
                 ", but the model tells only ", classes, " classes apart");
 }
 
+// Adds the outputs that the metrics of a classification need.
+absl::Status AddMetricOutputs(const v1::TrainingSpec& training, ValueId scores,
+                              GraphBuilder& builder) {
+  if (CountsAnswers(training)) {
+    ASSIGN_OR_RETURN(const ValueId answers,
+                     builder.EmitOne(Op::kArgReduce, {scores},
+                                     ArgReduceAttributes{.axis = 1}));
+    builder.graph().AddOutput("answers", answers);
+  }
+  if (HasMetric(training, "auc")) builder.graph().AddOutput("scores", scores);
+  return absl::OkStatus();
+}
+
 absl::Status EvaluateClasses(const v1::TrainingSpec& training, ValueId output,
                              ValueId row_count, GraphBuilder& builder) {
   ASSIGN_OR_RETURN(const Rows rows, MakeRows(training, output, builder));
@@ -361,6 +375,7 @@ absl::Status EvaluateClasses(const v1::TrainingSpec& training, ValueId output,
   if (training.top_k() > 0) {
     RETURN_IF_ERROR(add_hits("top_k_correct", training.top_k()));
   }
+  RETURN_IF_ERROR(AddMetricOutputs(training, rows.scores, builder));
   if (!kept.valid() && rows.per_example == 1) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ValueId counted, CountTrue(counts, builder));
   builder.graph().AddOutput("counted", counted);
@@ -374,6 +389,7 @@ absl::Status EvaluateNumbers(const v1::TrainingSpec& training, ValueId output,
                   " knows no classes; leave it out");
   }
   ASSIGN_OR_RETURN(const ValueId target, AddTarget(output, builder));
+  if (!training.metrics().empty()) builder.graph().AddOutput("outputs", output);
   ValueId loss;
   if (training.has_mean_squared_error()) {
     ASSIGN_OR_RETURN(

@@ -57,6 +57,11 @@ absl::StatusOr<ValueId> AddLoss(const v1::TrainingSpec& training,
 //   counted        int64 []    classification, when it differs from row_count
 //   weight_sum     float32 []  with class weights: the sum of the rows'
 //                              weights, by which loss_sum is divided
+// For training.metrics also these, which cover all rows of the batch:
+//   answers        int64 [rows]             classification: the class of the
+//                                           greatest output
+//   scores         float32 [rows, classes]  classification with "auc"
+//   outputs        float32                  the others: the output itself
 absl::Status AddEvaluation(const v1::TrainingSpec& training, ValueId output,
                            GraphBuilder& builder);
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
+#include "engine/data/row_form.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/model/class_weights.h"
 #include "engine/model/loss_terms.h"
+#include "engine/model/metric_names.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
 #include "engine/train/lr_schedule.h"
@@ -124,13 +127,20 @@ absl::string_view NeedsEvaluations(const v1::TrainingSpec& training) {
 
 absl::Status CheckEvaluations(const v1::TrainingSpec& training,
                               const TrainingLength& length) {
+  for (const LossTerm& term : LossTermsOf(training)) {
+    RETURN_IF_ERROR(CheckMetricNames(term.training));
+  }
+  constexpr char kRemedy[] =
+      "but no rows are held out; set data.held_out or data.validation";
+  if (!training.metrics().empty() && length.held_out_rows == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.metrics are those of held-out rows, ", kRemedy));
+  }
   const absl::string_view who = NeedsEvaluations(training);
   if (who.empty()) return absl::OkStatus();
   if (length.held_out_rows == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("training.", who,
-                     " goes by the held-out loss, but no rows are held "
-                     "out; set data.held_out"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.", who, " goes by the held-out loss, ", kRemedy));
   }
   if (training.evaluate_every_steps() > 0 ||
       training.evaluate_every_epochs() > 0) {
@@ -140,6 +150,24 @@ absl::Status CheckEvaluations(const v1::TrainingSpec& training,
       "training.", who,
       " goes by the held-out loss, which is only measured at "
       "the end; set evaluate_every_epochs or evaluate_every_steps"));
+}
+
+// Returns the numbers of trained and evaluated rows.
+absl::StatusOr<SplitSizes> SizesOf(const v1::DataSpec& data,
+                                   const DataFacts& facts) {
+  if (data.validation().empty()) {
+    return CountSplit(data.held_out(), facts.rows);
+  }
+  if (data.held_out().rule_case() != v1::HeldOut::RULE_NOT_SET) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.held_out and data.validation are both set; evaluate either ",
+        "rows of \"", data.dataset(), "\" or \"", data.validation(), "\""));
+  }
+  if (facts.validation_rows > 0) {
+    return SplitSizes{facts.rows, facts.validation_rows};
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.validation: dataset \"", data.validation(), "\" has no rows"));
 }
 
 }  // namespace
@@ -183,11 +211,37 @@ DataFacts FactsOf(const Table& table) {
   return facts;
 }
 
+absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec,
+                                  const v1::Dataset& dataset,
+                                  const v1::Dataset& validation) {
+  DataFacts facts = FactsOf(dataset);
+  if (spec.data().validation().empty()) return facts;
+  DataFacts evaluated = FactsOf(validation);
+  facts.validation_rows = evaluated.rows;
+  if (evaluated.assumed) return facts;
+  facts.validation = std::make_shared<DataFacts>(std::move(evaluated));
+  if (!facts.assumed) {
+    RETURN_IF_ERROR(CheckSameForm(FormOf(dataset), FormOf(validation)));
+  }
+  return facts;
+}
+
+absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec, const Table& table,
+                                  const Table* validation) {
+  DataFacts facts = FactsOf(table);
+  if (validation == nullptr) return facts;
+  const v1::DataSpec& data = spec.data();
+  RETURN_IF_ERROR(CheckSameForm(FormOf(data.dataset(), table),
+                                FormOf(data.validation(), *validation)));
+  facts.validation_rows = validation->rows;
+  facts.validation = std::make_shared<DataFacts>(FactsOf(*validation));
+  return facts;
+}
+
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts) {
   const v1::TrainingSpec& training = spec.training();
-  ASSIGN_OR_RETURN(const SplitSizes sizes,
-                   CountSplit(spec.data().held_out(), facts.rows));
+  ASSIGN_OR_RETURN(const SplitSizes sizes, SizesOf(spec.data(), facts));
   RETURN_IF_ERROR(CheckBatch(training, sizes.training));
   RETURN_IF_ERROR(CheckDevices(spec));
   TrainingLength length;
@@ -205,6 +259,35 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
   RETURN_IF_ERROR(CheckEvaluations(training, length));
   return length;
+}
+
+absl::Status CheckManifest(const Manifest& manifest,
+                           const v1::TrainingSpec& training,
+                           const TrainingLength& length) {
+  auto differs = [](absl::string_view what, auto saved, auto wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint was made with ", what, " ", saved,
+                     ", the job has ", wanted, "; resume with the same job"));
+  };
+  if (manifest.seed != training.seed()) {
+    return differs("seed", manifest.seed, training.seed());
+  }
+  if (manifest.batch_size != training.batch_size()) {
+    return differs("batch_size", manifest.batch_size, training.batch_size());
+  }
+  if (manifest.step > length.total_steps) {
+    return differs("step", manifest.step, length.total_steps);
+  }
+  // With another number of steps the run could not repeat the same batches.
+  if (manifest.epoch != manifest.step / length.steps_per_epoch ||
+      manifest.batch_in_epoch != manifest.step % length.steps_per_epoch) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the checkpoint's position, epoch ", manifest.epoch, " batch ",
+        manifest.batch_in_epoch, ", is not that of step ", manifest.step,
+        " with ", length.steps_per_epoch,
+        " steps an epoch; the dataset or its split is another one"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gpupool::engine

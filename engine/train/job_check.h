@@ -3,17 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/label_facts.h"
 #include "engine/data/table.h"
+#include "engine/train/checkpoint.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::v1 {
 class Dataset;
 class JobSpec;
+class TrainingSpec;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
@@ -36,10 +39,21 @@ struct DataFacts {
   // `labels` says nothing.
   std::vector<ArrayFacts> inputs;
   std::vector<ArrayFacts> targets;
+  // Rows of data.validation; 0 without one.
+  uint64_t validation_rows = 0;
+  // Facts of data.validation; null without one, and when it does not exist yet.
+  std::shared_ptr<const DataFacts> validation;
 };
 
 DataFacts FactsOf(const v1::Dataset& dataset);
 DataFacts FactsOf(const Table& table);
+// Return the facts with those of data.validation, if the job has one.
+// INVALID_ARGUMENT when its rows have another form than those of `dataset`.
+absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec,
+                                  const v1::Dataset& dataset,
+                                  const v1::Dataset& validation);
+absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec, const Table& table,
+                                  const Table* validation);
 
 // Returns the number of devices of the job: spec.devices(), where 0 means 1.
 uint32_t DevicesOf(const v1::JobSpec& spec);
@@ -59,5 +73,11 @@ struct TrainingLength {
 // checked when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
+
+// Checks that a checkpoint is one of this job, at a position that the job
+// passes. INVALID_ARGUMENT names the difference.
+absl::Status CheckManifest(const Manifest& manifest,
+                           const v1::TrainingSpec& training,
+                           const TrainingLength& length);
 
 }  // namespace gpupool::engine

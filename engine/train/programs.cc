@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/model_programs.h"
 #include "engine/model/precision.h"
 #include "engine/passes/pipeline.h"
+#include "engine/train/evaluation_metrics.h"
 #include "engine/train/label_check.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -131,6 +133,30 @@ absl::StatusOr<std::vector<TrainedOutput>> MatchOutputs(
   return outputs;
 }
 
+// Checks that rows of data.validation fit the model and the losses as well.
+// They have the form of the trained rows, so they fill the same inputs.
+absl::Status CheckValidation(const v1::TrainingSpec& training,
+                             const DataFacts& facts, const ModelGraph& model) {
+  if (facts.validation == nullptr) return absl::OkStatus();
+  absl::Status fits = FeedModel(model.inputs, *facts.validation).status();
+  if (fits.ok()) {
+    fits = MatchOutputs(training, *facts.validation, model).status();
+  }
+  if (fits.ok()) return fits;
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.validation: ", fits.message()));
+}
+
+// Returns the number of evaluated rows; 0 when their dataset does not exist
+// yet, since it may have few.
+uint64_t KnownHeldOutRows(const v1::JobSpec& spec, const DataFacts& facts,
+                          const TrainingLength& length) {
+  const bool assumed = spec.data().validation().empty()
+                           ? facts.assumed
+                           : facts.validation == nullptr;
+  return assumed ? 0 : length.held_out_rows;
+}
+
 // Adds the inputs for the loss's target; a program has one of the two.
 void AddTargets(const TrainedOutput& output, std::vector<FedInput>& fed) {
   for (const char* name : {"labels", "target"}) {
@@ -162,6 +188,10 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   RETURN_IF_ERROR(CheckScaling(scaling, model));
   ASSIGN_OR_RETURN(std::vector<TrainedOutput> outputs,
                    MatchOutputs(training, facts, model));
+  RETURN_IF_ERROR(CheckValidation(training, facts, model));
+  const TrainedOutput& leading = LeadingOf(outputs);
+  RETURN_IF_ERROR(CheckMetricSizes(leading.term.training, leading.shape,
+                                   KnownHeldOutRows(spec, facts, length)));
   for (const TrainedOutput& output : outputs) AddTargets(output, fed);
   const uint64_t parameters = model.parameters();
   ASSIGN_OR_RETURN(Program train, CompileStep(model.graph, training.recompute(),
@@ -195,6 +225,14 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   }
   ASSIGN_OR_RETURN(programs.layout, LayoutOf(programs));
   return programs;
+}
+
+const TrainedOutput& LeadingOf(const std::vector<TrainedOutput>& outputs) {
+  const auto leading = std::find_if(
+      outputs.begin(), outputs.end(),
+      [](const TrainedOutput& output) { return output.term.leads; });
+  GPUPOOL_CHECK(leading != outputs.end());
+  return *leading;
 }
 
 absl::Status CheckNumbers(const TrainingPrograms& programs,

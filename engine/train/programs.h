@@ -50,6 +50,10 @@ struct TrainingPrograms {
   LandingLayout landing;  // layout of the next batch; empty before PlanLanding
 };
 
+// Returns the loss of which evaluations report accuracy and metrics. There must
+// be one.
+const TrainedOutput& LeadingOf(const std::vector<TrainedOutput>& outputs);
+
 // The device that a job's programs are for.
 struct TrainingDevice {
   DeviceBackend* backend;

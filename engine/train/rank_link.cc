@@ -122,4 +122,11 @@ absl::StatusOr<EvaluationSums> RankLink::Sum(const EvaluationSums& mine) {
   return sum;
 }
 
+absl::StatusOr<std::vector<std::byte>> RankLink::Gather(
+    absl::Span<const std::byte> mine) {
+  std::vector<std::byte> all(mine.size() * static_cast<size_t>(size()));
+  RETURN_IF_ERROR(collective_->AllGather(mine, absl::MakeSpan(all)));
+  return all;
+}
+
 }  // namespace gpupool::engine

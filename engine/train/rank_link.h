@@ -6,12 +6,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/collective/collective.h"
 #include "engine/collective/rendezvous.h"
 #include "engine/model/loss_terms.h"
@@ -55,6 +58,10 @@ class RankLink {
   // Returns the sums over the ranks. They are added in the order of the ranks,
   // so all ranks get the same result.
   absl::StatusOr<EvaluationSums> Sum(const EvaluationSums& mine);
+
+  // Returns the bytes of all ranks, one after the other. All give equally many.
+  absl::StatusOr<std::vector<std::byte>> Gather(
+      absl::Span<const std::byte> mine);
 
   void Abort(absl::string_view reason) { collective_->Abort(reason); }
 

@@ -35,6 +35,7 @@ struct TrainingRequest {
   // Its files are blobs of the session. Without files, random rows of its form
   // take their place (RandomTable).
   v1::Dataset dataset;
+  v1::Dataset validation;  // as dataset, if spec.data().validation() names one
   std::string resume_manifest_sha256;  // empty: from the start
   uint64_t limit_bytes = 0;            // device memory; 0: the device's limit
   std::optional<RankGroup> group;      // for several devices only
@@ -139,7 +140,8 @@ class Training {
   // plateau schedule, early stopping and the best checkpoints: call it at the
   // same steps in every attempt, and before SaveCheckpoint. Each rank evaluates
   // a part of the rows with the running statistics of rank 0, and all get the
-  // sums. FAILED_PRECONDITION when the spec holds out no rows.
+  // sums. FAILED_PRECONDITION when the spec has neither held-out rows nor a
+  // validation set.
   virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
   virtual bool has_held_out_rows() const = 0;
   // Returns the step of the newest evaluation, also one before a resume; 0 when

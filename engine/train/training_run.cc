@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,20 +26,6 @@ namespace {
 template <typename T>
 absl::Span<T> As(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-// Adds the outputs of an evaluation of `rows` rows.
-void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
-  sums.loss += GetScalar<float>(eval, "loss_sum");
-  sums.correct += CountOf(eval, "correct");
-  sums.top_k += CountOf(eval, "top_k_correct");
-  const int64_t counted = eval.output("counted").empty()
-                              ? rows
-                              : GetScalar<int64_t>(eval, "counted");
-  sums.counted += counted;
-  sums.weight += eval.output("weight_sum").empty()
-                     ? static_cast<double>(counted)
-                     : GetScalar<float>(eval, "weight_sum");
 }
 
 // Adds the outputs of the losses that do not lead.
@@ -74,6 +61,13 @@ double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
     sum += outputs[i].term.weight * (outputs[i].term.leads ? leading : mean);
   }
   return sum;
+}
+
+// Says that the error is one of the validation set.
+absl::Status InValidation(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("data.validation: ", status.message()));
 }
 
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
@@ -140,25 +134,37 @@ absl::Status TrainingRun::Share(absl::Status error) {
 }
 
 absl::Status TrainingRun::LoadData() {
+  const v1::DataSpec& data = request_.spec.data();
   ASSIGN_OR_RETURN(table_, ReadOrMakeTable(request_.dataset, device_.blob_dir,
                                            device_.read_limits));
-  ASSIGN_OR_RETURN(Split split,
-                   SplitRows(request_.spec.data().held_out(), table_.rows));
+  ASSIGN_OR_RETURN(Split split, SplitRows(data.held_out(), table_.rows));
   held_out_rows_ = std::move(split.held_out);
   training_rows_ = std::move(split.training);
+  if (data.validation().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(validation_,
+                   ReadOrMakeTable(request_.validation, device_.blob_dir,
+                                   device_.read_limits));
+  held_out_rows_.resize(validation_->rows);
+  std::iota(held_out_rows_.begin(), held_out_rows_.end(), uint32_t{0});
   return absl::OkStatus();
 }
 
 absl::Status TrainingRun::MakeExecutors() {
+  ASSIGN_OR_RETURN(const DataFacts facts,
+                   FactsOf(request_.spec, table_,
+                           validation_.has_value() ? &*validation_ : nullptr));
   ASSIGN_OR_RETURN(source_,
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
       CompileTraining(
-          *source_, request_.spec, FactsOf(table_),
+          *source_, request_.spec, facts,
           {.backend = device_.backend,
            .collective = link_ == nullptr ? nullptr : link_->collective()}));
   RETURN_IF_ERROR(CheckNumbers(programs, table_));
+  if (validation_.has_value()) {
+    RETURN_IF_ERROR(InValidation(CheckNumbers(programs, *validation_)));
+  }
   // The landing comes last and takes only memory that the programs leave.
   PlanLanding(
       request_.spec,
@@ -232,39 +238,11 @@ absl::Status TrainingRun::MakeSampler() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::CheckManifest(const Manifest& manifest) const {
-  const v1::TrainingSpec& training = request_.spec.training();
-  auto differs = [](absl::string_view what, auto saved, auto wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the checkpoint was made with ", what, " ", saved,
-                     ", the job has ", wanted, "; resume with the same job"));
-  };
-  if (manifest.seed != training.seed()) {
-    return differs("seed", manifest.seed, training.seed());
-  }
-  if (manifest.batch_size != training.batch_size()) {
-    return differs("batch_size", manifest.batch_size, training.batch_size());
-  }
-  if (manifest.step > length_.total_steps) {
-    return differs("step", manifest.step, length_.total_steps);
-  }
-  // With another number of steps the run could not repeat the same batches.
-  if (manifest.epoch != manifest.step / length_.steps_per_epoch ||
-      manifest.batch_in_epoch != manifest.step % length_.steps_per_epoch) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the checkpoint's position, epoch ", manifest.epoch, " batch ",
-        manifest.batch_in_epoch, ", is not that of step ", manifest.step,
-        " with ", length_.steps_per_epoch,
-        " steps an epoch; the dataset or its split is another one"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status TrainingRun::Resume() {
   ASSIGN_OR_RETURN(
       const Manifest manifest,
       ReadManifest(device_.blob_dir, request_.resume_manifest_sha256));
-  RETURN_IF_ERROR(CheckManifest(manifest));
+  RETURN_IF_ERROR(CheckManifest(manifest, request_.spec.training(), length_));
   ASSIGN_OR_RETURN(const WeightView weights, WeightView::OfNew(*weights_));
   RETURN_IF_ERROR(ReadTensors(device_.blob_dir, manifest, "weights",
                               ModelTensors(weights)));
@@ -519,25 +497,25 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   RETURN_IF_ERROR(spoiled_);
   if (eval_ == nullptr) {
     return absl::FailedPreconditionError(
-        "no rows are held out; set data.held_out to evaluate");
+        "no rows are held out; set data.held_out or data.validation");
   }
-  absl::StatusOr<EvaluationSums> found = SumHeldOutRows();
+  const TrainedOutput& leading = LeadingOf(outputs_);
+  EvaluationMetrics metrics(leading.term.training, leading.shape);
+  absl::StatusOr<EvaluationSums> found = SumHeldOutRows(metrics);
   if (!found.ok()) return Share(found.status());
-  const EvaluationSums& sums = *found;
-  // When every label is ignored, all sums are 0.
-  const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
   v1::Evaluation evaluation;
   evaluation.set_step(step());
-  const double mean = sums.weight > 0 ? sums.loss / sums.weight : 0;
-  evaluation.set_loss(SumOfLosses(outputs_, mean, sums));
-  evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
-  evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
+  SetMeans(*found, evaluation);
   evaluation.set_rows(held_out_rows_.size());
+  // The metrics are those of the leading loss.
+  metrics.Report(evaluation);
+  evaluation.set_loss(SumOfLosses(outputs_, evaluation.loss(), *found));
   history_.Add(step(), evaluation.loss());
   return evaluation;
 }
 
-absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
+absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows(
+    EvaluationMetrics& metrics) {
   if (link_ != nullptr) RETURN_IF_ERROR(link_->ShareState(*weights_));
   RETURN_IF_ERROR(eval_->Load());
   const uint64_t all = held_out_rows_.size();
@@ -550,15 +528,20 @@ absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
     RETURN_IF_ERROR(FillInputs(
-        {table_, fed_, part}, eval_->program().graph(),
+        {evaluated_table(), fed_, part}, eval_->program().graph(),
         [this](absl::string_view name) { return eval_->input(name); }));
-    SetScalar<int64_t>(*eval_, "row_count", static_cast<int64_t>(part.size()));
+    const auto count = static_cast<int64_t>(part.size());
+    SetScalar<int64_t>(*eval_, "row_count", count);
+    metrics.TakeLabels(*eval_);
     RETURN_IF_ERROR(eval_->Run());
-    AddBatch(*eval_, static_cast<int64_t>(part.size()), sums);
-    AddOtherLosses(outputs_, *eval_, static_cast<int64_t>(part.size()), sums);
+    AddBatch(*eval_, count, sums);
+    AddOtherLosses(outputs_, *eval_, count, sums);
+    metrics.AddBatch(*eval_, count);
     done += part.size();
   }
-  return link_ == nullptr ? sums : link_->Sum(sums);
+  if (link_ == nullptr) return sums;
+  RETURN_IF_ERROR(metrics.AddRanks(*link_));
+  return link_->Sum(sums);
 }
 
 absl::Status TrainingRun::StartProfile(uint32_t steps) {

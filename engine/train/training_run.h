@@ -25,6 +25,7 @@
 #include "engine/train/checkpoint_copy.h"
 #include "engine/train/device_context.h"
 #include "engine/train/evaluation_history.h"
+#include "engine/train/evaluation_metrics.h"
 #include "engine/train/programs.h"
 #include "engine/train/rank_link.h"
 #include "engine/train/step_profile.h"
@@ -94,7 +95,6 @@ class TrainingRun final : public Training {
   absl::Status StartFresh();
   absl::Status Resume();
   absl::Status MakeSampler();
-  absl::Status CheckManifest(const Manifest& manifest) const;
   // Returns the rows of a batch, over all ranks.
   uint32_t batch_size() const { return request_.spec.training().batch_size(); }
   uint32_t batches_per_step() const {
@@ -107,6 +107,9 @@ class TrainingRun final : public Training {
   // Returns the seed of random numbers in the model. It differs between ranks,
   // so that they drop out different elements.
   uint64_t ModelSeed() const;
+  const Table& evaluated_table() const {
+    return validation_.has_value() ? *validation_ : table_;
+  }
   bool AtLastBatch() const {
     return in_flight_->batch + 1 == batches_per_step();
   }
@@ -120,8 +123,9 @@ class TrainingRun final : public Training {
   // Waits for the last batch. Returns the mean of the batches' losses over all
   // ranks.
   absl::StatusOr<double> FinishBatches();
-  // Returns the sums over this rank's part of the held-out rows.
-  absl::StatusOr<EvaluationSums> SumHeldOutRows();
+  // Returns the sums over all held-out rows, of which this rank evaluates a
+  // part, and adds their metrics.
+  absl::StatusOr<EvaluationSums> SumHeldOutRows(EvaluationMetrics& metrics);
   // Tells the other ranks of an error that only this one has.
   absl::Status Share(absl::Status error);
   // Returns the number, from 0, of the batch that runs.
@@ -156,11 +160,12 @@ class TrainingRun final : public Training {
   TrainingLength length_;
   uint64_t planned_peak_bytes_ = 0;
   Table table_;
-  std::vector<uint32_t> held_out_rows_;
+  std::optional<Table> validation_;      // if the job has such a dataset
+  std::vector<uint32_t> held_out_rows_;  // of evaluated_table()
   std::vector<uint32_t> training_rows_;  // moved to the sampler
   std::shared_ptr<const ModelSource> source_;
   std::vector<PersistentSpec> persistents_;
-  std::vector<FedInput> fed_;
+  std::vector<FedInput> fed_;  // of both tables
   std::vector<TrainedOutput> outputs_;
   int64_t eval_batch_ = 0;
   std::unique_ptr<RankLink> link_;  // null with one device

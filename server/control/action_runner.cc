@@ -77,6 +77,11 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
   }
   ASSIGN_OR_RETURN(*start.mutable_dataset(),
                    context_.store->GetDataset(job.spec().data().dataset()));
+  if (!job.spec().data().validation().empty()) {
+    ASSIGN_OR_RETURN(
+        *start.mutable_validation(),
+        context_.store->GetDataset(job.spec().data().validation()));
+  }
   start.set_resume_manifest_sha256(job.last_checkpoint().manifest_sha256());
   start.set_limit_bytes(action.limit_bytes);
   if (action.ranks == 1) return start;

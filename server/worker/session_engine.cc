@@ -54,7 +54,7 @@ class SessionEngine : public Engine {
     const v1::JobSpec& spec = request.spec();
     const std::vector<uint32_t> counts = engine::ElasticDevices(
         spec.min_devices(), spec.max_devices(), spec.training().batch_size());
-    if (counts.empty()) return PlanOn(spec, request.dataset());
+    if (counts.empty()) return PlanOn(spec, request);
     // Each number of devices needs other bytes: plan for the largest need.
     v1::JobSpec fixed = spec;
     fixed.clear_min_devices();
@@ -62,8 +62,7 @@ class SessionEngine : public Engine {
     worker::v1::PlanReply largest;
     for (uint32_t count : counts) {
       fixed.set_devices(count);
-      ASSIGN_OR_RETURN(worker::v1::PlanReply reply,
-                       PlanOn(fixed, request.dataset()));
+      ASSIGN_OR_RETURN(worker::v1::PlanReply reply, PlanOn(fixed, request));
       if (reply.plan().training().peak() > largest.plan().training().peak()) {
         largest = std::move(reply);
       }
@@ -142,6 +141,7 @@ class SessionEngine : public Engine {
     training.attempt = request.attempt();
     training.spec = request.spec();
     training.dataset = request.dataset();
+    training.validation = request.validation();
     training.resume_manifest_sha256 = request.resume_manifest_sha256();
     training.limit_bytes = request.limit_bytes();
     if (request.has_group()) {
@@ -219,10 +219,12 @@ class SessionEngine : public Engine {
   }
 
  private:
-  absl::StatusOr<worker::v1::PlanReply> PlanOn(const v1::JobSpec& spec,
-                                               const v1::Dataset& dataset) {
-    ASSIGN_OR_RETURN(engine::TrainingPlan plan,
-                     session_->PlanTraining(spec, dataset));
+  // Plans the spec on the datasets of the request.
+  absl::StatusOr<worker::v1::PlanReply> PlanOn(
+      const v1::JobSpec& spec, const worker::v1::PlanTraining& request) {
+    ASSIGN_OR_RETURN(
+        engine::TrainingPlan plan,
+        session_->PlanTraining(spec, request.dataset(), request.validation()));
     worker::v1::PlanReply reply;
     *reply.mutable_plan() = std::move(plan.plan);
     reply.set_total_steps(plan.total_steps);
@@ -232,7 +234,8 @@ class SessionEngine : public Engine {
   // Raises the limit to the need of this worker's own plan.
   absl::Status TakeOwnPlan(engine::TrainingRequest* training) {
     ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
-                     session_->PlanTraining(training->spec, training->dataset));
+                     session_->PlanTraining(training->spec, training->dataset,
+                                            training->validation));
     const v1::PlannedBytes& planned = plan.plan.training();
     const uint64_t peak = planned.peak();
     // A job also trains without room for the next batch.

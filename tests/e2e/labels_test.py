@@ -63,6 +63,35 @@ class Labels(harness.TestCase):
         version = server.json("models", "get", "homes")["versions"][0]
         self.assertEqual(["-1", "2"], version["plan"]["outputs"][0]["shape"])
 
+    def test_a_validation_set_is_evaluated_with_metrics(self):
+        server = self.start("--devices", "cpu:1")
+        self.upload_homes(server)
+        path = server.state / "homes.csv"
+        rows = path.read_text().splitlines(True)
+        path.write_text("".join(rows[:21]))
+        server.cli("datasets", "upload", "homes-val", path, "--header",
+                   "--label-columns", "price,rent")
+        text = HOMES.replace("held_out: {every: 4}", "validation: homes-val").replace(
+            "training:\n", "training:\n  metrics: [mae, r2]\n")
+        job = server.submit(text)
+        evaluation = self.finish(server, job)["evaluation"]
+        self.assertEqual("20", evaluation["rows"])
+        self.assertLess(evaluation["metrics"]["mae"], 0.05)
+        self.assertGreater(evaluation["metrics"]["r2"], 0.99)
+        shown = server.cli("get", job)
+        self.assertIn("homes-val", shown)
+        self.assertRegex(shown, r"held out: .*, mae 0\.\d+, r2 \d")
+        with self.assertRaises(harness.CommandFailed) as failed:
+            server.submit(text.replace("[mae, r2]", "[f1]"))
+        self.assertIn("'f1' is no metric of mean_squared_error; it has mae, r2",
+                      failed.exception.stderr)
+        path.write_text("".join(row.replace(",", ",0,", 1) for row in rows[1:]))
+        server.cli("datasets", "upload", "wide", path, "--label-columns", "0,3")
+        with self.assertRaises(harness.CommandFailed) as failed:
+            server.submit(text.replace("homes-val", "wide"))
+        self.assertIn('features of a row of dataset "wide" have shape [3], but those of '
+                      '"homes" have shape [2]', failed.exception.stderr)
+
     def test_a_label_of_another_size_is_refused_at_submission(self):
         server = self.start("--devices", "cpu:1")
         self.upload_homes(server)

@@ -154,6 +154,12 @@ TEST_F(SessionTest, PlansTheHostMemoryOfTheDataset) {
   auto plan = session_->PlanTraining(DigitsJob(), digits);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->plan.host_data_bytes(), 1797u * 65 * 4);
+  v1::JobSpec spec = DigitsJob();
+  spec.mutable_data()->clear_held_out();
+  spec.mutable_data()->set_validation("val");
+  plan = session_->PlanTraining(spec, digits, digits);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->plan.host_data_bytes(), 2u * 1797 * 65 * 4);
   auto session = Session::Create({.device = *ParseDevice("cpu:0"),
                                   .blob_dir = blob_dir_,
                                   .unpack_dir = blob_dir_,

@@ -11,7 +11,8 @@ import bounds
 # here, never its neighbour on the same floor.
 ENGINE_FLOORS = [
     ["engine/base"],
-    ["engine/tensor", "engine/memory", "engine/collective", "engine/data"],
+    ["engine/tensor", "engine/memory", "engine/collective", "engine/data",
+     "engine/metrics"],
     ["engine/graph"],
     ["engine/plan", "engine/autodiff", "engine/backends/reference"],
     ["engine/passes", "engine/runtime"],

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/output/evaluation_view.h"
 #include "client/cli/output/job_view.h"
 #include "client/text/units.h"
 #include "client/watch.h"
@@ -118,7 +119,7 @@ std::string JobSummary(const Stream& stream, const v1::Job& job,
   }
   if (job.has_evaluation()) {
     absl::StrAppend(&text, "  held out: ", EvaluationText(job.evaluation()),
-                    "\n");
+                    "\n", ConfusionText(job.evaluation().confusion(), "  "));
   }
   if (job.memory().measured_peak_bytes() > 0) {
     absl::StrAppend(

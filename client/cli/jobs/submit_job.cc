@@ -96,7 +96,8 @@ absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
   *request.mutable_spec() = *std::move(spec);
   absl::StatusOr<JobOrArray> job = Send(client, request);
   if (absl::IsNotFound(job.status()) &&
-      absl::StrContains(job.status().message(), "dataset")) {
+      absl::StrContains(job.status().message(),
+                        absl::StrCat("dataset \"", dataset, "\""))) {
     return absl::NotFoundError(absl::StrCat(
         job.status().message(), ", or give the file with --data FILE"));
   }

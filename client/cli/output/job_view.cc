@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/output/array_view.h"
+#include "client/cli/output/evaluation_view.h"
 #include "client/cli/output/table.h"
 #include "client/text/counted.h"
 #include "client/text/units.h"
@@ -161,19 +162,6 @@ std::string Age(bool has_time, const google::protobuf::Timestamp& time,
   return FormatSpan(std::max(now - ToTime(time), absl::ZeroDuration()));
 }
 
-std::string EvaluationText(const v1::Evaluation& evaluation) {
-  std::string text = absl::StrFormat("loss %.4g", evaluation.loss());
-  if (evaluation.accuracy() > 0) {
-    absl::StrAppendFormat(&text, ", accuracy %.2f%%",
-                          evaluation.accuracy() * 100);
-  }
-  if (evaluation.top_k_accuracy() > 0) {
-    absl::StrAppendFormat(&text, ", top-k %.2f%%",
-                          evaluation.top_k_accuracy() * 100);
-  }
-  return absl::StrCat(text, " (", Counted(evaluation.rows(), "row"), ")");
-}
-
 std::string RunTime(const v1::Job& job, absl::Time now) {
   if (!job.has_start_time()) return "";
   const absl::Time end = job.has_end_time() ? ToTime(job.end_time()) : now;
@@ -247,6 +235,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   }
   if (job.held()) facts.Add("held", "yes");
   facts.Add("dataset", job.spec().data().dataset());
+  facts.Add("validation", job.spec().data().validation());
   if (job.plan().parameters() > 0) {
     facts.Add("parameters", GroupDigits(job.plan().parameters()));
   }
@@ -263,6 +252,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   facts.Add("ended", TimeText(job.has_end_time(), job.end_time()));
   facts.Add("run time", RunTime(job, now));
   facts.Add("request id", job.request_id());
+  *stream.stream << ConfusionText(job.evaluation().confusion(), "");
 }
 
 }  // namespace gpupool::client

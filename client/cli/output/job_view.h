@@ -40,9 +40,6 @@ void PrintJobs(const Stream& stream, const JobList& list, bool headers,
 // Prints everything about one job, one fact per line.
 void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now);
 
-// Returns "loss 0.0512, accuracy 98.61 % (360 rows)".
-std::string EvaluationText(const v1::Evaluation& evaluation);
-
 // Seconds from its first start to its end, or to `now`; "" before its start.
 // Of the live or last attempt: "cpu:0", "cpu:0,cpu:1", and of many "cuda:0 and
 // 7 more".

@@ -160,6 +160,14 @@ absl::Status CheckTimes(const v1::JobSpec& spec) {
 absl::Status CheckData(const v1::DataSpec& data) {
   RETURN_IF_ERROR(CheckName("data.dataset", data.dataset()));
   RETURN_IF_ERROR(CheckHeldOut(data.held_out()));
+  if (!data.validation().empty()) {
+    RETURN_IF_ERROR(CheckName("data.validation", data.validation()));
+    if (data.held_out().rule_case() != v1::HeldOut::RULE_NOT_SET) {
+      return absl::InvalidArgumentError(
+          "data.held_out and data.validation are both set; evaluate either "
+          "rows of the dataset or another dataset");
+    }
+  }
   const v1::Scaling& scaling = data.scaling();
   if (scaling.rule_case() != v1::Scaling::kMultiply) return absl::OkStatus();
   if (std::isfinite(scaling.multiply()) && scaling.multiply() != 0) {

@@ -41,7 +41,7 @@ using JobCallback = Callback<v1::Job>;
 // State of a submission between its steps.
 struct Submission {
   v1::SubmitJobRequest request;
-  v1::Dataset dataset;  // dataset of the plan
+  JobData data;  // datasets of the plan
   std::string plan_key;
   std::string rehearsal_key;
   PlanCache::Plan plan;
@@ -89,7 +89,7 @@ uint64_t AddJob(const ControlContext& context, Transaction& transaction,
   if (event.untried) {
     context.job_rehearsals->Await(
         transaction, submission.rehearsal_key, id,
-        PlanTraining(submission.request.spec(), submission.dataset)
+        PlanTraining(submission.request.spec(), submission.data)
             .plan_training());
   }
   return id;
@@ -112,8 +112,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
     status = CheckFits(transaction, spec, submission->plan->plan());
   }
   if (status.ok()) {
-    status = CheckDataset(transaction, spec.data().dataset(),
-                          submission->dataset.id());
+    status = CheckData(transaction, submission->data);
   }
   if (status.ok()) status = CheckStartRules(transaction, spec);
   if (!status.ok()) return submission->callback(status);
@@ -131,12 +130,30 @@ void Queue(const ControlContext& context,
 
 // Returns a dataset for planning before the data exists. Its rows are enough
 // for every batch and held-out rule. Bytes do not depend on the rows.
-v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
+v1::Dataset AssumedDataset(const std::string& name) {
   v1::Dataset dataset;
-  dataset.set_name(spec.data().dataset());
+  dataset.set_name(name);
   dataset.set_rows(UINT32_MAX);
   dataset.set_classes(1);
   return dataset;
+}
+
+// Returns the datasets of a job; assumes those that do not exist yet.
+absl::StatusOr<JobData> FindOrAssumeData(const Store& store,
+                                         const v1::DataSpec& data) {
+  JobData found;
+  const auto find = [&store](const std::string& name, v1::Dataset& dataset) {
+    if (name.empty()) return absl::OkStatus();
+    auto stored = store.GetDataset(name);
+    if (!stored.ok() && !absl::IsNotFound(stored.status())) {
+      return stored.status();
+    }
+    dataset = stored.ok() ? *std::move(stored) : AssumedDataset(name);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(find(data.dataset(), found.dataset));
+  RETURN_IF_ERROR(find(data.validation(), found.validation));
+  return found;
 }
 
 }  // namespace
@@ -152,8 +169,11 @@ void AnswerWithJob(const ControlContext& context, Transaction& transaction,
 }
 
 worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec) {
-  auto dataset = store.GetDataset(spec.data().dataset());
-  return PlanTraining(spec, dataset.ok() ? *dataset : AssumedDataset(spec));
+  const auto data = FindOrAssumeData(store, spec.data());
+  if (data.ok()) return PlanTraining(spec, *data);
+  // The store cannot be read now. Bytes do not depend on the rows.
+  return PlanTraining(spec, {AssumedDataset(spec.data().dataset()),
+                             AssumedDataset(spec.data().validation())});
 }
 
 absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
@@ -183,12 +203,13 @@ void SubmitJob(const ControlContext& context,
   auto submission = std::make_shared<Submission>();
   submission->request = request;
   submission->callback = callback;
-  auto dataset = FindDataset(*context.store, request.spec().data().dataset());
-  if (dataset.ok()) {
-    submission->dataset = *dataset;
-    submission->plan_key = PlanCache::KeyOf(request.spec(), dataset->id());
-    submission->rehearsal_key =
-        JobRehearsals::KeyOf(request.spec(), dataset->id());
+  auto data = FindData(*context.store, request.spec().data());
+  if (data.ok()) {
+    submission->data = *data;
+    submission->plan_key = PlanCache::KeyOf(request.spec(), data->dataset.id(),
+                                            data->validation.id());
+    submission->rehearsal_key = JobRehearsals::KeyOf(
+        request.spec(), data->dataset.id(), data->validation.id());
     // A plan in the cache does not prove that the model's files are still
     // there.
     if (HasFiles(*context.blobs, request.spec().model())) {
@@ -207,10 +228,10 @@ void SubmitJob(const ControlContext& context,
   if (context.board->draining()) return callback(Draining());
   const absl::Status room = context.store->CheckRoom();
   if (!room.ok()) return callback(room);
-  if (!dataset.ok()) return callback(dataset.status());
+  if (!data.ok()) return callback(data.status());
   Ask<v1::Job>(
       context,
-      {kMetaDevice, PlanTraining(request.spec(), *dataset),
+      {kMetaDevice, PlanTraining(request.spec(), *data),
        context.options.plan_timeout},
       callback, [&context, submission](const worker::v1::FromWorker& reply) {
         submission->plan =
@@ -235,16 +256,12 @@ void CancelJob(const ControlContext& context, uint64_t id,
 
 void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
              Callback<v1::PlanJobResponse> callback) {
-  auto dataset = FindDataset(*context.store, spec.data().dataset());
-  const bool uploaded = dataset.ok();
-  if (!uploaded && !absl::IsNotFound(dataset.status())) {
-    return callback(dataset.status());
-  }
+  const auto data = FindOrAssumeData(*context.store, spec.data());
+  if (!data.ok()) return callback(data.status());
+  const bool uploaded = data->dataset.id() != 0;
   Ask<v1::PlanJobResponse>(
       context,
-      {kMetaDevice,
-       PlanTraining(spec, uploaded ? *dataset : AssumedDataset(spec)),
-       context.options.plan_timeout},
+      {kMetaDevice, PlanTraining(spec, *data), context.options.plan_timeout},
       callback,
       [&context, callback, uploaded,
        spec](const worker::v1::FromWorker& reply) {

@@ -75,6 +75,16 @@ absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
             "limit"));
 }
 
+absl::StatusOr<JobData> FindData(const Store& store, const v1::DataSpec& data) {
+  JobData found;
+  ASSIGN_OR_RETURN(found.dataset, FindDataset(store, data.dataset()));
+  if (data.validation().empty()) return found;
+  ASSIGN_OR_RETURN(found.validation, FindDataset(store, data.validation()));
+  return found;
+}
+
+namespace {
+
 absl::Status CheckDataset(Transaction& transaction, const std::string& name,
                           uint64_t id) {
   auto dataset = FindDataset(transaction.store(), name);
@@ -91,6 +101,16 @@ absl::Status CheckDataset(Transaction& transaction, const std::string& name,
   }
   return absl::NotFoundError(
       absl::StrCat("dataset \"", name, "\" has just been deleted"));
+}
+
+}  // namespace
+
+absl::Status CheckData(Transaction& transaction, const JobData& data) {
+  RETURN_IF_ERROR(
+      CheckDataset(transaction, data.dataset.name(), data.dataset.id()));
+  if (data.validation.id() == 0) return absl::OkStatus();
+  return CheckDataset(transaction, data.validation.name(),
+                      data.validation.id());
 }
 
 v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,
@@ -133,10 +153,14 @@ bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
 }
 
 worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
-                                  const v1::Dataset& dataset) {
+                                  const JobData& data) {
   worker::v1::ToWorker message;
-  *message.mutable_plan_training()->mutable_spec() = spec;
-  *message.mutable_plan_training()->mutable_dataset() = dataset;
+  worker::v1::PlanTraining& plan = *message.mutable_plan_training();
+  *plan.mutable_spec() = spec;
+  *plan.mutable_dataset() = data.dataset;
+  if (!spec.data().validation().empty()) {
+    *plan.mutable_validation() = data.validation;
+  }
   return message;
 }
 

@@ -8,9 +8,11 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpupool/v1/dataset.pb.h"
 
 namespace gpupool::v1 {
-class Dataset;
+class DataSpec;
 class Job;
 class JobSpec;
 class ModelSpec;
@@ -24,6 +26,7 @@ class ToWorker;
 namespace gpupool::server {
 
 class BlobStore;
+class Store;
 class Transaction;
 struct ControlContext;
 struct JobRow;
@@ -36,17 +39,23 @@ absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
 // Returns OK if a job of the plan may wait in its queue and may ever start.
 absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
                        const v1::Plan& plan);
-// Returns OK if the dataset is still the one with that id.
-absl::Status CheckDataset(Transaction& transaction, const std::string& name,
-                          uint64_t id);
+
+// The datasets that a job reads. Without a validation set that one is empty.
+struct JobData {
+  v1::Dataset dataset;
+  v1::Dataset validation;
+};
+// Returns the datasets. NotFound with the remedy when there is none of a name.
+absl::StatusOr<JobData> FindData(const Store& store, const v1::DataSpec& data);
+// Returns OK if the datasets are still those with these ids.
+absl::Status CheckData(Transaction& transaction, const JobData& data);
 
 // Returns whether the model's files are there. A plan does not prove that,
 // since they may have been deleted after planning.
 bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model);
 
 // Returns the request for the meta worker.
-worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
-                                  const v1::Dataset& dataset);
+worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec, const JobData& data);
 
 // Returns a QUEUED job with the next id.
 v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,

@@ -33,13 +33,20 @@
 namespace gpupool::server {
 namespace {
 
+// Names of a job's dataset and of its validation set.
+using DataNames = std::pair<std::string, std::string>;
+
+DataNames NamesOf(const ArrayTask& task) {
+  return {task.spec.data().dataset(), task.spec.data().validation()};
+}
+
 // State of a submission between its steps.
 struct Submission {
   v1::SubmitJobRequest request;
   std::vector<ArrayTask> tasks;
-  std::vector<std::string> keys;            // keys of the plans, task by task
-  std::vector<std::string> rehearsals;      // keys of the rehearsals
-  std::map<std::string, v1::Dataset> data;  // datasets of the plans, by name
+  std::vector<std::string> keys;        // keys of the plans, task by task
+  std::vector<std::string> rehearsals;  // keys of the rehearsals
+  std::map<DataNames, JobData> data;    // datasets of the plans
   absl::flat_hash_map<std::string, PlanCache::Plan> plans;  // plans by key
   std::vector<size_t> unplanned;  // one task for each missing plan
   ArrayCallback callback;
@@ -89,8 +96,8 @@ absl::Status Check(const ControlContext& context, Transaction& transaction,
                    const Submission& submission) {
   RETURN_IF_ERROR(CheckRoom(context, transaction, submission.tasks.size()));
   RETURN_IF_ERROR(CheckStartRules(transaction, submission.request.spec()));
-  for (const auto& [name, dataset] : submission.data) {
-    RETURN_IF_ERROR(CheckDataset(transaction, name, dataset.id()));
+  for (const auto& [names, data] : submission.data) {
+    RETURN_IF_ERROR(CheckData(transaction, data));
   }
   for (size_t i = 0; i < submission.tasks.size(); ++i) {
     const ArrayTask& task = submission.tasks[i];
@@ -126,7 +133,7 @@ uint64_t AddArray(const ControlContext& context, Transaction& transaction,
     event.tasks.back().untried = true;
     context.job_rehearsals->Await(
         transaction, key, row.job.id(),
-        PlanTraining(task.spec, submission.data.at(task.spec.data().dataset()))
+        PlanTraining(task.spec, submission.data.at(NamesOf(task)))
             .plan_training());
   }
   const uint64_t id = array.id();
@@ -177,8 +184,7 @@ void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
   };
   Ask<v1::JobArray>(
       context,
-      {kMetaDevice,
-       PlanTraining(task.spec, submission->data.at(task.spec.data().dataset())),
+      {kMetaDevice, PlanTraining(task.spec, submission->data.at(NamesOf(task))),
        context.options.plan_timeout},
       failed,
       [&context, submission, next](const worker::v1::FromWorker& reply) {
@@ -194,16 +200,17 @@ void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
 absl::Status FindPlans(const ControlContext& context, Submission& submission) {
   for (size_t i = 0; i < submission.tasks.size(); ++i) {
     const ArrayTask& task = submission.tasks[i];
-    const std::string& name = task.spec.data().dataset();
-    if (!submission.data.contains(name)) {
-      auto dataset = FindDataset(*context.store, name);
-      if (!dataset.ok()) return OfTask(task, dataset.status());
-      submission.data[name] = *std::move(dataset);
+    const DataNames names = NamesOf(task);
+    if (!submission.data.contains(names)) {
+      auto found = FindData(*context.store, task.spec.data());
+      if (!found.ok()) return OfTask(task, found.status());
+      submission.data[names] = *std::move(found);
     }
+    const JobData& data = submission.data[names];
     submission.keys.push_back(
-        PlanCache::KeyOf(task.spec, submission.data[name].id()));
-    submission.rehearsals.push_back(
-        JobRehearsals::KeyOf(task.spec, submission.data[name].id()));
+        PlanCache::KeyOf(task.spec, data.dataset.id(), data.validation.id()));
+    submission.rehearsals.push_back(JobRehearsals::KeyOf(
+        task.spec, data.dataset.id(), data.validation.id()));
     const std::string& key = submission.keys.back();
     if (submission.plans.contains(key)) continue;
     PlanCache::Plan& plan = submission.plans[key];

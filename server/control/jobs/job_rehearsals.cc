@@ -12,6 +12,7 @@
 #include "server/control/calls/control_options.h"
 #include "server/control/calls/log.h"
 #include "server/control/calls/work_queue.h"
+#include "server/control/jobs/admission_parts.h"
 #include "server/control/jobs/plan_cache.h"
 #include "server/control/jobs/rehearsals.h"
 #include "server/control/records/ledger.h"
@@ -31,7 +32,8 @@ std::string CounterOf(const std::string& key) {
 
 }  // namespace
 
-std::string JobRehearsals::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
+std::string JobRehearsals::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
+                                 uint64_t validation_id) {
   v1::JobSpec key = spec;
   v1::TrainingSpec& training = *key.mutable_training();
   training.clear_epochs();
@@ -43,7 +45,7 @@ std::string JobRehearsals::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   training.clear_early_stopping();
   training.clear_keep_best_checkpoints();
   key.clear_publish();
-  return PlanCache::KeyOf(key, dataset_id);
+  return PlanCache::KeyOf(key, dataset_id, validation_id);
 }
 
 absl::Status JobRehearsals::Recover(const Store& store) {
@@ -68,18 +70,16 @@ void JobRehearsals::Resume(Transaction& transaction) {
   }
   for (const uint64_t id : untried) {
     const v1::JobSpec& spec = transaction.ledger().FindJob(id)->job.spec();
-    auto dataset = context_.store->GetDataset(spec.data().dataset());
-    const std::string key = dataset.ok() ? KeyOf(spec, dataset->id()) : "";
-    if (!dataset.ok() || !Needs(key)) {
-      // Without its dataset it fails where it runs.
+    const auto data = FindData(*context_.store, spec.data());
+    const std::string key =
+        data.ok() ? KeyOf(spec, data->dataset.id(), data->validation.id()) : "";
+    if (!data.ok() || !Needs(key)) {
+      // Without its datasets it fails where it runs.
       transaction.Apply(
           scheduler::JobRehearsed{scheduler::JobId(id), absl::OkStatus()});
       continue;
     }
-    worker::v1::PlanTraining request;
-    *request.mutable_spec() = spec;
-    *request.mutable_dataset() = *std::move(dataset);
-    Await(transaction, key, id, request);
+    Await(transaction, key, id, PlanTraining(spec, *data).plan_training());
   }
 }
 

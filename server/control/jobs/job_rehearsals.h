@@ -39,7 +39,8 @@ class JobRehearsals {
 
   // Returns the key of everything that a step depends on: that of the plan, but
   // for the job's length, and how often it reports, evaluates and saves.
-  static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id);
+  static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
+                           uint64_t validation_id = 0);
 
   // Reads which keys were rehearsed. Returns errors of the store.
   absl::Status Recover(const Store& store);

@@ -36,7 +36,8 @@ void ForgetNumbers(v1::TrainingSpec& training) {
 
 }  // namespace
 
-std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
+std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
+                             uint64_t validation_id) {
   v1::JobSpec key = spec;
   key.clear_name();
   key.clear_tenant();
@@ -58,7 +59,9 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   ForgetNumbers(*key.mutable_training());
   key.mutable_publish()->clear_model();
   key.mutable_data()->clear_dataset();
-  return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id);
+  key.mutable_data()->clear_validation();
+  return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id,
+                      "/", validation_id);
 }
 
 PlanCache::Plan PlanCache::Find(const std::string& key) {

@@ -30,10 +30,12 @@ class PlanCache {
   // Keeps at most `limit` plans; the least recently used goes first.
   explicit PlanCache(size_t limit = 1024) : limit_(limit) {}
 
-  // Returns the key of everything that a plan depends on: the dataset, whose id
-  // is never reused, and the spec without its names, its seed and learning
-  // rate, and the fields about when and how often it runs.
-  static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id);
+  // Returns the key of everything that a plan depends on: the dataset and the
+  // validation set (0: none), whose ids are never reused, and the spec without
+  // its names, its seed and learning rate, and the fields about when and how
+  // often it runs.
+  static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
+                           uint64_t validation_id = 0);
 
   // Returns null when there is none.
   Plan Find(const std::string& key);

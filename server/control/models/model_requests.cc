@@ -24,6 +24,7 @@
 #include "server/control/calls/enqueue.h"
 #include "server/control/devices/device_requests.h"
 #include "server/control/jobs/admission.h"
+#include "server/control/jobs/admission_parts.h"
 #include "server/control/jobs/rehearsals.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/rows.h"
@@ -123,19 +124,17 @@ void Admit(const ControlContext& context, const v1::ModelVersion& version,
 // the same facts of the dataset.
 void Replan(const ControlContext& context, const v1::Job& job,
             v1::ModelVersion version, const Reply& reply) {
-  auto dataset = context.store->GetDataset(job.spec().data().dataset());
-  if (!dataset.ok()) {
+  const auto data = FindData(*context.store, job.spec().data());
+  if (!data.ok()) {
     return reply.callback(absl::FailedPreconditionError(absl::StrCat(
-        "dataset \"", job.spec().data().dataset(), "\" is deleted, so job ",
-        job.id(), " cannot be planned again; promote with max_batch_size ",
+        "a dataset of job ", job.id(), " is deleted, so that it cannot be ",
+        "planned again (", data.status().message(),
+        "); promote with max_batch_size ",
         WithDefaults(job.spec().publish().serving()).max_batch_size())));
   }
-  worker::v1::ToWorker message;
-  worker::v1::PlanTraining& plan = *message.mutable_plan_training();
-  *plan.mutable_spec() = job.spec();
-  *plan.mutable_spec()->mutable_publish()->mutable_serving() =
-      version.serving();
-  *plan.mutable_dataset() = *std::move(dataset);
+  v1::JobSpec spec = job.spec();
+  *spec.mutable_publish()->mutable_serving() = version.serving();
+  worker::v1::ToWorker message = PlanTraining(spec, *data);
   Ask<v1::ModelVersion>(
       context, {kMetaDevice, std::move(message), context.options.plan_timeout},
       reply.callback,

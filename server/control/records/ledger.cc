@@ -1,13 +1,29 @@
 #include "server/control/records/ledger.h"
 
+#include <string>
+#include <vector>
+
 namespace gpupool::server {
+namespace {
+
+// Returns the names of the datasets that the job reads.
+std::vector<std::string> DatasetsOf(const v1::Job& job) {
+  const v1::DataSpec& data = job.spec().data();
+  std::vector<std::string> names = {data.dataset()};
+  if (!data.validation().empty()) names.push_back(data.validation());
+  return names;
+}
+
+}  // namespace
 
 JobRow& Ledger::AddJob(v1::Job job) {
   const uint64_t id = job.id();
   if (job.array_id() == 0) {  // a task's array has it instead
     requests_[{job.spec().tenant(), job.request_id()}] = id;
   }
-  dataset_users_[job.spec().data().dataset()][id] = true;
+  for (const std::string& name : DatasetsOf(job)) {
+    dataset_users_[name][id] = true;
+  }
   JobRow& row = jobs[id];
   row.job = std::move(job);
   return row;
@@ -26,8 +42,9 @@ void Ledger::RemoveJob(uint64_t id) {
   if (job.array_id() == 0) {
     requests_.erase({job.spec().tenant(), job.request_id()});
   }
-  auto users = dataset_users_.find(job.spec().data().dataset());
-  if (users != dataset_users_.end()) {
+  for (const std::string& name : DatasetsOf(job)) {
+    auto users = dataset_users_.find(name);
+    if (users == dataset_users_.end()) continue;
     users->second.erase(id);
     if (users->second.empty()) dataset_users_.erase(users);
   }

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using worker::v1::PlanReply;
 using worker::v1::PlanTraining;
 
-// Held-out rows of an evaluation.
+// Rows of an evaluation.
 constexpr uint32_t kHeldOutRows = 8;
 
 // Returns the part of the job that one device runs.
@@ -57,7 +57,11 @@ void TakeRandomRows(uint64_t total_steps, PlanTraining& request) {
   v1::Dataset& dataset = *request.mutable_dataset();
   dataset.clear_files();
   uint64_t rows = step_rows;
-  if (request.spec().data().has_held_out()) {
+  if (!request.spec().data().validation().empty()) {
+    v1::Dataset& validation = *request.mutable_validation();
+    validation.clear_files();
+    validation.set_rows(std::min<uint64_t>(validation.rows(), kHeldOutRows));
+  } else if (request.spec().data().has_held_out()) {
     v1::HeldOut& held_out =
         *request.mutable_spec()->mutable_data()->mutable_held_out();
     held_out.Clear();
@@ -91,6 +95,7 @@ absl::Status MakeStep(Engine& engine, const PlanTraining& request,
   start.set_attempt(kRehearsedAttempt);
   *start.mutable_spec() = request.spec();
   *start.mutable_dataset() = request.dataset();
+  *start.mutable_validation() = request.validation();
   start.set_limit_bytes(limit_bytes);
   const auto training = engine.StartTraining(start, nullptr);
   if (!training.ok()) return OfMemory("its start", training.status());

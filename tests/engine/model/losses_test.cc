@@ -439,6 +439,18 @@ TEST(EvaluationTest, DenseScoresCountEveryPosition) {
   EXPECT_NEAR(outputs["loss_sum"][0] / 6, 1.6404829572813384, kTolerance);
 }
 
+TEST(EvaluationTest, MetricsGetAnswersAndScores) {
+  NamedNumbers outputs =
+      Evaluate("cross_entropy {} metrics: ['f1', 'auc']", {4, 3}, Labels(), 4);
+  EXPECT_EQ(outputs["answers"], Numbers({2, 1, 0, 2}));
+  EXPECT_EQ(outputs["scores"], kScores);
+  outputs =
+      Evaluate("cross_entropy {} metrics: 'perplexity'", {4, 3}, Labels(), 4);
+  EXPECT_EQ(outputs.count("answers") + outputs.count("scores"), 0u);
+  outputs = Evaluate("l1 {} metrics: 'mae'", {4, 3}, Targets(), 4);
+  EXPECT_EQ(outputs["outputs"], kScores);
+}
+
 TEST(EvaluationTest, TopKNeedsClasses) {
   Head head({4, 3});
   EXPECT_THAT(AddEvaluation(TrainingFromText("l1 {} top_k: 2"), head.scores,

@@ -57,6 +57,63 @@ TEST(JobCheckTest, FactsComeFromTheDataset) {
   EXPECT_EQ(facts.labels.class_count(), 4u);
 }
 
+TEST(JobCheckTest, AValidationSetLeavesAllRowsToTheTraining) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_data()->set_validation("val");
+  DataFacts facts = Facts();
+  facts.validation_rows = 7;
+  EXPECT_THAT(CheckTraining(spec, facts).status().message(),
+              HasSubstr("data.held_out and data.validation are both set"));
+  spec.mutable_data()->clear_held_out();
+  auto length = CheckTraining(spec, facts);
+  ASSERT_TRUE(length.ok()) << length.status();
+  EXPECT_EQ(length->training_rows, 100u);
+  EXPECT_EQ(length->held_out_rows, 7u);
+  spec.mutable_training()->mutable_early_stopping()->set_patience(1);
+  spec.mutable_training()->set_evaluate_every_steps(1);
+  EXPECT_TRUE(CheckTraining(spec, facts).ok());
+  facts.validation_rows = 0;
+  EXPECT_THAT(CheckTraining(spec, facts).status().message(),
+              HasSubstr("dataset \"val\" has no rows"));
+}
+
+TEST(JobCheckTest, BothDatasetsHaveRowsOfOneForm) {
+  v1::JobSpec spec;
+  v1::Dataset train, val;
+  train.set_name("train");
+  train.set_rows(3);
+  train.add_feature_shape(2);
+  val.set_name("val");
+  val.set_rows(5);
+  EXPECT_EQ(FactsOf(spec, train, val)->validation_rows, 0u)
+      << "the job does not name it";
+  spec.mutable_data()->set_validation("val");
+  auto facts = FactsOf(spec, train, val);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->validation_rows, 5u);
+  EXPECT_EQ(facts->validation, nullptr)
+      << "a dataset without a shape does not exist yet";
+  val.add_feature_shape(3);
+  EXPECT_THAT(FactsOf(spec, train, val).status().message(),
+              HasSubstr("\"val\" have shape [3], but those of \"train\" have "
+                        "shape [2]"));
+  val.set_feature_shape(0, 2);
+  EXPECT_NE(FactsOf(spec, train, val)->validation, nullptr);
+}
+
+TEST(JobCheckTest, MetricsNeedRowsToEvaluate) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_training()->add_metrics("f1");
+  EXPECT_TRUE(CheckTraining(spec, Facts()).ok());
+  spec.mutable_data()->clear_held_out();
+  EXPECT_THAT(ErrorOf(spec),
+              HasSubstr("training.metrics are those of held-out rows, but no "
+                        "rows are held out; set data.held_out or "
+                        "data.validation"));
+  spec.mutable_training()->set_metrics(0, "f2");
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("'f2' is no metric of cross_entropy"));
+}
+
 TEST(JobCheckTest, DevicesTakeEqualPartsOfTheBatch) {
   v1::JobSpec spec = GoodSpec();
   EXPECT_EQ(DevicesOf(spec), 1u);

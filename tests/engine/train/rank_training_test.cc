@@ -196,6 +196,12 @@ class RankTrainingTest : public ::testing::Test {
         if (!evaluation.ok()) return evaluation.status();
         Line(text, "evaluation", evaluation->loss());
         Line(text, "accuracy", evaluation->accuracy());
+        for (const auto& [name, value] : evaluation->metrics()) {
+          Line(text, name.c_str(), value);
+        }
+        for (uint64_t count : evaluation->confusion().counts()) {
+          Line(text, "confusion", static_cast<double>(count));
+        }
       }
       if (run.step() == script.save_at && run.leads()) {
         const auto saved = run.SaveCheckpoint();
@@ -433,6 +439,47 @@ TEST_F(RankTrainingTest, AWeightedHeldOutLossIsDividedByTheWeightsOfAllRanks) {
     singles.push_back(texts[0]);
   }
   ExpectNear(singles[1], singles[0], "evaluation", 1e-6);
+}
+
+// 25 rows are evaluated, so the parts of the ranks differ by a row. The ignored
+// label leaves them with different numbers of scores.
+TEST_F(RankTrainingTest, MetricsAreThoseOfTheRowsOfAllRanks) {
+  const char* regression = R"(
+    model { input_shape: 64 layers { dense { units: 1 } } })";
+  const auto job = [&](uint32_t ranks, bool classes) {
+    v1::JobSpec spec =
+        Job(classes ? kMlp : regression, ranks, "sgd { learning_rate: 1e-12 }");
+    v1::TrainingSpec& training = *spec.mutable_training();
+    training.set_steps(1);
+    if (classes) {
+      training.mutable_cross_entropy()->set_ignore_label(3);
+      for (const char* name : {"f1", "iou", "auc", "confusion", "perplexity"}) {
+        training.add_metrics(name);
+      }
+    } else {
+      training.mutable_mean_squared_error();
+      training.add_metrics("mae");
+      training.add_metrics("r2");
+    }
+    return spec;
+  };
+  const Script script{.evaluate_every = 1};
+  for (const bool classes : {true, false}) {
+    const std::string single = Train(job(1, classes), script)[0];
+    for (const uint32_t ranks : {2u, 3u}) {
+      const auto texts = Train(job(ranks, classes), script);
+      ExpectRanksAgree(texts);
+      for (const char* what :
+           {"f1", "iou", "auc", "confusion", "perplexity", "mae", "r2"}) {
+        if (Words(single, what).empty()) continue;
+        ExpectNear(texts[0], single, what, 1e-5);
+        EXPECT_EQ(Words(texts[1], what), Words(texts[0], what));
+      }
+    }
+    EXPECT_EQ(Words(single, "confusion").size(), classes ? 16u : 0u);
+    EXPECT_EQ(Words(single, "auc").size(), classes ? 1u : 0u);
+    EXPECT_EQ(Words(single, "r2").size(), classes ? 0u : 1u);
+  }
 }
 
 TEST_F(RankTrainingTest, AKilledRankIsNamedByAllOthers) {

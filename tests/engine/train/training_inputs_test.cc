@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class TrainingInputsTest : public RunFixture {
                                           .attempt = 1,
                                           .spec = spec_,
                                           .dataset = dataset_,
+                                          .validation = validation_,
                                           .resume_manifest_sha256 = resume});
   }
 
@@ -63,6 +65,7 @@ class TrainingInputsTest : public RunFixture {
   }
 
   v1::Dataset dataset_;
+  v1::Dataset validation_;
   v1::JobSpec spec_;
 };
 
@@ -185,6 +188,54 @@ TEST_F(TrainingInputsTest, AccuracyIsThatOfTheFirstClassification) {
   EXPECT_NEAR(evaluation->loss(), 1.0898870, 2e-6);
   EXPECT_EQ(evaluation->accuracy(), 0.25);
   EXPECT_EQ(evaluation->top_k_accuracy(), 1);
+}
+
+TEST_F(TrainingInputsTest, MetricsAreThoseOfTheFirstClassification) {
+  v1::TrainingSpec& training = *spec_.mutable_training();
+  training.mutable_losses()->SwapElements(0, 1);
+  training.add_metrics("perplexity");
+  training.add_metrics("confusion");
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto both = (*run)->Evaluate();
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->confusion().classes(), 3u);
+  uint64_t pairs = 0;
+  for (const uint64_t count : both->confusion().counts()) pairs += count;
+  EXPECT_EQ(pairs, 4u) << "held-out rows";
+  run->reset();
+  training.mutable_losses(0)->set_weight(0);
+  run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto one = (*run)->Evaluate();
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_LT(one->loss(), both->loss());
+  EXPECT_DOUBLE_EQ(both->metrics().at("perplexity"), std::exp(one->loss()));
+  run->reset();
+  training.set_metrics(0, "mae");
+  EXPECT_THAT(ErrorOfStart(), HasSubstr("'mae' is no metric of cross_entropy"));
+}
+
+TEST_F(TrainingInputsTest, ArraysOfAValidationSetFillTheSameInputs) {
+  spec_.mutable_data()->clear_held_out();
+  spec_.mutable_data()->set_dataset("train");
+  spec_.mutable_data()->set_validation("val");
+  validation_ = dataset_;
+  spec_.mutable_training()->set_steps(1);
+  auto run = Start();
+  ASSERT_TRUE(run.ok()) << run.status();
+  Train(**run);
+  const auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_EQ(evaluation->rows(), uint64_t{kTwoHeadsRows});
+  EXPECT_GT(evaluation->loss(), 0);
+  EXPECT_EQ((*run)->memory().planned_peak_bytes(),
+            (*run)->memory().measured_peak_bytes());
+  run->reset();
+  validation_.mutable_layout()->mutable_target_arrays()->erase("score");
+  EXPECT_EQ(ErrorOfStart(),
+            "data.validation: dataset \"val\" has the arrays 'label', but "
+            "\"train\" has 'label', 'score'; both need rows of the same form");
 }
 
 }  // namespace

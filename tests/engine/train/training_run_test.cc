@@ -293,6 +293,100 @@ TEST_F(TrainingRunTest, EvaluationsReadTheAverages) {
   EXPECT_LT(*(*run)->Loss(), 0.5 * before);
 }
 
+class ValidationSetTest : public TrainingRunTest {
+ protected:
+  static v1::JobSpec Job() {
+    v1::JobSpec spec = RegressionJob();
+    spec.mutable_data()->clear_held_out();
+    spec.mutable_data()->set_dataset("train");
+    spec.mutable_data()->set_validation("val");
+    return spec;
+  }
+  absl::StatusOr<std::unique_ptr<TrainingRun>> StartWith(
+      const v1::JobSpec& spec, const std::string& validation) {
+    auto run =
+        TrainingRun::Create(Device(), {.job_id = 3,
+                                       .attempt = 1,
+                                       .spec = spec,
+                                       .dataset = StoreCsv(LinearCsv(113)),
+                                       .validation = StoreCsv(validation)});
+    if (!run.ok()) return run.status();
+    return *std::move(run);
+  }
+};
+
+TEST_F(ValidationSetTest, ItsRowsAreEvaluatedAndAllOthersAreTrained) {
+  // The rows of the other set have y = -1 everywhere.
+  auto run = StartWith(Job(), "0,0,-1\n0.5,0.5,-1\n");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ((*run)->steps_per_epoch(), 11u) << "113 rows in batches of 10";
+  while (!(*run)->done()) ASSERT_TRUE((*run)->Step().ok());
+  const auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_EQ(evaluation->rows(), 2u);
+  // The line that was learned gives 1 and 0.5.
+  EXPECT_NEAR(evaluation->loss(), (4 + 2.25) / 2, 0.05);
+}
+
+TEST_F(ValidationSetTest, StoppingAndBestCheckpointsGoByIt) {
+  v1::JobSpec spec = Job();
+  spec.mutable_training()->MergeFrom(
+      FromText("early_stopping { patience: 2 } evaluate_every_steps: 1 "
+               "keep_best_checkpoints: 1 ema { decay: 0.1 }"));
+  // The better the line, the worse the validation.
+  auto run = StartWith(spec, "0,1,9\n1,1,9\n");
+  ASSERT_TRUE(run.ok()) << run.status();
+  while (!(*run)->done()) StepTo(**run, spec.training(), (*run)->step() + 1);
+  EXPECT_TRUE((*run)->stopped_early());
+  EXPECT_LT((*run)->step(), (*run)->total_steps());
+  EXPECT_FALSE((*run)->newest_evaluation_is_best());
+}
+
+TEST_F(ValidationSetTest, ScalingKnowsTheTrainedRowsOnly) {
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->mutable_scaling()->mutable_standardize();
+  std::vector<std::vector<std::byte>> scales;
+  for (const char* rows : {"0,0,-1\n", "1000,-1000,-1\n"}) {
+    auto run = StartWith(spec, rows);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const auto weights = WeightView::Read((*run)->weights());
+    const auto bytes = weights->Find("input.scale");
+    scales.emplace_back(bytes.begin(), bytes.end());
+  }
+  EXPECT_EQ(scales[0], scales[1]);
+}
+
+TEST_F(ValidationSetTest, RowsOfAnotherFormAreRefused) {
+  EXPECT_THAT(StartWith(Job(), "1,2,3,4\n").status().message(),
+              HasSubstr("features of a row of dataset \"val\" have shape [3], "
+                        "but those of \"train\" have shape [2]"));
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->mutable_held_out()->set_last(13);
+  EXPECT_THAT(StartWith(spec, "0,0,-1\n").status().message(),
+              HasSubstr("data.held_out and data.validation are both set"));
+}
+
+TEST_F(ValidationSetTest, ItsLabelsAreCheckedToo) {
+  v1::JobSpec spec = Job();
+  spec.mutable_model()->mutable_layers(0)->mutable_dense()->set_units(3);
+  spec.mutable_training()->mutable_cross_entropy();
+  std::string train, val;
+  for (int i = 0; i < 30; ++i) train += "1,2," + std::to_string(i % 3) + "\n";
+  const auto start = [&] {
+    return TrainingRun::Create(Device(), {.job_id = 3,
+                                          .attempt = 1,
+                                          .spec = spec,
+                                          .dataset = StoreCsv(train),
+                                          .validation = StoreCsv(val)})
+        .status();
+  };
+  val = "1,2,3\n1,2,0\n";
+  EXPECT_THAT(start().message(),
+              HasSubstr("data.validation: the dataset has labels 0 to 3"));
+  val = "1,2,2\n";
+  EXPECT_TRUE(start().ok()) << start();
+}
+
 TEST_F(TrainingRunTest, TheCheckpointKnowsTheLossOfItsStep) {
   v1::JobSpec spec = RegressionJob();
   spec.mutable_training()->set_keep_best_checkpoints(1);

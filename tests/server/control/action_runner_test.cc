@@ -70,6 +70,19 @@ TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotLoadedOnTheNextOne) {
   EXPECT_EQ(workers->sends(), 0u);
 }
 
+TEST_F(ActionRunnerTest, AStartCarriesTheValidationSet) {
+  AddDataset("val");
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_data()->set_validation("val");
+  ASSERT_TRUE(Submit(request).ok());
+  FakeWorkers::Pending post;
+  do {
+    ASSERT_TRUE(workers->NextPost(post));
+  } while (!post.message.has_start_job());
+  EXPECT_EQ(post.message.start_job().dataset().name(), "digits");
+  EXPECT_EQ(post.message.start_job().validation().name(), "val");
+}
+
 TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotServed) {
   FinishedJob("r1", /*publish=*/true);
   InOneTurn([&] {

@@ -90,6 +90,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
     job->set_attempt(attempt);
     *job->mutable_spec() = spec_;
     *job->mutable_dataset() = dataset_;
+    *job->mutable_validation() = validation_;
     job->set_resume_manifest_sha256(resume);
     job->set_limit_bytes(limit_bytes_);
     return Ask("cpu:0", request).status();
@@ -124,6 +125,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
   }
 
   v1::Dataset dataset_;
+  v1::Dataset validation_;  // default: none
   v1::JobSpec spec_;
   uint64_t limit_bytes_ = 0;  // limit of jobs; 0: the device's
 };
@@ -174,6 +176,49 @@ TEST_F(SessionEngineTest, APlanThatHasBecomeTooSmallDoesNotFailTheWork) {
   load.set_limit_bytes(1 << 10);
   const auto version = Ask("cpu:0", request);
   EXPECT_TRUE(version.ok()) << version.status();
+}
+
+TEST_F(SessionEngineTest, EvaluatesTheValidationSetWithItsMetrics) {
+  StartReadyPool(RealOptions());
+  spec_.mutable_data()->clear_held_out();
+  spec_.mutable_data()->set_validation("digits");
+  spec_.mutable_training()->set_steps(10);
+  spec_.mutable_training()->add_metrics("f1");
+  spec_.mutable_training()->add_metrics("confusion");
+  validation_ = dataset_;
+  limit_bytes_ = 1 << 10;  // planned again, which needs both datasets
+  ASSERT_TRUE(Train(7, 1).ok());
+  const JobEnded end = EndOf(7);
+  ASSERT_EQ(end.outcome(), JobEnded::SUCCEEDED) << end.DebugString();
+  v1::Evaluation evaluation;
+  for (const Report& report : observer_->reports()) {
+    if (report.has_evaluation()) evaluation = report.evaluation();
+  }
+  EXPECT_EQ(evaluation.rows(), 1797u);
+  EXPECT_GT(evaluation.metrics().at("f1"), 0);
+  EXPECT_EQ(evaluation.confusion().counts_size(), 100);
+}
+
+TEST_F(SessionEngineTest, PlansRefuseAValidationSetOfAnotherForm) {
+  PoolOptions options = RealOptions();
+  options.devices[0].name = "meta";
+  StartReadyPool(options);
+  ToWorker request;
+  worker::v1::PlanTraining& plan = *request.mutable_plan_training();
+  *plan.mutable_spec() = spec_;
+  plan.mutable_spec()->mutable_data()->clear_held_out();
+  plan.mutable_spec()->mutable_data()->set_validation("other");
+  *plan.mutable_dataset() = dataset_;
+  *plan.mutable_validation() = dataset_;
+  EXPECT_TRUE(Ask("meta", request).ok());
+  plan.mutable_validation()->set_name("other");
+  plan.mutable_validation()->set_feature_shape(0, 63);
+  const auto refused = Ask("meta", request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("\"other\" have shape [63], but those of "
+                                   "\"digits\" have shape [64]"),
+            std::string::npos)
+      << refused;
 }
 
 TEST_F(SessionEngineTest, TrainsAndServesWhatItTrained) {

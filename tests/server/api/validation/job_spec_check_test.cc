@@ -170,6 +170,13 @@ TEST(CheckJobSpecTest, Training) {
          loss->add_positive_weights(0);
        },
        {"bce_with_logits.positive_weights[0] is 0"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_held_out()->set_every(5);
+         s->mutable_data()->set_validation("val");
+       },
+       {"data.held_out and data.validation are both set"}},
+      {[](v1::JobSpec* s) { s->mutable_data()->set_validation("a b"); },
+       {"data.validation"}},
       {[](v1::JobSpec* s) { s->mutable_training()->add_groups(); },
        {"training.groups[0].weights is not set"}},
       {[](v1::JobSpec* s) {

@@ -98,6 +98,52 @@ TEST_F(AdmissionTest, ADatasetReplacedDuringThePlanIsNotTrainedOn) {
   EXPECT_TRUE(Submit(Request("r1")).ok());
 }
 
+TEST_F(AdmissionTest, AValidationSetIsPlannedWithAndThenInUse) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_data()->set_validation("val");
+  const auto refused = Submit(request).status();
+  EXPECT_TRUE(absl::IsNotFound(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("\"val\""));
+  AddDataset("val");
+  std::string planned;
+  const auto plan = workers->meta;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training()) {
+      planned = message.plan_training().validation().name();
+    }
+    return plan(message);
+  };
+  ASSERT_TRUE(Submit(request).ok());
+  EXPECT_EQ(planned, "val");
+  Answer<bool> deleted;
+  DeleteDataset(control(), "val", [done = deleted.callback()](auto status) {
+    done(absl::IsFailedPrecondition(status.status()));
+  });
+  EXPECT_TRUE(*deleted.Wait());
+}
+
+TEST_F(AdmissionTest, AValidationSetReplacedDuringThePlanIsNotUsed) {
+  AddDataset("val");
+  const auto plan = workers->meta;
+  bool replaced = false;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training() && !replaced) {
+      replaced = true;
+      Answer<bool> deleted;
+      DeleteDataset(control(), "val", [done = deleted.callback()](auto status) {
+        done(status.ok());
+      });
+      EXPECT_TRUE(*deleted.Wait());
+      AddDataset("val");
+    }
+    return plan(message);
+  };
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_data()->set_validation("val");
+  EXPECT_TRUE(absl::IsUnavailable(Submit(request).status()));
+  EXPECT_TRUE(Submit(request).ok());
+}
+
 TEST_F(AdmissionTest, AJobLikeAnEarlierOneIsNotPlannedAgain) {
   const auto plan = workers->meta;
   int plans = 0;

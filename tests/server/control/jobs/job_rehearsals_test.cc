@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "gpupool/v1/job.pb.h"
 #include "server/control/jobs/admission.h"
 #include "tests/server/control/control_fixture.h"
 
@@ -114,6 +115,12 @@ TEST_F(JobRehearsalsTest, OnlySomeKindsOfJobsAreRemembered) {
     SubmitAndStart(request);
   }
   EXPECT_EQ(store->LoadCounters("rehearsed/")->size(), 2u);
+}
+
+TEST_F(JobRehearsalsTest, JobsOfOtherValidationSetsAreOtherKinds) {
+  const v1::JobSpec spec = Request("r1").spec();
+  EXPECT_EQ(JobRehearsals::KeyOf(spec, 3), JobRehearsals::KeyOf(spec, 3, 0));
+  EXPECT_NE(JobRehearsals::KeyOf(spec, 3, 4), JobRehearsals::KeyOf(spec, 3, 5));
 }
 
 TEST_F(JobRehearsalsTest, AWaitingJobIsRehearsedAfterARestart) {

@@ -42,6 +42,8 @@ TEST(PlanCache, NamesAndTimesAreNoPartOfTheKey) {
 TEST(PlanCache, WhatBytesAndStepsDependOnIs) {
   const std::string key = PlanCache::KeyOf(Spec(), 1);
   EXPECT_NE(key, PlanCache::KeyOf(Spec(), 2));
+  EXPECT_NE(key, PlanCache::KeyOf(Spec(), 1, 2));
+  EXPECT_NE(PlanCache::KeyOf(Spec(), 1, 2), PlanCache::KeyOf(Spec(), 1, 3));
   const auto differs = [&](const auto& change) {
     v1::JobSpec spec = Spec();
     change(spec);

@@ -36,6 +36,23 @@ TEST(LedgerTest, AJobIsFoundByRequestAndDatasetUntilItIsRemoved) {
   EXPECT_EQ(ledger.UserOfDataset("digits"), 0u);
 }
 
+TEST(LedgerTest, AJobUsesItsValidationSetToo) {
+  Ledger ledger;
+  v1::Job job = NewJob(1, "r1");
+  job.mutable_spec()->mutable_data()->set_validation("val");
+  ledger.AddJob(job);
+  job = NewJob(2, "r2");
+  job.mutable_spec()->mutable_data()->set_validation("digits");
+  ledger.AddJob(job);
+  EXPECT_EQ(ledger.UserOfDataset("val"), 1u);
+  EXPECT_EQ(ledger.UserOfDataset("digits"), 1u);
+  ledger.RemoveJob(1);
+  EXPECT_EQ(ledger.UserOfDataset("val"), 0u);
+  EXPECT_EQ(ledger.UserOfDataset("digits"), 2u);
+  ledger.RemoveJob(2);
+  EXPECT_EQ(ledger.UserOfDataset("digits"), 0u);
+}
+
 TEST(LedgerTest, VersionZeroMeansTheNewest) {
   Ledger ledger;
   EXPECT_EQ(ledger.FindVersion("digits", 0), nullptr);

@@ -101,6 +101,29 @@ TEST(TrainingRehearsalTest, MakesAStepAndAnEvaluationOnRandomRows) {
   EXPECT_EQ(engine.planned[0].dataset().rows(), 1u << 30);
 }
 
+TEST(TrainingRehearsalTest, AValidationSetGetsRandomRowsToo) {
+  CountingEngine engine;
+  worker::v1::PlanTraining request = Request();
+  v1::DataSpec& data = *request.mutable_spec()->mutable_data();
+  data.clear_held_out();
+  data.set_validation("val");
+  request.mutable_validation()->set_rows(1 << 20);
+  request.mutable_validation()->add_feature_shape(4);
+  request.mutable_validation()->add_files()->set_sha256("cd");
+  ASSERT_TRUE(RehearseTraining(engine, request).ok());
+  const worker::v1::StartJob& start = engine.started[0];
+  EXPECT_EQ(start.dataset().rows(), 96u);
+  EXPECT_FALSE(start.spec().data().has_held_out());
+  EXPECT_EQ(start.validation().files_size(), 0);
+  EXPECT_EQ(start.validation().rows(), 8u);
+  EXPECT_EQ(start.validation().feature_shape(0), 4);
+  EXPECT_EQ(engine.planned[0].validation().rows(), 1u << 20);
+  // No more than it has: the plan is for those.
+  request.mutable_validation()->set_rows(3);
+  ASSERT_TRUE(RehearseTraining(engine, request).ok());
+  EXPECT_EQ(engine.started[1].validation().rows(), 3u);
+}
+
 TEST(TrainingRehearsalTest, AGroupIsTriedAsOneOfItsRanks) {
   CountingEngine engine;
   worker::v1::PlanTraining request = Request();

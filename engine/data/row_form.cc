@@ -1,0 +1,123 @@
+#include "engine/data/row_form.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/data/label_facts.h"
+#include "gpupool/v1/dataset.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+using Arrays = std::vector<ArrayForm>;
+
+// Returns the dimensions other than 1, which make no difference.
+std::vector<int64_t> Squeezed(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> kept;
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept),
+               [](int64_t dimension) { return dimension != 1; });
+  return kept;
+}
+
+uint64_t NumbersIn(const std::vector<int64_t>& shape) {
+  uint64_t numbers = 1;
+  for (int64_t dimension : shape) numbers *= static_cast<uint64_t>(dimension);
+  return numbers;
+}
+
+// An array of both datasets.
+struct Pair {
+  std::string name;  // for messages
+  const std::vector<int64_t>& one;
+  const std::vector<int64_t>& other;
+};
+
+absl::Status CheckShapes(const Pair& pair, const RowForm& one,
+                         const RowForm& other) {
+  const std::vector<int64_t> a = Squeezed(pair.one);
+  const std::vector<int64_t> b = Squeezed(pair.other);
+  const bool flat = a.size() <= 1 || b.size() <= 1;
+  if (a == b || (flat && NumbersIn(a) == NumbersIn(b))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.validation: ", pair.name, " of a row of dataset \"", other.dataset,
+      "\" have shape [", absl::StrJoin(pair.other, ","), "], but those of \"",
+      one.dataset, "\" have shape [", absl::StrJoin(pair.one, ","),
+      "]; both need rows of the same form"));
+}
+
+std::string NamesOf(const Arrays& arrays) {
+  if (arrays.empty()) return "no names";
+  return absl::StrJoin(arrays, ", ",
+                       [](std::string* out, const ArrayForm& array) {
+                         absl::StrAppend(out, "'", array.name, "'");
+                       });
+}
+
+// Checks the arrays of one kind: inputs or targets.
+absl::Status CheckArrays(const RowForm& one, const RowForm& other,
+                         Arrays RowForm::*kind) {
+  const Arrays &a = one.*kind, &b = other.*kind;
+  if (NamesOf(a) != NamesOf(b)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.validation: dataset \"", other.dataset, "\" has the arrays ",
+        NamesOf(b), ", but \"", one.dataset, "\" has ", NamesOf(a),
+        "; both need rows of the same form"));
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckShapes({absl::StrCat("'", a[i].name, "'"), a[i].shape, b[i].shape},
+                    one, other));
+  }
+  return absl::OkStatus();
+}
+
+Arrays ArraysOf(
+    const google::protobuf::RepeatedPtrField<v1::DatasetArray>& arrays) {
+  Arrays forms;
+  for (const v1::DatasetArray& array : arrays) {
+    forms.push_back(
+        {array.name(), {array.shape().begin(), array.shape().end()}});
+  }
+  return forms;
+}
+
+Arrays ArraysOf(const std::vector<Column>& columns) {
+  Arrays forms;
+  // The only features or labels of a dataset have no name.
+  if (columns.front().name.empty()) return forms;
+  for (const Column& column : columns) {
+    forms.push_back({column.name, column.shape});
+  }
+  return forms;
+}
+
+}  // namespace
+
+RowForm FormOf(const v1::Dataset& dataset) {
+  return {dataset.name(),
+          {dataset.feature_shape().begin(), dataset.feature_shape().end()},
+          LabelFactsOf(dataset).shape,
+          ArraysOf(dataset.inputs()),
+          ArraysOf(dataset.targets())};
+}
+
+RowForm FormOf(const std::string& name, const Table& table) {
+  return {name, table.features().shape, table.labels().shape,
+          ArraysOf(table.inputs), ArraysOf(table.targets)};
+}
+
+absl::Status CheckSameForm(const RowForm& one, const RowForm& other) {
+  RETURN_IF_ERROR(CheckArrays(one, other, &RowForm::inputs));
+  RETURN_IF_ERROR(CheckArrays(one, other, &RowForm::targets));
+  if (one.inputs.empty()) {
+    RETURN_IF_ERROR(
+        CheckShapes({"features", one.features, other.features}, one, other));
+  }
+  if (!one.targets.empty()) return absl::OkStatus();
+  return CheckShapes({"labels", one.labels, other.labels}, one, other);
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,44 @@
+// The form of a dataset's rows, by which two datasets of one job are compared.
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/data/table.h"
+
+namespace gpupool::v1 {
+class Dataset;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+// The shape of one row of a named array.
+struct ArrayForm {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// Shapes of one row's features and label.
+struct RowForm {
+  std::string dataset;  // its name, for messages
+  std::vector<int64_t> features;
+  std::vector<int64_t> labels;
+  // Arrays by name. With inputs, `features` says nothing; with targets,
+  // `labels` says nothing.
+  std::vector<ArrayForm> inputs;
+  std::vector<ArrayForm> targets;
+};
+
+RowForm FormOf(const v1::Dataset& dataset);
+RowForm FormOf(const std::string& name, const Table& table);
+
+// Checks that the rows of `other` can take the place of those of `one`: arrays
+// of the same names, each with the same numbers, in the same shape if both have
+// several dimensions other than 1. INVALID_ARGUMENT names both datasets and the
+// difference.
+absl::Status CheckSameForm(const RowForm& one, const RowForm& other);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,71 @@
+#include "engine/data/row_form.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpupool/v1/dataset.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RowFormTest, TheSameNumbersInTheSameShape) {
+  const RowForm train = {"train", {3, 4, 5}, {4, 5}};
+  EXPECT_TRUE(CheckSameForm(train, {"val", {3, 4, 5}, {4, 5}}).ok());
+  EXPECT_TRUE(CheckSameForm(train, {"val", {1, 3, 4, 5}, {4, 1, 5}}).ok());
+  EXPECT_TRUE(CheckSameForm(train, {"val", {60}, {20}}).ok())
+      << "columns of a table have no other shape";
+  EXPECT_EQ(
+      CheckSameForm(train, {"val", {3, 5, 4}, {4, 5}}).message(),
+      "data.validation: features of a row of dataset \"val\" have shape "
+      "[3,5,4], but those of \"train\" have shape [3,4,5]; both need rows "
+      "of the same form");
+  EXPECT_THAT(CheckSameForm(train, {"val", {3, 4, 5}, {}}).message(),
+              HasSubstr("labels of a row of dataset \"val\" have shape [], but "
+                        "those of \"train\" have shape [4,5]"));
+  EXPECT_TRUE(CheckSameForm({"a", {2}, {}}, {"b", {2}, {1}}).ok());
+}
+
+TEST(RowFormTest, NamedArraysAreComparedByName) {
+  v1::Dataset train, val;
+  train.set_name("train");
+  val.set_name("val");
+  for (v1::Dataset* dataset : {&train, &val}) {
+    for (const char* name : {"ids", "mask"}) {
+      v1::DatasetArray* array = dataset->add_inputs();
+      array->set_name(name);
+      array->add_shape(8);
+    }
+  }
+  EXPECT_TRUE(CheckSameForm(FormOf(train), FormOf(val)).ok());
+  val.mutable_inputs(1)->set_shape(0, 9);
+  EXPECT_THAT(CheckSameForm(FormOf(train), FormOf(val)).message(),
+              HasSubstr("'mask' of a row of dataset \"val\" have shape [9]"));
+  val.mutable_inputs(1)->set_name("masks");
+  EXPECT_THAT(CheckSameForm(FormOf(train), FormOf(val)).message(),
+              HasSubstr("\"val\" has the arrays 'ids', 'masks', but \"train\" "
+                        "has 'ids', 'mask'"));
+}
+
+TEST(RowFormTest, TablesHaveTheFormsOfTheirDatasets) {
+  Table train, val;
+  for (Table* table : {&train, &val}) {
+    table->rows = 2;
+    table->inputs = {{.name = "ids", .shape = {8}, .rows = 2, .width = 8}};
+    table->targets = {{.name = "", .rows = 2}};
+  }
+  EXPECT_TRUE(CheckSameForm(FormOf("train", train), FormOf("val", val)).ok());
+  val.inputs[0].name = "";
+  EXPECT_THAT(
+      CheckSameForm(FormOf("train", train), FormOf("val", val)).message(),
+      HasSubstr("\"val\" has the arrays no names, but \"train\" has 'ids'"));
+  val.inputs[0].name = "ids";
+  val.targets[0].shape = {3};
+  EXPECT_THAT(
+      CheckSameForm(FormOf("train", train), FormOf("val", val)).message(),
+      HasSubstr("labels of a row of dataset \"val\" have shape [3]"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,5 +1,5 @@
-// Cuts the memory of a value at an axis: [before, cells, after] elements, in the
-// order of its layout. A plain value.
+// Cuts the memory of a value at an axis: [before, cells, after] elements, in
+// the order of its layout. A plain value.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/sha256.h"
 #include "engine/base/full_disk.h"
+#include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {

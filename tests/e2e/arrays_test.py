@@ -78,8 +78,8 @@ class Arrays(harness.TestCase):
         server = self.start("--devices", "cpu:2")
         server.upload_digits()
         array = server.submit(array_job("0-3", 1, steps=10 ** 7))
-        why = server.cli("why", f"{array}_3")
-        self.assertIn(f"array {array} runs at most 1 task at once (max_at_once)", why)
+        why = server.wait_why(
+            f"{array}_3", f"array {array} runs at most 1 task at once (max_at_once)")
         self.assertIn("ends or is held", why)
         self.assertIn("at most 1 at once", server.cli("jobs"))
         self.assertNotIn("task-3", server.cli("jobs"))

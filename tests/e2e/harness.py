@@ -163,6 +163,14 @@ class Server:
             lambda: int(self.job(job_id).get("progress", {}).get("step", 0)) >= step,
             seconds, f"step {step} of job {job_id}")
 
+    def wait_why(self, job_id, words):
+        """Returns what `gpupool why` says, once it has these words: the first job of
+        a kind is tried alone before it waits for anything else."""
+        def said():
+            why = self.cli("why", job_id)
+            return why if words in why else None
+        return wait_until(said, what=f"`why` of {job_id} to say '{words}'")
+
     def upload_digits(self, name="digits"):
         self.cli("datasets", "upload", name, DIGITS)
 

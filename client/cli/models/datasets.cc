@@ -147,8 +147,8 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
       "price,rent\n"
-      "  gpupool datasets upload reviews reviews.npz --input input_ids=ids "
-      "--input attention_mask=mask --target label=y");
+      "  gpupool datasets upload reviews reviews.npz --input input_ids=ids \\\n"
+      "      --input attention_mask=mask --target label=y");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
   verb->add_option("FILE", options->file, "CSV, IDX, NPY or NPZ; may be .gz")
       ->required();

@@ -84,7 +84,7 @@ class Widener {
   absl::Status VisitCast(Node node) {
     ValueId& from = node.inputs[0];
     from = now_[At(from)];
-    const Value& to = graph_.value(node.outputs[0]);
+    Value& to = graph_.mutable_value(node.outputs[0]);
     if (IsHalf(node.get<CastAttributes>().dtype) && !IsHalf(to.dtype)) {
       node.attributes = CastAttributes{to.dtype};
     }
@@ -93,6 +93,10 @@ class Widener {
         to.alias.kind == AliasKind::kNone && updaters_[At(from)] < 0;
     if (plain && graph_.value(from).dtype == to.dtype) {
       now_[At(to.id)] = from;
+      // No node writes it any more. An unused constant is dropped later.
+      to.kind = ValueKind::kConstant;
+      to.memory_class = MemoryClass::kIo;
+      to.constant = {0};
       return absl::OkStatus();
     }
     graph_.AddNode(std::move(node));

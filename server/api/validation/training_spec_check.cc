@@ -70,7 +70,7 @@ absl::Status CheckLossWeights(const std::string& path, const Losses& losses) {
                    losses.cross_entropy().class_weights(), kNotNegativeFloat));
   RETURN_IF_ERROR(CheckWeights(
       absl::StrCat(path, ".negative_log_likelihood.class_weights"),
-      losses.negative_log_likelihood().class_weights(), kNotNegative));
+      losses.negative_log_likelihood().class_weights(), kNotNegativeFloat));
   return CheckWeights(absl::StrCat(path, ".bce_with_logits.positive_weights"),
                       losses.bce_with_logits().positive_weights(),
                       kPositiveFloat);

@@ -47,8 +47,11 @@ class CpuRun {
   absl::Status Run(const OnnxFile& file, const TensorsByName& inputs) {
     ASSIGN_OR_RETURN(const WeightView view, WeightView::OfNew(*weights_));
     for (const WeightEntry& entry : view.layout().entries()) {
-      RETURN_IF_ERROR(CopyTensor(*file.stored(entry.name), file.external(),
-                                 view.bytes_of(entry)));
+      // The graph may hold it in another type than the file.
+      ASSIGN_OR_RETURN(const HostTensor stored,
+                       ReadTensor(*file.stored(entry.name), file.external()));
+      WriteFromDoubles(entry.dtype, stored.numbers, 1,
+                       view.bytes_of(entry).data());
     }
     RETURN_IF_ERROR(view.Commit());
     RETURN_IF_ERROR(executor_->Load());

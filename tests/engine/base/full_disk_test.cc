@@ -10,7 +10,8 @@ TEST(FullDiskTest, OnlyMarkedErrorsAreOfAFullDisk) {
   EXPECT_TRUE(IsFullDisk(full));
   EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_EQ(full.message(), "checkpoint: no space");
-  EXPECT_FALSE(IsFullDisk(absl::ResourceExhaustedError("checkpoint: no space")));
+  EXPECT_FALSE(
+      IsFullDisk(absl::ResourceExhaustedError("checkpoint: no space")));
   EXPECT_FALSE(IsFullDisk(absl::OkStatus()));
 }
 

@@ -308,10 +308,10 @@ TEST(TrainingGraphTest, RefusesBadTrainingSpecsByName) {
 
 TEST(TrainingGraphTest, CrossEntropyNeedsClasses) {
   auto model = BuildTrainingGraph(
-      ModelFromText("input_shape: [1, 4, 4] layers { conv2d { filters: 2 "
-                    "kernel: 3 } }"),
+      ModelFromText("input_shape: [1, 1, 2, 2, 4] layers { dense { units: 3 } "
+                    "}"),
       {}, Adam());
-  EXPECT_THAT(model.status().message(), HasSubstr("[2, 2, 2]"));
+  EXPECT_THAT(model.status().message(), HasSubstr("[1, 1, 2, 2, 3]"));
 }
 
 TEST(TrainingGraphTest, AModelWithoutWeightsCannotBeTrained) {

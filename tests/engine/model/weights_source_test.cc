@@ -109,8 +109,8 @@ TEST_F(WeightsSourceTest, AllDifferencesAreNamed) {
   EXPECT_THAT(
       Refusal(Store({{"fc.weight", {{3, 2}}}, {"fc2.bias", {{2}}}})),
       AllOf(HasSubstr("1 missing: 'fc.bias'; 1 not in the model: 'fc2.bias'; 1 "
-                      "of another shape: 'fc.weight' ([3,2], the model has "
-                      "[2,3])"),
+                      "of another shape: 'fc.weight' ([3, 2], the model has "
+                      "[2, 3])"),
             HasSubstr("models export")));
   EXPECT_THAT(Refusal(Store({{"fc.weight", {{2, 3}}},
                              {"fc.bias", {{2}, DType::kInt32}}})),

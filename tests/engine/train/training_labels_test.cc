@@ -279,7 +279,8 @@ TEST_F(TrainingLabelsTest, PixelsWithIgnoredOnesAndClassWeights) {
   const std::vector<float> x = Pixels();
   const v1::Evaluation evaluation =
       Train(PixelJob(), Store("1,4,4", x, "4,4", BrightPixels(x)));
-  EXPECT_GT(evaluation.accuracy(), 0.95);
+  // The weights move the border between the classes.
+  EXPECT_GT(evaluation.accuracy(), 0.9);
   EXPECT_EQ(evaluation.rows(), 17u);
 }
 

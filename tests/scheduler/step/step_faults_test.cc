@@ -57,12 +57,11 @@ TEST_F(StepFaultsTest, ASparedAttemptIsChargedToNobody) {
   Send(JobSubmitted{.job = id, .bytes = 10, .max_attempts = 1});
   for (int i = 0; i < 9; ++i) {
     Begin(id);
-    const StepResult ended =
-        Send(AttemptEnded{.device = there,
-                          .attempt = {id, job(id).attempt},
-                          .outcome = Outcome::kInterrupted,
-                          .message = "the disk is full",
-                          .spared = true});
+    const StepResult ended = Send(AttemptEnded{.device = there,
+                                               .attempt = {id, job(id).attempt},
+                                               .outcome = Outcome::kInterrupted,
+                                               .message = "the disk is full",
+                                               .spared = true});
     EXPECT_EQ(job(id).state, JobState::kBackingOff);
     EXPECT_EQ(job(id).failures, 0u);
     EXPECT_EQ(device(there).faults, 0u);

@@ -116,9 +116,9 @@ TEST(CheckServableTest, OneRowMustFitIntoASlot) {
 
 TEST(CheckServableTest, RefusesWhatNoRequestCanCarry) {
   v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  // An output without elements takes no room.
   version.mutable_plan()->mutable_outputs(0)->set_shape(1, 0);
-  EXPECT_THAT(std::string(CheckServable(version, 1 << 20).message()),
-              ::testing::HasSubstr("output"));
+  EXPECT_TRUE(CheckServable(version, 1 << 20).ok());
   version.mutable_plan()->clear_inputs();
   EXPECT_THAT(std::string(CheckServable(version, 1 << 20).message()),
               ::testing::HasSubstr("the model has 0 inputs"));
@@ -138,13 +138,13 @@ TEST(MakeVersionFactsTest, WithoutABatchThereIsOneRequestAtATime) {
 
 TEST(MakeVersionFactsTest, TensorsAreAsManyAsASlotHolds) {
   v1::ModelVersion version = MakeModelVersion("m", 4, 1);
-  for (int i = 0; i < 15; ++i) {
+  for (int i = 0; i < 127; ++i) {
     *version.mutable_plan()->add_inputs() =
-        FloatSpec(std::string(1, static_cast<char>('a' + i)), 2);
+        FloatSpec("t" + std::to_string(i), 2);
   }
   auto facts = MakeVersionFacts(version);
   ASSERT_TRUE(facts.ok()) << facts.status();
-  EXPECT_EQ(facts->inputs.size(), 16u);
+  EXPECT_EQ(facts->inputs.size(), 128u);
   *version.mutable_plan()->add_inputs() = FloatSpec("one too many", 2);
   EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
   version.mutable_plan()->clear_inputs();

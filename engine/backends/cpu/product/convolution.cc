@@ -2,7 +2,7 @@
 // [filters, channels / groups, kernel...]. oneDNN chooses its own format for
 // them, so reorders stand before or after the convolution.
 //
-// Volumes are row-major in the graph, too. They are convolved channels-last:
+// Volumes are row-major in the graph, too. Most are convolved channels-last:
 // from row-major ones oneDNN would collect the cells of each window, which
 // takes up to twice as long as the reorders and the convolution together.
 #include <utility>
@@ -44,10 +44,17 @@ dnnl::memory::desc WeightDesc(const Value& w, int64_t groups) {
   return {dims, DnnlType(w.dtype), tag};
 }
 
+// Returns whether volumes are convolved channels-last. oneDNN 2.6 reads beyond
+// such volumes in groups whose channels do not fill its vectors, and adds the
+// residual to the wrong cells where windows of one cell are padded.
+bool AreChannelsLast(const Conv2dAttributes& conv, const Shape& w) {
+  return w.rank() == 5 && conv.groups == 1 && w[2] * w[3] * w[4] > 1;
+}
+
 // Returns the format in which the value is convolved.
-dnnl::memory::desc ConvolvedDesc(const Value& value) {
+dnnl::memory::desc ConvolvedDesc(const Value& value, bool channels_last) {
   const Shape& shape = value.shape;
-  if (shape.rank() != 5) return DescOf(value);
+  if (!channels_last) return DescOf(value);
   return {Dims(shape.dims().begin(), shape.dims().end()), DnnlType(value.dtype),
           dnnl::memory::format_tag::ndhwc};
 }
@@ -55,11 +62,12 @@ dnnl::memory::desc ConvolvedDesc(const Value& value) {
 Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
                       const Value& w, const Value& y) {
   Geometry geometry;
-  geometry.x = ConvolvedDesc(x);
+  const bool channels_last = AreChannelsLast(conv, w.shape);
+  geometry.x = ConvolvedDesc(x, channels_last);
   geometry.w = WeightDesc(w, conv.groups);
   geometry.bias = dnnl::memory::desc({w.shape[0]}, DnnlType(w.dtype),
                                      dnnl::memory::format_tag::a);
-  geometry.y = ConvolvedDesc(y);
+  geometry.y = ConvolvedDesc(y, channels_last);
   geometry.graph_x = DescOf(x);
   geometry.graph_y = DescOf(y);
   const Window window = WindowOf(conv, x.shape, w.shape);

@@ -12,8 +12,8 @@ namespace gpupool::engine {
 // The channels of a cell that are computed one vector after another.
 inline constexpr int64_t kDepthwiseBlock = 64;
 
-// Names what follows the sum of a window. The most frequent epilogues have loops
-// of their own.
+// Names what follows the sum of a window. The most frequent epilogues have
+// loops of their own.
 enum class DepthwiseEnd : uint8_t { kNothing, kRelu, kSilu, kOther };
 
 // The sizes of one convolution.

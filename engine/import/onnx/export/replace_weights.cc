@@ -2,6 +2,9 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <string>
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -113,11 +116,11 @@ class Replacer {
   }
 
   // Fills the tensor in with a weight, rounded to `dtype` if that is narrower.
-  static absl::Status Fill(const WeightTensor& weight, const std::string& name,
+  // The name is a copy, since FillTensor replaces that of the tensor.
+  static absl::Status Fill(const WeightTensor& weight, std::string name,
                            DType dtype, onnx::TensorProto& tensor) {
-    const std::string kept = name;  // may be the tensor's own
     FillTensor(weight, tensor);
-    tensor.set_name(kept);
+    tensor.set_name(std::move(name));
     if (dtype == weight.dtype) return absl::OkStatus();
     ASSIGN_OR_RETURN(*tensor.mutable_raw_data(), RoundToHalf(weight, dtype));
     tensor.set_data_type(OnnxType(dtype));

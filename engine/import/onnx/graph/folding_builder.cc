@@ -14,8 +14,8 @@ namespace {
 
 // Returns whether the op's kernel needs elements to read.
 bool MindsEmptyInputs(Op op) {
-  return op != Op::kConcat && op != Op::kReduce && op != Op::kPad &&
-         op != Op::kScatterElements && op != Op::kScatterNd &&
+  return op != Op::kBatchMatMul && op != Op::kConcat && op != Op::kReduce &&
+         op != Op::kPad && op != Op::kScatterElements && op != Op::kScatterNd &&
          op != Op::kReshape && op != Op::kBroadcast;
 }
 

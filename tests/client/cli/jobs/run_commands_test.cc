@@ -85,7 +85,7 @@ TEST_F(SubmitTest, SaysHowToUploadAMissingDataset) {
   {
     absl::MutexLock lock(&server_.state.mutex);
     server_.state.failures["SubmitJob"] = {
-        absl::NotFoundError("no dataset 'letters'")};
+        absl::NotFoundError("there is no dataset \"letters\"")};
   }
   EXPECT_EQ(Run({"submit", file_}), 3);
   EXPECT_THAT(err(), HasSubstr("or give the file with --data FILE"));

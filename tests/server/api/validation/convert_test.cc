@@ -159,6 +159,7 @@ TEST(CheckUploadHeaderTest, NamedArraysAreForArchives) {
   Refused(CheckUploadHeader(&header, kLimit),
           {"layout.input_arrays is for NPZ", "CSV"});
   header.mutable_files(0)->set_file_name("a.npz");
+  header.mutable_layout()->clear_format();
   EXPECT_TRUE(CheckUploadHeader(&header, kLimit).ok());
   header.mutable_layout()->set_features_array("x");
   Refused(CheckUploadHeader(&header, kLimit),

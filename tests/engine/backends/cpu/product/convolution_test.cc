@@ -54,6 +54,32 @@ TEST(VolumeConvTest, AddsBiasAndResidualAndActs) {
   }
 }
 
+// oneDNN 2.6 ends the process for such groups in channels-last volumes.
+TEST(VolumeConvTest, GroupsMayHaveAnyNumberOfChannels) {
+  OpCase at(11);
+  at.Emit(Op::kConv2d,
+          {at.Floats({2, 72, 2, 2, 3}), at.Weights({68, 18, 1, 1, 2})},
+          Conv2dAttributes{.stride = {1, 2, 2},
+                           .padding = Padding(Extent{0, 0, 0}, Extent{1, 0, 0}),
+                           .dilation = {1, 1, 1},
+                           .groups = 4});
+  ExpectAsTheReference(at);
+}
+
+// oneDNN 2.6 gives other sums for such windows in channels-last volumes.
+TEST(VolumeConvTest, WindowsOfOneCellMayBePadded) {
+  OpCase at(12);
+  Conv2dAttributes conv{.stride = {2, 2, 2},
+                        .padding = Padding(Extent{2, 1, 1}, Extent{0, 0, 1}),
+                        .dilation = {1, 1, 1}};
+  conv.epilogue = {true, true, Activation::kNone};
+  at.Emit(Op::kConv2d,
+          {at.Floats({1, 10, 2, 2, 5}), at.Weights({4, 10, 1, 1, 1}),
+           at.Weights({4}), at.Floats({1, 4, 2, 2, 3})},
+          conv);
+  ExpectAsTheReference(at);
+}
+
 TEST(VolumeConvTest, HasTheGradientsOfTheReference) {
   OpCase by_volume(9);
   by_volume.Emit(Op::kConv2dInputGrad,

@@ -194,7 +194,7 @@ TEST(WinogradTest, AppliesTheActivationsOfEpilogues) {
         unary(UnaryFunction::kHardSwish, 0, 0)}) {
     OpCase at(6);
     at.Emit(Op::kConv2d,
-            {at.Floats({4, 32, 9, 9}), at.Weights({32, 32, 3, 3}),
+            {at.Floats({4, 32, 9, 9}), at.Weights({32, 32, 3, 3}, -0.1, 0.1),
              at.Weights({32})},
             Conv2dAttributes{.padding = {1, 1}, .epilogue = epilogue});
     ExpectRight(at);

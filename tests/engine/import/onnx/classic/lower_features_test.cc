@@ -7,6 +7,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 TEST(LowerFeaturesTest, ScalerSubtractsAndMultiplies) {
@@ -118,8 +119,8 @@ TEST(LowerFeaturesTest, ZipMapWarnsThatMapsAreNotServed) {
       DomainCase("(float[1, 2] x) => (float[1, 2] y) "
                  "{ y = ai.onnx.ml.ZipMap<classlabels_int64s = [1, 2]>(x) }"));
   ASSERT_TRUE(model.ok()) << model.status();
-  ASSERT_EQ(model->warnings.size(), 1u);
-  EXPECT_THAT(model->warnings[0], HasSubstr("a list of maps is not served"));
+  EXPECT_THAT(model->warnings,
+              Contains(HasSubstr("a list of maps is not served")));
 }
 
 TEST(LowerFeaturesTest, ScalesFitTheFeatures) {

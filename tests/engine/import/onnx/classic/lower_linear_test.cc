@@ -7,6 +7,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 TEST(LowerLinearTest, RegressorMultipliesAndAdds) {
@@ -71,10 +73,10 @@ TEST(LowerLinearTest, TextLabelsAreServedAsPlaces) {
   ASSERT_TRUE(y.ok()) << y.status();
   ExpectNumbers((*y)[0], {1}, {1});
   const auto model = ImportLowering(one);
-  ASSERT_EQ(model->warnings.size(), 1u);
-  EXPECT_THAT(model->warnings[0],
-              HasSubstr("its labels are texts, which are not served"));
-  EXPECT_THAT(model->warnings[0], HasSubstr("among: cat, dog"));
+  EXPECT_THAT(
+      model->warnings,
+      Contains(AllOf(HasSubstr("its labels are texts, which are not served"),
+                     HasSubstr("among: cat, dog"))));
 }
 
 TEST(LowerLinearTest, CoefficientsFitTheFeatures) {

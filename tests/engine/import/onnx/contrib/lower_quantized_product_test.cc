@@ -31,12 +31,12 @@ TEST(LowerQuantizedProductTest, TheLeftSideIsQuantisedByItsRange) {
   const auto y = RunDomain(
       "(float[2, 3] x, int8[3, 2] b, float bs, int8 bz) => (float[2, 2] "
       "y) { y = com.microsoft.DynamicQuantizeMatMul(x, b, bs, bz) } ",
-      {{"x", Floats({2, 3}, {-1, 0.5, 2, 0.25, 3, -0.75})},
+      {{"x", Floats({2, 3}, {-1, 0.5, 1.9, 0.25, 3, -0.75})},
        {"b", {DType::kInt8, {3, 2}, {1, -2, 100, -128, -7, 5}}},
        {"bs", Floats({}, {0.5})},
        {"bz", {DType::kInt8, Shape(), {2}}}});
   ASSERT_TRUE(y.ok()) << y.status();
-  ExpectNumbers((*y)[0], {2, 2}, {16.13333, -27.63137, 150.0706, -196.3765});
+  ExpectNumbers((*y)[0], {2, 2}, {16.55686, -27.77255, 150.0706, -196.3765});
 }
 
 TEST(LowerQuantizedProductTest, AValueOfZerosHasAScale) {

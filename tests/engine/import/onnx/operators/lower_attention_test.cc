@@ -139,7 +139,8 @@ TEST(LowerAttentionTest, HeadsThatDoNotDivideTheWidthAreRefused) {
        .graph = std::string(kOperands) +
                 "{ y = Attention<q_num_heads = 3, kv_num_heads = 1>(q, k, v) }",
        .inputs = Operands()});
-  EXPECT_THAT(std::string(y.status().message()), HasSubstr("q_num_heads 3"));
+  EXPECT_THAT(std::string(y.status().message()),
+              HasSubstr("number of heads, 3, must divide 2"));
 }
 
 TEST(LowerAttentionTest, NoKeyAndValueHeadsAreRefused) {

@@ -88,11 +88,11 @@ TEST(LowerQuantizeTest, TheLastBlockMayBeShorter) {
 
 // A range of 0 has no scale, so it is 1.
 TEST(LowerQuantizeTest, ZerosStayZerosWhenTheirRangeIsMeasured) {
-  const auto y = RunLowering(
-      {.opset = 11,
-       .graph = "(float[2] x) => (uint8[2] y, float s, uint8 z) "
-                "{ y, s, z = DynamicQuantizeLinear(x) }",
-       .inputs = {{"x", Floats({2}, {0, 0})}}});
+  const auto y =
+      RunLowering({.opset = 11,
+                   .graph = "(float[2] x) => (uint8[2] y, float s, uint8 z) "
+                            "{ y, s, z = DynamicQuantizeLinear(x) }",
+                   .inputs = {{"x", Floats({2}, {0, 0})}}});
   ASSERT_TRUE(y.ok()) << y.status();
   EXPECT_THAT((*y)[0].numbers, ElementsAre(0, 0));
   EXPECT_THAT((*y)[1].numbers, ElementsAre(1));

@@ -69,7 +69,7 @@ void Convert(const Column& column, uint64_t first, absl::Span<float> to);
 void Convert(const Column& column, uint64_t first, absl::Span<int32_t> to);
 void Convert(const Column& column, uint64_t first, absl::Span<int64_t> to);
 
-// As Convert, for whole rows in any order: row i of the result is rows[i],
+// Convert whole rows in any order, as Convert: row i of the result is rows[i],
 // which must be below column.rows. The elements of `to` after the rows are set
 // to zero.
 void Gather(const Column& column, absl::Span<const uint32_t> rows,

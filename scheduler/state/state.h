@@ -57,7 +57,8 @@ struct DeviceOptions {
 
 class State {
  public:
-  // These are compiled once, in state.cc: each of them is code for all tables.
+  // Copies and moves are compiled once, in state.cc, since each is code for all
+  // tables.
   State();
   State(State&&) noexcept;
   State& operator=(State&&) noexcept;

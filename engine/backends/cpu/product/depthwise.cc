@@ -176,7 +176,7 @@ KernelOr MakeDepthwiseConv2d(const CompileRequest& request,
                           plan.end != DepthwiseEnd::kSilu)) {
     return nullptr;
   }
-  // These convolutions run at half of the peak rate.
+  // Depthwise convolutions run at half of the peak rate.
   const int threads =
       context.ThreadsForFlops(2 * NodeFlops(request.graph, request.node));
   return std::make_unique<DepthwiseKernel>(plan, rows, threads,

@@ -96,7 +96,7 @@ TEST(TrainingRehearsalTest, MakesAStepAndAnEvaluationOnRandomRows) {
   EXPECT_EQ(start.dataset().files_size(), 0);
   EXPECT_EQ(start.dataset().rows(), 96u + 8);
   EXPECT_EQ(start.spec().data().held_out().last(), 8u);
-  // As long as the job, since schedules depend on that.
+  // Keeps the job's length, since schedules depend on it.
   EXPECT_EQ(start.spec().training().steps(), 70u);
   EXPECT_EQ(engine.planned[0].dataset().rows(), 1u << 30);
 }

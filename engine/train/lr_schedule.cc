@@ -61,9 +61,7 @@ double Cosine(double from, double to, double progress) {
 
 // Each At returns the rate by its rule, with the formula of lr_schedule.h.
 double At(const Schedule::Cosine& rule, double base, uint64_t e, uint64_t n) {
-  const uint64_t steps = rule.steps() > 0 ? rule.steps() : n - 1;
-  // The only step after warm-up is the last one.
-  if (steps == 0) return rule.minimum();
+  const uint64_t steps = rule.steps() > 0 ? rule.steps() : n;
   return Cosine(base, rule.minimum(), Ratio(e, steps));
 }
 

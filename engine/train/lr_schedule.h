@@ -27,8 +27,8 @@ struct ScheduleStep {
 //   constant rate    b
 //   step             b * gamma^(e div every_steps)
 //   cosine           minimum + (b - minimum) * (1 + cos(pi * e / T)) / 2 with
-//                    T = steps, by default n - 1, so that the last step has
-//                    the minimum
+//                    T = steps, by default n: the minimum is reached after the
+//                    last step
 //   multi_step       b * gamma^(number of milestones <= e)
 //   constant         e < steps: b * factor; then b
 //   linear           b * (start + (end - start) * min(e, steps) / steps)

@@ -12,6 +12,7 @@ CASES = {
     "linear, falling": (lambda o: lr_scheduler.LinearLR(o, 0.5, 0.25, 4), 8),
     "exponential": (lambda o: lr_scheduler.ExponentialLR(o, 0.9), 8),
     "cosine": (lambda o: lr_scheduler.CosineAnnealingLR(o, 5, 0.02), 8),
+    "cosine, all steps": (lambda o: lr_scheduler.CosineAnnealingLR(o, 8), 8),
     "cosine_restarts, growing": (
         lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2, 0.01), 12),
     "cosine_restarts": (

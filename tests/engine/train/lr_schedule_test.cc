@@ -43,12 +43,14 @@ TEST(LearningRateTest, StepMultipliesEveryFewSteps) {
   EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 25, 100), 0.25);
 }
 
-TEST(LearningRateTest, CosineFallsToItsMinimumAtTheLastStep) {
+TEST(LearningRateTest, CosineReachesItsMinimumAfterTheLastStep) {
   v1::LearningRateSchedule schedule;
   schedule.mutable_cosine()->set_minimum(0.1);
-  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 0, 101), 1);
-  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 50, 101), 0.55);
-  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 100, 101), 0.1);
+  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 0, 100), 1);
+  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 50, 100), 0.55);
+  EXPECT_GT(RateAt(schedule, 1, 99, 100), 0.1);
+  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 100, 100), 0.1);
+  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 0, 1), 1);
 }
 
 TEST(LearningRateTest, WarmUpRisesLinearlyBeforeTheRule) {
@@ -57,8 +59,10 @@ TEST(LearningRateTest, WarmUpRisesLinearlyBeforeTheRule) {
   schedule.mutable_cosine();
   EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 0, 10), 0.25);
   EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 3, 10), 1);
+  // The cosine has the six steps that are left.
   EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 4, 10), 1);
-  EXPECT_NEAR(RateAt(schedule, 1, 9, 10), 0, 1e-15);
+  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 7, 10), 0.5);
+  EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 8, 10), 0.25);
 }
 
 // The rates of torch.optim.lr_scheduler with base rate 0.4, one per step, as
@@ -87,6 +91,10 @@ TEST(LearningRateTest, SchedulesAreThoseOfPytorch) {
       {"cosine { minimum: 0.02 steps: 5 }",
        {0.4, 0.36371322893124003, 0.26871322893124, 0.15128677106875998,
         0.05628677106876, 0.02, 0.05628677106875998, 0.15128677106876}},
+      {"cosine {}",
+       {0.4, 0.38477590650225735, 0.3414213562373095, 0.276536686473018, 0.2,
+        0.12346331352698206, 0.05857864376269051, 0.015224093497742654},
+       8},
       {"cosine_restarts { first_steps: 2 growth: 2 minimum: 0.01 }",
        {0.4, 0.205, 0.4, 0.34288582233137677, 0.205, 0.06711417766862325, 0.4,
         0.38515650883970093, 0.34288582233137677, 0.2796232693111925, 0.205,

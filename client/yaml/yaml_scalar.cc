@@ -19,6 +19,7 @@
 #include "client/text/quote.h"
 #include "client/text/suggest.h"
 #include "client/text/units.h"
+#include "client/yaml/precision_words.h"
 
 namespace gpupool::client {
 namespace {
@@ -166,6 +167,12 @@ absl::Status StoreReal(absl::string_view text, const FieldDescriptor& field,
 
 absl::Status StoreEnum(absl::string_view text, const FieldDescriptor& field,
                        const Reflection& reflection, Message& message) {
+  if (field.enum_type() == v1::Precision_descriptor()) {
+    const absl::StatusOr<v1::Precision> precision = ParsePrecision(text);
+    if (!precision.ok()) return precision.status();
+    GPUPOOL_STORE(EnumValue, *precision);
+    return absl::OkStatus();
+  }
   const EnumValueDescriptor* value = FindEnumValue(text, *field.enum_type());
   if (value == nullptr) {
     return absl::InvalidArgumentError(

@@ -3,8 +3,8 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "client/yaml/precision_words.h"
 #include "client/yaml/yaml_message.h"
 
 namespace gpupool::client {
@@ -45,14 +45,16 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
   verb.add_option("--precision", options.precision,
                   "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
                   "or fp16 (default: highest)")
-      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}))
+      ->check(CLI::Validator(
+          [](std::string& word) {
+            return std::string(ParsePrecision(word).status().message());
+          },
+          "{highest,high,bf16,fp16}"))
       ->type_name("PRECISION");
 }
 
 v1::Precision PrecisionOf(const std::string& name) {
-  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
-  v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision);
-  return precision;
+  return ParsePrecision(name).value_or(v1::PRECISION_UNSPECIFIED);
 }
 
 absl::StatusOr<v1::ModelSpec> ReadModelSpec(const ModelFileOptions& options) {

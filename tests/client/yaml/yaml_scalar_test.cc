@@ -49,6 +49,14 @@ TEST(SetScalarTest, NamesWhatTheFieldNeeds) {
             "'fast' is not a number, which momentum needs");
 }
 
+TEST(SetScalarTest, TakesOtherWordsForAPrecision) {
+  v1::TrainingSpec training;
+  EXPECT_TRUE(Set(training, "precision", "bfloat16").ok());
+  EXPECT_EQ(training.precision(), v1::BF16);
+  EXPECT_THAT(Set(training, "precision", "medium").message(),
+              HasSubstr("write bf16"));
+}
+
 TEST(SetScalarTest, TakesByteSizesOnlyWhereTheNameSaysBytes) {
   v1::Device device;
   EXPECT_TRUE(Set(device, "limit_bytes", "2GiB").ok());

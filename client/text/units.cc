@@ -84,6 +84,8 @@ std::string FormatCount(double count) {
   return absl::StrFormat("%.*f%c", count < 99.95 ? 1 : 0, count, kUnits[unit]);
 }
 
+std::string FormatLoss(double loss) { return absl::StrFormat("%.4g", loss); }
+
 std::string GroupDigits(uint64_t number) {
   const std::string digits = absl::StrCat(number);
   std::string grouped;

@@ -23,6 +23,9 @@ std::string FormatBytes(uint64_t bytes);
 // Returns "950", "31.2k", "1.5M".
 std::string FormatCount(double count);
 
+// Returns a loss with four significant digits: "0.05123", "1.395".
+std::string FormatLoss(double loss);
+
 // Returns "1,234,567" for 1234567.
 std::string GroupDigits(uint64_t number);
 

@@ -19,8 +19,6 @@ using worker::v1::StopJob;
 
 // Default interval of progress reports: about four a second.
 constexpr std::chrono::milliseconds kProgressInterval{250};
-// Shortest interval of progress reports, since the daemon stores each one.
-constexpr std::chrono::milliseconds kMinProgressInterval{10};
 
 // Tasks of the writer behind which a stop may copy: the write of one other copy
 // and the end of its attempt.
@@ -212,12 +210,12 @@ bool JobRunner::CheckpointIsDue() const {
          training_->newest_evaluation_is_best();
 }
 
-bool JobRunner::ProgressIsDue(Clock::time_point now) const {
+bool JobRunner::ProgressIsDue(Clock::time_point now) {
   const uint64_t step = training_->step();
   if (step == first_step_ + 1 || step == training_->total_steps()) return true;
   const uint64_t every = request_.spec().training().report_every_steps();
   if (every == 0) return now - reported_at_ >= kProgressInterval;
-  return step % every == 0 && now - reported_at_ >= kMinProgressInterval;
+  return step % every == 0 && report_pace_.Take(now);
 }
 
 absl::Status JobRunner::ReportProgress(Clock::time_point now) {

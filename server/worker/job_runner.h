@@ -35,6 +35,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/worker/engine.h"
+#include "server/worker/job_pace.h"
 #include "server/worker/side_thread.h"
 
 namespace gpupool::server {
@@ -100,7 +101,8 @@ class JobRunner {
   absl::Status MakeStep(absl::FunctionRef<void()> meanwhile);
   absl::Status FinishStep();
   absl::Status ReportProgress(Clock::time_point now);
-  bool ProgressIsDue(Clock::time_point now) const;
+  // Counts the report if the job asks for its own interval.
+  bool ProgressIsDue(Clock::time_point now);
   bool EvaluationIsDue() const;
   bool CheckpointIsDue() const;
   // Saves a checkpoint, which is on disk when it returns.
@@ -157,6 +159,7 @@ class JobRunner {
   uint64_t first_step_ = 0;       // first step of this attempt
   uint64_t checkpoint_step_ = 0;  // newest one, saved or copied
   uint64_t reported_step_ = 0;
+  ReportPace report_pace_;
   Clock::time_point reported_at_;
   const Clock::time_point requested_at_ = Clock::now();
   double seconds_per_step_ = 0;  // recent mean; 0: not known yet

@@ -115,7 +115,11 @@ std::string JobSummary(const Stream& stream, const v1::Job& job,
   absl::StrAppend(&text, "\n");
   if (job.progress().total_steps() > 0) {
     absl::StrAppend(&text, "  step ", job.progress().step(), " of ",
-                    job.progress().total_steps(), "\n");
+                    job.progress().total_steps());
+    if (job.progress().step() > 0) {
+      absl::StrAppend(&text, ", loss ", FormatLoss(job.progress().loss()));
+    }
+    absl::StrAppend(&text, "\n");
   }
   if (job.has_evaluation()) {
     absl::StrAppend(&text, "  held out: ", EvaluationText(job.evaluation()),

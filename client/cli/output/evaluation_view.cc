@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/text/counted.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {
@@ -16,7 +17,7 @@ constexpr int kShownClasses = 20;
 }  // namespace
 
 std::string EvaluationText(const v1::Evaluation& evaluation) {
-  std::string text = absl::StrFormat("loss %.4g", evaluation.loss());
+  std::string text = absl::StrCat("loss ", FormatLoss(evaluation.loss()));
   if (evaluation.accuracy() > 0) {
     absl::StrAppendFormat(&text, ", accuracy %.2f%%",
                           evaluation.accuracy() * 100);

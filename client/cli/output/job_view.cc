@@ -27,7 +27,7 @@ std::string ProgressText(const v1::Job& job) {
 
 std::string LossText(const v1::Job& job) {
   if (job.progress().step() == 0) return "";
-  return absl::StrFormat("%.4g", job.progress().loss());
+  return FormatLoss(job.progress().loss());
 }
 
 // Returns the loss scale, for jobs that scale their loss.
@@ -86,8 +86,8 @@ void AddResults(const v1::Job& job, Facts& facts) {
   }
   if (job.best_checkpoints_size() > 0) {
     const v1::Checkpoint& best = job.best_checkpoints(0);
-    facts.Add("best", absl::StrFormat("step %d, held-out loss %.4g",
-                                      best.step(), best.held_out_loss()));
+    facts.Add("best", absl::StrCat("step ", best.step(), ", held-out loss ",
+                                   FormatLoss(best.held_out_loss())));
   }
   if (job.memory().measured_peak_bytes() > 0) {
     facts.Add("memory",

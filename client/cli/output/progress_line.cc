@@ -37,10 +37,13 @@ std::string WaitingText(const ProgressView& view) {
   return text;
 }
 
+// Returns the text for a job of whose steps nothing is known yet.
+std::string BeforeFirstStep(const ProgressView& view) {
+  return absl::StrCat(StateText(view.state), ", before its first step");
+}
+
 std::string TimeLeft(const v1::Progress& progress) {
-  if (progress.step() == 0 || !std::isfinite(progress.seconds_left())) {
-    return "ETA -";
-  }
+  if (!std::isfinite(progress.seconds_left())) return "ETA -";
   return absl::StrCat("ETA ",
                       FormatSpan(absl::Seconds(progress.seconds_left())));
 }
@@ -80,11 +83,14 @@ std::string ProgressLine(const ProgressView& view, int width) {
     return Fit(absl::StrCat(view.name, "  ", WaitingText(view)), limit);
   }
   const v1::Progress& progress = view.progress;
+  if (progress.step() == 0) {
+    return Fit(absl::StrCat(view.name, "  ", BeforeFirstStep(view)), limit);
+  }
   const double share = Share(progress);
   std::vector<std::string> before = {view.name};
   std::vector<std::string> after = {
       absl::StrFormat("%3.0f%%", std::floor(share * 100)), StepText(progress),
-      absl::StrFormat("loss %.4f", progress.loss()), TimeLeft(progress)};
+      absl::StrCat("loss ", FormatLoss(progress.loss())), TimeLeft(progress)};
   // Parts at the end of the line, the least important last.
   std::vector<std::string> extras = {Rate(progress)};
   if (view.memory_bytes > 0) {
@@ -110,11 +116,12 @@ std::string ProgressLine(const ProgressView& view, int width) {
 std::string PlainProgress(const ProgressView& view) {
   if (Waits(view.state)) return WaitingText(view);
   const v1::Progress& progress = view.progress;
+  if (progress.step() == 0) return BeforeFirstStep(view);
   std::vector<std::string> parts = {
       absl::StrFormat("step %s (%.0f%%)", StepText(progress),
                       std::floor(Share(progress) * 100)),
       absl::StrCat("epoch ", progress.epoch()),
-      absl::StrFormat("loss %.4f", progress.loss()), Rate(progress),
+      absl::StrCat("loss ", FormatLoss(progress.loss())), Rate(progress),
       TimeLeft(progress)};
   if (view.memory_bytes > 0) {
     parts.push_back(absl::StrCat("memory ", FormatBytes(view.memory_bytes)));

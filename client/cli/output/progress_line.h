@@ -20,9 +20,9 @@ struct ProgressView {
 };
 
 // Returns a bar with step/total, loss, samples/s, time left and memory. While
-// the job waits, returns for how long and why. The line has at most `width`
-// columns: the bar shrinks first, then memory, rate and bar are left out, in
-// this order.
+// the job waits, returns for how long and why; before the first step, that
+// there is none yet. The line has at most `width` columns: the bar shrinks
+// first, then memory, rate and bar are left out, in this order.
 std::string ProgressLine(const ProgressView& view, int width);
 
 // Returns the same facts in words, without a bar and with any length.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -293,6 +294,20 @@ TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
                           "progress 7", "checkpoint 7", "ended SUCCEEDED"));
   EXPECT_GT(reports_[3].progress().samples_per_second(), 0);
   EXPECT_GT(reports_[3].progress().seconds_left(), 0);
+}
+
+TEST_F(JobRunnerTest, EveryStepOfAShortJobIsReported) {
+  StartJob request = Request(30);
+  request.mutable_spec()->mutable_training()->set_report_every_steps(1);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  std::vector<uint64_t> steps;
+  for (const Report& report : reports_) {
+    if (report.has_progress()) steps.push_back(report.progress().step());
+  }
+  std::vector<uint64_t> all(30);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(steps, all);
 }
 
 // ------------------------------------------------- what is written behind

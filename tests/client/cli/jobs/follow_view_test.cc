@@ -107,6 +107,9 @@ TEST_F(FollowViewTest, SummaryTellsResultAndMemory) {
   job_.set_device("cpu:0");
   job_.mutable_start_time()->set_seconds(1000);
   job_.mutable_end_time()->set_seconds(1042);
+  job_.mutable_progress()->set_step(10);
+  job_.mutable_progress()->set_total_steps(10);
+  job_.mutable_progress()->set_loss(0.125);
   job_.mutable_evaluation()->set_loss(0.05);
   job_.mutable_evaluation()->set_accuracy(0.9861);
   job_.mutable_evaluation()->set_rows(360);
@@ -114,6 +117,7 @@ TEST_F(FollowViewTest, SummaryTellsResultAndMemory) {
   job_.mutable_memory()->set_planned_peak_bytes(1 << 20);
   EXPECT_EQ(JobSummary(pipe_, job_, At(100)),
             "job 7 (digits) succeeded after 42s on cpu:0\n"
+            "  step 10 of 10, loss 0.125\n"
             "  held out: loss 0.05, accuracy 98.61% (360 rows)\n"
             "  memory: 1.0 MiB at its peak, 1.0 MiB planned\n");
 }

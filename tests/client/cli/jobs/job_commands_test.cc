@@ -189,9 +189,11 @@ TEST_F(LogsTest, PrintsStoredLinesOfARunningJobAndEnds) {
                                LogEvent(3, "compiled in 12 ms")};
   }
   EXPECT_EQ(Run({"logs", "1"}), 0);
-  EXPECT_EQ(out(),
-            "1970-01-01T00:00:00.000Z STATE   running\n"
-            "1970-01-01T00:00:00.000Z INFO    compiled in 12 ms\n");
+  EXPECT_EQ(
+      out(),
+      "1970-01-01T00:00:00.000Z STATE   running\n"
+      "1970-01-01T00:00:00.000Z STEP    1 of 2: loss 0.25, 31.2k samples/s\n"
+      "1970-01-01T00:00:00.000Z INFO    compiled in 12 ms\n");
 }
 
 TEST_F(LogsTest, FollowsToTheEnd) {

@@ -38,7 +38,7 @@ TEST(BarTest, FillsInProportion) {
 TEST(ProgressLineTest, ShowsEverythingOnAWideTerminal) {
   EXPECT_EQ(ProgressLine(Running(), 140),
             "digits  [=============>              ]   50%  450/900  loss "
-            "0.0312  ETA 4.2s  31.2k samples/s  mem 12.3 MiB");
+            "0.03125  ETA 4.2s  31.2k samples/s  mem 12.3 MiB");
 }
 
 TEST(ProgressLineTest, NeverGrowsBeyondTheTerminal) {
@@ -55,7 +55,7 @@ TEST(ProgressLineTest, LeavesOutMemoryThenRateThenTheBar) {
   const std::string narrower = ProgressLine(Running(), 50);
   EXPECT_THAT(narrower, Not(HasSubstr("samples/s")));
   EXPECT_THAT(narrower, Not(HasSubstr("[")));
-  EXPECT_THAT(narrower, StartsWith("digits   50%  450/900  loss 0.0312"));
+  EXPECT_THAT(narrower, StartsWith("digits   50%  450/900  loss 0.03125"));
 }
 
 TEST(ProgressLineTest, TellsWhyAJobWaits) {
@@ -69,11 +69,16 @@ TEST(ProgressLineTest, TellsWhyAJobWaits) {
             "digits  queued 12s: needs 2.0 GiB, cpu:0 has 1.1 GiB free");
 }
 
-TEST(ProgressLineTest, HasNoTimeLeftBeforeTheFirstStep) {
+TEST(ProgressLineTest, ShowsNoNumbersBeforeTheFirstStep) {
+  ProgressView view;
+  view.name = "digits";
+  view.state = v1::RUNNING;
+  EXPECT_EQ(ProgressLine(view, 140), "digits  running, before its first step");
+  EXPECT_EQ(PlainProgress(view), "running, before its first step");
+}
+
+TEST(ProgressLineTest, HasNoTimeLeftWhenItIsUnknown) {
   ProgressView view = Running();
-  view.progress.set_step(0);
-  EXPECT_THAT(ProgressLine(view, 140), HasSubstr("ETA -"));
-  view = Running();
   view.progress.set_seconds_left(std::numeric_limits<double>::infinity());
   EXPECT_THAT(ProgressLine(view, 140), HasSubstr("ETA -"));
 }
@@ -96,7 +101,7 @@ TEST(ProgressLineTest, TellsOfSkippedSteps) {
 
 TEST(PlainProgressTest, SaysTheSameInWords) {
   EXPECT_EQ(PlainProgress(Running()),
-            "step 450/900 (50%), epoch 10, loss 0.0312, 31.2k samples/s, ETA "
+            "step 450/900 (50%), epoch 10, loss 0.03125, 31.2k samples/s, ETA "
             "4.2s, memory 12.3 MiB");
 }
 

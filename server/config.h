@@ -36,7 +36,8 @@ struct Config {
   uint32_t event_queue_size = 0;    // control's bounded queue
   SlotRingOptions ring;             // ring of each worker
   absl::Duration drain_grace;
-  absl::Duration hang_timeout;  // zero: never
+  absl::Duration hang_timeout;         // zero: never
+  absl::Duration checkpoint_interval;  // zero: none by time
   // The policy without the queues and derived values; SchedulingOf has all.
   scheduler::QueuePolicy scheduling;
   std::vector<scheduler::NamedWords> queues;

@@ -310,6 +310,7 @@ class Server::Impl {
     options.daemon_boot_id = boot_id_;
     options.ring = config_.ring;
     options.hang_timeout = config_.hang_timeout;
+    options.checkpoint_interval = config_.checkpoint_interval;
     for (const DeviceChoice& device : devices_) {
       options.devices.push_back({device.name, device.limit_bytes,
                                  device.threads,

@@ -55,6 +55,11 @@ std::vector<Setting> DeviceSettings() {
        "longer than this and 20 times as long as usual; its worker is then "
        "killed; other work (compiling, loading, evaluating, steps with other "
        "devices) may take 30 times as long; 0: never"},
+      {kGroup, "checkpoint-interval",
+       SecondsKind(In<&Config::checkpoint_interval>, 0, kDay), "180",
+       "time between checkpoints of jobs that do not set "
+       "checkpoint_every_steps; longer where that would take more than 1% of "
+       "the time; 0: none but the last"},
       {kGroup, "drain-grace", SecondsKind(In<&Config::drain_grace>, 1, kHour),
        "30", "how long SIGTERM waits for running steps"},
   };

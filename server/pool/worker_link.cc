@@ -118,7 +118,9 @@ std::vector<std::string> WorkerLink::Arguments() const {
       "--plan-for",
       device_.plan_for,
       "--orphan-seconds",
-      absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout))};
+      absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout)),
+      "--checkpoint-seconds",
+      absl::StrCat(absl::ToDoubleSeconds(options_.checkpoint_interval))};
   if (!device_.plan_facts.empty()) {
     arguments.insert(arguments.end(), {"--plan-facts", device_.plan_facts});
   }

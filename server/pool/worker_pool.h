@@ -98,6 +98,8 @@ struct PoolOptions {
   // hang, if it is also 20 times as long as such work took before. The worker
   // is then killed. Other work may take 30 times as long. Zero: never.
   absl::Duration hang_timeout;
+  // Time between checkpoints of jobs that name no number of steps. Zero: none.
+  absl::Duration checkpoint_interval;
   absl::Duration backoff_min = absl::Milliseconds(100);  // doubles
   absl::Duration backoff_max = absl::Seconds(10);
   // Life of a worker after which it starts again at backoff_min.

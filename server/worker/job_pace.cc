@@ -22,13 +22,14 @@ bool ReportPace::Take(Clock::time_point now) {
   return true;
 }
 
-void CheckpointPace::NoteCost(Clock::duration cost) {
-  cost_ = std::max(cost_, cost);
+void CheckpointPace::NoteSaved(Clock::time_point now, Clock::duration pause) {
+  since_ = now;
+  pause_ = std::max(pause_, pause);
 }
 
 bool CheckpointPace::IsDue(Clock::time_point now) const {
   if (interval_ <= Clock::duration::zero()) return false;
-  return now - since_ >= std::max(interval_, kCostFactor * cost_);
+  return now - since_ >= std::max(interval_, kCostFactor * (pause_ + write_));
 }
 
 }  // namespace gpupool::server

@@ -36,11 +36,12 @@ class CheckpointPace {
 
   // Starts to count at `now`.
   void Start(Clock::time_point now) { since_ = now; }
-  // Notes that a checkpoint was begun at `now`.
-  void NoteSaved(Clock::time_point now) { since_ = now; }
-  // Notes what a checkpoint has cost: the pause of training and its write,
-  // which takes a thread of the host. The largest cost so far counts.
-  void NoteCost(Clock::duration cost);
+  // Notes that a checkpoint was begun at `now`, and for how long the training
+  // paused. The longest pause counts.
+  void NoteSaved(Clock::time_point now, Clock::duration pause);
+  // Notes the longest time in which a checkpoint was written in the background.
+  // It counts as a pause, since the write takes a thread of the host.
+  void NoteWrite(Clock::duration write) { write_ = write; }
 
   // Returns whether the interval, and a hundred times the cost of a checkpoint,
   // have passed since the last one.
@@ -49,7 +50,8 @@ class CheckpointPace {
  private:
   const Clock::duration interval_;
   Clock::time_point since_;
-  Clock::duration cost_{0};
+  Clock::duration pause_{0};
+  Clock::duration write_{0};
 };
 
 }  // namespace gpupool::server

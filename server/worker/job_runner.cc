@@ -1,5 +1,6 @@
 #include "server/worker/job_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -78,7 +79,8 @@ JobRunner::JobRunner(worker::v1::StartJob request, Environment environment,
       engine_(environment.engine),
       sink_(std::move(environment.sink)),
       writer_(environment.writer),
-      abort_(std::move(abort)) {}
+      abort_(std::move(abort)),
+      checkpoint_pace_(environment.checkpoint_interval) {}
 
 uint64_t JobRunner::step() const {
   return training_ == nullptr ? 0 : training_->step();
@@ -123,6 +125,7 @@ bool JobRunner::Open() {
   if (stop_ == StopJob::DRAIN) training_->RequestStop();
   first_step_ = checkpoint_step_ = reported_step_ = training_->step();
   reported_at_ = Clock::now();
+  checkpoint_pace_.Start(reported_at_);
   spdlog::info("job started job={} attempt={} from_step={} total_steps={}",
                job_id(), attempt(), first_step_, training_->total_steps());
   Report report = NewReport();
@@ -199,13 +202,23 @@ absl::Status JobRunner::FinishStep() {
   const uint64_t step = training_->step();
   if (step >= training_->total_steps()) return absl::OkStatus();
   if (EvaluationIsDue()) RETURN_IF_ERROR(Evaluate());
-  return CheckpointIsDue() ? SaveBehind(0) : absl::OkStatus();
+  return CheckpointIsDue(now) ? SaveBehind(0) : absl::OkStatus();
 }
 
-bool JobRunner::CheckpointIsDue() const {
+bool JobRunner::CheckpointIsDue(Clock::time_point now) {
   const uint64_t step = training_->step();
   const uint64_t every = request_.spec().training().checkpoint_every_steps();
   if (every > 0 && step % every == 0) return true;
+  // Other ranks save nothing, and need not agree.
+  if (every == 0 && leads()) {
+    Clock::duration written;
+    {
+      absl::MutexLock lock(&written_->mutex);
+      written = written_->longest;
+    }
+    checkpoint_pace_.NoteWrite(written);
+    if (checkpoint_pace_.IsDue(now)) return true;
+  }
   return training_->evaluated_step() == step &&
          training_->newest_evaluation_is_best();
 }
@@ -268,6 +281,7 @@ absl::Status JobRunner::SaveCheckpoint() {
   const Clock::time_point start = Clock::now();
   RETURN_IF_ERROR(WaitForWrites());
   ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, training_->SaveCheckpoint());
+  checkpoint_pace_.NoteSaved(start, Clock::now() - start);
   checkpoint.set_save_seconds(Seconds(Clock::now() - start));
   checkpoint.set_job_id(job_id());
   checkpoint.set_attempt(attempt());
@@ -299,6 +313,7 @@ absl::Status JobRunner::SaveBehind(size_t left) {
   }
   RETURN_IF_ERROR(copied.status());
   checkpoint_step_ = training_->step();
+  checkpoint_pace_.NoteSaved(start, Clock::now() - start);
   Report report = NewReport();
   report.mutable_checkpoint()->set_save_seconds(Seconds(Clock::now() - start));
   {
@@ -307,10 +322,12 @@ absl::Status JobRunner::SaveBehind(size_t left) {
   }
   writer_->Post([write = *std::move(copied), report = std::move(report),
                  sink = sink_, written = written_]() mutable {
+    const Clock::time_point begin = Clock::now();
     const absl::Status status = WriteCopy(write, std::move(report), sink);
     write = nullptr;  // frees the copy before the write counts as done
     absl::MutexLock lock(&written->mutex);
     written->newest = status;
+    written->longest = std::max(written->longest, Clock::now() - begin);
     --written->left;
   });
   return absl::OkStatus();

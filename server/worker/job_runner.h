@@ -52,6 +52,9 @@ class JobRunner {
     Engine* engine;
     ReportSink sink;
     SideThread* writer;
+    // Time between checkpoints of jobs that do not ask for an interval of their
+    // own; zero: none.
+    Clock::duration checkpoint_interval{0};
   };
 
   // The engine must outlive the runner; the engine and the writer must outlive
@@ -104,7 +107,7 @@ class JobRunner {
   // Counts the report if the job asks for its own interval.
   bool ProgressIsDue(Clock::time_point now);
   bool EvaluationIsDue() const;
-  bool CheckpointIsDue() const;
+  bool CheckpointIsDue(Clock::time_point now);
   // Saves a checkpoint, which is on disk when it returns.
   absl::Status SaveCheckpoint();
   // Copies the checkpoint when the writer has at most `left` tasks, and posts
@@ -143,6 +146,8 @@ class JobRunner {
     absl::Mutex mutex;
     absl::Status newest ABSL_GUARDED_BY(mutex);
     int left ABSL_GUARDED_BY(mutex) = 0;
+    // The longest time from the begin of a checkpoint's write to its end.
+    Clock::duration longest ABSL_GUARDED_BY(mutex){0};
   };
   const std::shared_ptr<Written> written_ = std::make_shared<Written>();
   std::unique_ptr<engine::Training> training_;
@@ -158,6 +163,7 @@ class JobRunner {
   bool saves_ = false;
   uint64_t first_step_ = 0;       // first step of this attempt
   uint64_t checkpoint_step_ = 0;  // newest one, saved or copied
+  CheckpointPace checkpoint_pace_;
   uint64_t reported_step_ = 0;
   ReportPace report_pace_;
   Clock::time_point reported_at_;

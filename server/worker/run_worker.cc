@@ -133,6 +133,7 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
   options.device = worker.engine.device;
   options.boot_id = NewBootId();
   options.orphan_timeout = absl::Seconds(worker.orphan_seconds);
+  options.checkpoint_interval = absl::Seconds(worker.checkpoint_seconds);
   options.stop_fd = descriptors.stop;
   spdlog::info(
       "worker starts device={} pid={} boot_id={} threads={} "

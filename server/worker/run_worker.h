@@ -26,6 +26,7 @@ struct WorkerOptions {
   EngineOptions engine;  // RunWorker sets the folders
   std::string state_dir;
   double orphan_seconds = 60;
+  double checkpoint_seconds = 0;  // see WorkerLoopOptions::checkpoint_interval
 };
 
 // Detaches from the terminal and serves until told to stop. Returns the exit

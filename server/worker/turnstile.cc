@@ -30,9 +30,11 @@ worker::v1::RunningAttempt ViewOf(const JobRunner& job) {
 
 }  // namespace
 
-Turnstile::Turnstile(Engine* engine, JobRunner::ReportSink sink)
+Turnstile::Turnstile(Engine* engine, JobRunner::ReportSink sink,
+                     Clock::duration checkpoint_interval)
     : engine_(engine),
       sink_(std::move(sink)),
+      checkpoint_interval_(checkpoint_interval),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       models_(engine),
       started_(Clock::now()),
@@ -283,7 +285,8 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
   }
   auto abort = AbortOf(request.job_id(), request.attempt());
   jobs_.push_back(std::make_unique<JobRunner>(
-      std::move(request), JobRunner::Environment{engine_, sink_, &writer_},
+      std::move(request),
+      JobRunner::Environment{engine_, sink_, &writer_, checkpoint_interval_},
       std::move(abort)));
   return absl::OkStatus();
 }

@@ -57,8 +57,10 @@ class Turnstile {
   using Clock = std::chrono::steady_clock;
 
   // `engine` must outlive the turnstile. `sink` is called on the compute thread
-  // and, for checkpoints, on another one.
-  Turnstile(Engine* engine, JobRunner::ReportSink sink);
+  // and, for checkpoints, on another one. `checkpoint_interval`: see
+  // JobRunner::Environment.
+  Turnstile(Engine* engine, JobRunner::ReportSink sink,
+            Clock::duration checkpoint_interval = Clock::duration::zero());
 
   // Runs until Drain has ended the last job, or until a fault of the device has
   // ended the engine. Returns only after pending checkpoints are written; then
@@ -117,6 +119,7 @@ class Turnstile {
 
   Engine* const engine_;
   const JobRunner::ReportSink sink_;
+  const Clock::duration checkpoint_interval_;
   SideThread writer_{"checkpoints"};
   const UniqueFd wake_;
   ServedModels models_;

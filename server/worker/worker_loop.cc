@@ -55,8 +55,9 @@ WorkerLoop::WorkerLoop(WorkerLoopOptions options, Engine* engine,
       engine_(engine),
       listener_(std::move(listener)),
       spool_(std::move(spool)),
-      turnstile_(engine,
-                 [this](Report report) { outbox_.Push(std::move(report)); }),
+      turnstile_(
+          engine, [this](Report report) { outbox_.Push(std::move(report)); },
+          absl::ToChronoNanoseconds(options_.checkpoint_interval)),
       monitor_(engine, options_.readings_interval) {}
 
 WorkerLoop::~WorkerLoop() = default;

@@ -36,6 +36,9 @@ struct WorkerLoopOptions {
   // Time without a connected daemon and without a job after which the worker
   // ends.
   absl::Duration orphan_timeout = absl::Seconds(60);
+  // Time between checkpoints of jobs without an interval of their own; zero:
+  // none.
+  absl::Duration checkpoint_interval;
   absl::Duration heartbeat_interval = absl::Milliseconds(200);
   // Interval between questions for the device's readings.
   absl::Duration readings_interval = absl::Seconds(1);

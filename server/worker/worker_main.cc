@@ -52,6 +52,10 @@ int main(int argc, char** argv) {
   app.add_option("--orphan-seconds", worker.orphan_seconds,
                  "end after this time without a server and without a job")
       ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--checkpoint-seconds", worker.checkpoint_seconds,
+                 "time between checkpoints of jobs without "
+                 "checkpoint_every_steps; 0: none")
+      ->check(CLI::Range(0.0, 1e9));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

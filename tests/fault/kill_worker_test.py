@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """kill -9 of a worker: the job resumes and ends as if nothing had happened."""
+import json
 import os
 import pathlib
 import signal
@@ -40,6 +41,28 @@ class KillWorker(harness.TestCase):
         os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
         server.start()
         comes_back("kill -9 of both")
+
+    def test_a_job_that_asks_for_no_checkpoints_resumes_from_one_by_time(self):
+        server = self.start("--devices", "cpu:1", "--checkpoint-interval", "1")
+        server.upload_digits()
+        job = server.submit(harness.digits_job("long", steps=10_000_000,
+                                               checkpoint_every_steps=0))
+
+        def saved():
+            return int((server.job(job).get("last_checkpoint") or {}).get("step", 0))
+
+        harness.wait_until(lambda: saved() > 0, what="a checkpoint by time")
+        os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+
+        def second_attempt():
+            """The steps that it has reported."""
+            events = server.cli("logs", job, "--all", "-o", "json").splitlines()
+            events = [json.loads(event) for event in events]
+            return [int(event["progress"]["step"]) for event in events
+                    if event["attempt"] == 2 and event.get("progress")]
+
+        steps = harness.wait_until(second_attempt, what="steps of the second attempt")
+        self.assertGreater(steps[0], 1, "it starts from a checkpoint")
 
     def test_training_resumes_to_the_same_weights(self):
         hold = self.hold()

@@ -32,7 +32,7 @@ TEST(CheckpointPaceTest, IsDueAfterTheInterval) {
   pace.Start(now);
   EXPECT_FALSE(pace.IsDue(now + minutes(3) - milliseconds(1)));
   EXPECT_TRUE(pace.IsDue(now + minutes(3)));
-  pace.NoteSaved(now + minutes(3));
+  pace.NoteSaved(now + minutes(3), milliseconds(5));
   EXPECT_FALSE(pace.IsDue(now + minutes(5)));
   EXPECT_TRUE(pace.IsDue(now + minutes(6)));
 }
@@ -41,8 +41,9 @@ TEST(CheckpointPaceTest, CostsAtMostAHundredthOfTheTime) {
   CheckpointPace pace{minutes(3)};
   const Time now{seconds(100)};
   pace.Start(now);
-  pace.NoteCost(seconds(6));
-  pace.NoteCost(seconds(2));
+  pace.NoteSaved(now, seconds(4));
+  pace.NoteSaved(now, seconds(1));
+  pace.NoteWrite(seconds(2));
   EXPECT_FALSE(pace.IsDue(now + seconds(599)));
   EXPECT_TRUE(pace.IsDue(now + seconds(600)));
 }

@@ -54,7 +54,8 @@ class JobRunnerTest : public testing::Test {
     request.mutable_spec()->mutable_training()->set_steps(steps);
     return request;
   }
-  JobRunner Runner(const StartJob& request) {
+  JobRunner Runner(const StartJob& request,
+                   JobRunner::Clock::duration checkpoint_interval = {}) {
     return JobRunner(request, {engine_.get(),
                                [this](Report report) {
                                  EXPECT_EQ(report.job_id(), 7u);
@@ -63,7 +64,7 @@ class JobRunnerTest : public testing::Test {
                                  absl::MutexLock lock(&mutex_);
                                  reports_.push_back(std::move(report));
                                },
-                               &writer_});
+                               &writer_, checkpoint_interval});
   }
   std::vector<std::string> Descriptions() {
     writer_.WaitUntilLeft(0);
@@ -133,6 +134,24 @@ TEST_F(JobRunnerTest, CheckpointsAtTheIntervalAndOnceAtTheEnd) {
       Descriptions(),
       ElementsAre("started 0", "progress 1", "checkpoint 2", "checkpoint 4",
                   "progress 6", "checkpoint 6", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, CheckpointsByTimeUnlessStepsAreGiven) {
+  // Any time is longer than this, so the first step has one. Later ones depend
+  // on what it has cost.
+  constexpr std::chrono::nanoseconds kInterval{1};
+  JobRunner by_time = Runner(Request(1000), kInterval);
+  EXPECT_TRUE(by_time.Advance());
+  EXPECT_TRUE(by_time.Advance());
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "checkpoint 1"));
+  reports_.clear();
+  StartJob request = Request(1000);
+  request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(3);
+  JobRunner by_steps = Runner(request, kInterval);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(by_steps.Advance());
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "checkpoint 3"));
 }
 
 TEST_F(JobRunnerTest, EvaluatesHeldOutRowsByEpochsAndAtTheEnd) {

@@ -9,10 +9,16 @@
 
 namespace gpupool::client {
 
+enum class DumpForm {
+  kWhole,     // segments and history, for pytorch.org/memory_viz
+  kSegments,  // the list of segments, for the command line of any PyTorch
+};
+
 // Writes the file and returns its bytes. The file appears complete or not at
 // all. ResourceExhausted if the disk is full, else the server's errors.
 absl::StatusOr<uint64_t> DumpMemory(Client& client,
                                     const v1::DumpMemoryRequest& request,
-                                    const std::string& path);
+                                    const std::string& path,
+                                    DumpForm form = DumpForm::kWhole);
 
 }  // namespace gpupool::client

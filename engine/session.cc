@@ -425,9 +425,9 @@ absl::Status Session::RecordMemoryHistory(uint64_t max_entries) {
 }
 
 absl::StatusOr<MemoryDump> Session::DumpMemory() const {
-  const std::string pickle = SnapshotPickle(
-      impl_->allocator().Snapshot(),
-      impl_->options().device.index % kMostViewedDevices, SnapshotForm::kFull);
+  const std::string pickle =
+      SnapshotPickle(impl_->allocator().Snapshot(),
+                     impl_->options().device.index % kMostViewedDevices);
   ASSIGN_OR_RETURN(
       const WrittenBlob blob,
       WriteBlob(impl_->options().blob_dir, {absl::string_view(pickle)}));

@@ -38,7 +38,8 @@ absl::string_view StateOf(const BlockFacts& block) {
   return block.pending_free ? "active_pending_free" : "active_allocated";
 }
 
-// Writes the history of a block, where PyTorch 1 looks for owners.
+// Writes the history of a block, where the viewer of PyTorch 1 looks for
+// owners.
 void WriteBlockHistory(PickleWriter& writer, const BlockFacts& block,
                        uint64_t address) {
   writer.Key("history");
@@ -52,8 +53,8 @@ void WriteBlockHistory(PickleWriter& writer, const BlockFacts& block,
   writer.EndList();
 }
 
-void WriteBlock(PickleWriter& writer, const BlockFacts& block, uint64_t address,
-                SnapshotForm form) {
+void WriteBlock(PickleWriter& writer, const BlockFacts& block,
+                uint64_t address) {
   writer.BeginDictionary();
   WriteNumber(writer, "address", address);
   WriteNumber(writer, "size", block.bytes);
@@ -62,14 +63,12 @@ void WriteBlock(PickleWriter& writer, const BlockFacts& block, uint64_t address,
   writer.String(StateOf(block));
   writer.Key("frames");
   WriteFrames(writer, block.owner);
-  if (form == SnapshotForm::kSegments && !block.owner.empty()) {
-    WriteBlockHistory(writer, block, address);
-  }
+  if (!block.owner.empty()) WriteBlockHistory(writer, block, address);
   writer.EndDictionary();
 }
 
-void WriteSegment(PickleWriter& writer, const SegmentFacts& segment, int device,
-                  SnapshotForm form) {
+void WriteSegment(PickleWriter& writer, const SegmentFacts& segment,
+                  int device) {
   uint64_t allocated = 0, active = 0, requested = 0;
   for (const BlockFacts& block : segment.blocks) {
     allocated += block.free || block.pending_free ? 0 : block.bytes;
@@ -96,7 +95,7 @@ void WriteSegment(PickleWriter& writer, const SegmentFacts& segment, int device,
   writer.Key("blocks");
   writer.BeginList();
   for (const BlockFacts& block : segment.blocks) {
-    WriteBlock(writer, block, segment.address + block.offset, form);
+    WriteBlock(writer, block, segment.address + block.offset);
   }
   writer.EndList();
   writer.EndDictionary();
@@ -118,27 +117,22 @@ void WriteEvent(PickleWriter& writer, const MemoryEvent& event) {
 }
 
 void WriteSegments(PickleWriter& writer, const MemorySnapshot& snapshot,
-                   int device, SnapshotForm form) {
+                   int device) {
   writer.BeginList();
   for (const SegmentFacts& segment : snapshot.segments) {
-    WriteSegment(writer, segment, device, form);
+    WriteSegment(writer, segment, device);
   }
   writer.EndList();
 }
 
 }  // namespace
 
-std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
-                           SnapshotForm form) {
+std::string SnapshotPickle(const MemorySnapshot& snapshot, int device) {
   GPUPOOL_CHECK(device >= 0 && device < kMostDevices);
   PickleWriter writer;
-  if (form == SnapshotForm::kSegments) {
-    WriteSegments(writer, snapshot, device, form);
-    return writer.Take();
-  }
   writer.BeginDictionary();
   writer.Key("segments");
-  WriteSegments(writer, snapshot, device, form);
+  WriteSegments(writer, snapshot, device);
   writer.Key("device_traces");
   writer.BeginList();
   // The position of a list of events is its device's number.

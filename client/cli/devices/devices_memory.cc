@@ -28,6 +28,7 @@ struct MemoryOptions {
   std::string history;
   uint64_t max_entries = 0;
   std::string file;
+  bool segments = false;
 };
 
 void PrintFigures(const Context& context, const v1::MemoryStats& stats) {
@@ -138,7 +139,9 @@ int Dump(Context& context, const MemoryOptions& options) {
   if (!client.ok()) return context.Fail(client.status());
   v1::DumpMemoryRequest request;
   request.set_device(options.device);
-  const auto bytes = DumpMemory(**client, request, options.file);
+  const auto bytes =
+      DumpMemory(**client, request, options.file,
+                 options.segments ? DumpForm::kSegments : DumpForm::kWhole);
   if (!bytes.ok()) return context.Fail(bytes.status());
   if (context.options().output == OutputFormat::kTable) {
     *context.out().stream << options.file << ": " << FormatBytes(*bytes)
@@ -192,14 +195,18 @@ void AddTools(CLI::App& devices, Invocation& invocation,
   invocation.On(history,
                 [options](Context& c) { return RecordHistory(c, *options); });
 
-  CLI::App* dump =
-      AddDeviceVerb(devices,
-                    {"dump",
-                     "Write the blocks and the history of a device's memory to "
-                     "a file for pytorch.org/memory_viz.",
-                     "  gpupool devices dump cpu:0 -O memory.pickle"},
-                    *options);
+  CLI::App* dump = AddDeviceVerb(
+      devices,
+      {"dump",
+       "Write the blocks and the history of a device's memory to "
+       "a file for pytorch.org/memory_viz.",
+       "  gpupool devices dump cpu:0 -O memory.pickle\n"
+       "  gpupool devices dump cpu:0 --segments -O blocks.pickle"},
+      *options);
   dump->add_option("-O,--file", options->file, "The file to write")->required();
+  dump->add_flag("--segments", options->segments,
+                 "Write the blocks only, in the form that `python3 -m "
+                 "torch.cuda._memory_viz` of PyTorch 1 and 2 reads");
   invocation.On(dump, [options](Context& c) { return Dump(c, *options); });
 }
 

@@ -348,6 +348,9 @@ TEST_F(DevicesTest, BoundsRemembersAndDumpsMemory) {
   EXPECT_EQ(Run({"devices", "dump", "cpu:0", "-O", file}), 0);
   EXPECT_EQ(out(), file + ": 5 B\n");
   EXPECT_EQ(Run({"devices", "dump", "cpu:0", "-O", "/nowhere/x"}), 3);
+  // The fake server sends no snapshot.
+  EXPECT_EQ(Run({"devices", "dump", "cpu:0", "--segments", "-O", file}), 1);
+  EXPECT_THAT(err(), HasSubstr("has no list of segments"));
 }
 
 using AdminTest = CommandTest;

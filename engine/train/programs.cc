@@ -11,14 +11,11 @@
 #include "engine/passes/pipeline.h"
 #include "engine/train/evaluation_metrics.h"
 #include "engine/train/label_check.h"
+#include "engine/train/step_programs.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
 namespace {
-
-// The most attempts to lower a recomputation budget by the bytes that weights,
-// workspaces and gaps in the arena take.
-constexpr int kMaxBudgetAttempts = 4;
 
 KernelOptions KernelOptionsOf(const v1::TrainingSpec& training,
                               Collective* collective) {
@@ -35,41 +32,6 @@ absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend,
                                      const PassOptions& options) {
   RETURN_IF_ERROR(RunPasses(graph, options, nullptr));
   return Program::Compile(std::move(graph), backend, kernels);
-}
-
-// Returns the peak of the program with its weights.
-absl::StatusOr<uint64_t> PlannedPeak(const Program& program) {
-  ASSIGN_OR_RETURN(const WeightLayout layout,
-                   WeightLayout::Create({&program.graph()}));
-  return ReportBytes(layout.bytes(), {program.bytes()}).peak;
-}
-
-// Compiles the training step with the spec's recomputation. The passes count
-// live bytes only, but the budget covers everything that the step plans. The
-// budget of the passes is therefore lowered by the excess, and the step
-// compiled again.
-absl::StatusOr<Program> CompileStep(const Graph& graph,
-                                    const v1::Recompute& recompute,
-                                    DeviceBackend* backend,
-                                    const KernelOptions& kernels) {
-  PassOptions options;
-  options.recompute.layers.assign(recompute.layers().begin(),
-                                  recompute.layers().end());
-  const uint64_t budget = recompute.budget_bytes();
-  options.recompute.budget_bytes = budget;
-  uint64_t peak = 0;
-  for (int attempt = 0; attempt < kMaxBudgetAttempts; ++attempt) {
-    ASSIGN_OR_RETURN(Program program,
-                     CompileGraph(graph, backend, kernels, options));
-    ASSIGN_OR_RETURN(peak, PlannedPeak(program));
-    if (budget == 0 || peak <= budget) return program;
-    uint64_t& live = options.recompute.budget_bytes;
-    live = live > peak - budget ? live - (peak - budget) : 1;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "recompute.budget_bytes ", budget, " is too low: with everything ",
-      "recomputed that helps, a step still needs ", peak,
-      " bytes; raise it or lower batch_size"));
 }
 
 // Returns all programs, `train` first: its persistent values come first in the
@@ -166,6 +128,49 @@ void AddTargets(const TrainedOutput& output, std::vector<FedInput>& fed) {
   }
 }
 
+// The model of a job.
+struct TrainedModel {
+  const ModelSource& source;
+  const v1::Scaling& scaling;
+  const v1::TrainingSpec& training;
+};
+
+uint32_t BatchesPerStep(const v1::TrainingSpec& training) {
+  return Accumulates(training) ? training.accumulate_batches() : 1;
+}
+
+// Returns nothing when a step has one batch.
+absl::StatusOr<std::optional<ModelGraph>> AccumulationGraph(
+    const TrainedModel& model) {
+  if (!Accumulates(model.training)) return std::optional<ModelGraph>();
+  ASSIGN_OR_RETURN(
+      ModelGraph graph,
+      BuildAccumulationGraph(model.source, model.scaling, model.training));
+  return std::optional<ModelGraph>(std::move(graph));
+}
+
+// Returns the rows of an evaluation's batch; 0 when no rows are held out. Every
+// rank evaluates its share of them.
+int64_t EvalBatch(const TrainingLength& length,
+                  const v1::TrainingSpec& training, uint32_t devices) {
+  const uint64_t rows = (length.held_out_rows + devices - 1) / devices;
+  return static_cast<int64_t>(std::min<uint64_t>(rows, training.batch_size()));
+}
+
+// Returns nothing for a batch of 0 rows.
+absl::StatusOr<std::optional<Program>> CompileEval(
+    const TrainedModel& model, int64_t batch, DeviceBackend* backend,
+    const KernelOptions& kernels) {
+  if (batch == 0) return std::optional<Program>();
+  ASSIGN_OR_RETURN(ModelGraph eval, BuildEvalGraph(model.source, model.scaling,
+                                                   model.training, batch));
+  ASSIGN_OR_RETURN(
+      Program program,
+      CompileGraph(std::move(eval.graph), backend, kernels,
+                   {.compute = ComputeType(model.training.precision())}));
+  return std::optional<Program>(std::move(program));
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
@@ -193,36 +198,35 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   RETURN_IF_ERROR(CheckMetricSizes(leading.term.training, leading.shape,
                                    KnownHeldOutRows(spec, facts, length)));
   for (const TrainedOutput& output : outputs) AddTargets(output, fed);
+  const TrainedModel trained = {source, scaling, training};
+  const int64_t eval_batch = EvalBatch(length, training, devices);
+  ASSIGN_OR_RETURN(std::optional<Program> eval,
+                   CompileEval(trained, eval_batch, backend, kernels));
+  ASSIGN_OR_RETURN(const std::optional<ModelGraph> accumulate,
+                   AccumulationGraph(trained));
+  ASSIGN_OR_RETURN(
+      StepPrograms steps,
+      CompileSteps(
+          {.train = &model.graph,
+           .accumulate = accumulate.has_value() ? &accumulate->graph : nullptr,
+           .batches_per_step = BatchesPerStep(training)},
+          training.recompute(),
+          {.backend = backend,
+           .kernels = kernels,
+           .eval = eval.has_value() ? &*eval : nullptr}));
   const uint64_t parameters = model.parameters();
-  ASSIGN_OR_RETURN(Program train, CompileStep(model.graph, training.recompute(),
-                                              backend, kernels));
   TrainingPrograms programs{.length = length,
-                            .train = std::move(train),
+                            .train = std::move(steps.train),
+                            .accumulate = std::move(steps.accumulate),
+                            .eval = std::move(eval),
                             .persistents = std::move(model.persistents),
                             .warnings = std::move(model.warnings),
                             .fed = std::move(fed),
                             .outputs = std::move(outputs),
-                            .parameters = parameters};
-  if (Accumulates(training)) {
-    programs.batches_per_step = training.accumulate_batches();
-    ASSIGN_OR_RETURN(ModelGraph graph,
-                     BuildAccumulationGraph(source, scaling, training));
-    ASSIGN_OR_RETURN(
-        programs.accumulate,
-        CompileStep(graph.graph, training.recompute(), backend, kernels));
-  }
-  if (length.held_out_rows > 0) {
-    // Every rank evaluates its share of the held-out rows.
-    const uint64_t rows = (length.held_out_rows + devices - 1) / devices;
-    programs.eval_batch =
-        static_cast<int64_t>(std::min<uint64_t>(rows, training.batch_size()));
-    ASSIGN_OR_RETURN(ModelGraph eval, BuildEvalGraph(source, scaling, training,
-                                                     programs.eval_batch));
-    ASSIGN_OR_RETURN(
-        programs.eval,
-        CompileGraph(std::move(eval.graph), backend, kernels,
-                     {.compute = ComputeType(training.precision())}));
-  }
+                            .parameters = parameters,
+                            .eval_batch = eval_batch,
+                            .batches_per_step = BatchesPerStep(training)};
+  if (!steps.note.empty()) programs.warnings.push_back(std::move(steps.note));
   ASSIGN_OR_RETURN(programs.layout, LayoutOf(programs));
   return programs;
 }

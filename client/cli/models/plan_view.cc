@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/output/table.h"
@@ -146,7 +147,8 @@ void PrintPlanParts(
   out << "\n";
   PrintFits(context, fits, pool);
   for (const std::string& warning : plan.warnings()) {
-    context.Say(absl::StrCat("warning: ", warning));
+    const bool is_note = absl::StartsWith(warning, "note: ");
+    context.Say(is_note ? warning : absl::StrCat("warning: ", warning));
   }
 }
 

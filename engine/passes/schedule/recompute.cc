@@ -18,7 +18,9 @@ namespace {
 constexpr size_t kMaxChain = 64;
 // Values below this size are not worth recomputing.
 constexpr uint64_t kMinBytes = 256;
-constexpr int kMaxRounds = 200;
+// The most rungs of a ladder, and the share of its first peak that one frees.
+constexpr size_t kMaxRungs = 400;
+constexpr uint64_t kStrides = 64;
 
 size_t At(ValueId id) { return static_cast<size_t>(id.index); }
 
@@ -77,6 +79,9 @@ class Checkpoints {
     }
     return freed > 0;
   }
+
+  const std::vector<bool>& given_up() const { return given_up_; }
+  void set_given_up(std::vector<bool> values) { given_up_ = std::move(values); }
 
   // Returns the graph that recomputes the values that were given up. `origins`
   // receives for each node its position in the original graph; a repeated node
@@ -291,39 +296,77 @@ PeakMoment PeakOf(Graph graph) {
   return FindPeak(items);
 }
 
-// Gives up more values in every round until the peak is within the budget.
-// Returns the graph with the lowest peak.
-Graph WithinBudget(Checkpoints& checkpoints, uint64_t budget_bytes) {
-  Graph best;
-  uint64_t best_bytes = std::numeric_limits<uint64_t>::max();
-  std::vector<int> origins;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    Graph graph = checkpoints.Rewrite(&origins);
-    const PeakMoment peak = PeakOf(graph);
-    if (peak.bytes < best_bytes) {
-      best_bytes = peak.bytes;
-      best = std::move(graph);
+}  // namespace
+
+class RecomputeLadder::Impl {
+ public:
+  Impl(Graph graph, const std::vector<std::string>& layers)
+      : graph_(std::move(graph)), checkpoints_(graph_) {
+    if (checkpoints_.has_gradients() && !layers.empty()) {
+      checkpoints_.GiveUpLayers(layers);
     }
-    if (peak.bytes <= budget_bytes) break;
+    rungs_.push_back(checkpoints_.given_up());
+  }
+
+  std::optional<Graph> At(size_t rung) {
+    while (rungs_.size() <= rung) {
+      if (!Climb()) return std::nullopt;
+    }
+    checkpoints_.set_given_up(rungs_[rung]);
+    std::vector<int> origins;
+    Graph graph = checkpoints_.Rewrite(&origins);
+    graph.Compact();
+    return graph;
+  }
+
+ private:
+  // Adds a rung. Returns false at the top.
+  bool Climb() {
+    if (!checkpoints_.has_gradients() || rungs_.size() > kMaxRungs) {
+      return false;
+    }
+    checkpoints_.set_given_up(rungs_.back());
+    std::vector<int> origins;
+    const PeakMoment peak = PeakOf(checkpoints_.Rewrite(&origins));
+    if (stride_ == 0) stride_ = std::max<uint64_t>(peak.bytes / kStrides, 1);
     const size_t at =
         std::min(static_cast<size_t>(peak.position), origins.size() - 1);
-    if (!checkpoints.GiveUp(origins[at], peak.bytes - budget_bytes)) break;
+    if (!checkpoints_.GiveUp(origins[at], stride_)) return false;
+    rungs_.push_back(checkpoints_.given_up());
+    return true;
   }
-  return best;
-}
 
-}  // namespace
+  const Graph graph_;
+  Checkpoints checkpoints_;
+  std::vector<std::vector<bool>> rungs_;  // values that each rung gives up
+  uint64_t stride_ = 0;  // bytes that a rung frees; 0: not known yet
+};
+
+RecomputeLadder::RecomputeLadder(Graph graph,
+                                 const std::vector<std::string>& layers)
+    : impl_(std::make_unique<Impl>(std::move(graph), layers)) {}
+
+RecomputeLadder::~RecomputeLadder() = default;
+
+std::optional<Graph> RecomputeLadder::At(size_t rung) {
+  return impl_->At(rung);
+}
 
 absl::Status Recompute(Graph& graph, const RecomputeOptions& options) {
   if (options.empty()) return absl::OkStatus();
-  Checkpoints checkpoints(graph);
-  if (!checkpoints.has_gradients()) return absl::OkStatus();
-  if (!options.layers.empty()) checkpoints.GiveUpLayers(options.layers);
-  std::vector<int> origins;
-  Graph result = options.budget_bytes > 0
-                     ? WithinBudget(checkpoints, options.budget_bytes)
-                     : checkpoints.Rewrite(&origins);
-  graph = std::move(result);
+  RecomputeLadder ladder(graph, options.layers);
+  uint64_t best = std::numeric_limits<uint64_t>::max();
+  for (size_t rung = 0;; ++rung) {
+    std::optional<Graph> candidate = ladder.At(rung);
+    if (!candidate.has_value()) break;
+    const uint64_t bytes =
+        options.budget_bytes > 0 ? PeakOf(*candidate).bytes : 0;
+    if (bytes < best) {
+      best = bytes;
+      graph = *std::move(candidate);
+    }
+    if (bytes <= options.budget_bytes) break;
+  }
   return absl::OkStatus();
 }
 

@@ -6,7 +6,10 @@
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,14 +23,36 @@ struct RecomputeOptions {
   // characters. Neighbours form one region: its inputs are kept, values
   // computed inside are not.
   std::vector<std::string> layers;
-  // A budget in bytes; 0: none. Activations are given up, those that free the
-  // most bytes per FLOP first, until the peak of live bytes is within the
-  // budget or nothing more helps. Workspaces of kernels are not counted.
+  // A budget in bytes; 0: none. The first rung of the ladder whose peak of live
+  // bytes is within it is taken, or the one with the lowest peak. Workspaces of
+  // kernels are not counted.
   uint64_t budget_bytes = 0;
 
   bool empty() const { return layers.empty() && budget_bytes == 0; }
 };
 
 absl::Status Recompute(Graph& graph, const RecomputeOptions& options);
+
+// Graphs that compute the same and keep fewer and fewer activations. On rung 0
+// those of `layers` are given up. Each further rung gives up values that live
+// at the peak of the rung below, those that free the most bytes per FLOP first,
+// until a fixed share of the first peak is free. The rungs depend on nothing
+// else. So a search from below for the first rung within a budget succeeds with
+// every budget that is larger than one with which it succeeds.
+//
+// Thread-safety: none. Owns its graphs.
+class RecomputeLadder {
+ public:
+  RecomputeLadder(Graph graph, const std::vector<std::string>& layers);
+  ~RecomputeLadder();
+
+  // Returns the graph of a rung, compact; nothing above the top, where giving
+  // up more frees nothing.
+  std::optional<Graph> At(size_t rung);
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace gpupool::engine

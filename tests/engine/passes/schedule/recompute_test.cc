@@ -88,6 +88,25 @@ TEST(RecomputeTest, AnImpossibleBudgetGivesTheLeastThereIs) {
   EXPECT_LT(LiveBytes(again), LiveBytes(kept));
 }
 
+TEST(RecomputeTest, RungsKeepLessAndComputeTheSame) {
+  Graph plain = DeepTraining();
+  ASSERT_TRUE(RunPasses(plain, {.off = {"schedule", "alias"}}, nullptr).ok());
+  RecomputeLadder ladder(plain, {});
+  const auto scheduled = [&](size_t rung) {
+    std::optional<Graph> graph = ladder.At(rung);
+    EXPECT_TRUE(graph.has_value());
+    return WithPasses(*graph, {});
+  };
+  size_t top = 0;
+  while (ladder.At(top + 1).has_value()) ++top;
+  ASSERT_GT(top, 3u);
+  const Graph kept = scheduled(0);
+  EXPECT_EQ(Print(kept), Print(WithPasses(plain, {})));
+  EXPECT_LT(LiveBytes(scheduled(top / 2)), LiveBytes(kept));
+  EXPECT_LT(LiveBytes(scheduled(top)), LiveBytes(scheduled(top / 2)));
+  ExpectSame(RunOnce(scheduled(top), 3), RunOnce(kept, 3), 1e-300);
+}
+
 TEST(RecomputeTest, NamesThatNoLayerHasChangeNothing) {
   const Graph plain = DeepTraining();
   EXPECT_EQ(Print(WithPasses(plain, {.layers = {"conv*", "gel"}})),

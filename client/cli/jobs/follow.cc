@@ -114,7 +114,8 @@ class Display {
       : context_(context),
         options_(options),
         poller_(client, job.id()),
-        view_(options.progress_on_err ? context.err() : context.out(), job) {}
+        view_(options.progress_on_err ? context.err() : context.out(), job,
+              options.curves) {}
 
   // Draws until the feed ends, and returns how it ended.
   absl::Status Show(Feed& feed) {
@@ -126,12 +127,16 @@ class Display {
       poller_.Poll(now, view_);
       view_.Draw(now);
     }
-    view_.Clear();
+    if (options_.events_as_json) return *end;
+    view_.PrintCurves();
     return *end;
   }
 
  private:
   void ShowItem(const Feed::Item& item) {
+    if (item.event.has_value() && options_.take_events) {
+      options_.take_events(*item.event);
+    }
     if (item.event.has_value() && options_.events_as_json) {
       *context_.out().stream << MessageToJson(*item.event, false) << std::endl;
     } else if (item.event.has_value()) {

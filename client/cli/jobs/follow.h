@@ -1,8 +1,11 @@
 // Follows a job to its end on the console, for `run` and `watch`.
 #pragma once
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "client/cli/command/context.h"
+#include "client/cli/output/job_curves.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::client {
@@ -14,6 +17,11 @@ struct FollowOptions {
   // Whether progress goes to standard error, because standard output is for
   // programs. By default it goes to standard output.
   bool progress_on_err = false;
+  // Called with each event of the job before it is shown. May be empty.
+  std::function<void(const v1::JobEvent&)> take_events = {};
+  // Curves that are drawn while the job runs (on a terminal), and at the end.
+  // Null: none.
+  const JobCurves* curves = nullptr;
 };
 
 // Follows `job` until it ends, and returns it in its final state. Cancelled

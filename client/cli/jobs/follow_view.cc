@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/jobs/job_plot.h"
 #include "client/cli/output/evaluation_view.h"
 #include "client/cli/output/job_view.h"
 #include "client/text/units.h"
@@ -14,11 +15,15 @@ namespace {
 
 constexpr absl::Duration kPlainInterval = absl::Seconds(5);
 constexpr absl::string_view kEraseLine = "\r\x1b[K";
+constexpr absl::string_view kEraseLineAbove = "\x1b[1A\x1b[K";
+// Lines of a terminal that curves leave to other output.
+constexpr int kNotesRoom = 4;
 
 }  // namespace
 
-FollowView::FollowView(const Stream& stream, const v1::Job& job)
-    : stream_(stream), submitted_(ToTime(job.create_time())) {
+FollowView::FollowView(const Stream& stream, const v1::Job& job,
+                       const JobCurves* curves)
+    : stream_(stream), curves_(curves), submitted_(ToTime(job.create_time())) {
   view_.name = job.spec().name();
   OnJob(job);
 }
@@ -79,17 +84,26 @@ void FollowView::OnStateChange(const v1::StateChange& change) {
 void FollowView::Draw(absl::Time now) {
   if (IsFinal(view_.state)) return;
   view_.waited = std::max(now - submitted_, absl::ZeroDuration());
-  if (stream_.is_terminal) {
-    *stream_.stream << kEraseLine << ProgressLine(view_, stream_.width - 1)
-                    << std::flush;
-    drawn_ = true;
-    return;
-  }
+  if (stream_.is_terminal) return DrawLive();
   if (!changed_ || now < next_plain_) return;
   const std::string line = PlainProgress(view_);
   *stream_.stream << line << std::endl;
   changed_ = false;
   next_plain_ = now + kPlainInterval;
+}
+
+void FollowView::DrawLive() {
+  UpdateSize(stream_);
+  if (curves_ != nullptr) {
+    const std::vector<std::string> lines =
+        PlotLines(*curves_, stream_, stream_.height - kNotesRoom);
+    Clear();
+    for (const std::string& line : lines) *stream_.stream << line << "\n";
+    drawn_curves_ = static_cast<int>(lines.size());
+  }
+  *stream_.stream << kEraseLine << ProgressLine(view_, stream_.width - 1)
+                  << std::flush;
+  drawn_ = true;
 }
 
 void FollowView::Note(absl::string_view text, Style style) {
@@ -99,8 +113,23 @@ void FollowView::Note(absl::string_view text, Style style) {
 
 void FollowView::Clear() {
   if (!drawn_) return;
-  *stream_.stream << kEraseLine << std::flush;
+  *stream_.stream << kEraseLine;
+  for (; drawn_curves_ > 0; --drawn_curves_) {
+    *stream_.stream << kEraseLineAbove;
+  }
+  *stream_.stream << std::flush;
   drawn_ = false;
+}
+
+void FollowView::PrintCurves() {
+  Clear();
+  if (curves_ == nullptr) return;
+  UpdateSize(stream_);
+  for (const std::string& line :
+       PlotLines(*curves_, stream_, stream_.height - kNotesRoom)) {
+    *stream_.stream << line << "\n";
+  }
+  *stream_.stream << std::flush;
 }
 
 std::string JobSummary(const Stream& stream, const v1::Job& job,

@@ -22,11 +22,8 @@ Stream Describe(std::ostream& stream, int descriptor) {
   Stream described{.stream = &stream};
   described.is_terminal = isatty(descriptor) == 1;
   described.color = described.is_terminal && ColorAllowed();
-  winsize size{};
-  if (described.is_terminal && ioctl(descriptor, TIOCGWINSZ, &size) == 0 &&
-      size.ws_col > 0) {
-    described.width = size.ws_col;
-  }
+  if (described.is_terminal) described.descriptor = descriptor;
+  UpdateSize(described);
   return described;
 }
 
@@ -49,6 +46,16 @@ absl::string_view Escape(Style style) {
 }
 
 }  // namespace
+
+void UpdateSize(Stream& stream) {
+  winsize size{};
+  if (stream.descriptor < 0 ||
+      ioctl(stream.descriptor, TIOCGWINSZ, &size) != 0) {
+    return;
+  }
+  if (size.ws_col > 0) stream.width = size.ws_col;
+  if (size.ws_row > 0) stream.height = size.ws_row;
+}
 
 Console Console::Standard() {
   return {Describe(std::cout, STDOUT_FILENO),

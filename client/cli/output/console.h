@@ -16,8 +16,14 @@ struct Stream {
   std::ostream* stream = nullptr;
   bool is_terminal = false;
   bool color = false;
-  int width = 80;  // columns, if this is a terminal
+  int width = 80;       // columns, if this is a terminal
+  int height = 24;      // lines, if this is a terminal
+  int descriptor = -1;  // of the terminal; -1: none
 };
+
+// Sets width and height to the terminal's size of this moment. Does nothing
+// without a descriptor.
+void UpdateSize(Stream& stream);
 
 struct Console {
   Stream out;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/client/testing/fake_server.h"
@@ -94,6 +95,32 @@ TEST_F(FollowViewTest, ShowsMeasuredMemoryElsePlanned) {
   job_.mutable_memory()->set_measured_peak_bytes(3 << 20);
   view.OnJob(job_);
   EXPECT_THAT(Printed([&] { view.Draw(At(2)); }), HasSubstr("mem 3.0 MiB"));
+}
+
+TEST_F(FollowViewTest, RedrawsCurvesAboveTheLiveLine) {
+  JobCurves curves;
+  terminal_.height = 14;  // of which four are left to other output
+  FollowView view(terminal_, job_, &curves);
+  view.OnEvent(StateEvent(1, v1::RUNNING));
+  EXPECT_THAT(Printed([&] { view.Draw(At(1)); }), Not(HasSubstr("\n")));
+  curves.OnEvent(ProgressEvent(2, 5, 10));
+  const std::string first = Printed([&] { view.Draw(At(2)); });
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 10);
+  const std::string again = Printed([&] { view.Draw(At(3)); });
+  std::string up;
+  for (int i = 0; i < 10; ++i) up += "\x1b[1A\x1b[K";
+  EXPECT_THAT(again, ::testing::StartsWith("\r\x1b[K" + up + "loss"));
+  // A note comes in their place.
+  EXPECT_EQ(Printed([&] { view.Note("late"); }), "\r\x1b[K" + up + "late\n");
+}
+
+TEST_F(FollowViewTest, PrintsCurvesAtTheEndWhenPiped) {
+  JobCurves curves;
+  curves.OnEvent(ProgressEvent(2, 5, 10));
+  FollowView view(pipe_, job_, &curves);
+  EXPECT_THAT(Printed([&] { view.Draw(At(1)); }), Not(HasSubstr("loss")));
+  EXPECT_THAT(Printed([&] { view.PrintCurves(); }),
+              HasSubstr("loss  * training 0.25\n"));
 }
 
 TEST_F(FollowViewTest, DrawsNothingAfterTheEnd) {

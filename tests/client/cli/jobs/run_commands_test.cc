@@ -219,6 +219,25 @@ TEST_F(WatchCommandTest, PrintsOneJsonObjectALine) {
   EXPECT_THAT(sequences, ::testing::ElementsAre("1", "2"));
 }
 
+TEST_F(WatchCommandTest, DrawsCurvesAndWritesAPicture) {
+  AddJob(1, "digits", v1::SUCCEEDED);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.events[1] = {ProgressEvent(1, 1, 2), ProgressEvent(2, 2, 2),
+                               StateEvent(3, v1::SUCCEEDED)};
+  }
+  const std::string file = WriteFile("curves.svg", "");
+  EXPECT_EQ(Run({"watch", "1", "-O", file}), 0);
+  EXPECT_THAT(out(), Not(HasSubstr("training")));
+  EXPECT_THAT(err(), HasSubstr("the curves of job 1"));
+  std::ostringstream svg;
+  svg << std::ifstream(file).rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("steps of job 1 (digits)"));
+  EXPECT_EQ(Run({"watch", "1", "--plot"}), 0);
+  EXPECT_THAT(out(), HasSubstr("loss  * training 0.25\n"));
+  EXPECT_EQ(Run({"watch", "1", "-O", "/nowhere/x.svg"}), 3);
+}
+
 using PlanTest = JobFileTest;
 
 TEST_F(PlanTest, ShowsBytesLayersAndWhereItFits) {

@@ -1,0 +1,58 @@
+// The curves of a job by its step: its loss, and what evaluations found.
+// Bounded in size, for jobs of any length.
+//
+// Thread-safety: one thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::client {
+
+struct CurvePoint {
+  double step = 0;
+  double value = 0;
+};
+
+// A curve with at most kMostPoints points, steps rising. Numbers that are not
+// finite are left out.
+class Curve {
+ public:
+  static constexpr size_t kMostPoints = 4096;
+
+  // Adds a point. Points at the same step and after it are dropped first: an
+  // attempt that resumed makes those steps again.
+  void Add(double step, double value);
+
+  const std::vector<CurvePoint>& points() const { return points_; }
+
+ private:
+  std::vector<CurvePoint> points_;
+};
+
+// Curves with one unit, for one chart.
+struct Chart {
+  std::string title;
+  const Curve* line = nullptr;  // of every step; may be null
+  std::vector<std::pair<std::string, const Curve*>> marks;  // of evaluations
+};
+
+class JobCurves {
+ public:
+  void OnEvent(const v1::JobEvent& event);
+
+  // Returns the loss, the shares between 0 and 1 of evaluations, and each other
+  // metric; none without points. They point into this object.
+  std::vector<Chart> Charts() const;
+
+ private:
+  Curve loss_;
+  Curve held_out_loss_;
+  std::map<std::string, Curve> shares_;
+  std::map<std::string, Curve> others_;
+};
+
+}  // namespace gpupool::client

@@ -1,0 +1,68 @@
+#include "client/cli/jobs/job_plot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/cli/output/table.h"
+#include "tests/client/testing/fake_server.h"
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+JobCurves Curves() {
+  JobCurves curves;
+  for (uint64_t step = 1; step <= 100; ++step) {
+    v1::JobEvent event = ProgressEvent(step, step, 100);
+    event.mutable_progress()->set_loss(2.0 / static_cast<double>(step));
+    curves.OnEvent(event);
+  }
+  v1::JobEvent evaluated;
+  evaluated.mutable_evaluation()->set_step(100);
+  evaluated.mutable_evaluation()->set_loss(0.05);
+  evaluated.mutable_evaluation()->set_accuracy(0.9);
+  curves.OnEvent(evaluated);
+  return curves;
+}
+
+TEST(JobPlotTest, FollowsTheSizeOfATerminal) {
+  for (const int width : {40, 80, 300}) {
+    const Stream terminal{.is_terminal = true, .width = width};
+    const auto lines = PlotLines(Curves(), terminal, 40);
+    EXPECT_EQ(lines.size(), 2u * (12 + 2));
+    for (const std::string& line : lines) {
+      EXPECT_LT(DisplayWidth(line), static_cast<size_t>(width)) << line;
+    }
+  }
+  const Stream terminal{.is_terminal = true, .width = 80};
+  EXPECT_EQ(PlotLines(Curves(), terminal, 20).size(), 20u);
+  // There is room for one chart only.
+  const auto one = PlotLines(Curves(), terminal, 9);
+  EXPECT_EQ(one.size(), 9u);
+  EXPECT_THAT(one[0], StartsWith("loss"));
+  EXPECT_THAT(PlotLines(Curves(), terminal, 3), IsEmpty());
+}
+
+TEST(JobPlotTest, IsAsciiInAFile) {
+  for (const std::string& line : PlotLines(Curves(), {}, 0)) {
+    for (const char c : line) EXPECT_GE(c, ' ') << line;
+  }
+}
+
+TEST(JobPlotTest, ThePictureHasEveryCurve) {
+  const std::string svg = PlotPicture(Curves(), "job 7 (digits)");
+  for (const char* text :
+       {"steps of job 7 (digits)", ">training<", ">held out<", ">accuracy<",
+        "<circle class=\"l1\"", "<circle class=\"l2\""}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(PlotPicture({}, "job 7"), StartsWith("<svg"));
+}
+
+}  // namespace
+}  // namespace gpupool::client

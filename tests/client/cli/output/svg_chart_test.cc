@@ -1,0 +1,57 @@
+#include "client/cli/output/svg_chart.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(SvgAxisTest, RangesEndAtRoundNumbersAroundTheData) {
+  const struct {
+    double least, most, first, last;
+  } cases[] = {
+      {0.62, 0.98, 0.6, 1}, {-3, 12, -4, 12}, {1000, 1004, 1000, 1004}};
+  for (const auto& c : cases) {
+    const SvgAxis axis = RangeAxis(c.least, c.most, "x");
+    EXPECT_NEAR(axis.first, c.first, 1e-9) << c.least;
+    EXPECT_NEAR(axis.last, c.last, 1e-9) << c.most;
+    EXPECT_GE(axis.ticks.size(), 3u);
+    EXPECT_LE(axis.ticks.size(), 11u);
+  }
+}
+
+TEST(SvgAxisTest, ASingleNumberHasARangeToo) {
+  for (const double value : {0.0, 0.7, -5.0, 1e9}) {
+    const SvgAxis axis = RangeAxis(value, value, "x");
+    EXPECT_LT(axis.first, value);
+    EXPECT_GT(axis.last, value);
+    EXPECT_GT(axis.Share(value), 0.1);
+    EXPECT_LT(axis.Share(value), 0.9);
+  }
+}
+
+TEST(SvgAxisTest, LogarithmsCoverPowersOfTen) {
+  const SvgAxis axis = LogarithmicAxis(0.003, 2, "loss");
+  EXPECT_EQ(axis.first, -3);
+  EXPECT_EQ(axis.last, 1);
+  EXPECT_EQ(axis.ticks.front().label, "0.001");
+}
+
+TEST(SvgPictureTest, MarksPointsAndEscapesTexts) {
+  const std::string svg =
+      SvgPicture({"a<b", "c"}, {{"R&D",
+                                 LinearAxis(10, "step"),
+                                 LinearAxis(1, "loss"),
+                                 {{{1, 0.5}, {2, 0.25}}, {{2, 1}}},
+                                 {false, true}}});
+  EXPECT_THAT(svg, HasSubstr("a&lt;b"));
+  EXPECT_THAT(svg, HasSubstr("R&amp;D"));
+  EXPECT_THAT(svg, HasSubstr("<circle class=\"l1\""));
+  EXPECT_THAT(svg, Not(HasSubstr("<circle class=\"l0\"")));
+}
+
+}  // namespace
+}  // namespace gpupool::client

@@ -36,8 +36,8 @@ struct StepTarget {
 struct StepPrograms {
   Program train;
   std::optional<Program> accumulate;
-  // What recomputation saves and costs, or a warning that it saves nothing.
-  // Empty when nothing was asked for, or nothing was needed.
+  // A note on what recomputation saves and costs, or a warning that it saves
+  // nothing. Empty when nothing was asked for, or nothing was needed.
   std::string note;
 };
 

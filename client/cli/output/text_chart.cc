@@ -68,8 +68,12 @@ int Cell(double position, int cells) {
 class Dots {
  public:
   Dots(int width, int height)
-      : width_(width), dots_(static_cast<size_t>(width * height)) {}
+      : width_(width),
+        height_(height),
+        dots_(static_cast<size_t>(width * height)) {}
 
+  int width() const { return width_; }
+  int height() const { return height_; }
   bool at(int x, int y) const { return dots_[Index(x, y)]; }
   void Set(int x, int y) { dots_[Index(x, y)] = true; }
 
@@ -89,12 +93,13 @@ class Dots {
   }
 
   const int width_;
+  const int height_;
   std::vector<bool> dots_;
 };
 
 // Draws the line through the means of the points of each column.
-void DrawLine(const Curve& curve, const Range& range, int width, int height,
-              Dots& dots) {
+void DrawLine(const Curve& curve, const Range& range, Dots& dots) {
+  const int width = dots.width(), height = dots.height();
   struct Mean {
     double sum = 0;
     int count = 0;
@@ -167,7 +172,7 @@ Cells CellsOf(const Chart& chart, const Range& range, int columns,
   const int height = size.braille ? 4 * size.rows : size.rows;
   Dots dots(width, height);
   if (chart.line != nullptr) {
-    DrawLine(*chart.line, range, width, height, dots);
+    DrawLine(*chart.line, range, dots);
   }
   Cells cells(static_cast<size_t>(size.rows),
               std::vector<std::string>(static_cast<size_t>(columns), " "));

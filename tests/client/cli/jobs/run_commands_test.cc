@@ -1,5 +1,7 @@
 // submit, run, watch, plan: verbs that take a job file or follow a job.
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "absl/time/clock.h"

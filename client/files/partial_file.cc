@@ -114,4 +114,13 @@ absl::Status PartialFile::Keep() {
   return Replace();
 }
 
+absl::Status WriteWholeFile(const std::string& path, absl::string_view bytes) {
+  absl::StatusOr<PartialFile> file = PartialFile::Create(path);
+  if (!file.ok()) return file.status();
+  file->Append(bytes);
+  absl::Status status = file->Close();
+  if (status.ok()) status = file->Replace();
+  return status;
+}
+
 }  // namespace gpupool::client

@@ -50,4 +50,8 @@ class PartialFile {
   int error_ = 0;
 };
 
+// Writes a whole file, which appears complete or not at all. Errors as from
+// PartialFile.
+absl::Status WriteWholeFile(const std::string& path, absl::string_view bytes);
+
 }  // namespace gpupool::client

@@ -26,6 +26,14 @@ std::string Quote(absl::string_view text) {
   return quoted + "\"";
 }
 
+// Returns the bytes of all operands and results.
+uint64_t NodeBytes(const Graph& graph, const Node& node) {
+  uint64_t bytes = 0;
+  for (const ValueId id : node.inputs) bytes += graph.value(id).bytes();
+  for (const ValueId id : node.outputs) bytes += graph.value(id).bytes();
+  return bytes;
+}
+
 }  // namespace
 
 void Profile::Add(int node, int64_t begin_nanos, int64_t end_nanos) {
@@ -92,11 +100,13 @@ std::string ChromeTrace(absl::Span<const TracedProgram> programs) {
       absl::StrAppendFormat(
           &text,
           "%s{\"ph\":\"X\",\"pid\":0,\"tid\":%u,\"name\":%s,\"cat\":%s,"
-          "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%d,\"node\":%d}}",
+          "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%d,\"node\":%d,"
+          "\"flops\":%u,\"bytes\":%u}}",
           separator, thread,
           Quote(node.source.empty() ? OpName(node.op) : node.source),
           Quote(OpName(node.op)), (time.begin_nanos - origin) / 1e3,
-          (time.end_nanos - time.begin_nanos) / 1e3, time.run, time.node);
+          (time.end_nanos - time.begin_nanos) / 1e3, time.run, time.node,
+          NodeFlops(graph, node), NodeBytes(graph, node));
     }
   }
   return text + "\n]}\n";

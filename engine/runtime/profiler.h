@@ -57,7 +57,8 @@ struct TracedProgram {
 };
 
 // Returns the trace event format. Each program is a thread of its name, with
-// one complete event for each node and traced run. Times begin at 0.
+// one complete event for each node and traced run, with the FLOPs of the node
+// and the bytes of its operands and results. Times begin at 0.
 std::string ChromeTrace(absl::Span<const TracedProgram> programs);
 
 }  // namespace gpupool::engine

@@ -29,11 +29,11 @@ TEST_F(ProfileFileTest, WritesTheChunksAsOneFile) {
       ::testing::TempDir() + "/profile_file_" + std::to_string(::getpid());
   const auto profile = ProfileJob(*client_, request_, path);
   ASSERT_TRUE(profile.ok()) << profile.status();
-  EXPECT_EQ(profile->bytes, 5u);
+  EXPECT_EQ(profile->bytes, FakeTrace().size());
   EXPECT_EQ(profile->steps, 3u);
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), "trace");
+  EXPECT_EQ(text.str(), FakeTrace());
   EXPECT_NE(::access((path + ".part").c_str(), F_OK), 0);
   ::unlink(path.c_str());
 }

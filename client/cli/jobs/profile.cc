@@ -1,4 +1,4 @@
-// gpupool profile: writes a trace of the nodes of a running job's next steps.
+// gpupool profile: times the nodes of a running job's next steps.
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <memory>
@@ -10,8 +10,12 @@
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/job_argument.h"
 #include "client/cli/command/verbs.h"
+#include "client/cli/jobs/profile_trace.h"
+#include "client/cli/jobs/profile_view.h"
+#include "client/files/partial_file.h"
 #include "client/profile_file.h"
 #include "client/text/counted.h"
+#include "client/text/text_file.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -19,12 +23,29 @@ namespace {
 
 // The server's limit of ProfileJobRequest.steps.
 constexpr uint32_t kMostSteps = 100;
+constexpr size_t kMostTraceBytes = size_t{1} << 30;
 
 struct ProfileOptions {
   std::string job;
   uint32_t steps = 0;
   std::string file;
+  std::string flame;  // file; empty: none
 };
+
+// Prints the tables of the trace and writes the flame graph.
+absl::Status ShowTrace(Context& context, const ProfileOptions& options) {
+  const absl::StatusOr<std::string> text =
+      ReadTextFile(options.file, kMostTraceBytes);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<ProfileTrace> trace = ParseProfileTrace(*text);
+  if (!trace.ok()) return trace.status();
+  if (context.options().output == OutputFormat::kTable) {
+    *context.out().stream << "\n";
+    PrintProfile(context.out(), *trace, context.headers());
+  }
+  if (options.flame.empty()) return absl::OkStatus();
+  return WriteWholeFile(options.flame, FlamePicture(*trace));
+}
 
 int Profile(Context& context, const ProfileOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
@@ -41,14 +62,15 @@ int Profile(Context& context, const ProfileOptions& options) {
     out << options.file << ": " << Counted(profile->steps, "step") << ", "
         << FormatBytes(profile->bytes)
         << "; open it at https://ui.perfetto.dev\n";
-    return kOk;
+  } else {
+    // JSON is YAML, so one form serves both.
+    const nlohmann::ordered_json json = {{"file", options.file},
+                                         {"steps", profile->steps},
+                                         {"bytes", profile->bytes}};
+    out << json.dump(2) << "\n";
   }
-  // JSON is YAML, so one form serves both.
-  const nlohmann::ordered_json json = {{"file", options.file},
-                                       {"steps", profile->steps},
-                                       {"bytes", profile->bytes}};
-  out << json.dump(2) << "\n";
-  return kOk;
+  const absl::Status shown = ShowTrace(context, options);
+  return shown.ok() ? kOk : context.Fail(shown);
 }
 
 }  // namespace
@@ -57,11 +79,12 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ProfileOptions>();
   CLI::App* verb = AddVerb(
       app, "profile",
-      "Time each node of the next steps of a running job and write a trace for "
-      "ui.perfetto.dev or chrome://tracing. The job continues with the same "
-      "results.",
+      "Time each node of the next steps of a running job. Prints where the "
+      "time "
+      "goes by op and by layer, and writes a trace for ui.perfetto.dev or "
+      "chrome://tracing. The job continues with the same results.",
       "  gpupool profile 7 -O trace.json\n"
-      "  gpupool profile digits --steps 20 -O trace.json");
+      "  gpupool profile digits --steps 20 -O trace.json --flame flame.svg");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_option("--steps", options->steps,
                    "Number of steps, 1 to 100; the job may end before them "
@@ -70,6 +93,9 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
       ->type_name("N");
   verb->add_option("-O,--file", options->file, "The file to write")
       ->required()
+      ->type_name("FILE");
+  verb->add_option("--flame", options->flame,
+                   "Also write a flame graph (SVG) to this file")
       ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Profile(c, *options); });
 }

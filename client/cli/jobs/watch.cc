@@ -44,18 +44,6 @@ struct WatchArguments {
   std::string picture;  // file; empty: none
 };
 
-// Writes the curves so far.
-absl::Status WritePicture(const JobCurves& curves, const v1::Job& job,
-                          const std::string& path) {
-  absl::StatusOr<PartialFile> file = PartialFile::Create(path);
-  if (!file.ok()) return file.status();
-  file->Append(PlotPicture(
-      curves, absl::StrCat("job ", job.id(), " (", job.spec().name(), ")")));
-  absl::Status status = file->Close();
-  if (status.ok()) status = file->Replace();
-  return status;
-}
-
 int Watch(Context& context, const WatchArguments& arguments) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -83,7 +71,10 @@ int Watch(Context& context, const WatchArguments& arguments) {
        .take_events = [&](const v1::JobEvent& event) { curves.OnEvent(event); },
        .curves = arguments.plot ? &curves : nullptr});
   if (!arguments.picture.empty()) {
-    const absl::Status written = WritePicture(curves, *job, arguments.picture);
+    const absl::Status written = WriteWholeFile(
+        arguments.picture,
+        PlotPicture(curves, absl::StrCat("job ", job->id(), " (",
+                                         job->spec().name(), ")")));
     if (!written.ok()) return context.Fail(written);
     context.Say(
         absl::StrCat(arguments.picture, ": the curves of job ", job->id()));

@@ -58,6 +58,10 @@ TEST_F(ProfileTest, TraceIsJsonOfTheTracedRunsOnly) {
   EXPECT_EQ(event["cat"], "tanh");
   EXPECT_EQ(event["ts"], 0.5);
   EXPECT_EQ(event["dur"], 2.0);
+  EXPECT_EQ(event["args"]["flops"], NodeFlops(graph_, graph_.nodes()[1]));
+  EXPECT_EQ(event["args"]["bytes"],
+            graph_.value(graph_.nodes()[1].inputs[0]).bytes() +
+                graph_.value(graph_.nodes()[1].outputs[0]).bytes());
   EXPECT_EQ(trace["traceEvents"][1]["name"], "first\"\n");
 }
 

@@ -71,11 +71,13 @@ TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
   AddJob(7, "digits", v1::RUNNING);
   const std::string file = WriteFile("trace.json", "");
   EXPECT_EQ(Run({"profile", "digits", "--steps", "3", "-O", file}), 0);
-  EXPECT_EQ(out(),
-            file + ": 3 steps, 5 B; open it at https://ui.perfetto.dev\n");
+  EXPECT_THAT(out(), StartsWith(absl::StrCat(
+                         file, ": 3 steps, ", FakeTrace().size(),
+                         " B; open it at https://ui.perfetto.dev\n\nOP\t")));
+  EXPECT_THAT(out(), HasSubstr("\nfc\t1\t0.040\t100.0%\t80.0k\t2.0G\t2.5M\n"));
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
-  EXPECT_EQ(text.str(), "trace");
+  EXPECT_EQ(text.str(), FakeTrace());
   EXPECT_EQ(Run({"profile", "7", "-O", file}), 0);
   EXPECT_THAT(out(), HasSubstr(": 5 steps, ")) << "by default";
   for (const std::string format : {"json", "yaml"}) {
@@ -83,8 +85,14 @@ TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
     const auto json = nlohmann::json::parse(out());
     EXPECT_EQ(json["file"], file);
     EXPECT_EQ(json["steps"], 5);
-    EXPECT_EQ(json["bytes"], 5);
+    EXPECT_EQ(json["bytes"], FakeTrace().size());
   }
+  const std::string flame = WriteFile("flame.svg", "");
+  EXPECT_EQ(Run({"profile", "7", "-O", file, "--flame", flame}), 0);
+  std::ostringstream svg;
+  svg << std::ifstream(flame).rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("<title>matmul: 0.040 ms a step, 100.0%"));
+  EXPECT_EQ(Run({"profile", "7", "-O", file, "--flame", "/nowhere/x.svg"}), 3);
 }
 
 TEST_F(ProfileTest, ChecksTheJobAndTheSteps) {

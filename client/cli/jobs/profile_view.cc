@@ -1,0 +1,161 @@
+#include "client/cli/jobs/profile_view.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/output/table.h"
+#include "client/text/units.h"
+
+namespace gpupool::client {
+namespace {
+
+constexpr size_t kRows = 15;  // of a table; the rest is one row
+constexpr double kWidth = 1200;
+constexpr double kRowHeight = 18;
+constexpr double kNarrowest = 0.3;  // narrower bars are left out
+constexpr double kLetter = 7;       // width of a letter, about
+// Colours of the rows, from the top.
+constexpr const char* kColors[] = {"#d9d9d9", "#f4a582", "#fddbc7", "#fee391",
+                                   "#fec44f", "#c7e9b4", "#a1dab4"};
+
+std::string Rate(double amount, double micros) {
+  return amount > 0 && micros > 0 ? FormatCount(amount / micros * 1e6) : "";
+}
+
+void PrintGroups(const Stream& stream, const ProfileTrace& trace, bool by_layer,
+                 bool headers) {
+  Table table({{by_layer ? "LAYER" : "OP"},
+               {"CALLS", Table::kRight},
+               {"MS", Table::kRight},
+               {"SHARE", Table::kRight},
+               {"FLOPS", Table::kRight},
+               {"FLOPS/S", Table::kRight},
+               {"BYTES/S", Table::kRight}});
+  const auto steps = static_cast<double>(trace.steps);
+  const double all = trace.node_micros();
+  const auto add = [&](const ProfileGroup& group) {
+    table.AddRow(
+        {group.name, absl::StrCat(group.calls / trace.steps),
+         absl::StrFormat("%.3f", group.micros / steps / 1e3),
+         absl::StrFormat("%.1f%%", all > 0 ? 100 * group.micros / all : 0),
+         group.flops > 0 ? FormatCount(group.flops / steps) : "",
+         Rate(group.flops, group.micros), Rate(group.bytes, group.micros)});
+  };
+  const std::vector<ProfileGroup> groups = GroupProfile(trace, by_layer);
+  ProfileGroup rest;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i < kRows) {
+      add(groups[i]);
+      continue;
+    }
+    rest.calls += groups[i].calls;
+    rest.micros += groups[i].micros;
+    rest.flops += groups[i].flops;
+    rest.bytes += groups[i].bytes;
+  }
+  if (groups.size() > kRows) {
+    rest.name = absl::StrCat(groups.size() - kRows, " others");
+    add(rest);
+  }
+  table.Print(stream, headers);
+}
+
+// A bar of the flame graph with those below it.
+struct Bar {
+  double micros = 0;
+  std::map<std::string, std::unique_ptr<Bar>> below;
+
+  Bar& Below(const std::string& name) {
+    std::unique_ptr<Bar>& bar = below[name];
+    if (bar == nullptr) bar = std::make_unique<Bar>();
+    return *bar;
+  }
+};
+
+std::string Escaped(absl::string_view text) {
+  return absl::StrReplaceAll(text,
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {"\"", "&quot;"}});
+}
+
+// Draws bars; micros are those of all steps.
+class Flame {
+ public:
+  explicit Flame(const ProfileTrace& trace)
+      : scale_(kWidth / std::max(trace.node_micros(), 1e-9)),
+        steps_(static_cast<double>(trace.steps)) {}
+
+  void Draw(const std::string& name, const Bar& bar, double x, int row) {
+    const double width = bar.micros * scale_;
+    if (width < kNarrowest) return;
+    rows_ = std::max(rows_, row + 1);
+    const double y = row * kRowHeight;
+    absl::StrAppendFormat(
+        &svg_,
+        "<g><title>%s: %.3f ms a step, %.1f%%</title><rect x=\"%.1f\" "
+        "y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/>",
+        Escaped(name), bar.micros / steps_ / 1e3, 100 * width / kWidth, x, y,
+        width, kRowHeight - 1,
+        kColors[static_cast<size_t>(row) % std::size(kColors)]);
+    const auto letters = static_cast<size_t>(width / kLetter);
+    if (letters >= 3) {
+      absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.0f\">%s</text>",
+                            x + 3, y + 13, Escaped(Fit(name, letters)));
+    }
+    svg_ += "</g>\n";
+    for (const auto& [below, child] : bar.below) {
+      Draw(below, *child, x, row + 1);
+      x += child->micros * scale_;
+    }
+  }
+
+  std::string Take() const {
+    return absl::StrFormat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\">\n"
+        "<style>text{font:12px sans-serif}</style>\n%s</svg>\n",
+        kWidth, rows_ * kRowHeight, svg_);
+  }
+
+ private:
+  const double scale_;
+  const double steps_;
+  int rows_ = 1;
+  std::string svg_;
+};
+
+}  // namespace
+
+void PrintProfile(const Stream& stream, const ProfileTrace& trace,
+                  bool headers) {
+  PrintGroups(stream, trace, false, headers);
+  *stream.stream << "\n";
+  PrintGroups(stream, trace, true, headers);
+  *stream.stream << "\n" << ProfileAdvice(trace) << "\n";
+}
+
+std::string FlamePicture(const ProfileTrace& trace) {
+  Bar root;
+  for (const ProfiledNode& node : trace.nodes) {
+    root.micros += node.micros;
+    Bar* bar = &root;
+    const auto descend = [&](const std::string& name) {
+      bar = &bar->Below(name);
+      bar->micros += node.micros;
+    };
+    for (const absl::string_view part :
+         absl::StrSplit(node.layer, absl::ByAnyChar("./"), absl::SkipEmpty())) {
+      descend(std::string(part));
+    }
+    if (node.layer != node.op) descend(node.op);
+  }
+  Flame flame(trace);
+  flame.Draw("step", root, 0, 0);
+  return flame.Take();
+}
+
+}  // namespace gpupool::client

@@ -250,6 +250,8 @@ TEST_F(PlanTest, ShowsBytesLayersAndWhereItFits) {
     plan.mutable_plan()->set_parameters(12345);
     plan.mutable_plan()->mutable_training()->set_peak(3 << 20);
     plan.mutable_plan()->set_host_data_bytes(5 << 20);
+    plan.mutable_plan()->add_warnings("it is slow");
+    plan.mutable_plan()->add_warnings("note: it is small");
     v1::LayerPlan& layer = *plan.mutable_plan()->add_layers();
     layer.set_name("dense_0");
     layer.add_output_shape(10);
@@ -259,6 +261,7 @@ TEST_F(PlanTest, ShowsBytesLayersAndWhereItFits) {
   }
   EXPECT_EQ(Run({"plan", file_}), 0);
   EXPECT_THAT(out(), HasSubstr("tiny: 12,345 parameters, 900 steps"));
+  EXPECT_THAT(err(), HasSubstr("warning: it is slow\nnote: it is small\n"));
   EXPECT_THAT(out(), HasSubstr("peak\t3.0 MiB\t0 B\n"
                                "host memory for the dataset: 5.0 MiB\n"));
   EXPECT_THAT(out(), HasSubstr("dense_0\t-\t10\t0\t0\n"));

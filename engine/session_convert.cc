@@ -108,24 +108,10 @@ v1::GpuReadings ToProto(const DeviceReadings& readings) {
 
 v1::DataType ToProto(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
-      return v1::FLOAT32;
-    case DType::kFloat64:
-      return v1::FLOAT64;
-    case DType::kInt32:
-      return v1::INT32;
-    case DType::kInt64:
-      return v1::INT64;
-    case DType::kUint8:
-      return v1::UINT8;
-    case DType::kBool:
-      return v1::BOOL;
-    case DType::kInt8:
-      return v1::INT8;
-    case DType::kFloat16:
-      return v1::FLOAT16;
-    case DType::kBFloat16:
-      return v1::BFLOAT16;
+#define GPUPOOL_DTYPE(dtype, message, ...) \
+  case DType::dtype:                       \
+    return v1::message;
+#include "engine/base/dtype_table.inc"
   }
   return v1::DATA_TYPE_UNSPECIFIED;
 }

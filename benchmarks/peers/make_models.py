@@ -3,8 +3,9 @@
 
     make_models.py FOLDER [NAME...]
 
-Without names, writes those of bench_models.py. Needs python3-torch and python3-torchvision. Weights are random, batch norms
-are kept as they are in training, and the first dimension is the batch."""
+Without names, writes those of bench_models.py. Needs python3-torch and
+python3-torchvision. Weights are random, batch norms are kept as they are in
+training, and the first dimension is the batch."""
 
 import pathlib
 import sys

@@ -8,19 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/data/column_buffer.h"
 
 namespace gpupool::engine {
 namespace {
 
 constexpr uint64_t kChunkBytes = 256 << 10;
-
-// Puts the name of the array in front of an error.
-absl::Status Prefixed(absl::string_view title, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(title, ": ", status.message()));
-}
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
@@ -176,7 +170,7 @@ absl::StatusOr<Described> Describe(absl::Span<const OpenArray> inputs,
     for (const OpenArray& array : arrays) {
       RETURN_IF_ERROR(CheckRows(array, inputs[0]));
       auto column = DescribeColumn(array, target);
-      if (!column.ok()) return Prefixed(array.title, column.status());
+      if (!column.ok()) return AtPlace(array.title, column.status());
       // Below 2^43 each, and there are few arrays.
       row_bytes += KeptRowBytes(*column);
       if (!IsMappable(array)) unpacked_row_bytes += KeptRowBytes(*column);
@@ -210,13 +204,13 @@ absl::StatusOr<Table> TableFromArrays(absl::Span<const OpenArray> inputs,
   ASSIGN_OR_RETURN(Described described, Describe(inputs, targets, limits));
   Table& table = described.table;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    RETURN_IF_ERROR(Prefixed(inputs[i].title,
-                             ReadColumn(inputs[i], described.mapped,
-                                        limits.unpack_dir, table.inputs[i])));
+    RETURN_IF_ERROR(AtPlace(inputs[i].title,
+                            ReadColumn(inputs[i], described.mapped,
+                                       limits.unpack_dir, table.inputs[i])));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     Column& target = table.targets[i];
-    RETURN_IF_ERROR(Prefixed(
+    RETURN_IF_ERROR(AtPlace(
         targets[i].title,
         ReadColumn(targets[i], described.mapped, limits.unpack_dir, target)));
     target.facts = SummarizeLabels(target);

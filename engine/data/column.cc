@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
 namespace {
@@ -168,19 +169,59 @@ uint64_t FindUnusable(const char* data, uint64_t count) {
   return count;
 }
 
-}  // namespace
+struct ElementFacts {
+  ElementType type;
+  absl::string_view name;
+  absl::string_view numpy;
+  uint64_t bytes;
+  v1::DataType message;  // of the same size or larger
+};
 
-uint64_t ElementBytes(ElementType type) {
-  uint64_t bytes = 0;
-  WithType(type, [&]<typename T>() { bytes = sizeof(T); });
-  return bytes;
+// The facts of each type, in the order of the enumeration.
+constexpr ElementFacts kElementFacts[] = {
+    {ElementType::kUint8, "uint8", "u1", 1, v1::UINT8},
+    {ElementType::kInt8, "int8", "i1", 1, v1::INT8},
+    {ElementType::kUint16, "uint16", "u2", 2, v1::INT32},
+    {ElementType::kInt16, "int16", "i2", 2, v1::INT32},
+    {ElementType::kUint32, "uint32", "u4", 4, v1::INT64},
+    {ElementType::kInt32, "int32", "i4", 4, v1::INT32},
+    {ElementType::kUint64, "uint64", "u8", 8, v1::INT64},
+    {ElementType::kInt64, "int64", "i8", 8, v1::INT64},
+    {ElementType::kFloat16, "float16", "f2", 2, v1::FLOAT16},
+    {ElementType::kFloat32, "float32", "f4", 4, v1::FLOAT32},
+    {ElementType::kFloat64, "float64", "f8", 8, v1::FLOAT64},
+};
+
+const ElementFacts& FactsOf(ElementType type) {
+  return kElementFacts[static_cast<size_t>(type)];
 }
 
+}  // namespace
+
+uint64_t ElementBytes(ElementType type) { return FactsOf(type).bytes; }
+
 absl::string_view ElementTypeName(ElementType type) {
-  static constexpr absl::string_view kNames[] = {
-      "uint8",  "int8",  "uint16",  "int16",   "uint32", "int32",
-      "uint64", "int64", "float16", "float32", "float64"};
-  return kNames[static_cast<size_t>(type)];
+  return FactsOf(type).name;
+}
+
+std::optional<ElementType> ElementTypeOfNumpy(absl::string_view code) {
+  if (code == "b1") return ElementType::kUint8;
+  for (const ElementFacts& row : kElementFacts) {
+    if (row.numpy == code) return row.type;
+  }
+  return std::nullopt;
+}
+
+v1::DataType ToProto(ElementType type) { return FactsOf(type).message; }
+
+ElementType FromProto(v1::DataType type) {
+  if (type == v1::BOOL) return ElementType::kUint8;
+  // The last row with the message type is the type itself; those before it are
+  // widened to it.
+  const auto row =
+      std::find_if(std::rbegin(kElementFacts), std::rend(kElementFacts),
+                   [&](const ElementFacts& it) { return it.message == type; });
+  return row == std::rend(kElementFacts) ? ElementType::kFloat32 : row->type;
 }
 
 absl::Status Column::CheckWhole() const {

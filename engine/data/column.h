@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,14 @@
 #include "engine/data/label_facts.h"
 #include "engine/data/mapped_file.h"
 
+namespace gpupool::v1 {
+enum DataType : int;
+}  // namespace gpupool::v1
+
 namespace gpupool::engine {
 
-// The element types of IDX and NPY files.
+// The element types of IDX and NPY files. Their facts are one table, in
+// column.cc.
 enum class ElementType : uint8_t {
   kUint8,
   kInt8,
@@ -37,6 +43,15 @@ absl::string_view ElementTypeName(ElementType type);
 constexpr bool IsFloating(ElementType type) {
   return type >= ElementType::kFloat16;
 }
+// Returns the type of a NumPy code without its byte order, as "f4". Booleans
+// are kUint8.
+std::optional<ElementType> ElementTypeOfNumpy(absl::string_view code);
+// Returns the type that holds every number of the array: its own where
+// DataType has it, else the next larger one.
+v1::DataType ToProto(ElementType type);
+// Returns the type of the arrays that have this type in messages: the one that
+// ToProto keeps. kUint8 for BOOL; kFloat32 for types that no array has.
+ElementType FromProto(v1::DataType type);
 
 struct Column {
   // Key in DatasetLayout.input_arrays or target_arrays. Empty for the only

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/data/array_reader.h"
 #include "engine/data/byte_stream.h"
 #include "engine/data/csv_reader.h"
@@ -44,12 +45,6 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> OpenBlob(
   return std::make_shared<const MappedFile>(*std::move(mapped));
 }
 
-// Puts the user's file name in front of an error.
-absl::Status InFile(const v1::DatasetFile& file, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(file.file_name(), ": ", status.message()));
-}
-
 absl::StatusOr<const v1::DatasetFile*> FileOfRole(
     const std::vector<v1::DatasetFile>& files, v1::DatasetFile::Role role) {
   for (const v1::DatasetFile& file : files) {
@@ -83,7 +78,7 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   options.has_header = layout.has_header();
   std::unique_ptr<ByteStream> stream = OpenByteStream(blob->bytes());
   auto table = ReadCsv(*stream, options, limits);
-  if (!table.ok()) return InFile(*file, table.status());
+  if (!table.ok()) return AtPlace(file->file_name(), table.status());
   return table;
 }
 
@@ -122,7 +117,7 @@ absl::StatusOr<ArrayFiles> OpenNpzFile(const Stored& stored) {
   ASSIGN_OR_RETURN(auto blob, OpenBlob(*file, stored.blob_dir, stored.digest));
   auto arrays = OpenNpz({blob->bytes().data(), blob->bytes().size()},
                         ToNpzOptions(stored.layout), blob);
-  if (!arrays.ok()) return InFile(*file, arrays.status());
+  if (!arrays.ok()) return AtPlace(file->file_name(), arrays.status());
   return ArrayFiles{*std::move(arrays), {std::move(blob)}, file->file_name()};
 }
 
@@ -140,7 +135,7 @@ absl::StatusOr<ArrayFiles> OpenArrayPair(const Stored& stored,
                      OpenBlob(*file, stored.blob_dir, stored.digest));
     std::unique_ptr<ByteStream> stream = OpenByteStream(blob->bytes());
     auto header = read_header(*stream);
-    if (!header.ok()) return InFile(*file, header.status());
+    if (!header.ok()) return AtPlace(file->file_name(), header.status());
     to.push_back({.header = *std::move(header),
                   .stream = stream.get(),
                   .title = title,
@@ -198,9 +193,7 @@ template <typename Result>
 absl::StatusOr<Result> InFiles(const ArrayFiles& files,
                                absl::StatusOr<Result> result) {
   if (result.ok()) return result;
-  return absl::Status(
-      result.status().code(),
-      absl::StrCat(files.names, ": ", result.status().message()));
+  return AtPlace(files.names, result.status());
 }
 
 }  // namespace
@@ -257,30 +250,6 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                    format));
   return InFiles(
       opened, HostBytes(opened.arrays.inputs, opened.arrays.targets, limits));
-}
-
-v1::DataType ToProto(ElementType type) {
-  switch (type) {
-    case ElementType::kUint8:
-      return v1::UINT8;
-    case ElementType::kInt8:
-      return v1::INT8;
-    case ElementType::kUint16:
-    case ElementType::kInt16:
-    case ElementType::kInt32:
-      return v1::INT32;
-    case ElementType::kUint32:
-    case ElementType::kUint64:
-    case ElementType::kInt64:
-      return v1::INT64;
-    case ElementType::kFloat16:
-      return v1::FLOAT16;
-    case ElementType::kFloat32:
-      return v1::FLOAT32;
-    case ElementType::kFloat64:
-      return v1::FLOAT64;
-  }
-  return v1::DATA_TYPE_UNSPECIFIED;
 }
 
 }  // namespace gpupool::engine

@@ -32,10 +32,6 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                                        const std::string& blob_dir,
                                        const ReadLimits& limits);
 
-// Returns the type that holds every number of the array: its own where
-// DataType has it, else the next larger one.
-v1::DataType ToProto(ElementType type);
-
 // Returns the format for a file name's ending: ".csv", ".npy", ".npz", ".idx",
 // "-ubyte" and the like, each with or without ".gz"; unspecified otherwise.
 v1::DatasetFormat FormatOfFileName(const std::string& file_name);

@@ -1,6 +1,7 @@
 #include "engine/data/npy_reader.h"
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -56,33 +57,19 @@ absl::StatusOr<absl::string_view> Field(absl::string_view header,
 absl::Status SetType(absl::string_view text, ArrayHeader& header) {
   constexpr absl::string_view kRemedy =
       "save bool, int8 to int64, uint8 to uint64, or float16 to float64";
-  struct Row {
-    absl::string_view code;
-    ElementType type;
-  };
-  static constexpr Row kRows[] = {
-      {"u1", ElementType::kUint8},   {"b1", ElementType::kUint8},
-      {"i1", ElementType::kInt8},    {"u2", ElementType::kUint16},
-      {"i2", ElementType::kInt16},   {"u4", ElementType::kUint32},
-      {"i4", ElementType::kInt32},   {"u8", ElementType::kUint64},
-      {"i8", ElementType::kInt64},   {"f2", ElementType::kFloat16},
-      {"f4", ElementType::kFloat32}, {"f8", ElementType::kFloat64}};
   if (text.size() != 5 || text[0] != '\'' || text[4] != '\'') {
     return Bad("'descr'", text, kRemedy);
-    // '<' little-endian, '>' big-endian, '|' single bytes, '=' native order.
   }
+  // '<' little-endian, '>' big-endian, '|' single bytes, '=' native order.
   const char order = text[1];
   if (order != '<' && order != '>' && order != '|' && order != '=') {
     return Bad("'descr'", text, kRemedy);
   }
   header.big_endian = order == '>';
-  for (const Row& row : kRows) {
-    if (row.code == text.substr(2, 2)) {
-      header.type = row.type;
-      return absl::OkStatus();
-    }
-  }
-  return Bad("'descr'", text, kRemedy);
+  const std::optional<ElementType> type = ElementTypeOfNumpy(text.substr(2, 2));
+  if (!type.has_value()) return Bad("'descr'", text, kRemedy);
+  header.type = *type;
+  return absl::OkStatus();
 }
 
 absl::Status SetShape(absl::string_view text, ArrayHeader& header) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/data/array_reader.h"
 #include "engine/data/npy_reader.h"
 #include "engine/data/zip_archive.h"
@@ -40,9 +41,7 @@ absl::StatusOr<OpenArray> OpenArrayMember(const ZipArchive& archive,
                    archive.OpenMember(*found));
   auto header = ReadNpyHeader(*stream);
   if (!header.ok()) {
-    return absl::Status(
-        header.status().code(),
-        absl::StrCat("array \"", array, "\": ", header.status().message()));
+    return AtPlace(absl::StrCat("array \"", array, "\""), header.status());
   }
   opened.streams.push_back(std::move(stream));
   return OpenArray{.header = *std::move(header),

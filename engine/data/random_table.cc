@@ -20,40 +20,6 @@ float Known(double number) {
   return std::isfinite(number) ? static_cast<float>(number) : 0.0f;
 }
 
-bool IsWhole(v1::DataType type) {
-  switch (type) {
-    case v1::INT8:
-    case v1::UINT8:
-    case v1::INT32:
-    case v1::INT64:
-    case v1::BOOL:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Returns the type whose array has this type in messages.
-ElementType StoredAs(v1::DataType type) {
-  switch (type) {
-    case v1::INT8:
-      return ElementType::kInt8;
-    case v1::UINT8:
-    case v1::BOOL:
-      return ElementType::kUint8;
-    case v1::INT32:
-      return ElementType::kInt32;
-    case v1::INT64:
-      return ElementType::kInt64;
-    case v1::FLOAT16:
-      return ElementType::kFloat16;
-    case v1::FLOAT64:
-      return ElementType::kFloat64;
-    default:
-      return ElementType::kFloat32;
-  }
-}
-
 // Adds columns of float32 in memory until the limit is reached.
 class Maker {
  public:
@@ -64,7 +30,7 @@ class Maker {
                                   std::vector<int64_t> shape) {
     ASSIGN_OR_RETURN(Column column, Empty(type, std::move(shape)));
     std::vector<float> numbers(rows_ * column.width);
-    if (!IsWhole(type)) {
+    if (IsFloating(column.stored)) {
       for (float& number : numbers) number = random_.NextFloat();
     }
     RETURN_IF_ERROR(Fill(numbers, column));
@@ -85,7 +51,7 @@ class Maker {
   // Returns a column without numbers, which is counted.
   absl::StatusOr<Column> Empty(v1::DataType type, std::vector<int64_t> shape) {
     Column column;
-    column.stored = StoredAs(type);
+    column.stored = FromProto(type);
     column.rows = rows_;
     ASSIGN_OR_RETURN(column.width, CheckedElementCount(shape));
     column.shape = std::move(shape);

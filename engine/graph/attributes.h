@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -217,25 +218,24 @@ struct FusedAttributes {
                          const FusedAttributes&) = default;
 };
 
-// The alternatives of both.
-template <typename... First, typename... Second>
-std::variant<First..., Second...> Joined(std::variant<First...>,
-                                         std::variant<Second...>);
+using NoAttributes = std::monostate;
 
-using AnyAttributes = decltype(Joined(
-    std::variant<
-        std::monostate, MatMulAttributes, Conv2dAttributes,
-        Conv2dGradAttributes, Pool2dAttributes, Pool2dGradAttributes,
-        NormAttributes, BatchNormUpdateAttributes, GeluAttributes,
-        DropoutAttributes, LossAttributes, AllReduceAttributes, ShapeAttributes,
-        LayoutAttributes, UnaryAttributes, BinaryAttributes, CastAttributes,
-        ReduceAttributes, ArgReduceAttributes, CumSumAttributes,
-        TransposeAttributes, SliceAttributes, SliceGradAttributes,
-        PadAttributes, AxisAttributes, GatherGradAttributes, GatherNdAttributes,
-        ScatterAttributes, TopKAttributes, ResizeAttributes,
-        ResizeGradAttributes, BatchMatMulAttributes, AttentionAttributes,
-        LrnAttributes, RandomAttributes, FusedAttributes, EmaAttributes>(),
-    OptimizerAttributes()));
+// Distinct<std::variant<A>, B, A, B>::Type is std::variant<A, B>.
+template <typename Variant, typename... More>
+struct Distinct {
+  using Type = Variant;
+};
+template <typename... Kept, typename First, typename... More>
+struct Distinct<std::variant<Kept...>, First, More...>
+    : std::conditional_t<(std::is_same_v<Kept, First> || ...),
+                         Distinct<std::variant<Kept...>, More...>,
+                         Distinct<std::variant<Kept..., First>, More...>> {};
+
+// The alternatives are the structs that the rows of the op table name.
+using AnyAttributes = Distinct<std::variant<NoAttributes>
+#define GPUPOOL_OP(op, name, inputs, outputs, attributes, ...) , attributes
+#include "engine/graph/op_table.inc"
+                               >::Type;
 
 // The attributes of a node: one of the alternatives, a std::variant in every
 // respect. Its copies are compiled once, in attributes.cc: each of them is code

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 
 namespace gpupool::engine {
 
@@ -71,9 +72,7 @@ absl::StatusOr<ValueIds> GraphBuilder::Emit(Op op,
   absl::StatusOr<TensorTypes> types = InferTypes(op, attributes, input_types);
   if (!types.ok()) {
     if (source_.empty()) return types.status();
-    return absl::Status(
-        types.status().code(),
-        absl::StrCat("layer '", source_, "': ", types.status().message()));
+    return AtPlace(absl::StrCat("layer '", source_, "'"), types.status());
   }
   Node node{.op = op,
             .attributes = std::move(attributes),

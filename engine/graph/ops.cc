@@ -29,8 +29,6 @@ template <typename T>
 constexpr size_t kIndexOf =
     PositionIn<T>(static_cast<const Attributes*>(nullptr));
 
-using NoAttributes = std::monostate;
-
 struct Row {
   OpInfo info;
   size_t attributes;  // index of the alternative that the op carries

@@ -182,6 +182,9 @@ class Writer {
   void operator()(const LossAttributes& a) {
     Add("reduction", a.reduction == Reduction::kMean ? "mean" : "sum");
     if (a.label_smoothing != 0) Add("label_smoothing", a.label_smoothing);
+    if (a.ignore_label != LossAttributes().ignore_label) {
+      Add("ignore_label", a.ignore_label);
+    }
   }
   void operator()(const AllReduceAttributes& a) { Add("ranks", a.ranks); }
   void operator()(const ShapeAttributes& a) {

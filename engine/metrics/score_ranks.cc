@@ -45,14 +45,20 @@ void AddClassScores(absl::Span<const float> scores, int64_t label,
     return;
   }
   const double most = *std::max_element(scores.begin(), scores.end());
-  for (size_t c = 0; c < scores.size(); ++c) {
-    double others = 0;
-    for (size_t k = 0; k < scores.size(); ++k) {
-      if (k != c) others += std::exp(double{scores[k]} - most);
-    }
+  const size_t classes = scores.size();
+  // The exponentials of the classes behind each one. A difference of their
+  // total and one of them would lose its digits.
+  std::vector<double> behind(classes + 1, 0.0);
+  for (size_t c = classes; c-- > 0;) {
+    behind[c] = behind[c + 1] + std::exp(double{scores[c]} - most);
+  }
+  double before = 0;
+  for (size_t c = 0; c < classes; ++c) {
+    const double own = double{scores[c]} - most;
     table.scores.push_back(
-        static_cast<float>(double{scores[c]} - most - std::log(others)));
+        static_cast<float>(own - std::log(before + behind[c + 1])));
     table.belongs.push_back(static_cast<int64_t>(c) == label);
+    before += std::exp(own);
   }
 }
 

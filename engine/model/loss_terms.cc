@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/autodiff/formula.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/model/losses.h"
 
 namespace gpupool::engine {
@@ -54,9 +55,7 @@ std::string Names(const std::vector<ModelPort>& ports) {
 
 // Puts the place in the spec in front of an error of one of several losses.
 absl::Status InTerm(const LossTerm& term, const absl::Status& status) {
-  if (status.ok() || term.only) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(term.field, ": ", status.message()));
+  return term.only ? status : AtPlace(term.field, status);
 }
 
 // Renames the input that the loss has just added.
@@ -153,7 +152,7 @@ absl::Status CheckLossTerms(const v1::TrainingSpec& training) {
   for (const LossTerm& term : LossTermsOf(training)) {
     if (!(term.weight >= 0 && std::isfinite(term.weight))) {
       return refuse(term.field, ".weight is ", term.weight,
-                    "; it must be at least 0");
+                    "; it must be at least 0 and finite");
     }
     sum += term.weight;
   }

@@ -24,11 +24,10 @@ struct DTypeCode {
   absl::string_view code;
 };
 constexpr DTypeCode kCodes[] = {
-    {DType::kFloat32, "F32"},  {DType::kFloat64, "F64"},
-    {DType::kInt32, "I32"},    {DType::kInt64, "I64"},
-    {DType::kUint8, "U8"},     {DType::kBool, "BOOL"},
-    {DType::kInt8, "I8"},      {DType::kFloat16, "F16"},
-    {DType::kBFloat16, "BF16"}};
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, code, ...) \
+  {DType::dtype, code},
+#include "engine/base/dtype_table.inc"
+};
 
 std::string CodeOf(DType dtype) {
   for (const DTypeCode& row : kCodes) {

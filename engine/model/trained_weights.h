@@ -21,10 +21,10 @@ namespace gpupool::engine {
 // Returns the weights that get gradients, in the order of the graph's values:
 // those that match the patterns and influence `loss`. A buffer
 // (PersistentSpec::buffer) is only taken by a pattern of `trainable` that
-// matches no parameter. Adds a warning to
-// model.warnings for a matching weight without influence. Stops updates of
-// running statistics whose name matches a pattern of `freeze`. All other
-// statistics are updated, even next to frozen weights.
+// matches no parameter. Adds a warning to model.warnings for a matching weight
+// without influence. Stops updates of running statistics whose name matches a
+// pattern of `freeze`. All other statistics are updated, even next to frozen
+// weights.
 //   INVALID_ARGUMENT  a pattern matches no name (lists similar names), or no
 //                     weight is left to train
 absl::StatusOr<std::vector<ValueId>> SelectTrained(

@@ -14,8 +14,8 @@ namespace {
 
 absl::Status CheckNumber(absl::string_view field, double number) {
   if (number >= 0 && std::isfinite(number)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("training.", field, " ", number, " must be at least 0"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "training.", field, " ", number, " must be at least 0 and finite"));
 }
 
 absl::Status CheckGroups(const v1::TrainingSpec& training,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/graph/verify.h"
 #include "engine/passes/formats/autocast.h"
 #include "engine/passes/formats/choose_layout.h"
@@ -120,9 +121,7 @@ absl::Status RunPass(const Pass& pass, Graph& graph,
     graph.Compact();
     status = Verify(graph);
   }
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat("pass '", pass.name,
-                                                  "': ", status.message()));
+  return AtPlace(absl::StrCat("pass '", pass.name, "'"), status);
 }
 
 }  // namespace

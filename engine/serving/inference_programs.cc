@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/model/model_programs.h"
 #include "engine/passes/formats/narrow_weights.h"
 #include "engine/passes/pipeline.h"
@@ -28,9 +29,7 @@ std::string KeyText(const ServedSizes& served, const ProgramKey& key) {
 
 // Puts the sizes of the program in front of an error.
 absl::Status At(const std::string& where, const absl::Status& status) {
-  if (where.empty()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("for ", where, ": ", status.message()));
+  return where.empty() ? status : AtPlace(absl::StrCat("for ", where), status);
 }
 
 // Adds the remedy to an error about shapes that depend on numbers.

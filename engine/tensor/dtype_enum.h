@@ -7,15 +7,8 @@
 namespace gpupool::engine {
 
 enum class DType : uint8_t {
-  kFloat32,
-  kFloat64,
-  kInt32,
-  kInt64,
-  kUint8,
-  kBool,
-  kInt8,
-  kFloat16,
-  kBFloat16,
+#define GPUPOOL_DTYPE(dtype, ...) dtype,
+#include "engine/base/dtype_table.inc"
 };
 
 }  // namespace gpupool::engine

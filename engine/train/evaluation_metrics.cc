@@ -210,8 +210,9 @@ absl::Status EvaluationMetrics::AddRanks(RankLink& link) {
     const auto all = As<double>(bytes);
     const size_t count = sums_->numbers().size();
     sums_.emplace(per_row_);
-    for (size_t r = 0; r < size; ++r)
+    for (size_t r = 0; r < size; ++r) {
       sums_->Merge(all.subspan(r * count, count));
+    }
   }
   return scores_.has_value() ? AddScoresOfRanks(link) : absl::OkStatus();
 }

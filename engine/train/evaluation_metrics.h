@@ -63,7 +63,7 @@ class EvaluationMetrics {
 
   const v1::TrainingSpec& training_;
   int64_t per_row_ = 1;  // numbers of an example's output
-  int64_t classes_ = 1;  // of them, along the axis of the classes
+  int64_t classes_ = 1;  // along their axis
   bool classes_first_ = false;
   std::vector<int64_t> labels_;  // of a batch
   std::vector<float> targets_;

@@ -20,9 +20,12 @@ absl::Span<T> As(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-bool IsWhole(v1::DataType type) {
-  return type == v1::UINT8 || type == v1::INT8 || type == v1::INT32 ||
-         type == v1::INT64 || type == v1::BOOL;
+// Returns "'ids', 'mask'".
+std::string Names(const std::vector<ArrayFacts>& arrays) {
+  return absl::StrJoin(arrays, ", ",
+                       [](std::string* out, const ArrayFacts& array) {
+                         absl::StrAppend(out, "'", array.name, "'");
+                       });
 }
 
 absl::Status CheckPort(const ModelPort& input) {
@@ -78,16 +81,12 @@ absl::StatusOr<FedInput> FeedByName(const ModelPort& input,
       [&](const ArrayFacts& array) { return array.name == input.name; });
   if (found == facts.inputs.end()) {
     return Refuse("the model's input '", input.name,
-                  "' is not in the dataset, which has ",
-                  absl::StrJoin(facts.inputs, ", ",
-                                [](std::string* out, const ArrayFacts& array) {
-                                  absl::StrAppend(out, "'", array.name, "'");
-                                }),
+                  "' is not in the dataset, which has ", Names(facts.inputs),
                   "; upload it with gpupool datasets upload --input ",
                   input.name, "=ARRAY");
   }
   RETURN_IF_ERROR(CheckNumbers(input, found->shape));
-  if (input.dtype != DType::kFloat32 && !IsWhole(found->type)) {
+  if (input.dtype != DType::kFloat32 && IsFloating(FromProto(found->type))) {
     return Refuse("the model's input '", input.name, "' is ",
                   DTypeName(input.dtype), ", but the dataset's array is of ",
                   "floating-point numbers; store it as ",
@@ -151,10 +150,7 @@ absl::StatusOr<size_t> FindTarget(const std::string& field,
                   "an NPZ archive with --target ",
                   target, "=ARRAY");
   }
-  const std::string names = absl::StrJoin(
-      facts.targets, ", ", [](std::string* out, const ArrayFacts& array) {
-        absl::StrAppend(out, "'", array.name, "'");
-      });
+  const std::string names = Names(facts.targets);
   if (target.empty() && facts.targets.size() > 1) {
     return Refuse(field, ": the dataset has the targets ", names,
                   "; list the losses in training.losses, each with its target");

@@ -10,6 +10,7 @@
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/data/random_table.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
@@ -61,13 +62,6 @@ double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
     sum += outputs[i].term.weight * (outputs[i].term.leads ? leading : mean);
   }
   return sum;
-}
-
-// Says that the error is one of the validation set.
-absl::Status InValidation(const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("data.validation: ", status.message()));
 }
 
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
@@ -163,7 +157,8 @@ absl::Status TrainingRun::MakeExecutors() {
            .collective = link_ == nullptr ? nullptr : link_->collective()}));
   RETURN_IF_ERROR(CheckNumbers(programs, table_));
   if (validation_.has_value()) {
-    RETURN_IF_ERROR(InValidation(CheckNumbers(programs, *validation_)));
+    RETURN_IF_ERROR(
+        AtPlace("data.validation", CheckNumbers(programs, *validation_)));
   }
   // The landing comes last and takes only memory that the programs leave.
   PlanLanding(

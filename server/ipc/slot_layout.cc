@@ -1,10 +1,10 @@
 #include "server/ipc/slot_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -108,10 +108,13 @@ absl::Status CheckDisjointOutputs(const SlotHeader& header) {
 }  // namespace
 
 uint64_t SlotElementBytes(uint32_t data_type) {
-  // Sizes by gpupool.v1.DataType: none, FLOAT32, FLOAT64, INT32, INT64, UINT8,
-  // BOOL, INT8, FLOAT16, BFLOAT16.
-  constexpr std::array<uint64_t, 10> kBytes = {0, 4, 8, 4, 8, 1, 1, 1, 2, 2};
-  return data_type < kBytes.size() ? kBytes[data_type] : 0;
+  // Sizes by gpupool.v1.DataType, which numbers the rows of the table from 1.
+  constexpr uint64_t kBytes[] = {
+      0,
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, ...) bytes,
+#include "engine/base/dtype_table.inc"
+  };
+  return data_type < std::size(kBytes) ? kBytes[data_type] : 0;
 }
 
 void CopySlotRequest(const SlotHeader& from, SlotHeader* to) {

@@ -9,13 +9,12 @@ struct Row {
   uint64_t element_bytes;
 };
 
-// The protocol's table of data types, without those that no model here has.
+// The protocol's data types, without those that no model here has.
 constexpr Row kRows[] = {
-    {v1::FLOAT32, "FP32", 4},  {v1::FLOAT64, "FP64", 8},
-    {v1::INT32, "INT32", 4},   {v1::INT64, "INT64", 8},
-    {v1::UINT8, "UINT8", 1},   {v1::BOOL, "BOOL", 1},
-    {v1::INT8, "INT8", 1},     {v1::FLOAT16, "FP16", 2},
-    {v1::BFLOAT16, "BF16", 2},
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, \
+                      safetensors, protocol)                       \
+  {v1::message, protocol, bytes},
+#include "engine/base/dtype_table.inc"
 };
 
 }  // namespace

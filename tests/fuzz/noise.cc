@@ -278,9 +278,7 @@ std::string WhyUndefinedNode(const Graph& graph, const Node& node,
 
 // Returns whether the node's result has an error of its own near zero.
 bool HasAbsoluteError(const Node& node) {
-  return node.op == Op::kLogSoftmax || node.op == Op::kCrossEntropy ||
-         (node.op == Op::kUnary &&
-          node.get<UnaryAttributes>().function == UnaryFunction::kErf);
+  return node.op == Op::kLogSoftmax || node.op == Op::kCrossEntropy;
 }
 
 class NoisyCopy {

@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import time
@@ -145,7 +146,6 @@ def run(nets, results, devices):
             found += faults(net, row)
     finally:
         server.stop()
-        import shutil
         shutil.rmtree(state, ignore_errors=True)
     return found
 

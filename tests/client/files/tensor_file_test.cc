@@ -32,6 +32,13 @@ TEST(TensorFileTest, NpyKeepsTypeShapeAndBytes) {
   }
 }
 
+TEST(TensorFileTest, TypesHaveTheSizesOfTheServer) {
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, \
+                      safetensors, protocol)                       \
+  EXPECT_EQ(ElementBytes(protocol), uint64_t{bytes}) << protocol;
+#include "engine/base/dtype_table.inc"
+}
+
 TEST(TensorFileTest, WhatIsNoNpyIsRefused) {
   const std::string file = NpyText({"FP32", {2}, std::string(8, 'x')});
   EXPECT_FALSE(ParseNpy("").ok());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/tensor/half.h"
+#include "gpupool/v1/model.pb.h"
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
 
@@ -18,6 +19,29 @@ namespace {
 using files::Big;
 using files::Little;
 using testing::ElementsAre;
+using testing::EndsWith;
+
+TEST(ColumnTest, EveryTypeHasOneRowOfFacts) {
+  for (int i = 0; i <= static_cast<int>(ElementType::kFloat64); ++i) {
+    const auto type = static_cast<ElementType>(i);
+    const absl::string_view name = ElementTypeName(type);
+    SCOPED_TRACE(name);
+    const uint64_t bytes = ElementBytes(type);
+    EXPECT_THAT(std::string(name), EndsWith(std::to_string(8 * bytes)));
+    EXPECT_EQ(
+        ElementTypeOfNumpy(std::string(1, name[0]) + std::to_string(bytes)),
+        type);
+    // Messages have the type, or a larger one that keeps every number.
+    const ElementType kept = FromProto(ToProto(type));
+    EXPECT_EQ(ToProto(kept), ToProto(type));
+    EXPECT_EQ(IsFloating(kept), IsFloating(type));
+    EXPECT_GE(ElementBytes(kept), kept == type ? bytes : bytes + 1);
+  }
+  EXPECT_EQ(ElementTypeOfNumpy("b1"), ElementType::kUint8);
+  EXPECT_EQ(ElementTypeOfNumpy("c8"), std::nullopt);
+  EXPECT_EQ(FromProto(v1::BOOL), ElementType::kUint8);
+  EXPECT_EQ(FromProto(v1::BFLOAT16), ElementType::kFloat32);
+}
 
 TEST(ColumnTest, GathersRowsInTheGivenOrder) {
   const Column column = ColumnOf({2}, {1, 2, 3, 4, 5, 6});

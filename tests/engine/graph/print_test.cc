@@ -48,6 +48,9 @@ TEST(PrintTest, EveryKindOfAttributesHasAText) {
   EXPECT_EQ(Print(Attributes{LayoutAttributes{Layout::kChannelsLast}}),
             "layout=channels_last");
   EXPECT_EQ(Print(Attributes{ShapeAttributes{{2, 3}}}), "shape=[2, 3]");
+  EXPECT_EQ(Print(Attributes{LossAttributes{}}), "reduction=mean");
+  EXPECT_EQ(Print(Attributes{LossAttributes{.ignore_label = 0}}),
+            "reduction=mean ignore_label=0");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "server/serving/data_type.h"
 
 #include "gtest/gtest.h"
+#include "server/ipc/slot_layout.h"
 
 namespace gpupool::server {
 namespace {
@@ -11,6 +12,8 @@ TEST(DataTypeTest, EveryModelTypeHasANameThatReadsBackAndASize) {
     if (type == v1::DATA_TYPE_UNSPECIFIED) continue;
     EXPECT_EQ(ParseDataType(DataTypeName(type)), type);
     EXPECT_GT(ElementBytes(type), 0u) << v1::DataType_Name(type);
+    EXPECT_EQ(SlotElementBytes(static_cast<uint32_t>(i)), ElementBytes(type))
+        << v1::DataType_Name(type);
   }
 }
 

@@ -1,7 +1,8 @@
 // A header of this folder that says "Host and device" at its top is compiled by
 // the host's compiler and by nvcc. It may include only other such headers, the
 // C++ standard library, and of the engine: base/host_device.h,
-// base/philox_block.h, graph/functions.h and tensor/dtype_enum.h.
+// base/philox_block.h, graph/functions.h, and tensor/dtype_enum.h with the
+// table that it includes.
 #pragma once
 
 #include "engine/base/host_device.h"

@@ -40,8 +40,7 @@ absl::StatusOr<ValueId> Probit(NodeContext& ctx, ValueId x) {
   ASSIGN_OR_RETURN(const ValueId twice, ctx.Binary(Binary::kMultiply, x, 2.0));
   ASSIGN_OR_RETURN(const ValueId z, ctx.Binary(Binary::kSubtract, twice, 1.0));
   ASSIGN_OR_RETURN(const ValueId square, ctx.Binary(Binary::kMultiply, z, z));
-  ASSIGN_OR_RETURN(const ValueId minus, ctx.Unary(Unary::kNegate, square));
-  ASSIGN_OR_RETURN(const ValueId rest, ctx.Binary(Binary::kAdd, minus, 1.0));
+  ASSIGN_OR_RETURN(const ValueId rest, OneMinus(ctx, square));
   ASSIGN_OR_RETURN(const ValueId log, ctx.Unary(Unary::kLog, rest));
   ASSIGN_OR_RETURN(const ValueId half, ctx.Binary(Binary::kMultiply, log, 0.5));
   ASSIGN_OR_RETURN(const ValueId v,
@@ -86,14 +85,18 @@ absl::StatusOr<ValueId> Listed(NodeContext& ctx, DType dtype,
   return ctx.Constant({dtype, shape, std::move(numbers)});
 }
 
+absl::Status RequirePerFeature(const NodeContext& ctx, absl::string_view name,
+                               int64_t size, int64_t features) {
+  if (size == 1 || size == features) return absl::OkStatus();
+  return ctx.Refuse("'", name, "' has ", size, " numbers and needs 1 or ",
+                    features, ", one for each feature");
+}
+
 absl::StatusOr<ValueId> PerFeature(NodeContext& ctx, absl::string_view name,
                                    int64_t count) {
   ASSIGN_OR_RETURN(std::vector<double> numbers, ctx.Floats(name, {}));
   const auto size = static_cast<int64_t>(numbers.size());
-  if (size != 1 && size != count) {
-    return ctx.Refuse("'", name, "' has ", size, " numbers and needs 1 or ",
-                      count, ", one for each feature");
-  }
+  RETURN_IF_ERROR(RequirePerFeature(ctx, name, size, count));
   return Listed(ctx, DType::kFloat32, {size}, std::move(numbers));
 }
 
@@ -162,6 +165,11 @@ absl::StatusOr<ValueId> LargestPlace(NodeContext& ctx, ValueId scores) {
   return ctx.Emit(Op::kArgReduce, {scores}, largest);
 }
 
+absl::StatusOr<ValueId> OneMinus(NodeContext& ctx, ValueId x) {
+  ASSIGN_OR_RETURN(const ValueId minus, ctx.Unary(Unary::kNegate, x));
+  return ctx.Binary(Binary::kAdd, minus, 1.0);
+}
+
 absl::StatusOr<ValueId> TwoColumns(NodeContext& ctx, ValueId first,
                                    ValueId second) {
   return Concat(ctx, {first, second}, 1);
@@ -170,15 +178,17 @@ absl::StatusOr<ValueId> TwoColumns(NodeContext& ctx, ValueId first,
 absl::StatusOr<ValueId> BothScores(NodeContext& ctx, ValueId score,
                                    ScoreTransform transform, bool mirrored) {
   if (transform == ScoreTransform::kProbit) return Probit(ctx, score);
+  if (!mirrored && transform != ScoreTransform::kLogistic) {
+    ASSIGN_OR_RETURN(const ValueId rest, OneMinus(ctx, score));
+    return TwoColumns(ctx, rest, score);
+  }
   ASSIGN_OR_RETURN(const ValueId minus, ctx.Unary(Unary::kNegate, score));
   if (transform == ScoreTransform::kLogistic) {
     ASSIGN_OR_RETURN(const ValueId negative, ctx.Emit(Op::kSigmoid, {minus}));
     ASSIGN_OR_RETURN(const ValueId positive, ctx.Emit(Op::kSigmoid, {score}));
     return TwoColumns(ctx, negative, positive);
   }
-  if (mirrored) return TwoColumns(ctx, minus, score);
-  ASSIGN_OR_RETURN(const ValueId rest, ctx.Binary(Binary::kAdd, minus, 1.0));
-  return TwoColumns(ctx, rest, score);
+  return TwoColumns(ctx, minus, score);
 }
 
 }  // namespace gpupool::engine::onnx_import

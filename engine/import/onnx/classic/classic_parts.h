@@ -20,11 +20,15 @@ inline constexpr absl::string_view kMl = "ai.onnx.ml";
 absl::StatusOr<ValueId> FeatureRows(NodeContext& ctx);
 
 // Returns a constant of these numbers. INVALID_ARGUMENT when their count is not
-// that of the shape or over the limit of constants. `what` names them.
+// that of the shape or over the limit of constants.
 absl::StatusOr<ValueId> Listed(NodeContext& ctx, DType dtype,
                                absl::Span<const int64_t> dims,
                                std::vector<double> numbers);
 
+// Returns INVALID_ARGUMENT unless a list attribute of `size` numbers has one,
+// or one for each of the features.
+absl::Status RequirePerFeature(const NodeContext& ctx, absl::string_view name,
+                               int64_t size, int64_t features);
 // Returns the numbers of a list attribute, which must have 1 or `count` of
 // them, as a constant [1] or [count].
 absl::StatusOr<ValueId> PerFeature(NodeContext& ctx, absl::string_view name,
@@ -63,6 +67,8 @@ absl::Status SetLabels(NodeContext& ctx, ValueId places,
 // Returns the int64 place [rows] of the first largest score of each row.
 absl::StatusOr<ValueId> LargestPlace(NodeContext& ctx, ValueId scores);
 
+// Returns 1 - x.
+absl::StatusOr<ValueId> OneMinus(NodeContext& ctx, ValueId x);
 // Joins two columns [rows, 1].
 absl::StatusOr<ValueId> TwoColumns(NodeContext& ctx, ValueId first,
                                    ValueId second);

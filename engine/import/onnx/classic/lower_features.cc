@@ -104,11 +104,9 @@ absl::Status LowerImputer(NodeContext& ctx) {
     numbers.assign(whole.begin(), whole.end());
   }
   const auto size = static_cast<int64_t>(numbers.size());
-  if (size != 1 && size != features) {
-    return ctx.Refuse("'imputed_value_", real ? "floats" : "int64s", "' has ",
-                      size, " numbers and needs 1 or ", features,
-                      ", one for each feature");
-  }
+  RETURN_IF_ERROR(RequirePerFeature(
+      ctx, real ? "imputed_value_floats" : "imputed_value_int64s", size,
+      features));
   ASSIGN_OR_RETURN(const ValueId imputed,
                    Listed(ctx, ctx.dtype(x), {size}, std::move(numbers)));
   ASSIGN_OR_RETURN(const ValueId missing, IsMissing(ctx, x));

@@ -256,8 +256,7 @@ absl::StatusOr<ValueId> MostVotes(NodeContext& ctx, ValueId scores,
   ASSIGN_OR_RETURN(const ValueId above,
                    ctx.Binary(Binary::kGreater, scores, 0.0));
   ASSIGN_OR_RETURN(const ValueId first, ctx.Cast(above, DType::kFloat32));
-  ASSIGN_OR_RETURN(const ValueId minus, ctx.Unary(Unary::kNegate, first));
-  ASSIGN_OR_RETURN(const ValueId second, ctx.Binary(Binary::kAdd, minus, 1.0));
+  ASSIGN_OR_RETURN(const ValueId second, OneMinus(ctx, first));
   ASSIGN_OR_RETURN(const ValueId firsts, Membership(ctx, svm, false));
   ASSIGN_OR_RETURN(const ValueId seconds, Membership(ctx, svm, true));
   ASSIGN_OR_RETURN(const ValueId a, TimesRows(ctx, first, firsts));
@@ -360,8 +359,7 @@ absl::StatusOr<ValueId> ClassProbabilities(NodeContext& ctx, ValueId scores,
   constexpr int64_t kMaxCoupled = 20;
   ASSIGN_OR_RETURN(const ValueId r, PairProbabilities(ctx, scores, svm));
   if (svm.classes == 2) {
-    ASSIGN_OR_RETURN(const ValueId minus, ctx.Unary(Unary::kNegate, r));
-    ASSIGN_OR_RETURN(const ValueId rest, ctx.Binary(Binary::kAdd, minus, 1.0));
+    ASSIGN_OR_RETURN(const ValueId rest, OneMinus(ctx, r));
     return TwoColumns(ctx, r, rest);
   }
   if (svm.classes > kMaxCoupled) {

@@ -5,7 +5,6 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
-#include "engine/import/onnx/operators/heads.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -28,17 +27,8 @@ absl::StatusOr<ValueId> Weights(NodeContext& ctx, const HeadAttention& a,
 }
 
 absl::StatusOr<ValueId> Stepwise(NodeContext& ctx, const HeadAttention& a) {
-  BatchMatMulAttributes product;
-  product.transpose_b = true;
-  product.scale = a.scale;
-  ASSIGN_OR_RETURN(ValueId scores,
-                   ctx.Emit(Op::kBatchMatMul, {a.q, a.k}, product));
-  if (a.softcap > 0) {
-    ASSIGN_OR_RETURN(const ValueId small,
-                     ctx.Binary(Binary::kDivide, scores, a.softcap));
-    ASSIGN_OR_RETURN(const ValueId tanh, ctx.Emit(Op::kTanh, {small}));
-    ASSIGN_OR_RETURN(scores, ctx.Binary(Binary::kMultiply, tanh, a.softcap));
-  }
+  ASSIGN_OR_RETURN(ValueId scores, AttentionScores(ctx, a));
+  ASSIGN_OR_RETURN(scores, CappedScores(ctx, scores, a.softcap));
   if (a.bias.valid()) {
     ASSIGN_OR_RETURN(scores, Plus(ctx, scores, a.bias));
   }
@@ -117,15 +107,8 @@ absl::StatusOr<ValueId> AttendHeads(NodeContext& ctx, const HeadAttention& a) {
     ASSIGN_OR_RETURN(const ValueId y, Stepwise(ctx, a));
     return JoinHeads(ctx, y);
   }
-  AttentionAttributes attributes;
-  attributes.scale = a.scale;
-  attributes.causal = a.causal;
-  attributes.with_lse = ctx.training();  // for its gradient
-  ValueIds inputs{a.q, a.k, a.v};
-  if (a.bias.valid()) inputs.push_back(a.bias);
-  ASSIGN_OR_RETURN(const ValueIds outputs,
-                   ctx.EmitAll(Op::kAttention, inputs, attributes));
-  return JoinHeads(ctx, outputs[0]);
+  ASSIGN_OR_RETURN(const ValueId y, EmitAttention(ctx, a));
+  return JoinHeads(ctx, y);
 }
 
 absl::StatusOr<double> ReadScale(const NodeContext& ctx, int64_t width) {
@@ -159,20 +142,24 @@ absl::StatusOr<ValueId> ReadPaddingMask(NodeContext& ctx,
                   {counts, ctx.Scalar(dtype, 0), ctx.Scalar(dtype, filter)});
 }
 
-absl::Status HideLaterKeys(NodeContext& ctx, HeadAttention& a) {
-  if (!a.bias.valid() && a.softcap == 0 && !a.sink.valid()) {
-    a.causal = true;
-    return absl::OkStatus();
-  }
+absl::Status HideUnseenKeys(NodeContext& ctx, ValueId seen, HeadAttention& a) {
   const DType dtype = ctx.dtype(a.q);
-  const int64_t queries = ctx.shape(a.q)[2];
-  const int64_t keys = ctx.shape(a.k)[2];
-  ASSIGN_OR_RETURN(const ValueId seen, NotLater(ctx, queries, keys));
   const ValueId added = a.bias.valid() ? a.bias : ctx.Scalar(dtype, 0);
   ASSIGN_OR_RETURN(
       a.bias, ctx.Emit(Op::kWhere,
                        {seen, added, ctx.Scalar(dtype, HiddenScore(dtype))}));
   return absl::OkStatus();
+}
+
+absl::Status HideLaterKeys(NodeContext& ctx, HeadAttention& a) {
+  if (!a.bias.valid() && a.softcap == 0 && !a.sink.valid()) {
+    a.causal = true;
+    return absl::OkStatus();
+  }
+  const int64_t queries = ctx.shape(a.q)[2];
+  const int64_t keys = ctx.shape(a.k)[2];
+  ASSIGN_OR_RETURN(const ValueId seen, NotLater(ctx, queries, keys));
+  return HideUnseenKeys(ctx, seen, a);
 }
 
 absl::Status AddBias(NodeContext& ctx, int i, HeadAttention& a) {

@@ -6,22 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "engine/import/onnx/graph/node_context.h"
+#include "engine/import/onnx/operators/heads.h"
 
 namespace gpupool::engine::onnx_import {
 
-// Scaled dot product attention of q [batch, heads, queries, width] with k and v
-// [batch, heads, keys, ...].
-struct HeadAttention {
-  ValueId q, k, v;
-  // Invalid: none. Is added to the scores and broadcasts to [batch, heads,
-  // queries, keys].
-  ValueId bias;
-  ValueId sink;        // invalid: none. [1, heads, 1, 1]: the score of no key
-  double scale = 1;    // of the scores
-  double softcap = 0;  // 0: none
-  // Query i sees key j iff j <= i + keys - queries.
-  bool causal = false;
-};
 // Returns [batch, queries, heads * width of v].
 absl::StatusOr<ValueId> AttendHeads(NodeContext& ctx, const HeadAttention& a);
 
@@ -48,6 +36,9 @@ struct PaddingMask {
 absl::StatusOr<ValueId> ReadPaddingMask(NodeContext& ctx,
                                         const PaddingMask& mask, DType dtype);
 
+// Hides the keys that are not in `seen`, which is bool and broadcasts to the
+// scores, by the bias.
+absl::Status HideUnseenKeys(NodeContext& ctx, ValueId seen, HeadAttention& a);
 // Sets `causal`, or hides later keys in the bias where there is one.
 absl::Status HideLaterKeys(NodeContext& ctx, HeadAttention& a);
 // Adds input i, if it is there, to the bias.

@@ -331,13 +331,8 @@ absl::Status ReadSink(NodeContext& ctx, const Grouped& g, HeadAttention& a) {
 absl::Status HideKeys(NodeContext& ctx, const Grouped& g, HeadAttention& a) {
   const bool simple = g.prompt && g.causal && g.window < 0;
   if (simple) return HideLaterKeys(ctx, a);
-  const DType dtype = ctx.dtype(a.q);
   ASSIGN_OR_RETURN(const ValueId seen, Seen(ctx, g, ctx.shape(a.k)[2]));
-  const ValueId added = a.bias.valid() ? a.bias : ctx.Scalar(dtype, 0);
-  ASSIGN_OR_RETURN(
-      a.bias, ctx.Emit(Op::kWhere,
-                       {seen, added, ctx.Scalar(dtype, HiddenScore(dtype))}));
-  return absl::OkStatus();
+  return HideUnseenKeys(ctx, seen, a);
 }
 
 absl::Status ReadGroupedOptions(NodeContext& ctx, Grouped& g,

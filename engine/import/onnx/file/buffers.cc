@@ -27,6 +27,7 @@ constexpr int kMaxFollowed = 1000;
 // tensors after them are taken for parameters unless their names say otherwise.
 constexpr int64_t kMaxVisited = int64_t{1} << 22;
 constexpr int64_t kMaxRead = int64_t{1} << 26;
+// Fewest rows of a table that is compared with sines and cosines.
 constexpr size_t kMinPositions = 8;
 // The error of a recurrence over numbers in float16, and in bfloat16.
 constexpr double kOscillationError = 5e-3;
@@ -132,8 +133,6 @@ class Readers {
   int64_t visited_ = 0;
 };
 
-// ---- names and shapes
-
 struct NameRule {
   absl::string_view pattern;
   absl::string_view reason;
@@ -178,8 +177,6 @@ std::string ByShape(const Facts& facts) {
   if (!mask || !MatchesPattern(facts.tensor.name(), "*.bias")) return "";
   return "a bias of shape [1, 1, n, n] is a causal mask";
 }
-
-// ---- uses
 
 // Returns whether the input decides something instead of being computed with.
 bool Decides(const Use& use) {
@@ -238,8 +235,6 @@ std::string BySineAndCosine(const Facts& facts) {
                                 [](const Use& u) { return Is(u, {"Cos"}); });
   return both ? "it is the frequencies of sines and cosines" : "";
 }
-
-// ---- numbers
 
 bool MayBeTable(const Facts& facts) {
   return All(facts.uses, [](const Use& use) {
@@ -313,13 +308,6 @@ constexpr Rule kRules[] = {ByName,       ByShape,         ByDecision,
                            ByArithmetic, BySineAndCosine, ByHiddenScores,
                            ByTriangle,   ByOscillation};
 
-bool IsFloat(const TensorProto& tensor) {
-  return tensor.data_type() == TensorProto::FLOAT ||
-         tensor.data_type() == TensorProto::DOUBLE ||
-         tensor.data_type() == TensorProto::FLOAT16 ||
-         tensor.data_type() == TensorProto::BFLOAT16;
-}
-
 // Collects the facts about the tensors of a file.
 class Collector {
  public:
@@ -373,7 +361,9 @@ std::vector<Buffer> FindBuffers(const onnx::ModelProto& model,
   Collector collector(model, external);
   std::vector<Buffer> buffers;
   for (const TensorProto& tensor : model.graph().initializer()) {
-    if (!IsFloat(tensor) || tensor.dims_size() == 0) continue;
+    if (!IsFloatingType(tensor.data_type()) || tensor.dims_size() == 0) {
+      continue;
+    }
     const Facts facts = collector.FactsOf(tensor);
     for (const Rule rule : kRules) {
       std::string reason = rule(facts);

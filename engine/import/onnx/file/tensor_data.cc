@@ -199,26 +199,12 @@ void CopyTyped(const TensorProto& tensor, absl::Span<std::byte> to) {
 
 int OnnxType(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
-      return onnx::TensorProto::FLOAT;
-    case DType::kFloat64:
-      return onnx::TensorProto::DOUBLE;
-    case DType::kInt32:
-      return onnx::TensorProto::INT32;
-    case DType::kInt64:
-      return onnx::TensorProto::INT64;
-    case DType::kUint8:
-      return onnx::TensorProto::UINT8;
-    case DType::kBool:
-      return onnx::TensorProto::BOOL;
-    case DType::kInt8:
-      return onnx::TensorProto::INT8;
-    case DType::kFloat16:
-      return onnx::TensorProto::FLOAT16;
-    case DType::kBFloat16:
-      return onnx::TensorProto::BFLOAT16;
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, ...) \
+  case DType::dtype:                                                    \
+    return TensorProto::onnx;
+#include "engine/base/dtype_table.inc"
   }
-  return onnx::TensorProto::UNDEFINED;
+  return TensorProto::UNDEFINED;
 }
 
 absl::string_view OnnxTypeName(int data_type) {
@@ -233,33 +219,27 @@ absl::StatusOr<DType> DTypeFromOnnx(int data_type) {
     return narrow->held_as;
   }
   switch (data_type) {
-    case TensorProto::FLOAT:
-      return DType::kFloat32;
-    case TensorProto::DOUBLE:
-      return DType::kFloat64;
-    case TensorProto::FLOAT16:
-      return DType::kFloat16;
-    case TensorProto::BFLOAT16:
-      return DType::kBFloat16;
-    case TensorProto::INT8:
-      return DType::kInt8;
-    case TensorProto::UINT8:
-      return DType::kUint8;
-    case TensorProto::BOOL:
-      return DType::kBool;
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, ...) \
+  case TensorProto::onnx:                                               \
+    return DType::dtype;
+#include "engine/base/dtype_table.inc"
     case TensorProto::INT16:
     case TensorProto::UINT16:
-    case TensorProto::INT32:
       return DType::kInt32;
     case TensorProto::UINT32:
     case TensorProto::UINT64:
-    case TensorProto::INT64:
       return DType::kInt64;
     default:
       return absl::UnimplementedError(
           absl::StrCat("element type ", OnnxTypeName(data_type), " (",
                        data_type, ") is not supported"));
   }
+}
+
+bool IsFloatingType(int data_type) {
+  if (FindNarrowType(data_type) != nullptr) return false;
+  const absl::StatusOr<DType> dtype = DTypeFromOnnx(data_type);
+  return dtype.ok() && IsFloating(*dtype);
 }
 
 bool IsWidened(int data_type) {

@@ -28,6 +28,9 @@ namespace gpupool::engine::onnx_import {
 absl::StatusOr<DType> DTypeFromOnnx(int data_type);
 // Returns whether DTypeFromOnnx widens the type.
 bool IsWidened(int data_type);
+// Returns whether the type is a floating type that the engine has, of 16 bits
+// or more.
+bool IsFloatingType(int data_type);
 // Returns the TensorProto.DataType of an element type.
 int OnnxType(DType dtype);
 // Returns the type's name, as "STRING".

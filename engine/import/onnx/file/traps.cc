@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/import/onnx/file/names.h"
+#include "engine/import/onnx/file/tensor_data.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -39,13 +40,6 @@ std::string Quoted(const std::string& name) {
   return absl::StrCat("'", name, "'");
 }
 
-bool IsFloating(const onnx::TensorProto& tensor) {
-  return tensor.data_type() == onnx::TensorProto::FLOAT ||
-         tensor.data_type() == onnx::TensorProto::DOUBLE ||
-         tensor.data_type() == onnx::TensorProto::FLOAT16 ||
-         tensor.data_type() == onnx::TensorProto::BFLOAT16;
-}
-
 // Returns whether the node may read a weight. Others read sizes, scales and the
 // like, which are never trained.
 bool ReadsWeights(const onnx::NodeProto& node) {
@@ -68,7 +62,7 @@ bool OnlyReshapes(const onnx::NodeProto& node) {
 bool MayBeWeight(const onnx::TensorProto& tensor) {
   const bool single = std::all_of(tensor.dims().begin(), tensor.dims().end(),
                                   [](int64_t dim) { return dim == 1; });
-  return IsFloating(tensor) && !single;
+  return IsFloatingType(tensor.data_type()) && !single;
 }
 
 int64_t IntAttribute(const onnx::NodeProto& node, const char* name) {

@@ -12,13 +12,6 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Returns whether the op's kernel needs elements to read.
-bool MindsEmptyInputs(Op op) {
-  return op != Op::kBatchMatMul && op != Op::kConcat && op != Op::kReduce &&
-         op != Op::kPad && op != Op::kScatterElements && op != Op::kScatterNd &&
-         op != Op::kReshape && op != Op::kBroadcast;
-}
-
 // Returns the bytes of a value with its numbers and its name, which the builder
 // keeps a second time.
 uint64_t BytesOf(const Value& value) {
@@ -79,11 +72,9 @@ absl::Status FoldingBuilder::RunNode(const Node& node,
   reference::Operands operands{.node = node,
                                .input_types = graph_->InputTypes(node),
                                .output_types = graph_->OutputTypes(node)};
-  bool empty_input = false;
   for (ValueId id : node.inputs) {
     ASSIGN_OR_RETURN(const Elements* numbers, Compute(id));
     operands.inputs.emplace_back(*numbers);
-    empty_input = empty_input || numbers->empty();
   }
   bool empty_output = false;
   for (const TensorType& type : operands.output_types) {
@@ -91,10 +82,6 @@ absl::Status FoldingBuilder::RunNode(const Node& node,
     empty_output = empty_output || outputs.back().empty();
   }
   if (empty_output) return absl::OkStatus();
-  if (empty_input && MindsEmptyInputs(node.op)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(OpName(node.op), ": an input has no elements"));
-  }
   for (Elements& numbers : outputs) {
     operands.outputs.push_back(absl::MakeSpan(numbers));
   }

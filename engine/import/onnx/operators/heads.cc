@@ -89,6 +89,36 @@ double HiddenScore(DType dtype) {
   return dtype == DType::kFloat16 ? -60000.0 : -1e30;
 }
 
+absl::StatusOr<ValueId> EmitAttention(NodeContext& ctx,
+                                      const HeadAttention& a) {
+  AttentionAttributes attributes;
+  attributes.scale = a.scale;
+  attributes.causal = a.causal;
+  attributes.with_lse = ctx.training();  // for its gradient
+  ValueIds inputs{a.q, a.k, a.v};
+  if (a.bias.valid()) inputs.push_back(a.bias);
+  ASSIGN_OR_RETURN(const ValueIds outputs,
+                   ctx.EmitAll(Op::kAttention, inputs, attributes));
+  return outputs[0];
+}
+
+absl::StatusOr<ValueId> AttentionScores(NodeContext& ctx,
+                                        const HeadAttention& a) {
+  BatchMatMulAttributes product;
+  product.transpose_b = true;
+  product.scale = a.scale;
+  return ctx.Emit(Op::kBatchMatMul, {a.q, a.k}, product);
+}
+
+absl::StatusOr<ValueId> CappedScores(NodeContext& ctx, ValueId scores,
+                                     double softcap) {
+  if (softcap <= 0) return scores;
+  ASSIGN_OR_RETURN(const ValueId small,
+                   ctx.Binary(BinaryFunction::kDivide, scores, softcap));
+  ASSIGN_OR_RETURN(const ValueId tanh, ctx.Emit(Op::kTanh, {small}));
+  return ctx.Binary(BinaryFunction::kMultiply, tanh, softcap);
+}
+
 absl::Status CheckRotation(const NodeContext& ctx, int64_t width,
                            int64_t head_width) {
   if (width >= 2 && width <= head_width && width % 2 == 0) {

@@ -24,6 +24,30 @@ absl::StatusOr<ValueId> RepeatHeads(NodeContext& ctx, ValueId x, int64_t heads);
 // any key has no NaN.
 double HiddenScore(DType dtype);
 
+// Scaled dot product attention of q [batch, heads, queries, width] with k and v
+// [batch, heads, keys, ...].
+struct HeadAttention {
+  ValueId q, k, v;
+  // Invalid: none. Is added to the scores and broadcasts to [batch, heads,
+  // queries, keys].
+  ValueId bias;
+  ValueId sink;        // invalid: none. [1, heads, 1, 1]: the score of no key
+  double scale = 1;    // of the scores
+  double softcap = 0;  // 0: none
+  // Query i sees key j iff j <= i + keys - queries.
+  bool causal = false;
+};
+// Emits the op, which has neither a cap nor a sink. Returns [batch, heads,
+// queries, width of v].
+absl::StatusOr<ValueId> EmitAttention(NodeContext& ctx, const HeadAttention& a);
+// Returns the products of queries and keys with their scale, before anything
+// else happens to them.
+absl::StatusOr<ValueId> AttentionScores(NodeContext& ctx,
+                                        const HeadAttention& a);
+// Returns softcap * tanh(scores / softcap), or the scores when there is no cap.
+absl::StatusOr<ValueId> CappedScores(NodeContext& ctx, ValueId scores,
+                                     double softcap);
+
 // Rotary position embedding (Su et al. 2021, arXiv 2104.09864).
 struct Rotation {
   ValueId cos, sin;   // [batch or 1, tokens, 1, width / 2]

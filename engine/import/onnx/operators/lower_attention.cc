@@ -18,15 +18,10 @@ using Binary = BinaryFunction;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Attention {
-  ValueId q, k, v;    // [batch, heads, tokens, width]
-  ValueId bias;       // in q's type; invalid: none
+struct Attention : HeadAttention {
   ValueId visible;    // bool: the query sees the key; invalid: all do
   bool flat = false;  // whether the file has [batch, tokens, heads * width]
   int64_t past = 0;   // keys before the first query
-  double scale = 1;
-  double softcap = 0;
-  bool causal = false;
 };
 
 // The keys that a query sees: from `left` before its own position to `right`
@@ -250,15 +245,8 @@ absl::StatusOr<ValueId> WithoutBlindRows(NodeContext& ctx, const Attention& a,
 }
 
 absl::StatusOr<ValueId> WholeAttention(NodeContext& ctx, const Attention& a) {
-  AttentionAttributes attributes;
-  attributes.scale = a.scale;
-  attributes.causal = a.causal;
-  attributes.with_lse = ctx.training();  // for its gradient
-  ValueIds inputs{a.q, a.k, a.v};
-  if (a.bias.valid()) inputs.push_back(a.bias);
-  ASSIGN_OR_RETURN(const ValueIds outputs,
-                   ctx.EmitAll(Op::kAttention, inputs, attributes));
-  return WithoutBlindRows(ctx, a, outputs[0]);
+  ASSIGN_OR_RETURN(const ValueId y, EmitAttention(ctx, a));
+  return WithoutBlindRows(ctx, a, y);
 }
 
 // Computes attention step by step, for soft caps and when the scores are an
@@ -270,19 +258,10 @@ absl::StatusOr<ValueId> StepwiseAttention(NodeContext& ctx,
   if (mode < 0 || mode > 3) {
     return ctx.Refuse("qk_matmul_output_mode ", mode, " must be from 0 to 3");
   }
-  BatchMatMulAttributes product;
-  product.transpose_b = true;
-  product.scale = a.scale;
   std::vector<ValueId> shown(4);
-  ASSIGN_OR_RETURN(ValueId scores,
-                   ctx.Emit(Op::kBatchMatMul, {a.q, a.k}, product));
+  ASSIGN_OR_RETURN(ValueId scores, AttentionScores(ctx, a));
   shown[0] = scores;
-  if (a.softcap > 0) {
-    ASSIGN_OR_RETURN(const ValueId small,
-                     ctx.Binary(Binary::kDivide, scores, a.softcap));
-    ASSIGN_OR_RETURN(const ValueId tanh, ctx.Emit(Op::kTanh, {small}));
-    ASSIGN_OR_RETURN(scores, ctx.Binary(Binary::kMultiply, tanh, a.softcap));
-  }
+  ASSIGN_OR_RETURN(scores, CappedScores(ctx, scores, a.softcap));
   shown[1] = scores;
   if (a.bias.valid()) {
     ASSIGN_OR_RETURN(scores, Plus(ctx, scores, a.bias));

@@ -57,6 +57,28 @@ TEST(TileProgramTest, UnaryFunctionsTreatSpecialNumbersAsTheReference) {
   }
 }
 
+TEST(TileProgramTest, ErfIsExactInProportion) {
+  reference::Numbers x;
+  for (double number = 1e-30; number < 5; number *= 1.1) {
+    x.push_back(static_cast<float>(number));
+    x.push_back(static_cast<float>(-number));
+  }
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const auto count = static_cast<int64_t>(x.size());
+  const ValueId input = *builder.Input("x", {DType::kFloat32, {count}});
+  graph.AddOutput(
+      "y", *builder.EmitOne(Op::kUnary, {input},
+                            UnaryAttributes{.function = UnaryFunction::kErf}));
+  reference::NamedNumbers none;
+  auto got = RunOnCpu(graph, {{"x", x}}, none, 1);
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double wanted = std::erf(x[i]);
+    EXPECT_NEAR((*got)["y"][i], wanted, 1e-6 * std::abs(wanted)) << x[i];
+  }
+}
+
 TEST(TileProgramTest, ActivationsTreatSpecialNumbersAsTheReference) {
   for (const Op op : {Op::kRelu, Op::kSigmoid, Op::kTanh}) {
     SCOPED_TRACE(OpName(op));

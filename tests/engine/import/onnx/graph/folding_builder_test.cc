@@ -7,6 +7,7 @@ namespace gpupool::engine::onnx_import {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class FoldingBuilderTest : public ::testing::Test {
  protected:
@@ -91,6 +92,25 @@ TEST_F(FoldingBuilderTest, AValueWithoutElementsIsAConstantOfNoInput) {
   EXPECT_EQ(graph_.value(empty).kind, ValueKind::kConstant);
   EXPECT_TRUE(builder.HasNumbers(empty));
   EXPECT_TRUE(builder.Numbers(empty)->numbers.empty());
+}
+
+TEST_F(FoldingBuilderTest, OpsThatTakeEmptyInputsAreFolded) {
+  FoldingBuilder builder = Builder();
+  const ValueId none = builder.Constant(
+      {DType::kFloat32, Shape::CreateMaybeEmpty({0, 2}).value(), {}});
+  const ValueId sum =
+      builder
+          .Emit(Op::kReduce, {none},
+                ReduceAttributes{.function = ReduceFunction::kSum, .axes = {0}})
+          ->front();
+  EXPECT_THAT(graph_.value(sum).constant, ElementsAre(0, 0));
+  // There is no element that an index could name.
+  const ValueId zero = builder.Constant({DType::kInt64, Shape({1}), {0}});
+  EXPECT_THAT(
+      std::string(builder.Emit(Op::kGather, {none, zero}, AxisAttributes{0})
+                      .status()
+                      .message()),
+      HasSubstr("index 0"));
 }
 
 TEST_F(FoldingBuilderTest, BeyondTheBudgetNodesStayAndQuestionsAreRefused) {

@@ -13,7 +13,7 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kChunkBytes = 256 << 10;
+constexpr uint64_t kArrayChunkBytes = 256 << 10;
 
 // Puts the name of the array in front of an error.
 absl::Status Prefixed(absl::string_view title, const absl::Status& status) {
@@ -88,7 +88,7 @@ absl::Status AppendKept(const ArrayHeader& header, absl::Span<char> part,
 // Checks that nothing follows them.
 absl::Status ReadElements(const OpenArray& array, uint64_t bytes,
                           ColumnBuffer* buffer) {
-  std::vector<char> chunk(std::min(bytes, kChunkBytes));
+  std::vector<char> chunk(std::min(bytes, kArrayChunkBytes));
   for (uint64_t done = 0; done < bytes;) {
     const absl::Span<char> part = absl::MakeSpan(chunk).first(
         std::min<uint64_t>(chunk.size(), bytes - done));

@@ -15,7 +15,7 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+constexpr uint64_t kMostPinnedBytes = uint64_t{1} << 62;
 
 // Returns the size of the block for a request: a power of two.
 uint64_t RoundUp(uint64_t bytes) {
@@ -95,7 +95,8 @@ absl::StatusOr<PinnedBlock> PinnedPool::Allocate(uint64_t bytes) {
   bool fits = false;
   {
     FastMutexLock lock(&mutex_);
-    if (bytes > kMostBytes) return Refuse(bytes, "no machine has as many");
+    if (bytes > kMostPinnedBytes)
+      return Refuse(bytes, "no machine has as many");
     rounded = RoundUp(bytes);
     SizeClass& of_size = classes_[ClassOf(rounded)];
     // Streams are queried only if there is no idle block.

@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_timeline.h"
 
 namespace gpupool::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint64_t kKiB = 1 << 10;
 
 // Counts what is allocated, and fails when a test says so.
 class CountingSource : public PinnedSource {

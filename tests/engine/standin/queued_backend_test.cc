@@ -9,7 +9,7 @@
 namespace gpupool::engine::standin {
 namespace {
 
-constexpr uint64_t kRangeBytes = uint64_t{4} << 20;
+constexpr uint64_t kQueuedBytes = uint64_t{4} << 20;
 
 // Adds the first bytes of its inputs. Refuses 13.
 class AddKernel : public Kernel {
@@ -41,7 +41,7 @@ class AddBackend : public DeviceBackend {
 class QueuedBackendTest : public testing::Test {
  protected:
   void SetUp() override {
-    begin_ = *pages_.ReserveRange(kRangeBytes);
+    begin_ = *pages_.ReserveRange(kQueuedBytes);
     const PageRange at = {begin_, pages_.granularity()};
     ASSERT_TRUE(pages_.Map(at, *pages_.CreateChunk(at.bytes)).ok());
     kernel_ = *backend_.Compile({graph_, node_});

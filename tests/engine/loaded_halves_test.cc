@@ -77,7 +77,7 @@ std::map<std::string, std::vector<int64_t>> BlockWeights() {
           {"w2", {16, 8}}, {"gamma", {8}},  {"beta", {8}}};
 }
 
-std::string Block(const std::string& norm) {
+std::string BlockText(const std::string& norm) {
   std::string text = kBlock;
   return text.replace(text.find("%s"), 2, norm);
 }
@@ -98,9 +98,9 @@ std::vector<HalfCase> Cases() {
         {"beta", {4}},
         {"mean", {4}},
         {"var", {4}}}},
-      {"TransformerWithComposedNorm", Block(kComposedNorm), BlockWeights()},
+      {"TransformerWithComposedNorm", BlockText(kComposedNorm), BlockWeights()},
       {"TransformerWithLayerNormalization",
-       Block("n = LayerNormalization(x, gamma, beta)"), BlockWeights()},
+       BlockText("n = LayerNormalization(x, gamma, beta)"), BlockWeights()},
       // Both masks are what exporters write; half of the keys are hidden.
       {"WhereWithInfinity",
        "(float[N, 4, 4] x) => (float[N, 4, 4] y) <bool[4, 4] seen = {1, 0, 0, "

@@ -3,36 +3,34 @@
 #include <limits>
 
 #include "engine/graph/ops.h"
+#include "tests/engine/graph/type_testing.h"
 
 namespace gpupool::engine {
 namespace {
 
-TensorType Float32(const Shape& shape) { return {DType::kFloat32, shape}; }
-
 TEST(FlopsTest, AMultiplyAddCountsTwo) {
   EXPECT_EQ(Flops(Op::kMatMul, MatMulAttributes{},
-                  TensorTypes{Float32({2, 3}), Float32({3, 5})},
-                  TensorTypes{Float32({2, 5})}),
+                  TensorTypes{F({2, 3}), F({3, 5})}, TensorTypes{F({2, 5})}),
             2u * 2 * 3 * 5);
   EXPECT_EQ(Flops(Op::kConv2d, Conv2dAttributes{},
-                  TensorTypes{Float32({1, 2, 5, 5}), Float32({4, 2, 3, 3})},
-                  TensorTypes{Float32({1, 4, 3, 3})}),
+                  TensorTypes{F({1, 2, 5, 5}), F({4, 2, 3, 3})},
+                  TensorTypes{F({1, 4, 3, 3})}),
             2u * 4 * 9 * 2 * 9);
 }
 
 TEST(FlopsTest, TheEpilogueCountsOnePerElementAndPart) {
   const MatMulAttributes attributes{
       .epilogue = {.bias = true, .activation = Activation::kRelu}};
-  EXPECT_EQ(Flops(Op::kMatMul, attributes,
-                  TensorTypes{Float32({2, 3}), Float32({3, 5}), Float32({5})},
-                  TensorTypes{Float32({2, 5})}),
-            60u + 20);
+  EXPECT_EQ(
+      Flops(Op::kMatMul, attributes, TensorTypes{F({2, 3}), F({3, 5}), F({5})},
+            TensorTypes{F({2, 5})}),
+      60u + 20);
 }
 
 TEST(FlopsTest, GradientsOfAConvolutionCostWhatTheConvolutionDoes) {
-  const TensorTypes x{Float32({1, 2, 5, 5})};
-  const TensorType w = Float32({4, 2, 3, 3});
-  const TensorType y = Float32({1, 4, 3, 3});
+  const TensorTypes x{F({1, 2, 5, 5})};
+  const TensorType w = F({4, 2, 3, 3});
+  const TensorType y = F({1, 4, 3, 3});
   EXPECT_EQ(
       Flops(Op::kConv2dInputGrad, Conv2dGradAttributes{}, TensorTypes{y, w}, x),
       648u * 2);
@@ -42,40 +40,39 @@ TEST(FlopsTest, GradientsOfAConvolutionCostWhatTheConvolutionDoes) {
 }
 
 TEST(FlopsTest, MovingBytesIsFree) {
-  EXPECT_EQ(Flops(Op::kReshape, ShapeAttributes{{6}},
-                  TensorTypes{Float32({2, 3})}, TensorTypes{Float32({6})}),
+  EXPECT_EQ(Flops(Op::kReshape, ShapeAttributes{{6}}, TensorTypes{F({2, 3})},
+                  TensorTypes{F({6})}),
             0u);
 }
 
 TEST(FlopsTest, BroadcastingCountsTheElementsOfTheOutput) {
   EXPECT_EQ(Flops(Op::kBinary, BinaryAttributes{},
-                  TensorTypes{Float32({2, 1}), Float32({3})},
-                  TensorTypes{Float32({2, 3})}),
+                  TensorTypes{F({2, 1}), F({3})}, TensorTypes{F({2, 3})}),
             6u);
   const FusedAttributes fused{
       {{Op::kAdd, {}, {0, 1}}, {Op::kGelu, GeluAttributes{}, {2}}},
       {3},
       {2, 3}};
-  EXPECT_EQ(Flops(Op::kFused, fused, TensorTypes{Float32({2, 3}), Float32({})},
-                  TensorTypes{Float32({2, 3})}),
+  EXPECT_EQ(Flops(Op::kFused, fused, TensorTypes{F({2, 3}), F({})},
+                  TensorTypes{F({2, 3})}),
             6u * (1 + 8));
 }
 
 TEST(FlopsTest, BatchedProductsCountEveryMatrix) {
-  EXPECT_EQ(Flops(Op::kBatchMatMul,
-                  BatchMatMulAttributes{.transpose_a = true, .scale = 0.5},
-                  TensorTypes{Float32({4, 3, 2}), Float32({3, 5})},
-                  TensorTypes{Float32({4, 2, 5})}),
-            40u * (2 * 3 + 1));
+  EXPECT_EQ(
+      Flops(Op::kBatchMatMul,
+            BatchMatMulAttributes{.transpose_a = true, .scale = 0.5},
+            TensorTypes{F({4, 3, 2}), F({3, 5})}, TensorTypes{F({4, 2, 5})}),
+      40u * (2 * 3 + 1));
 }
 
 // Two products forward, five backward.
 TEST(FlopsTest, AttentionCountsItsProductsAndTheSoftmax) {
-  const TensorType q = Float32({1, 2, 3, 4});
-  const TensorType k = Float32({1, 2, 5, 4});
-  const TensorType v = Float32({1, 2, 5, 6});
-  const TensorType y = Float32({1, 2, 3, 6});
-  const TensorType lse = Float32({1, 2, 3});
+  const TensorType q = F({1, 2, 3, 4});
+  const TensorType k = F({1, 2, 5, 4});
+  const TensorType v = F({1, 2, 5, 6});
+  const TensorType y = F({1, 2, 3, 6});
+  const TensorType lse = F({1, 2, 3});
   EXPECT_EQ(Flops(Op::kAttention, AttentionAttributes{}, TensorTypes{q, k, v},
                   TensorTypes{y}),
             2u * 3 * 5 * (4 + 2 * (4 + 6)));
@@ -87,16 +84,16 @@ TEST(FlopsTest, AttentionCountsItsProductsAndTheSoftmax) {
 TEST(FlopsTest, ResizingCostsOnePassPerAxis) {
   const ResizeAttributes resize{
       {{.axis = 1, .size = 8, .taps = 2}, {.axis = 0, .size = 6, .taps = 3}}};
-  EXPECT_EQ(Flops(Op::kResize, resize, TensorTypes{Float32({2, 4})},
-                  TensorTypes{Float32({6, 8})}),
+  EXPECT_EQ(Flops(Op::kResize, resize, TensorTypes{F({2, 4})},
+                  TensorTypes{F({6, 8})}),
             2u * 8 * 2 * 2 + 6u * 8 * 2 * 3);
   EXPECT_EQ(Flops(Op::kResizeGrad, ResizeGradAttributes{resize, {2, 4}},
-                  TensorTypes{Float32({6, 8})}, TensorTypes{Float32({2, 4})}),
+                  TensorTypes{F({6, 8})}, TensorTypes{F({2, 4})}),
             2u * 8 * 2 * 2 + 6u * 8 * 2 * 3);
 }
 
 TEST(FlopsTest, AScatterCountsWhatItAdds) {
-  const TensorTypes inputs{Float32({9}), {DType::kInt64, {4}}, Float32({4})};
+  const TensorTypes inputs{F({9}), {DType::kInt64, {4}}, F({4})};
   EXPECT_EQ(
       Flops(Op::kScatterElements, ScatterAttributes{}, inputs, {inputs[0]}),
       0u);
@@ -109,8 +106,8 @@ TEST(FlopsTest, AScatterCountsWhatItAdds) {
 TEST(FlopsTest, SaturatesInsteadOfWrapping) {
   const int64_t side = int64_t{1} << 24;
   EXPECT_EQ(Flops(Op::kMatMul, MatMulAttributes{},
-                  TensorTypes{Float32({side, side}), Float32({side, side})},
-                  TensorTypes{Float32({side, side})}),
+                  TensorTypes{F({side, side}), F({side, side})},
+                  TensorTypes{F({side, side})}),
             std::numeric_limits<uint64_t>::max());
 }
 

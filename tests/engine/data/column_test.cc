@@ -17,7 +17,7 @@ namespace {
 
 using files::Big;
 using files::Little;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(ColumnTest, GathersRowsInTheGivenOrder) {
   const Column column = ColumnOf({2}, {1, 2, 3, 4, 5, 6});

@@ -12,8 +12,8 @@ namespace {
 
 using files::Little;
 using files::Npy;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 absl::StatusOr<ArrayHeader> NpyHeader(const std::string& bytes) {
   auto stream = PlainStream(bytes);

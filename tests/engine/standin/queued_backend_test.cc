@@ -38,7 +38,7 @@ class AddBackend : public DeviceBackend {
   }
 };
 
-class QueuedBackendTest : public testing::Test {
+class QueuedBackendTest : public ::testing::Test {
  protected:
   void SetUp() override {
     begin_ = *pages_.ReserveRange(kQueuedBytes);
@@ -109,7 +109,7 @@ TEST_F(QueuedBackendTest, BackEndsOfOneDeviceDoNotWaitForEachOther) {
 // A transfer with another one beside it, and a number that moves from one to
 // the other: staging, landing, result.
 class CopiesBesideTest : public QueuedBackendTest,
-                         public testing::WithParamInterface<WorkQueue::Pace> {
+                         public ::testing::WithParamInterface<WorkQueue::Pace> {
  protected:
   Transfer& beside() { return *backend_.transfer().beside(); }
   absl::Status Send(int number) {
@@ -171,8 +171,8 @@ TEST_P(CopiesBesideTest, WaitingForThemWaitsForWhatTheyAwait) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paces, CopiesBesideTest,
-                         testing::Values(WorkQueue::Pace::kLate,
-                                         WorkQueue::Pace::kEager));
+                         ::testing::Values(WorkQueue::Pace::kLate,
+                                           WorkQueue::Pace::kEager));
 
 TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsCaptureHeld) {
   int runs = 0;

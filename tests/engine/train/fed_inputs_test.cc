@@ -13,7 +13,7 @@ namespace gpupool::engine {
 namespace {
 
 using files::Little;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Returns 100 rows of [4, 4] with labels 0 to 9.
 DataFacts Features() { return {100, {4, 4}, {{}, true, 0, 9}}; }

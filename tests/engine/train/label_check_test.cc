@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Returns 100 rows whose labels are whole numbers from `minimum` to `maximum`.
 DataFacts Whole(double minimum, double maximum,

@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 double RateAt(const v1::LearningRateSchedule& schedule, double base,
               uint64_t step, uint64_t total_steps) {

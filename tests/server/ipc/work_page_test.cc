@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 UniqueFd CopyPage(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
-class WorkPageTest : public testing::Test {
+class WorkPageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto worker = WorkPage::Create();

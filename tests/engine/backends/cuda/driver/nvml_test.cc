@@ -138,9 +138,9 @@ TEST(NvmlTest, UnknownGpusAreRefused) {
 // Returns the status of a reading after the GPU was read once without faults
 // and the fake library then does what the file says.
 absl::Status ReadAfter(const std::string& fault) {
-  const testing::TestInfo& test =
-      *testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = testing::TempDir() + "/nvml_test_" + test.name() +
+  const ::testing::TestInfo& test =
+      *::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = ::testing::TempDir() + "/nvml_test_" + test.name() +
                            std::to_string(getpid());
   setenv("FAKE_NVML_FAULT_FILE", path.c_str(), 1);
   auto nvml = Nvml::Open(kFakeNvml);

@@ -1,3 +1,34 @@
+# gpupool_join_sources(TARGET): compiles the sources of a folder as one, at most
+# GPUPOOL_SOURCES_TOGETHER at a time, since most of the time goes into headers. So
+# a name in the unnamed namespace of a source is its folder's (./dev lint checks).
+function(gpupool_join_sources target)
+  if(NOT GPUPOOL_SOURCES_TOGETHER)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # g++ takes the joined sources for headers, whose types several sources share.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    if(NOT source MATCHES "\\.cc$" OR IS_ABSOLUTE ${source})
+      continue()
+    endif()
+    # Such a source is compiled once for each set of instructions, by itself.
+    file(STRINGS ${source} own_targets REGEX "hwy/foreach_target.h")
+    if(own_targets)
+      continue()
+    endif()
+    get_filename_component(folder ${source} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${target}_${folder}" key)
+    list(APPEND ${key} ${source})
+    list(LENGTH ${key} count)
+    math(EXPR part "(${count} - 1) / ${GPUPOOL_SOURCES_TOGETHER}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${key}_${part})
+  endforeach()
+endfunction()
+
 # gpupool_library(NAME SOURCES ... [DEPS ...] [USES ...])
 #   DEPS  libraries whose headers appear in this library's headers (PUBLIC)
 #   USES  libraries used by its sources only (PRIVATE)
@@ -7,6 +38,7 @@ function(gpupool_library name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_USES})
   gpupool_use_precompiled(${name} "${GPUPOOL_PRECOMPILED}")
+  gpupool_join_sources(${name})
 endfunction()
 
 # gpupool_tell_of_locks(NAME): ThreadSanitizer does not see the locks of the
@@ -50,6 +82,7 @@ function(gpupool_test name)
   target_link_libraries(${name} PRIVATE ${arg_USES} gpupool_test_paths
                         GTest::gmock GTest::gtest_main)
   gpupool_use_precompiled(${name} "${GPUPOOL_PRECOMPILED_TESTS}")
+  gpupool_join_sources(${name})
   gpupool_tell_of_locks(${name})
   if(arg_NEEDS)
     add_dependencies(${name} ${arg_NEEDS})

@@ -32,9 +32,9 @@ absl::Status CheckBytes(absl::string_view what, const std::string& name,
 }
 
 // Returns the specs of ports.
-std::vector<v1::TensorSpec> Describe(const std::vector<ServedPort>& ports,
-                                     const InferencePrograms& planned,
-                                     const ServedSizes& served) {
+std::vector<v1::TensorSpec> DescribePorts(const std::vector<ServedPort>& ports,
+                                          const InferencePrograms& planned,
+                                          const ServedSizes& served) {
   std::vector<v1::TensorSpec> specs;
   for (const ServedPort& port : ports) {
     specs.push_back(ToProto(port, planned.batched, served));
@@ -85,8 +85,8 @@ absl::Status LoadedModel::Plan(const ModelSource& source) {
   for (const ServedDimension& dimension : served_.dimensions) {
     names_.push_back(dimension.name);
   }
-  inputs_ = Describe(planned_.inputs, planned_, source.served());
-  outputs_ = Describe(planned_.outputs, planned_, source.served());
+  inputs_ = DescribePorts(planned_.inputs, planned_, source.served());
+  outputs_ = DescribePorts(planned_.outputs, planned_, source.served());
   limit_bytes_ = request_.limit_bytes;
   // Programs that are made later may not take more than was planned.
   if (limit_bytes_ == 0 && planned_.max_programs > 0) {

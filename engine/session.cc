@@ -46,7 +46,7 @@ void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
   }
 }
 
-v1::DatasetArray Describe(const Column& column) {
+v1::DatasetArray DescribeColumn(const Column& column) {
   v1::DatasetArray array;
   array.set_name(column.name);
   array.set_data_type(ToProto(column.stored));
@@ -323,11 +323,11 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
   DatasetFacts facts = {table.rows, table.features().shape,
                         table.labels().facts, ToProto(table.features().stored)};
   for (const Column& column : table.inputs) {
-    if (!column.name.empty()) facts.inputs.push_back(Describe(column));
+    if (!column.name.empty()) facts.inputs.push_back(DescribeColumn(column));
   }
   for (const Column& column : table.targets) {
     if (column.name.empty()) continue;
-    facts.targets.push_back(Describe(column));
+    facts.targets.push_back(DescribeColumn(column));
     ToProto(column.facts, facts.targets.back().mutable_facts());
   }
   return facts;

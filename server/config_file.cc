@@ -17,7 +17,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
 #include "scheduler/text/named_words.h"
 #include "server/settings.h"
@@ -37,10 +36,6 @@ std::string At(const YAML::Mark& mark) {
 }
 
 // Returns the key as settings are named: with '-' where files may write '_'.
-std::string WithDashes(const std::string& key) {
-  return absl::StrReplaceAll(key, {{"_", "-"}});
-}
-
 bool IsUtf8(const std::string& text) {
   try {
     // The strict dump throws for anything else.
@@ -123,8 +118,8 @@ absl::StatusOr<NamedWords> ReadEntry(const YAML::Node& node) {
       "the entry", where, " has no name; write \"name: ...\" in it"));
 }
 
-absl::Status SetEntries(const Setting& setting, const YAML::Node& list,
-                        Config* config) {
+absl::Status ReadEntries(const Setting& setting, const YAML::Node& list,
+                         Config* config) {
   std::vector<NamedWords> entries;
   for (const YAML::Node& node : list) {
     ASSIGN_OR_RETURN(NamedWords entry, ReadEntry(node));
@@ -149,7 +144,7 @@ absl::Status SetNode(const Setting& setting, const YAML::Node& value,
                      Config* config) {
   if (value.IsScalar()) return setting.kind.set(value.Scalar(), config);
   if (value.IsSequence() && setting.kind.set_entries != nullptr) {
-    return SetEntries(setting, value, config);
+    return ReadEntries(setting, value, config);
   }
   if (value.IsSequence() && setting.kind.separator != 0) {
     ASSIGN_OR_RETURN(const std::string text,

@@ -14,7 +14,7 @@
 namespace gpupool::server {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kLimitStep = uint64_t{1} << 20;
 
 uint32_t CountCores() {
   cpu_set_t set;
@@ -52,7 +52,7 @@ std::vector<DeviceChoice> CpuDevices(uint32_t count, const HostShare& host) {
   for (uint32_t i = 0; i < count; ++i) {
     DeviceChoice choice;
     choice.name = absl::StrCat("cpu:", i);
-    choice.limit_bytes = host.bytes / count / kMiB * kMiB;
+    choice.limit_bytes = host.bytes / count / kLimitStep * kLimitStep;
     choice.threads = std::max<uint32_t>(
         1, host.cores / count + (i < host.cores % count ? 1 : 0));
     choices.push_back(choice);

@@ -46,8 +46,8 @@ absl::StatusOr<Number> ParseWhole(absl::string_view value, uint32_t least,
       absl::StrCat("must be ", what, " ", least, " .. ", most));
 }
 
-absl::Status SetEntries(const std::vector<NamedWords>& entries,
-                        std::vector<NamedWords>* field) {
+absl::Status SetQueues(const std::vector<NamedWords>& entries,
+                       std::vector<NamedWords>* field) {
   RETURN_IF_ERROR(scheduler::MakeQueues(entries, {}).status());
   *field = entries;
   return absl::OkStatus();
@@ -237,12 +237,12 @@ SettingKind QueuesKind(Field<std::vector<NamedWords>> field) {
           .allowed = "",
           .set =
               [field](absl::string_view value, Config* config) {
-                return SetEntries(scheduler::SplitNamedWords(value),
-                                  &field(*config));
+                return SetQueues(scheduler::SplitNamedWords(value),
+                                 &field(*config));
               },
           .set_entries =
               [field](const std::vector<NamedWords>& entries, Config* config) {
-                return SetEntries(entries, &field(*config));
+                return SetQueues(entries, &field(*config));
               }};
 }
 

@@ -199,11 +199,11 @@ std::vector<Setting> AllSettings() {
   return all;
 }
 
+}  // namespace
+
 std::string WithDashes(absl::string_view name) {
   return absl::StrReplaceAll(name, {{"_", "-"}});
 }
-
-}  // namespace
 
 const std::vector<Setting>& Settings() {
   // Never destroyed, so that threads may read it while the process ends.

@@ -36,6 +36,9 @@ const std::vector<Setting>& Settings();
 // Returns the row of this name, or null. '_' and '-' are equal in names.
 const Setting* FindSetting(absl::string_view name);
 
+// Returns the name as flags spell it: "max-queue" for "max_queue".
+std::string WithDashes(absl::string_view name);
+
 // Returns the nearest name of a setting, or "" when none is near.
 std::string NearestSetting(absl::string_view name);
 

@@ -109,11 +109,25 @@ def check_format():
     return ["format"]
 
 
+def single_commands(build):
+    """Returns the compile commands, one for each source: those of a file that
+    includes several are told once for each of them."""
+    commands = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        joined = pathlib.Path(entry["file"])
+        if joined.parent.name != "Unity" or not joined.exists():
+            commands.append(entry)
+            continue
+        for source in re.findall(r'^#include "(.*)"$', joined.read_text(), re.M):
+            commands.append({**entry, "file": source, "command":
+                             entry["command"].replace(str(joined), source)})
+    return commands
+
+
 def compile_flags(build):
     """Returns the -I and -isystem flags of any of our sources, without -D."""
-    commands = json.loads((build / "compile_commands.json").read_text())
     flags = {}
-    for entry in commands:
+    for entry in single_commands(build):
         path = os.path.relpath(entry["file"], ROOT)
         words = entry["command"].split()
         flags[path] = [w for i, w in enumerate(words)
@@ -152,7 +166,7 @@ def tidy_database(build):
     cannot read. Returns the folder of the file."""
     folder = build / "lint"
     folder.mkdir(exist_ok=True)
-    text = (build / "compile_commands.json").read_text()
+    text = json.dumps(single_commands(build), indent=1)
     (folder / "compile_commands.json").write_text(
         re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx", "", text))
     return folder

@@ -15,7 +15,7 @@ constexpr absl::string_view kBegin("}(X\x08\0\0\0segments", 15);
 
 // Returns the number that `count` bytes at `at` hold; more than the text has
 // when they are not there.
-size_t NumberAt(absl::string_view text, size_t at, size_t count) {
+size_t PickledNumberAt(absl::string_view text, size_t at, size_t count) {
   if (at + count > text.size()) return text.size();
   size_t number = 0;
   for (size_t i = count; i-- > 0;) {
@@ -44,9 +44,9 @@ size_t OperationBytes(absl::string_view text, size_t at) {
     case 'J':
       return 5;
     case 0x8a:
-      return 2 + NumberAt(text, at + 1, 1);
+      return 2 + PickledNumberAt(text, at + 1, 1);
     case 'X':
-      return 5 + NumberAt(text, at + 1, 4);
+      return 5 + PickledNumberAt(text, at + 1, 4);
     default:
       return 0;
   }

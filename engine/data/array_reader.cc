@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kChunkBytes = 256 << 10;
+constexpr uint64_t kArrayChunkBytes = 256 << 10;
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
@@ -82,7 +82,7 @@ absl::Status AppendKept(const ArrayHeader& header, absl::Span<char> part,
 // Checks that nothing follows them.
 absl::Status ReadElements(const OpenArray& array, uint64_t bytes,
                           ColumnBuffer* buffer) {
-  std::vector<char> chunk(std::min(bytes, kChunkBytes));
+  std::vector<char> chunk(std::min(bytes, kArrayChunkBytes));
   for (uint64_t done = 0; done < bytes;) {
     const absl::Span<char> part = absl::MakeSpan(chunk).first(
         std::min<uint64_t>(chunk.size(), bytes - done));

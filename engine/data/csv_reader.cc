@@ -21,7 +21,7 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kChunkBytes = 256 << 10;
+constexpr size_t kCsvChunkBytes = 256 << 10;
 // Bounds the buffer for files without line ends, such as binary ones.
 constexpr size_t kMaxLineBytes = 64 << 20;
 constexpr size_t kMaxQuoted = 40;
@@ -94,16 +94,17 @@ class LineReader {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    if (buffer_.size() < end_ + kChunkBytes) buffer_.resize(end_ + kChunkBytes);
+    if (buffer_.size() < end_ + kCsvChunkBytes)
+      buffer_.resize(end_ + kCsvChunkBytes);
     ASSIGN_OR_RETURN(
         const size_t count,
-        stream_.Read(absl::MakeSpan(buffer_.data() + end_, kChunkBytes)));
+        stream_.Read(absl::MakeSpan(buffer_.data() + end_, kCsvChunkBytes)));
     end_ += count;
     return count > 0;
   }
 
   ByteStream& stream_;
-  std::vector<char> buffer_ = std::vector<char>(2 * kChunkBytes);
+  std::vector<char> buffer_ = std::vector<char>(2 * kCsvChunkBytes);
   size_t begin_ = 0;     // start of the line
   size_t end_ = 0;       // end of the bytes that were read
   size_t searched_ = 0;  // bytes of the line that contain no line end

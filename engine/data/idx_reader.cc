@@ -9,7 +9,7 @@ namespace gpupool::engine {
 namespace {
 
 // The same bound as kMaxRank of shapes.
-constexpr int kMaxDimensions = 8;
+constexpr int kMaxIdxDimensions = 8;
 
 absl::StatusOr<ElementType> TypeOfCode(uint8_t code) {
   switch (code) {
@@ -45,10 +45,10 @@ absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream) {
   header.big_endian = true;
   ASSIGN_OR_RETURN(header.type, TypeOfCode(static_cast<uint8_t>(start[2])));
   const int dimensions = static_cast<uint8_t>(start[3]);
-  if (dimensions < 1 || dimensions > kMaxDimensions) {
+  if (dimensions < 1 || dimensions > kMaxIdxDimensions) {
     return absl::InvalidArgumentError(
         absl::StrCat("has ", dimensions, " dimensions (fourth byte); 1 to ",
-                     kMaxDimensions, " are possible"));
+                     kMaxIdxDimensions, " are possible"));
   }
   for (int i = 0; i < dimensions; ++i) {
     std::array<char, 4> bytes;

@@ -17,7 +17,7 @@ namespace {
 
 // Bounds the memory for headers of untrusted files.
 constexpr size_t kMaxHeaderBytes = 64 << 10;
-constexpr size_t kMaxDimensions = 8;
+constexpr size_t kMaxNpyDimensions = 8;
 
 // Returns an error that names the key, quotes its text and adds the remedy.
 absl::Status Bad(absl::string_view key, absl::string_view found,
@@ -82,7 +82,7 @@ absl::Status SetShape(absl::string_view text, ArrayHeader& header) {
     }
     header.shape.push_back(size);
   }
-  if (header.shape.empty() || header.shape.size() > kMaxDimensions) {
+  if (header.shape.empty() || header.shape.size() > kMaxNpyDimensions) {
     return Bad("'shape'", text, "1 to 8 dimensions are possible");
   }
   return CheckedElementCount(header.shape).status();

@@ -81,7 +81,7 @@ std::string Fingerprint(const ResizeAxis& axis) {
   return absl::StrCat(absl::Hex(hash));
 }
 
-absl::string_view Name(Activation activation) {
+absl::string_view NameOf(Activation activation) {
   switch (activation) {
     case Activation::kNone:
       return "none";
@@ -135,7 +135,7 @@ class Writer {
     Flag("bias", epilogue.bias);
     Flag("residual", epilogue.residual);
     if (epilogue.activation != Activation::kNone) {
-      Add("activation", Name(epilogue.activation));
+      Add("activation", NameOf(epilogue.activation));
     }
     if (epilogue.activation == Activation::kUnary) (*this)(epilogue.unary);
   }

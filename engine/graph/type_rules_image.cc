@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMaxWindow = int64_t{1} << 20;
 
 // Checks one axis of a window, and that the window fits the padded input.
-absl::Status CheckAxis(Op op, const WindowAxis& axis) {
+absl::Status CheckWindowAxis(Op op, const WindowAxis& axis) {
   if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 ||
       axis.begin < 0 || axis.end < 0) {
     return Refuse(op, "kernel ", axis.kernel, ", stride ", axis.stride,
@@ -58,9 +58,10 @@ absl::Status CheckDepths(Op op, const Shape& x,
 }
 
 // Returns the shape of N, `channels` and the output cells of a window over x.
-absl::StatusOr<Shape> Slide(Op op, const Shape& x, const Window& window,
-                            int64_t channels) {
-  for (const WindowAxis& axis : window) RETURN_IF_ERROR(CheckAxis(op, axis));
+absl::StatusOr<Shape> Slid(Op op, const Shape& x, const Window& window,
+                           int64_t channels) {
+  for (const WindowAxis& axis : window)
+    RETURN_IF_ERROR(CheckWindowAxis(op, axis));
   std::vector<int64_t> dims{x[0], channels};
   if (x.rank() == 5) dims.push_back(window[0].output());
   dims.push_back(window[1].output());
@@ -88,7 +89,7 @@ absl::StatusOr<Shape> ConvShape(Op op, const Conv2dAttributes& conv,
   RETURN_IF_ERROR(CheckDepths(
       op, x,
       {conv.stride, conv.padding.begin, conv.padding.end, conv.dilation}));
-  return Slide(op, x, WindowOf(conv, x, w), w[0]);
+  return Slid(op, x, WindowOf(conv, x, w), w[0]);
 }
 
 absl::StatusOr<Shape> PoolShape(Op op, const Pool2dAttributes& pool,
@@ -97,7 +98,7 @@ absl::StatusOr<Shape> PoolShape(Op op, const Pool2dAttributes& pool,
                               {pool.kernel, pool.stride, pool.padding.begin,
                                pool.padding.end, pool.dilation}));
   const Window window = WindowOf(pool, x);
-  ASSIGN_OR_RETURN(Shape y, Slide(op, x, window, x[1]));
+  ASSIGN_OR_RETURN(Shape y, Slid(op, x, window, x[1]));
   for (const WindowAxis& axis : window) {
     // A window on padding alone would have no maximum and no cells to divide
     // by.

@@ -7,7 +7,6 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kAll = static_cast<size_t>(MemoryPool::kAll);
 constexpr size_t kLarge = static_cast<size_t>(MemoryPool::kLarge);
 
 }  // namespace
@@ -21,7 +20,7 @@ void CachingAllocator::Settle() {
   if (!heap_.Settle()) return;
   for (size_t i = 0; i < 2; ++i) {
     const BlockCount& now = heap_.leaving(kSizes[i]);
-    for (const size_t pool : {kAll, 1 + i}) {
+    for (const size_t pool : {kAllPools, 1 + i}) {
       figures_[pool].active.Subtract(before[i].blocks - now.blocks);
       figures_[pool].active_bytes.Subtract(before[i].bytes - now.bytes);
     }
@@ -29,13 +28,13 @@ void CachingAllocator::Settle() {
 }
 
 void CachingAllocator::CountFree() {
-  figures_[kAll].inactive_split.MoveTo(heap_.free().blocks);
-  figures_[kAll].inactive_split_bytes.MoveTo(heap_.free().bytes);
+  figures_[kAllPools].inactive_split.MoveTo(heap_.free().blocks);
+  figures_[kAllPools].inactive_split_bytes.MoveTo(heap_.free().bytes);
 }
 
 void CachingAllocator::CountMapped() {
   const ChunkMap& chunks = heap_.chunks();
-  MemoryFigures& all = figures_[kAll];
+  MemoryFigures& all = figures_[kAllPools];
   all.segment.MoveTo(chunks.created() - chunks.released());
   all.reserved_bytes.MoveTo(chunks.bytes());
   CountFree();
@@ -47,7 +46,7 @@ MemoryStatistics CachingAllocator::Statistics() const {
 }
 
 MemoryStatistics CachingAllocator::StatisticsLocked() const {
-  const MemoryFigures& all = figures_[kAll];
+  const MemoryFigures& all = figures_[kAllPools];
   MemoryStatistics statistics;
   statistics.limit_bytes = limit_bytes_;
   statistics.allocated_bytes = all.allocated_bytes.current;
@@ -66,7 +65,7 @@ MemoryStatistics CachingAllocator::StatisticsLocked() const {
   statistics.out_of_memory = out_of_memory_;
   statistics.owners = ledger_.Usage();
   statistics.figures = figures_;
-  MemoryFigures& counted = statistics.figures[kAll];
+  MemoryFigures& counted = statistics.figures[kAllPools];
   counted.inactive_split.MoveTo(heap_.free().blocks);
   counted.inactive_split_bytes.MoveTo(heap_.free().bytes);
   MemoryFigures& large = statistics.figures[kLarge];

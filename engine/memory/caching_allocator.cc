@@ -12,14 +12,12 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+constexpr uint64_t kMostCachedBytes = uint64_t{1} << 62;
 // The upper bound of one range of addresses. A range is normally twice the
 // device's memory, so it rarely runs out; this bounds it for a limit that is
 // only nominal.
 constexpr uint64_t kMostRangeBytes = uint64_t{1} << 43;
 constexpr uint64_t kMostHistoryEntries = 10'000'000;
-
-constexpr size_t kAll = static_cast<size_t>(MemoryPool::kAll);
 
 size_t PoolOf(uint64_t block_bytes) {
   return static_cast<size_t>(SizeOf(block_bytes) == BlockSize::kSmall
@@ -72,7 +70,7 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
   if (bytes == 0) return Allocation();
   FastMutexLock lock(&mutex_);
   // Rounding a larger number up would overflow.
-  if (bytes > kMostBytes) {
+  if (bytes > kMostCachedBytes) {
     return OutOfMemory(bytes, owner, "no device has that many bytes");
   }
   if (until_failure_ > 0 && --until_failure_ == 0) {
@@ -96,7 +94,7 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
 
 bool CachingAllocator::IsWithinLimit(uint64_t bytes) const {
   // Compares differences, because the sum could overflow.
-  const uint64_t allocated = figures_[kAll].allocated_bytes.current;
+  const uint64_t allocated = figures_[kAllPools].allocated_bytes.current;
   return bytes <= limit_bytes_ && allocated <= limit_bytes_ - bytes;
 }
 
@@ -169,7 +167,7 @@ absl::Status CachingAllocator::WaitForRoom(uint64_t bytes,
 }
 
 uint64_t CachingAllocator::MostMappedBytes() const {
-  return AlignUp(std::min(limit_bytes_, kMostBytes), granularity_);
+  return AlignUp(std::min(limit_bytes_, kMostCachedBytes), granularity_);
 }
 
 void CachingAllocator::Charge(Block* block, uint64_t requested,
@@ -185,7 +183,7 @@ void CachingAllocator::Charge(Block* block, uint64_t requested,
     figures.active_bytes.Add(block->bytes);
     figures.requested_bytes.Add(requested);
   };
-  count(figures_[kAll]);
+  count(figures_[kAllPools]);
   count(figures_[PoolOf(block->bytes)]);
   if (history_.on()) history_.Record(EventOf(MemoryAction::kAlloc, *block));
 }
@@ -193,7 +191,7 @@ void CachingAllocator::Charge(Block* block, uint64_t requested,
 void CachingAllocator::Discharge(const Block& block) {
   const uint64_t charged = AlignUp(block.requested_bytes);
   ledger_.Subtract(block.account, charged);
-  for (const size_t pool : {kAll, PoolOf(block.bytes)}) {
+  for (const size_t pool : {kAllPools, PoolOf(block.bytes)}) {
     MemoryFigures& figures = figures_[pool];
     figures.allocation.Subtract(1);
     figures.allocated_bytes.Subtract(charged);
@@ -208,7 +206,7 @@ bool CachingAllocator::TakeBack(Block* block, absl::Span<const Moment> uses) {
   const bool completed = heap_.Return(block, uses);
   CountFree();
   if (!completed) return false;
-  for (const size_t pool : {kAll, PoolOf(block_bytes)}) {
+  for (const size_t pool : {kAllPools, PoolOf(block_bytes)}) {
     figures_[pool].active.Subtract(1);
     figures_[pool].active_bytes.Subtract(block_bytes);
   }

@@ -16,7 +16,7 @@ constexpr uint64_t kPageBytes = 2 << 20;
 // A chunk has no physical handle on the host; the larger size only saves calls.
 constexpr uint64_t kChunkSizes[] = {32 << 20, kPageBytes};
 // The largest request for addresses: user space has 47 bits of them.
-constexpr uint64_t kMostBytes = uint64_t{1} << 46;
+constexpr uint64_t kMostPageBytes = uint64_t{1} << 46;
 
 void* Pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
@@ -37,7 +37,7 @@ absl::Span<const uint64_t> HostPageSource::chunk_sizes() const {
 }
 
 absl::StatusOr<uint64_t> HostPageSource::ReserveRange(uint64_t bytes) {
-  if (bytes > kMostBytes) {
+  if (bytes > kMostPageBytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the host has no ", bytes, " addresses"));
   }

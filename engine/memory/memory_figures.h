@@ -52,6 +52,7 @@ struct MemoryFigures {
 // Chunks and free memory are shared by both and count in "all" and in
 // "large_pool".
 enum class MemoryPool : uint8_t { kAll, kSmall, kLarge };
+inline constexpr size_t kAllPools = static_cast<size_t>(MemoryPool::kAll);
 inline constexpr size_t kMemoryPools = 3;
 using PooledFigures = std::array<MemoryFigures, kMemoryPools>;
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/autodiff/formula.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/losses.h"
 #include "gpupool/v1/job.pb.h"
@@ -16,11 +17,6 @@ namespace {
 using autodiff::Formula;
 using Binary = BinaryFunction;
 using Unary = UnaryFunction;
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
 
 ValueId WeightConstant(absl::Span<const double> weights, const Shape& shape,
                        GraphBuilder& builder) {

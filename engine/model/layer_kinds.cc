@@ -6,16 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/philox.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
 namespace {
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
 
 // Parses one number for both axes, or height and width.
 template <typename Numbers>

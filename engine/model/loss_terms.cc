@@ -46,7 +46,7 @@ void SetLoss(const v1::OutputLoss& loss, v1::TrainingSpec& training) {
   }
 }
 
-std::string Names(const std::vector<ModelPort>& ports) {
+std::string PortNames(const std::vector<ModelPort>& ports) {
   return absl::StrJoin(ports, ", ",
                        [](std::string* out, const ModelPort& port) {
                          absl::StrAppend(out, "'", port.name, "'");
@@ -174,12 +174,12 @@ absl::StatusOr<const ModelPort*> OutputOf(const LossTerm& term,
       return &model.outputs[0];
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        field, " is missing; the model has ", Names(model.outputs)));
+        field, " is missing; the model has ", PortNames(model.outputs)));
   }
   if (found == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ": the model has no output '", term.output,
-                     "'; it has ", Names(model.outputs)));
+                     "'; it has ", PortNames(model.outputs)));
   }
   if (!found->batched) {
     return absl::InvalidArgumentError(

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/autodiff/formula.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/class_weights.h"
 #include "engine/model/metric_names.h"
@@ -23,11 +24,6 @@ const TensorType kInt64Scalar{DType::kInt64, {}};
 // Rows of scores in a batch of evaluation, each with a number of 8 bytes in the
 // graph.
 constexpr int64_t kMostEvaluatedRows = int64_t{1} << 26;
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
 
 absl::Status CheckOutput(const v1::TrainingSpec& training,
                          const Value& output) {

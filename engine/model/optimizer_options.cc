@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/precision.h"
 #include "gpupool/v1/job.pb.h"
@@ -45,11 +46,6 @@ const Optimizer& DefaultsOf(const v1::TrainingSpec& training) {
       [&](const Optimizer& o) { return o.field == training.optimizer_case(); });
   GPUPOOL_CHECK(row != std::end(kOptimizers));
   return *row;
-}
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
 // Checks that the value is within the limit. NaN is outside of every limit.

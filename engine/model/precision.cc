@@ -11,7 +11,7 @@ namespace {
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
+absl::Status RefuseScaling(const Parts&... parts) {
   return absl::InvalidArgumentError(
       absl::StrCat("training.loss_scaling: ", parts...));
 }
@@ -37,7 +37,7 @@ absl::StatusOr<std::optional<LossScaling>> ConvertLossScaling(
     const v1::TrainingSpec& training) {
   if (training.precision() != v1::FP16) {
     if (!training.has_loss_scaling()) return std::optional<LossScaling>();
-    return Refuse(
+    return RefuseScaling(
         "only gradients in float16 need a scale; set precision: fp16 or leave "
         "loss_scaling out");
   }
@@ -54,19 +54,19 @@ absl::StatusOr<std::optional<LossScaling>> ConvertLossScaling(
   // These negations also refuse NaN.
   if (!(scaling.initial >= kLeastLossScale &&
         scaling.initial <= kLargestFloat)) {
-    return Refuse("initial is ", scaling.initial, "; it must be from ",
-                  kLeastLossScale, " to ", kLargestFloat);
+    return RefuseScaling("initial is ", scaling.initial, "; it must be from ",
+                         kLeastLossScale, " to ", kLargestFloat);
   }
   if (!(scaling.growth_factor > 1 && scaling.growth_factor <= kLargestFloat)) {
-    return Refuse("growth_factor is ", scaling.growth_factor,
-                  "; it must be above 1 and at most ", kLargestFloat);
+    return RefuseScaling("growth_factor is ", scaling.growth_factor,
+                         "; it must be above 1 and at most ", kLargestFloat);
   }
   if (!(scaling.backoff_factor > 0 && scaling.backoff_factor < 1)) {
-    return Refuse("backoff_factor is ", scaling.backoff_factor,
-                  "; it must be above 0 and below 1");
+    return RefuseScaling("backoff_factor is ", scaling.backoff_factor,
+                         "; it must be above 0 and below 1");
   }
   if (scaling.growth_interval < 1) {
-    return Refuse("growth_interval is 0; it must be at least 1");
+    return RefuseScaling("growth_interval is 0; it must be at least 1");
   }
   return std::optional<LossScaling>(scaling);
 }

@@ -13,7 +13,7 @@ namespace gpupool::engine {
 namespace {
 
 template <typename... Parts>
-absl::Status Refuse(const std::string& name, const Parts&... parts) {
+absl::Status RefuseDimension(const std::string& name, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(
       "dimension '", name, "' ", parts..., " (--dimension ", name, "=SIZES)"));
 }
@@ -27,25 +27,28 @@ absl::StatusOr<ServedDimension> ReadDimension(const std::string& name,
       .sizes = {proto.sizes().begin(), proto.sizes().end()}};
   if (!dimension.sizes.empty()) {
     if (proto.minimum() != 0 || proto.maximum() != 0) {
-      return Refuse(name, "has a range and a list of sizes; give one of them");
+      return RefuseDimension(
+          name, "has a range and a list of sizes; give one of them");
     }
     if (proto.sizes_size() > kMaxListedSizes) {
-      return Refuse(name, "lists ", proto.sizes_size(), " sizes; at most ",
-                    kMaxListedSizes, " can be served, or a range of them");
+      return RefuseDimension(name, "lists ", proto.sizes_size(),
+                             " sizes; at most ", kMaxListedSizes,
+                             " can be served, or a range of them");
     }
     for (size_t i = 1; i < dimension.sizes.size(); ++i) {
       if (dimension.sizes[i - 1] < dimension.sizes[i]) continue;
-      return Refuse(name, "lists ", dimension.sizes[i], " after ",
-                    dimension.sizes[i - 1], "; sizes must rise");
+      return RefuseDimension(name, "lists ", dimension.sizes[i], " after ",
+                             dimension.sizes[i - 1], "; sizes must rise");
     }
     dimension.minimum = dimension.sizes.front();
     dimension.maximum = dimension.sizes.back();
   }
   if (dimension.minimum < 0 || dimension.maximum < dimension.minimum ||
       dimension.maximum < 1 || dimension.maximum > kMaxServedSize) {
-    return Refuse(name, "is served from ", dimension.minimum, " to ",
-                  dimension.maximum, "; sizes must rise, from 0 or more to at ",
-                  "least 1 and at most ", kMaxServedSize);
+    return RefuseDimension(name, "is served from ", dimension.minimum, " to ",
+                           dimension.maximum,
+                           "; sizes must rise, from 0 or more to at ",
+                           "least 1 and at most ", kMaxServedSize);
   }
   return dimension;
 }
@@ -127,9 +130,10 @@ absl::StatusOr<ServedSizes> ReadServedSizes(const v1::OnnxModel& model) {
         " can be served: give the others one size"));
   }
   for (const auto& [name, sizes] : model.served_dimensions()) {
-    if (name.empty()) return Refuse(name, "has no name");
+    if (name.empty()) return RefuseDimension(name, "has no name");
     if (model.dimensions().contains(name)) {
-      return Refuse(name, "has one size and several; give one of them");
+      return RefuseDimension(name,
+                             "has one size and several; give one of them");
     }
     ASSIGN_OR_RETURN(served.dimensions.emplace_back(),
                      ReadDimension(name, sizes));

@@ -25,7 +25,7 @@ constexpr uint64_t kFormatVersion = 1;
 constexpr size_t kMaxManifestBytes = size_t{64} << 20;
 constexpr size_t kMaxFiles = 4096;
 
-absl::Status Broken(absl::string_view what) {
+absl::Status BrokenManifest(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("checkpoint manifest: ", what));
 }
@@ -36,7 +36,7 @@ absl::StatusOr<uint64_t> Number(const Json& object, const char* key,
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_unsigned() ||
       found->get<uint64_t>() > limit) {
-    return Broken(
+    return BrokenManifest(
         absl::StrCat("\"", key, "\" is not a whole number of 0 to ", limit));
   }
   return found->get<uint64_t>();
@@ -45,18 +45,19 @@ absl::StatusOr<uint64_t> Number(const Json& object, const char* key,
 absl::StatusOr<std::string> Text(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) {
-    return Broken(absl::StrCat("\"", key, "\" is not a text"));
+    return BrokenManifest(absl::StrCat("\"", key, "\" is not a text"));
   }
   return found->get<std::string>();
 }
 
 absl::Status ReadModel(const Json& object, v1::ModelSpec* model) {
   const auto found = object.find("model");
-  if (found == object.end()) return Broken("\"model\" is missing");
+  if (found == object.end()) return BrokenManifest("\"model\" is missing");
   const auto status =
       google::protobuf::util::JsonStringToMessage(found->dump(), model);
   if (!status.ok()) {
-    return Broken(absl::StrCat("\"model\": ", status.message().ToString()));
+    return BrokenManifest(
+        absl::StrCat("\"model\": ", status.message().ToString()));
   }
   return absl::OkStatus();
 }
@@ -65,20 +66,21 @@ absl::Status ReadFiles(const Json& object, Manifest& manifest) {
   const auto found = object.find("files");
   if (found == object.end() || !found->is_array() ||
       found->size() > kMaxFiles) {
-    return Broken(absl::StrCat("\"files\" is not an array of at most ",
-                               kMaxFiles, " files"));
+    return BrokenManifest(absl::StrCat("\"files\" is not an array of at most ",
+                                       kMaxFiles, " files"));
   }
   for (const Json& entry : *found) {
-    if (!entry.is_object()) return Broken("a file is not an object");
+    if (!entry.is_object()) return BrokenManifest("a file is not an object");
     CheckpointFile file;
     ASSIGN_OR_RETURN(file.role, Text(entry, "role"));
     ASSIGN_OR_RETURN(file.sha256, Text(entry, "sha256"));
     ASSIGN_OR_RETURN(file.bytes, Number(entry, "bytes", UINT64_MAX));
     if (!IsSha256Hex(file.sha256)) {
-      return Broken("\"sha256\" of a file is not 64 lower-case hex digits");
+      return BrokenManifest(
+          "\"sha256\" of a file is not 64 lower-case hex digits");
     }
     if (manifest.FindFile(file.role) != nullptr) {
-      return Broken("two files have the same role");
+      return BrokenManifest("two files have the same role");
     }
     manifest.files.push_back(std::move(file));
   }
@@ -90,9 +92,9 @@ absl::StatusOr<Manifest> ParseManifest(const Json& object) {
   ASSIGN_OR_RETURN(const uint64_t version,
                    Number(object, "format_version", UINT32_MAX));
   if (format != kFormat || version != kFormatVersion) {
-    return Broken(absl::StrCat("format \"", format, "\" version ", version,
-                               " is not known; \"", kFormat, "\" version ",
-                               kFormatVersion, " is"));
+    return BrokenManifest(absl::StrCat("format \"", format, "\" version ",
+                                       version, " is not known; \"", kFormat,
+                                       "\" version ", kFormatVersion, " is"));
   }
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.job_id, Number(object, "job_id", UINT64_MAX));
@@ -108,11 +110,11 @@ absl::StatusOr<Manifest> ParseManifest(const Json& object) {
   manifest.batch_size = static_cast<uint32_t>(batch_size);
   ASSIGN_OR_RETURN(const std::string seed, Text(object, "seed"));
   if (!absl::SimpleAtoi(seed, &manifest.seed)) {
-    return Broken("\"seed\" is not a decimal number of 64 bits");
+    return BrokenManifest("\"seed\" is not a decimal number of 64 bits");
   }
   const auto scaling = object.find("input_scaling");
   if (scaling == object.end() || !scaling->is_boolean()) {
-    return Broken("\"input_scaling\" is not true or false");
+    return BrokenManifest("\"input_scaling\" is not true or false");
   }
   manifest.input_scaling = scaling->get<bool>();
   const auto evaluation = object.find("evaluation");
@@ -252,11 +254,12 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
                                       const std::string& sha256) {
   ASSIGN_OR_RETURN(const MappedFile file, ReadBlob(blob_dir, sha256));
   if (file.bytes().size() > kMaxManifestBytes) {
-    return Broken(absl::StrCat("is longer than ", kMaxManifestBytes, " bytes"));
+    return BrokenManifest(
+        absl::StrCat("is longer than ", kMaxManifestBytes, " bytes"));
   }
   // Parses without exceptions: a broken text gives a value that is no object.
   const Json object = Json::parse(file.bytes(), nullptr, false);
-  if (!object.is_object()) return Broken("is not a JSON object");
+  if (!object.is_object()) return BrokenManifest("is not a JSON object");
   return ParseManifest(object);
 }
 

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostBest = 1 << 20;
 
-absl::Status Broken(absl::string_view what) {
+absl::Status BrokenHistory(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("the evaluations of the checkpoint: ", what));
 }
@@ -28,7 +28,7 @@ absl::StatusOr<uint64_t> Count(const Json& object, const char* key,
   if (found->is_number_unsigned() && found->get<uint64_t>() <= limit) {
     return found->get<uint64_t>();
   }
-  return Broken(
+  return BrokenHistory(
       absl::StrCat("\"", key, "\" is not a whole number of 0 to ", limit));
 }
 
@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<double>> Loss(const Json& object,
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
-  return Broken(absl::StrCat("\"", key, "\" is not a number"));
+  return BrokenHistory(absl::StrCat("\"", key, "\" is not a number"));
 }
 
 // Writes a value unless it is the default, which Count and Loss restore.
@@ -82,7 +82,7 @@ std::string ToJson(const EvaluationState& state) {
 absl::StatusOr<EvaluationState> ParseEvaluationState(absl::string_view json) {
   const Json object =
       Json::parse(json.data(), json.data() + json.size(), nullptr, false);
-  if (!object.is_object()) return Broken("they are not a JSON object");
+  if (!object.is_object()) return BrokenHistory("they are not a JSON object");
   EvaluationState state;
   RETURN_IF_ERROR(ReadCounts(object, state));
   ASSIGN_OR_RETURN(state.loss, Loss(object, "loss"));
@@ -91,10 +91,10 @@ absl::StatusOr<EvaluationState> ParseEvaluationState(absl::string_view json) {
   const auto best = object.find("best_losses");
   if (best == object.end()) return state;
   if (!best->is_array() || best->size() > kMostBest) {
-    return Broken("\"best_losses\" is not a list of numbers");
+    return BrokenHistory("\"best_losses\" is not a list of numbers");
   }
   for (const Json& loss : *best) {
-    if (!loss.is_number()) return Broken("a best loss is not a number");
+    if (!loss.is_number()) return BrokenHistory("a best loss is not a number");
     state.best_losses.push_back(loss.get<double>());
   }
   return state;

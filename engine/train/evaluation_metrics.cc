@@ -16,7 +16,7 @@ namespace gpupool::engine {
 namespace {
 
 template <typename T>
-absl::Span<const T> As(absl::Span<const std::byte> bytes) {
+absl::Span<const T> ValuesAs(absl::Span<const std::byte> bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
@@ -28,7 +28,7 @@ absl::Span<const std::byte> BytesOf(absl::Span<const T> numbers) {
 
 template <typename T>
 void CopyTo(std::vector<T>& copy, absl::Span<const std::byte> bytes) {
-  const auto numbers = As<T>(bytes);
+  const auto numbers = ValuesAs<T>(bytes);
   copy.assign(numbers.begin(), numbers.end());
 }
 
@@ -138,8 +138,8 @@ void EvaluationMetrics::AddBatch(const Executor& eval, int64_t rows) {
 void EvaluationMetrics::AddClasses(const Executor& eval, int64_t rows) {
   if (!counts_.has_value() && !scores_.has_value()) return;
   const auto count = static_cast<size_t>(rows * (per_row_ / classes_));
-  const auto answers = As<int64_t>(eval.output("answers"));
-  const auto scores = As<float>(eval.output("scores"));
+  const auto answers = ValuesAs<int64_t>(eval.output("answers"));
+  const auto scores = ValuesAs<float>(eval.output("scores"));
   GPUPOOL_CHECK(labels_.size() >= count);
   GPUPOOL_CHECK(!counts_.has_value() || answers.size() >= count);
   const auto classes = static_cast<size_t>(classes_);
@@ -155,7 +155,7 @@ void EvaluationMetrics::AddClasses(const Executor& eval, int64_t rows) {
 
 void EvaluationMetrics::AddAnswers(const Executor& eval, int64_t rows) {
   if (!counts_.has_value() && !scores_.has_value()) return;
-  const auto outputs = As<float>(eval.output("outputs"));
+  const auto outputs = ValuesAs<float>(eval.output("outputs"));
   const int64_t positions = per_row_ / classes_;
   GPUPOOL_CHECK(outputs.size() >= static_cast<size_t>(rows * per_row_) &&
                 targets_.size() >= static_cast<size_t>(rows * per_row_));
@@ -182,7 +182,7 @@ void EvaluationMetrics::AddAnswers(const Executor& eval, int64_t rows) {
 }
 
 void EvaluationMetrics::AddNumbers(const Executor& eval, int64_t rows) {
-  const auto outputs = As<float>(eval.output("outputs"));
+  const auto outputs = ValuesAs<float>(eval.output("outputs"));
   const auto columns = static_cast<size_t>(per_row_);
   const size_t count = static_cast<size_t>(rows) * columns;
   GPUPOOL_CHECK(outputs.size() >= count && targets_.size() >= count);
@@ -198,7 +198,7 @@ absl::Status EvaluationMetrics::AddRanks(RankLink& link) {
     const absl::Span<int64_t> own = counts_->numbers();
     ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                      link.Gather(BytesOf(absl::Span<const int64_t>(own))));
-    const auto all = As<int64_t>(bytes);
+    const auto all = ValuesAs<int64_t>(bytes);
     for (size_t i = 0; i < own.size(); ++i) {
       own[i] = 0;
       for (size_t r = 0; r < size; ++r) own[i] += all[r * own.size() + i];
@@ -207,7 +207,7 @@ absl::Status EvaluationMetrics::AddRanks(RankLink& link) {
   if (sums_.has_value()) {
     ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                      link.Gather(BytesOf(sums_->numbers())));
-    const auto all = As<double>(bytes);
+    const auto all = ValuesAs<double>(bytes);
     const size_t count = sums_->numbers().size();
     sums_.emplace(per_row_);
     for (size_t r = 0; r < size; ++r) {
@@ -222,7 +222,7 @@ absl::Status EvaluationMetrics::AddScoresOfRanks(RankLink& link) {
   const uint64_t own = scores_->scores.size();
   ASSIGN_OR_RETURN(const std::vector<std::byte> counts,
                    link.Gather(BytesOf(absl::Span<const uint64_t>(&own, 1))));
-  const auto sizes = As<uint64_t>(counts);
+  const auto sizes = ValuesAs<uint64_t>(counts);
   const uint64_t most = *std::max_element(sizes.begin(), sizes.end());
   if (most == 0) return absl::OkStatus();
   scores_->scores.resize(most);
@@ -236,8 +236,8 @@ absl::Status EvaluationMetrics::AddScoresOfRanks(RankLink& link) {
   scores_->scores.clear();
   scores_->belongs.clear();
   for (size_t r = 0; r < sizes.size(); ++r) {
-    const auto some = As<float>(scores).subspan(r * most, sizes[r]);
-    const auto flags = As<uint8_t>(belongs).subspan(r * most, sizes[r]);
+    const auto some = ValuesAs<float>(scores).subspan(r * most, sizes[r]);
+    const auto flags = ValuesAs<uint8_t>(belongs).subspan(r * most, sizes[r]);
     scores_->scores.insert(scores_->scores.end(), some.begin(), some.end());
     scores_->belongs.insert(scores_->belongs.end(), flags.begin(), flags.end());
   }

@@ -5,18 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
 namespace {
 
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
 template <typename T>
-absl::Span<T> As(absl::Span<std::byte> bytes) {
+absl::Span<T> CellsAs(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
@@ -44,8 +40,8 @@ absl::Status CheckPort(const ModelPort& input) {
 }
 
 // Checks that a row has as many numbers as an example of the input.
-absl::Status CheckNumbers(const ModelPort& input,
-                          const std::vector<int64_t>& shape) {
+absl::Status CheckRowNumbers(const ModelPort& input,
+                             const std::vector<int64_t>& shape) {
   const auto wanted = static_cast<uint64_t>(input.example().elements());
   ASSIGN_OR_RETURN(const uint64_t found, CheckedElementCount(shape));
   if (wanted == found) return absl::OkStatus();
@@ -59,7 +55,7 @@ absl::Status CheckNumbers(const ModelPort& input,
 absl::StatusOr<std::vector<FedInput>> FeedFeatures(
     const std::vector<ModelPort>& inputs, const DataFacts& facts) {
   if (inputs.size() == 1) {
-    RETURN_IF_ERROR(CheckNumbers(inputs[0], facts.feature_shape));
+    RETURN_IF_ERROR(CheckRowNumbers(inputs[0], facts.feature_shape));
     return std::vector<FedInput>{{.name = inputs[0].name}};
   }
   std::string names, flags;
@@ -85,7 +81,7 @@ absl::StatusOr<FedInput> FeedByName(const ModelPort& input,
                   "; upload it with gpupool datasets upload --input ",
                   input.name, "=ARRAY");
   }
-  RETURN_IF_ERROR(CheckNumbers(input, found->shape));
+  RETURN_IF_ERROR(CheckRowNumbers(input, found->shape));
   if (input.dtype != DType::kFloat32 && IsFloating(FromProto(found->type))) {
     return Refuse("the model's input '", input.name, "' is ",
                   DTypeName(input.dtype), ", but the dataset's array is of ",
@@ -190,13 +186,13 @@ absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
     const Column& column = FedColumn(batch.table, fed);
     switch (graph.FindValue(fed.name)->dtype) {
       case DType::kInt32:
-        Gather(column, batch.rows, As<int32_t>(bytes));
+        Gather(column, batch.rows, CellsAs<int32_t>(bytes));
         break;
       case DType::kInt64:
-        Gather(column, batch.rows, As<int64_t>(bytes));
+        Gather(column, batch.rows, CellsAs<int64_t>(bytes));
         break;
       default:
-        Gather(column, batch.rows, As<float>(bytes));
+        Gather(column, batch.rows, CellsAs<float>(bytes));
     }
   }
   return absl::OkStatus();

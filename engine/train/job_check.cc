@@ -15,7 +15,7 @@
 #include "engine/model/metric_names.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
-#include "engine/train/lr_schedule.h"
+#include "engine/model/lr_schedule.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 

@@ -7,17 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/losses.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
 namespace {
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
 
 // Returns the dimensions other than 1, which make no difference.
 template <typename Dimensions>

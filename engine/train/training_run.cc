@@ -18,7 +18,7 @@
 #include "engine/train/blob_file.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
-#include "engine/train/lr_schedule.h"
+#include "engine/model/lr_schedule.h"
 #include "engine/train/program_scalars.h"
 
 namespace gpupool::engine {

@@ -17,12 +17,12 @@ struct Spaces {
   std::vector<size_t> numbers;  // Device::site of each site
 };
 
-struct Choice {
+struct PackChoice {
   std::vector<const Device*> devices;
   double growth = 0;
   uint64_t left = 0;  // free bytes of the site
 
-  bool IsBetterThan(const Choice& other) const {
+  bool IsBetterThan(const PackChoice& other) const {
     // Equal sums differ by rounding when their terms come in another order.
     const double slack = 1e-9 * (std::abs(growth) + std::abs(other.growth));
     if (std::abs(growth - other.growth) > slack) return growth < other.growth;
@@ -45,12 +45,12 @@ class Packing {
   }
 
   std::vector<const Device*> Choose() const {
-    std::optional<Choice> best;
+    std::optional<PackChoice> best;
     for (size_t machine = 0; machine < machines_.size(); ++machine) {
       const Spaces& spaces = machines_[machine];
       for (size_t at = 0; at < spaces.sites.size(); ++at) {
         if (usable_[spaces.numbers[at]].empty()) continue;
-        Choice choice = OnSite(machine, at);
+        PackChoice choice = OnSite(machine, at);
         if (!best || choice.IsBetterThan(*best)) best = std::move(choice);
       }
     }
@@ -88,7 +88,7 @@ class Packing {
     }
   }
 
-  Choice OnSite(size_t machine, size_t at) const {
+  PackChoice OnSite(size_t machine, size_t at) const {
     const Spaces& spaces = machines_[machine];
     const std::vector<const Device*>& devices = usable_[spaces.numbers[at]];
     std::vector<size_t> indexes;
@@ -105,7 +105,7 @@ class Packing {
                           .bytes = need_.bytes,
                           .host = need_.demands.host},
                          state_.needs().typical());
-    Choice choice{.devices = {}, .growth = found.growth};
+    PackChoice choice{.devices = {}, .growth = found.growth};
     for (size_t index : found.devices) {
       const auto position = std::find(indexes.begin(), indexes.end(), index);
       choice.devices.push_back(

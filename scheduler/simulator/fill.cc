@@ -11,7 +11,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr uint64_t kProgressEvery = 128;  // jobs
+constexpr uint64_t kFillProgressEvery = 128;  // jobs
 
 uint64_t SizeOf(const JobNeed& need) {
   return need.wanted_device == kHostKind ? 0 : need.devices * need.bytes;
@@ -33,7 +33,7 @@ class Filler {
         Tune(jobs_, capacity_, options_.ratio, options_.seed);
     for (const JobNeed& need : order) {
       if (absl::Status status = Submit(need); !status.ok()) return status;
-      if (result_.jobs % kProgressEvery != 0) continue;
+      if (result_.jobs % kFillProgressEvery != 0) continue;
       if (!progress(static_cast<double>(result_.jobs) /
                     static_cast<double>(order.size()))) {
         return absl::CancelledError("the filling was interrupted");

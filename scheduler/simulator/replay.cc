@@ -15,7 +15,7 @@ namespace gpupool::scheduler {
 namespace {
 
 constexpr size_t kMostSamples = 4096;
-constexpr uint64_t kProgressEvery = 512;  // jobs
+constexpr uint64_t kReplayProgressEvery = 512;  // jobs
 
 // Kinds in the order in which events of one moment happen.
 enum class Kind { kEnd, kBegin, kTimer, kSubmit };
@@ -201,7 +201,7 @@ absl::Status Replayer::End(uint64_t job, Outcome outcome) {
   ++ended_;
   const double share =
       static_cast<double>(ended_) / static_cast<double>(trace_.size());
-  if (ended_ % kProgressEvery == 0 && !progress_(share)) {
+  if (ended_ % kReplayProgressEvery == 0 && !progress_(share)) {
     return absl::CancelledError("the replay was interrupted");
   }
   return absl::OkStatus();

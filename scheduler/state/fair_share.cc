@@ -9,7 +9,7 @@ namespace {
 // Mean below which a tenant without devices is forgotten.
 constexpr double kFaded = 1e-9;
 
-double WeightOf(const TenantShares& shares, absl::string_view path) {
+double ShareWeight(const TenantShares& shares, absl::string_view path) {
   auto share = shares.find(path);
   return share == shares.end() ? 1 : share->second.weight;
 }
@@ -143,7 +143,7 @@ double TenantUsage::Standing(absl::string_view path, const TenantShares& shares,
   auto node = nodes_.find(path);
   if (node == nodes_.end()) return 0;
   const double mean = MeanAt(node->second, now, half_life);
-  return (mean + node->second.share) / 2 / WeightOf(shares, path);
+  return (mean + node->second.share) / 2 / ShareWeight(shares, path);
 }
 
 std::optional<std::string> TenantUsage::LevelAtLimit(

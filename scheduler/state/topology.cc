@@ -13,10 +13,10 @@ namespace {
 constexpr std::array<absl::string_view, 7> kWords = {
     "", "SYS", "NODE", "PHB", "PXB", "PIX", "NVL"};
 
-uint32_t WeightOf(Link link) { return static_cast<uint32_t>(link); }
+uint32_t LinkWeight(Link link) { return static_cast<uint32_t>(link); }
 
 // Positions in the list of free devices, rising.
-using Choice = absl::InlinedVector<size_t, 16>;
+using Positions = absl::InlinedVector<size_t, 16>;
 
 // The links between the free devices, in a matrix for fast look-up.
 class Links {
@@ -27,28 +27,28 @@ class Links {
       for (size_t b = 0; b < size_; ++b) {
         if (a == b) continue;
         links_[a * size_ + b] = topology.Between(free[a], free[b]);
-        sums_[a] += WeightOf(links_[a * size_ + b]);
+        sums_[a] += LinkWeight(links_[a * size_ + b]);
       }
     }
   }
 
   size_t size() const { return size_; }
   // Returns the connection of `chosen` with one more device.
-  Connection With(Connection connection, const Choice& chosen,
+  Connection With(Connection connection, const Positions& chosen,
                   size_t added) const {
     connection.cut += sums_[added];
     for (size_t at : chosen) {
       const Link link = links_[at * size_ + added];
       connection.slowest = std::min(connection.slowest, link);
-      connection.inside += WeightOf(link);
+      connection.inside += LinkWeight(link);
       // The link was cut for both of its devices; now it is inside.
-      connection.cut -= 2 * WeightOf(link);
+      connection.cut -= 2 * LinkWeight(link);
     }
     return connection;
   }
-  Connection Of(const Choice& choice) const {
+  Connection Of(const Positions& choice) const {
     Connection connection;
-    Choice chosen;
+    Positions chosen;
     for (size_t at : choice) {
       connection = With(connection, chosen, at);
       chosen.push_back(at);
@@ -63,7 +63,7 @@ class Links {
 };
 
 struct Found {
-  Choice choice;
+  Positions choice;
   Connection connection;
 };
 
@@ -86,7 +86,7 @@ uint64_t CountChoices(uint64_t n, uint64_t k) {
 }
 
 // Moves to the next choice in lexical order. Returns false after the last.
-bool Advance(Choice& choice, size_t n) {
+bool Advance(Positions& choice, size_t n) {
   const size_t k = choice.size();
   size_t at = k;
   while (at > 0 && choice[at - 1] == n - k + at - 1) --at;
@@ -99,7 +99,7 @@ bool Advance(Choice& choice, size_t n) {
 // Returns the best of all choices; call only when CountChoices is small.
 Found BestOfAll(const Links& links, size_t count) {
   Found best;
-  Choice choice(count);
+  Positions choice(count);
   std::iota(choice.begin(), choice.end(), size_t{0});
   do {
     KeepBetter({choice, links.Of(choice)}, best);
@@ -114,7 +114,7 @@ Found GrowFrom(const Links& links, size_t first, size_t count) {
   while (grown.choice.size() < count) {
     Found next;
     for (size_t at = 0; at < links.size(); ++at) {
-      const Choice& chosen = grown.choice;
+      const Positions& chosen = grown.choice;
       if (std::find(chosen.begin(), chosen.end(), at) != chosen.end()) continue;
       KeepBetter({{at}, links.With(grown.connection, chosen, at)}, next);
     }
@@ -126,7 +126,7 @@ Found GrowFrom(const Links& links, size_t first, size_t count) {
 
 }  // namespace
 
-absl::string_view ToString(Link link) { return kWords[WeightOf(link)]; }
+absl::string_view ToString(Link link) { return kWords[LinkWeight(link)]; }
 
 std::optional<Link> ParseLink(absl::string_view text) {
   const auto found = std::find(kWords.begin() + 1, kWords.end(), text);

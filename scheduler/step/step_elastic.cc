@@ -6,7 +6,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-void CarryOut(StepContext& context, Job& job, const Room& room) {
+void CarryOutResize(StepContext& context, Job& job, const Room& room) {
   for (const Stop& stop : room.stops) {
     Job& other = *context.edit.FindJob(stop.job);
     Preempt(context, other,
@@ -22,7 +22,7 @@ bool ShrinkOnce(StepContext& context, const absl::btree_set<DeviceId>& held) {
     if (RoomIsComing(context.state, *first)) continue;
     const auto room = RoomByShrinking(context.state, *first, held, context.now);
     if (!room) continue;
-    CarryOut(context, *context.edit.FindJob(first->id), *room);
+    CarryOutResize(context, *context.edit.FindJob(first->id), *room);
     return true;
   }
   return false;

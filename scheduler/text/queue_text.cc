@@ -14,13 +14,13 @@
 namespace gpupool::scheduler {
 namespace {
 
-absl::Status Wrong(const NamedWords& queue, absl::string_view what,
-                   absl::string_view allowed) {
+absl::Status WrongQueue(const NamedWords& queue, absl::string_view what,
+                        absl::string_view allowed) {
   return absl::InvalidArgumentError(absl::StrCat(
       "queue '", queue.name, "'", queue.where, ": ", what, "; ", allowed));
 }
 
-bool IsName(absl::string_view name) {
+bool IsQueueName(absl::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.') return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
@@ -95,8 +95,9 @@ Refusal SetDevices(absl::string_view value, Queue* queue) {
 
 Refusal SetTenants(absl::string_view value, Queue* queue) {
   queue->tenants = absl::StrSplit(value, '+');
-  const bool ok = std::all_of(queue->tenants.begin(), queue->tenants.end(),
-                              [](const auto& name) { return IsName(name); });
+  const bool ok =
+      std::all_of(queue->tenants.begin(), queue->tenants.end(),
+                  [](const auto& name) { return IsQueueName(name); });
   return ok ? ""
             : "name tenants with + between them, as in shop+research.vision";
 }
@@ -124,16 +125,16 @@ std::string KnownKeys() {
       }));
 }
 
-absl::Status Set(const NamedWords& entry, const NamedWords::Word& word,
-                 Queue* queue) {
+absl::Status SetField(const NamedWords& entry, const NamedWords::Word& word,
+                      Queue* queue) {
   const std::string given = absl::StrCat(word.key, "=", word.value, word.where);
   for (const Field& field : kFields) {
     if (field.key != word.key) continue;
     const Refusal refusal = field.set(word.value, queue);
     if (refusal.empty()) return absl::OkStatus();
-    return Wrong(entry, given, refusal);
+    return WrongQueue(entry, given, refusal);
   }
-  return Wrong(entry, given, KnownKeys());
+  return WrongQueue(entry, given, KnownKeys());
 }
 
 absl::StatusOr<Queue> Make(const NamedWords& entry, const QueuePolicy& rest) {
@@ -141,12 +142,12 @@ absl::StatusOr<Queue> Make(const NamedWords& entry, const QueuePolicy& rest) {
               .order = rest.order,
               .hysteresis = rest.hysteresis,
               .min_run = rest.min_run};
-  if (!IsName(queue.name)) {
-    return Wrong(entry, "is no name",
-                 "names have letters, digits, '-', '_' and '.'");
+  if (!IsQueueName(queue.name)) {
+    return WrongQueue(entry, "is no name",
+                      "names have letters, digits, '-', '_' and '.'");
   }
   for (const NamedWords::Word& word : entry.words) {
-    absl::Status set = Set(entry, word, &queue);
+    absl::Status set = SetField(entry, word, &queue);
     if (!set.ok()) return set;
   }
   return queue;
@@ -169,7 +170,7 @@ absl::StatusOr<std::vector<Queue>> MakeQueues(
         std::any_of(queues.begin(), queues.end(),
                     [&](const Queue& q) { return q.name == queue->name; });
     if (is_there) {
-      return Wrong(entry, "is there twice", "write all of it once");
+      return WrongQueue(entry, "is there twice", "write all of it once");
     }
     queues.push_back(*std::move(queue));
   }

@@ -11,13 +11,13 @@
 namespace gpupool::scheduler {
 namespace {
 
-absl::Status Wrong(const NamedWords& tenant, absl::string_view what,
-                   absl::string_view allowed) {
+absl::Status WrongTenant(const NamedWords& tenant, absl::string_view what,
+                         absl::string_view allowed) {
   return absl::InvalidArgumentError(absl::StrCat(
       "tenant '", tenant.name, "'", tenant.where, ": ", what, "; ", allowed));
 }
 
-bool IsName(absl::string_view name) {
+bool IsTenantName(absl::string_view name) {
   if (name.empty() || name.size() > 128) return false;
   if (name.front() == '.' || name.back() == '.') return false;
   if (absl::StrContains(name, "..")) return false;
@@ -26,25 +26,26 @@ bool IsName(absl::string_view name) {
   });
 }
 
-absl::Status Set(const NamedWords& tenant, const NamedWords::Word& word,
-                 TenantShare* share) {
+absl::Status SetShare(const NamedWords& tenant, const NamedWords::Word& word,
+                      TenantShare* share) {
   const std::string given = absl::StrCat(word.key, "=", word.value, word.where);
   if (word.key == "weight") {
     if (!absl::SimpleAtod(word.value, &share->weight) ||
         !(share->weight >= 1 / kMostWeight && share->weight <= kMostWeight)) {
-      return Wrong(tenant, given,
-                   absl::StrCat("a weight is a number from ", 1 / kMostWeight,
-                                " to ", kMostWeight));
+      return WrongTenant(tenant, given,
+                         absl::StrCat("a weight is a number from ",
+                                      1 / kMostWeight, " to ", kMostWeight));
     }
     return absl::OkStatus();
   }
   if (word.key != "guaranteed" && word.key != "most") {
-    return Wrong(tenant, given,
-                 "known are weight=NUMBER, guaranteed=DEVICES, most=DEVICES");
+    return WrongTenant(
+        tenant, given,
+        "known are weight=NUMBER, guaranteed=DEVICES, most=DEVICES");
   }
   uint32_t devices = 0;
   if (!absl::SimpleAtoi(word.value, &devices) || devices > kMostTenantDevices) {
-    return Wrong(
+    return WrongTenant(
         tenant, given,
         absl::StrCat("a number of devices is from 0 to ", kMostTenantDevices));
   }
@@ -53,29 +54,29 @@ absl::Status Set(const NamedWords& tenant, const NamedWords::Word& word,
 }
 
 absl::Status Add(const NamedWords& tenant, TenantShares* shares) {
-  if (!IsName(tenant.name)) {
-    return Wrong(
+  if (!IsTenantName(tenant.name)) {
+    return WrongTenant(
         tenant, "is no name",
         "names have letters, digits, '-', '_', and '.' between levels");
   }
   if (tenant.words.empty()) {
-    return Wrong(tenant, "nothing is set",
-                 "give it a weight, a guarantee or a limit, as in "
-                 "NAME:weight=2,most=4");
+    return WrongTenant(tenant, "nothing is set",
+                       "give it a weight, a guarantee or a limit, as in "
+                       "NAME:weight=2,most=4");
   }
   TenantShare share;
   for (const NamedWords::Word& word : tenant.words) {
-    absl::Status set = Set(tenant, word, &share);
+    absl::Status set = SetShare(tenant, word, &share);
     if (!set.ok()) return set;
   }
   if (share.guaranteed && share.most && *share.guaranteed > *share.most) {
-    return Wrong(tenant,
-                 absl::StrCat("guaranteed=", *share.guaranteed,
-                              " is above most=", *share.most),
-                 "guarantee no more than it may use");
+    return WrongTenant(tenant,
+                       absl::StrCat("guaranteed=", *share.guaranteed,
+                                    " is above most=", *share.most),
+                       "guarantee no more than it may use");
   }
   if (!shares->emplace(tenant.name, share).second) {
-    return Wrong(tenant, "is there twice", "write all of it once");
+    return WrongTenant(tenant, "is there twice", "write all of it once");
   }
   return absl::OkStatus();
 }

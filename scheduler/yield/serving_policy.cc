@@ -61,8 +61,10 @@ bool StillFits(const State& state, const Job& job, const Version& version,
 }
 
 // Returns room on the device, or nothing when training cannot free the bytes.
-std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
-                                  const Version& version, absl::Time now) {
+std::optional<VersionRoom> VersionRoomOn(const State& state,
+                                         const Device& device,
+                                         const Version& version,
+                                         absl::Time now) {
   const Need need = NeedOf(state, version);
   Meanwhile until = WhenSettled(device);
   std::vector<const Job*> jobs;
@@ -126,7 +128,8 @@ std::optional<VersionRoom> RoomForVersion(
     if (taken.contains(id) || ObstacleFor(state, device, need, until)) continue;
     // Devices that are reserved for a tenant keep their training.
     if (state.reservations().At(id, now) != nullptr) continue;
-    std::optional<VersionRoom> room = RoomOn(state, device, version, now);
+    std::optional<VersionRoom> room =
+        VersionRoomOn(state, device, version, now);
     if (!room) continue;
     if (!best || room->stops.size() < best->stops.size()) {
       best = std::move(room);

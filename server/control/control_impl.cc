@@ -35,7 +35,7 @@ namespace {
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
 
 // Returns the fault for the code with which the pool reports a lost worker.
-scheduler::DeviceFault FaultOf(absl::StatusCode code) {
+scheduler::DeviceFault FaultOfStatus(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kDeadlineExceeded:
@@ -330,7 +330,7 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
     const auto* known = transaction.ledger().state.FindDevice(device);
     transaction.Apply(
         scheduler::WorkerLost{known->id, std::string(reason.message()),
-                              FaultOf(reason.code()), ToWork(work)});
+                              FaultOfStatus(reason.code()), ToWork(work)});
   });
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, false);

@@ -10,7 +10,7 @@ constexpr double kMiB = 1 << 20;
 
 using Reading = std::optional<double>;
 
-struct Gauge {
+struct GpuGauge {
   const char* name;
   const char* help;
   Reading (*value)(const v1::Device& device);
@@ -24,7 +24,7 @@ struct Gauge {
   }
 
 // Names and help texts of dcgm-exporter's default counters.
-constexpr Gauge kGauges[] = {
+constexpr GpuGauge kGauges[] = {
     {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).",
      GPUPOOL_TOLD(utilization, kPercent)},
     {"DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization (in %).",
@@ -77,7 +77,7 @@ void GpuSeries::SetOne(Family& family, const prometheus::Labels& labels,
 void GpuSeries::Set(const v1::Device& device) {
   absl::MutexLock lock(&mutex_);
   if (families_.empty()) {
-    for (const Gauge& gauge : kGauges) {
+    for (const GpuGauge& gauge : kGauges) {
       families_.push_back(&prometheus::BuildGauge()
                                .Name(gauge.name)
                                .Help(gauge.help)

@@ -20,8 +20,9 @@ using worker::v1::ToWorker;
 
 // Interval between attempts to connect to a starting worker.
 constexpr std::chrono::milliseconds kConnectInterval{5};
-// Time within which a process ends after its connection.
-constexpr int kReapMilliseconds = 50;
+// Time within which a process ends after its connection, on a busy machine too:
+// how it ended tells whose fault it was.
+constexpr int kReapMilliseconds = 1000;
 // Messages taken from one worker before the others get their turn.
 constexpr int kMessagesPerTurn = 256;
 // Time within which a worker ends after a fault, if it ends at all.
@@ -495,7 +496,7 @@ void WorkerLink::Detach() {
 void WorkerLink::Kill() {
   if (process_.has_value()) {
     process_->Kill();
-    process_->HowItEnded(/*wait_milliseconds=*/1000);
+    process_->HowItEnded(kReapMilliseconds);
   }
   Detach();
 }

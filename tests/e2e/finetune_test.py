@@ -35,7 +35,7 @@ class Finetune(harness.TestCase):
                    PATH=f"{harness.BIN}:{os.environ['PATH']}")
         done = subprocess.run(["bash", "-c", "set -euo pipefail\n" + blocks[0]],
                               cwd=harness.ROOT, env=env, capture_output=True, text=True,
-                              timeout=400)
+                              timeout=900)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
 
     def test_the_end_of_a_network_learns_and_the_rest_keeps_its_bits(self):

@@ -152,7 +152,7 @@ class Server:
     def job(self, job_id):
         return self.json("get", job_id)
 
-    def wait_job(self, job_id, states=TERMINAL, seconds=180):
+    def wait_job(self, job_id, states=TERMINAL, seconds=600):
         def reached():
             job = self.job(job_id)
             return job if job["state"] in states else None

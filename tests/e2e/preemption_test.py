@@ -141,7 +141,9 @@ class Preemption(harness.TestCase):
                                + f"after_any: [{first}]\n")
         self.assertEqual(f"waits for job {first} to succeed",
                          server.job(after)["waiting_reason"])
-        self.assertEqual([f"job {first} ends"], server.json("why", anyhow)["changes"])
+        harness.wait_until(
+            lambda: [f"job {first} ends"] == server.json("why", anyhow)["changes"],
+            what="one step to be made alone, so that only the other job is waited for")
         server.cli("cancel", first)
         failed = server.wait_job(after)
         self.assertEqual("FAILED", failed["state"])

@@ -9,7 +9,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string Message(const absl::Status& status) {
   return std::string(status.message());

@@ -165,7 +165,7 @@ onnx::ModelProto ModelOf(const Net& net) {
 }
 
 class LoadedBitsTest : public SessionFixture,
-                       public testing::WithParamInterface<int> {
+                       public ::testing::WithParamInterface<int> {
  protected:
   std::unique_ptr<ServedModel> Load(const Net& net) {
     const std::string bytes = ModelOf(net).SerializeAsString();
@@ -201,7 +201,7 @@ TEST_P(LoadedBitsTest, AnAnswerHasTheSameBitsInEveryBatch) {
     const size_t width = together.size() / kLargest;
     for (const int64_t rows : {1, 2, 3, 4, 5, 8}) {
       for (const int64_t first : {int64_t{0}, kLargest - rows}) {
-        SCOPED_TRACE(testing::Message() << rows << " rows from " << first);
+        SCOPED_TRACE(::testing::Message() << rows << " rows from " << first);
         const auto from = input.begin() + first * net.row;
         const std::vector<float> apart =
             Answers(*model, {from, from + rows * net.row});
@@ -214,7 +214,7 @@ TEST_P(LoadedBitsTest, AnAnswerHasTheSameBitsInEveryBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, LoadedBitsTest, testing::Values(1, 2),
+INSTANTIATE_TEST_SUITE_P(Threads, LoadedBitsTest, ::testing::Values(1, 2),
                          [](const auto& info) {
                            return "Of" + std::to_string(info.param);
                          });

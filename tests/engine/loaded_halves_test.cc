@@ -27,7 +27,7 @@ namespace {
 
 using onnx::TensorProto;
 
-constexpr int64_t kRows = 3;
+constexpr int64_t kHalfRows = 3;
 
 struct HalfCase {
   std::string name;
@@ -77,7 +77,7 @@ std::map<std::string, std::vector<int64_t>> BlockWeights() {
           {"w2", {16, 8}}, {"gamma", {8}},  {"beta", {8}}};
 }
 
-std::string Block(const std::string& norm) {
+std::string BlockText(const std::string& norm) {
   std::string text = kBlock;
   return text.replace(text.find("%s"), 2, norm);
 }
@@ -98,9 +98,9 @@ std::vector<HalfCase> Cases() {
         {"beta", {4}},
         {"mean", {4}},
         {"var", {4}}}},
-      {"TransformerWithComposedNorm", Block(kComposedNorm), BlockWeights()},
+      {"TransformerWithComposedNorm", BlockText(kComposedNorm), BlockWeights()},
       {"TransformerWithLayerNormalization",
-       Block("n = LayerNormalization(x, gamma, beta)"), BlockWeights()},
+       BlockText("n = LayerNormalization(x, gamma, beta)"), BlockWeights()},
       // Both masks are what exporters write; half of the keys are hidden.
       {"WhereWithInfinity",
        "(float[N, 4, 4] x) => (float[N, 4, 4] y) <bool[4, 4] seen = {1, 0, 0, "
@@ -164,7 +164,7 @@ class LoadedHalvesTest : public SessionFixture {
     auto file = onnx_import::OnnxFile::Parse(model.SerializeAsString(), {});
     EXPECT_TRUE(file.ok()) << file.status();
     const auto source = *onnx_import::MakeOnnxSource({}, *file);
-    const auto built = BuildInferenceGraph(*source, false, kRows);
+    const auto built = BuildInferenceGraph(*source, false, kHalfRows);
     EXPECT_TRUE(built.ok()) << built.status();
     reference::NamedNumbers state;
     for (const PersistentSpec& spec : built->persistents) {
@@ -183,14 +183,14 @@ class LoadedHalvesTest : public SessionFixture {
   std::vector<double> Served(const v1::ModelSpec& spec, DType dtype,
                              const reference::NamedNumbers& inputs) {
     const auto imported =
-        session_->ImportModel(spec, "", {.max_batch_size = kRows});
+        session_->ImportModel(spec, "", {.max_batch_size = kHalfRows});
     EXPECT_TRUE(imported.ok()) << imported.status();
     if (!imported.ok()) return {};
     auto model =
         session_->LoadModel({.version_id = 1,
                              .name = "half/1",
                              .manifest_sha256 = imported->manifest_sha256,
-                             .max_batch_size = kRows});
+                             .max_batch_size = kHalfRows});
     EXPECT_TRUE(model.ok()) << model.status();
     if (!model.ok()) return {};
     std::vector<std::vector<std::byte>> bytes;
@@ -202,12 +202,14 @@ class LoadedHalvesTest : public SessionFixture {
       from.push_back(to);
     }
     const v1::TensorSpec& port = (*model)->outputs()[0];
-    std::vector<double> numbers(kRows * RowElements(port));
+    std::vector<double> numbers(kHalfRows * RowElements(port));
     std::vector<std::byte> answer(numbers.size() * SizeOf(dtype));
     const absl::Span<std::byte> to = absl::MakeSpan(answer);
-    const absl::Status status = (*model)->Infer(
-        {.rows = kRows, .inputs = from, .outputs = absl::MakeConstSpan(&to, 1)},
-        nullptr);
+    const absl::Status status =
+        (*model)->Infer({.rows = kHalfRows,
+                         .inputs = from,
+                         .outputs = absl::MakeConstSpan(&to, 1)},
+                        nullptr);
     EXPECT_TRUE(status.ok()) << status;
     ReadAsDoubles(dtype, answer.data(), 1, absl::MakeSpan(numbers));
     return numbers;
@@ -220,7 +222,7 @@ class LoadedHalvesTest : public SessionFixture {
     Philox random(11);
     for (const auto& input : model.graph().input()) {
       const auto& shape = input.type().tensor_type().shape();
-      size_t count = kRows;
+      size_t count = kHalfRows;
       for (int i = 1; i < shape.dim_size(); ++i) {
         count *= static_cast<size_t>(shape.dim(i).dim_value());
       }
@@ -339,7 +341,7 @@ TEST_F(TrainedHalfTest, WeightsAreTrainedInFloat32AndExportedAsTheFileHasThem) {
       const DType half = data_type == TensorProto::FLOAT16 ? DType::kFloat16
                                                            : DType::kBFloat16;
       reference::NamedNumbers inputs;
-      for (int i = 0; i < kRows * 64; ++i) inputs["x"].push_back(i % 17);
+      for (int i = 0; i < kHalfRows * 64; ++i) inputs["x"].push_back(i % 17);
       const auto answers = Served(Store(exported), half, inputs);
       EXPECT_TRUE(std::isfinite(answers.at(0)));
     }

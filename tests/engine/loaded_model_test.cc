@@ -16,9 +16,9 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 class LoadedModelTest : public SessionFixture {
  protected:

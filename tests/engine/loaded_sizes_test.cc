@@ -16,8 +16,8 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Embeddings that attend to each other where the mask is 1.
 constexpr char kEncoder[] = R"((int64[N, T] ids, float[N, T] mask)

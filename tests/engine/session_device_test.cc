@@ -8,7 +8,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::unique_ptr<ModuleDevice> Standin(
     const std::string& vendor_library_dirs = "") {
@@ -58,7 +58,7 @@ TEST(SessionDeviceTest, ReadingsComeFromTheManagementLibraryInTheFolder) {
   EXPECT_EQ((*device)->facts()->driver_version, "580.0.1");
 }
 
-using SessionDeviceDeathTest = testing::Test;
+using SessionDeviceDeathTest = ::testing::Test;
 
 TEST_F(SessionDeviceDeathTest, TheStandinsMemoryIsOutOfTheHostsReach) {
   const auto device = SessionDevice::OfModule("cuda:0", 0, Standin());

@@ -20,7 +20,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Has every kind of state: dropout, batch norm, an average of the weights,
 // several batches a step, a schedule, clipping and momenta.
@@ -530,7 +530,7 @@ TEST_F(PlannerTest, AFileIn16BitsNamesThePrecisionThatKeepsThem) {
   };
   const auto meta = Planner(GPUPOOL_STANDIN_DIR);
   EXPECT_THAT(warnings(*meta, v1::HIGHEST),
-              testing::ElementsAre(HasSubstr("precision fp16 or bf16")));
+              ::testing::ElementsAre(HasSubstr("precision fp16 or bf16")));
   EXPECT_TRUE(warnings(*meta, v1::FP16).empty());
   EXPECT_TRUE(warnings(*Open("meta"), v1::HIGHEST).empty());
 }

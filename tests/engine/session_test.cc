@@ -14,8 +14,8 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class SessionTest : public SessionFixture {};
 
@@ -402,7 +402,7 @@ TEST_F(SessionTest, DumpsHoldTheBlocksAndWhatHappened) {
   dump = session_->DumpMemory();
   ASSERT_TRUE(dump.ok()) << dump.status();
   EXPECT_THAT(ReadFile(blob_dir_ + "/" + dump->sha256),
-              testing::Not(HasSubstr("segment_map")));
+              ::testing::Not(HasSubstr("segment_map")));
 }
 
 TEST_F(SessionTest, EveryFigureHasPyTorchsName) {

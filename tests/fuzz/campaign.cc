@@ -15,15 +15,10 @@
 #include "engine/base/check.h"
 #include "tests/fuzz/differential_run.h"
 #include "tests/fuzz/guarded_child.h"
+#include "tests/fuzz/sanitized.h"
 
 namespace gpupool::engine::fuzz {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr uint64_t kFixedSeed = 20261125;
 constexpr uint64_t kCasesPerChild = 50;
@@ -94,8 +89,8 @@ std::string Keep(const CampaignOptions& options, uint64_t seed,
   return absl::StrCat("model: ", path, "\n");
 }
 
-std::string Describe(const CampaignOptions& options, uint64_t seed,
-                     const std::string& ending, const Note& note) {
+std::string DescribeCampaign(const CampaignOptions& options, uint64_t seed,
+                             const std::string& ending, const Note& note) {
   const std::string bytes(note.model, note.model_bytes);
   onnx::ModelProto model;
   const bool parsed = model.ParseFromString(bytes);
@@ -171,7 +166,7 @@ CampaignReport RunCampaign(const CampaignOptions& options) {
     });
     if (ending.empty()) continue;
     const std::string& finding = report.findings.emplace_back(
-        Describe(options, report.first_seed + note.done, ending, note));
+        DescribeCampaign(options, report.first_seed + note.done, ending, note));
     // A long campaign may be ended before it reports.
     std::printf("%s\n", finding.substr(0, finding.find('\n')).c_str());
     note.verdict[0] = '\0';

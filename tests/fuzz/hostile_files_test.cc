@@ -16,6 +16,7 @@
 #include "engine/import/onnx/graph/onnx_import.h"
 #include "tests/engine/scratch_folder.h"
 #include "tests/fuzz/hostile_models.h"
+#include "tests/fuzz/sanitized.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -25,12 +26,6 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr unsigned kHungAfterSeconds = 50;
 // Longer texts do not fit into the messages that carry errors.
 constexpr size_t kMostText = 8192;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 absl::Status Import(const std::string& path) {
   const auto file = OnnxFile::Open(path);

@@ -18,6 +18,7 @@
 #include "engine/session.h"
 #include "tests/engine/import/onnx/model_text.h"
 #include "tests/engine/scratch_folder.h"
+#include "tests/fuzz/sanitized.h"
 
 namespace gpupool::engine {
 namespace {
@@ -26,13 +27,7 @@ using onnx_import::ModelOfGraph;
 
 constexpr uint64_t kDeviceBytes = uint64_t{64} << 20;
 constexpr uint64_t kAddressSpace = uint64_t{4} << 30;
-constexpr unsigned kHungAfterSeconds = 120;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
+constexpr unsigned kPlanHungSeconds = 120;
 
 struct HostileModel {
   std::string name;
@@ -156,7 +151,7 @@ std::string ManyLabels() {
       "N, 1073741824, 4");
 }
 
-std::vector<HostileModel> All() {
+std::vector<HostileModel> AllPlans() {
   return {
       {"FoldedConstant", "", FoldedConstant},
       {"SumOfSizes", "bytes, which no device has", SumOfSizes},
@@ -266,7 +261,7 @@ std::string RunAll(const HostileModel& hostile, const std::string& blobs) {
 // Runs the model in the child. Never returns.
 void RunAndExit(const HostileModel& hostile, const std::string& blobs,
                 int report) {
-  alarm(kHungAfterSeconds);
+  alarm(kPlanHungSeconds);
   if (!kSanitized) {
     const rlimit limit{kAddressSpace, kAddressSpace};
     setrlimit(RLIMIT_AS, &limit);
@@ -300,7 +295,8 @@ TEST_P(HostilePlansTest, EndsInAnAnswer) {
   EXPECT_FALSE(absl::StrContains(text, "INTERNAL")) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostilePlansTest, ::testing::ValuesIn(All()),
+INSTANTIATE_TEST_SUITE_P(AllPlans, HostilePlansTest,
+                         ::testing::ValuesIn(AllPlans()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

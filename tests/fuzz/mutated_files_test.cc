@@ -25,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
 #include "engine/import/onnx/graph/onnx_import.h"
+#include "tests/fuzz/sanitized.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -35,16 +36,10 @@ using google::protobuf::Reflection;
 
 constexpr uint64_t kSeed = 20240917;
 constexpr size_t kMaxFileBytes = 4096;
-constexpr unsigned kHungAfterSeconds = 30;
+constexpr unsigned kMutationHungSeconds = 30;
 constexpr int64_t kMostKilobytes = int64_t{1} << 20;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+uint64_t SettingOr(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
@@ -90,7 +85,7 @@ std::string MutateBytes(std::string bytes, Philox& random) {
   return bytes;
 }
 
-int64_t OddInteger(Philox& random) {
+int64_t MutatedInteger(Philox& random) {
   constexpr int64_t kOdd[] = {0,
                               1,
                               -1,
@@ -177,10 +172,10 @@ void ChangeRepeated(Message& message, const FieldDescriptor* field,
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT64:
       return reflection.SetRepeatedInt64(&message, field, at,
-                                         OddInteger(random));
+                                         MutatedInteger(random));
     case FieldDescriptor::CPPTYPE_INT32:
       return reflection.SetRepeatedInt32(
-          &message, field, at, static_cast<int32_t>(OddInteger(random)));
+          &message, field, at, static_cast<int32_t>(MutatedInteger(random)));
     case FieldDescriptor::CPPTYPE_FLOAT:
       return reflection.SetRepeatedFloat(&message, field, at,
                                          OddNumber(random));
@@ -199,7 +194,7 @@ void ChangeSingle(Message& message, const FieldDescriptor* field,
   if (random.NextBelow(6) == 0) return reflection.ClearField(&message, field);
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT64:
-      return reflection.SetInt64(&message, field, OddInteger(random));
+      return reflection.SetInt64(&message, field, MutatedInteger(random));
     case FieldDescriptor::CPPTYPE_INT32:
       return reflection.SetInt32(&message, field,
                                  static_cast<int32_t>(random.NextBelow(24)));
@@ -257,7 +252,7 @@ struct Counts {
 };
 
 void ImportMutation(const std::string& bytes, Counts& counts) {
-  alarm(kHungAfterSeconds);
+  alarm(kMutationHungSeconds);
   const auto model = OnnxFile::Parse(bytes, {});
   if (!model.ok()) {
     EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument)
@@ -281,8 +276,8 @@ TEST(MutatedFilesTest, DamagedModelsAreAnsweredNotCrashed) {
   if (models.empty()) {
     GTEST_SKIP() << "the package libonnx-testdata is not installed";
   }
-  const uint64_t seed = FromEnvironment("GPUPOOL_FUZZ_SEED", kSeed);
-  const uint64_t rounds = FromEnvironment("GPUPOOL_FUZZ_ROUNDS", 2);
+  const uint64_t seed = SettingOr("GPUPOOL_FUZZ_SEED", kSeed);
+  const uint64_t rounds = SettingOr("GPUPOOL_FUZZ_ROUNDS", 2);
   std::printf("seed %llu, %llu rounds, %zu models\n",
               static_cast<unsigned long long>(seed),
               static_cast<unsigned long long>(rounds), models.size());

@@ -11,7 +11,7 @@
 namespace gpupool::engine::fuzz {
 namespace {
 
-using Numbers = std::vector<double>;
+using NoiseNumbers = std::vector<double>;
 
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 constexpr double kLargestFactor = 1e18;
@@ -118,18 +118,18 @@ bool IsBeyond(DType dtype, double x) {
   }
 }
 
-double Largest(const Numbers& numbers) {
+double Largest(const NoiseNumbers& numbers) {
   double largest = 0;
   for (const double x : numbers) largest = std::max(largest, std::abs(x));
   return largest;
 }
 
-bool HasZero(const Numbers& numbers) {
+bool HasZero(const NoiseNumbers& numbers) {
   return std::find(numbers.begin(), numbers.end(), 0.0) != numbers.end();
 }
 
 std::string WhyUndefinedCast(const Graph& graph, const Node& node,
-                             const Numbers& x) {
+                             const NoiseNumbers& x) {
   const DType to = graph.value(node.outputs[0]).dtype;
   for (const double number : x) {
     if (!IsFloating(to) && to != DType::kBool && IsBeyond(to, number)) {
@@ -140,7 +140,7 @@ std::string WhyUndefinedCast(const Graph& graph, const Node& node,
 }
 
 std::string WhyUndefinedIntegers(const Node& node, DType dtype,
-                                 const Numbers& a, const Numbers& b) {
+                                 const NoiseNumbers& a, const NoiseNumbers& b) {
   const double bits = dtype == DType::kInt64   ? 64
                       : dtype == DType::kInt32 ? 32
                                                : 8;
@@ -170,7 +170,7 @@ std::string WhyUndefinedIntegers(const Node& node, DType dtype,
   }
 }
 
-std::string WhyUndefinedReduce(const Node& node, const Numbers& x) {
+std::string WhyUndefinedReduce(const Node& node, const NoiseNumbers& x) {
   if (node.get<ReduceAttributes>().function != ReduceFunction::kProduct) {
     return "";
   }
@@ -179,12 +179,12 @@ std::string WhyUndefinedReduce(const Node& node, const Numbers& x) {
   return bound >= kExactIntegers ? "a product beyond 2^53" : "";
 }
 
-bool HasNan(const Numbers& numbers) {
+bool HasNan(const NoiseNumbers& numbers) {
   return std::any_of(numbers.begin(), numbers.end(),
                      [](double x) { return std::isnan(x); });
 }
 
-bool AllFinite(const Numbers& numbers) {
+bool AllFinite(const NoiseNumbers& numbers) {
   return std::all_of(numbers.begin(), numbers.end(),
                      [](double x) { return std::isfinite(x); });
 }
@@ -231,7 +231,7 @@ bool IsSoftmax(Op op) {
 }
 
 // Returns why an operand of a floating node leaves the result open.
-std::string WhyUndefinedOperand(const Node& node, const Numbers& x) {
+std::string WhyUndefinedOperand(const Node& node, const NoiseNumbers& x) {
   if (IsWindowOrNorm(node.op) && !AllFinite(x)) {
     return "an infinity or NaN in a window or norm";
   }
@@ -251,12 +251,12 @@ std::string WhyUndefinedOperand(const Node& node, const Numbers& x) {
 }
 
 std::string WhyUndefinedNode(const Graph& graph, const Node& node,
-                             const std::vector<Numbers>& numbers) {
-  const auto of = [&numbers](ValueId id) -> const Numbers& {
+                             const std::vector<NoiseNumbers>& numbers) {
+  const auto of = [&numbers](ValueId id) -> const NoiseNumbers& {
     return numbers[static_cast<size_t>(id.index)];
   };
   if (node.inputs.empty()) return "";
-  const Numbers& first = of(node.inputs[0]);
+  const NoiseNumbers& first = of(node.inputs[0]);
   if (node.op == Op::kCast) return WhyUndefinedCast(graph, node, first);
   const bool order = node.op == Op::kArgReduce || node.op == Op::kTopK;
   if (order && HasNan(first)) return "an order of NaN";
@@ -321,7 +321,7 @@ class NoisyCopy {
 
   // Adds a constant of numbers around `centre`.
   ValueId NoiseAround(const Value& value, double centre, double size) {
-    Numbers numbers(static_cast<size_t>(value.shape.elements()));
+    NoiseNumbers numbers(static_cast<size_t>(value.shape.elements()));
     for (double& x : numbers) {
       const double e = size * dice_.Uniform(0.5, 1);
       x = dice_.Chance(50) ? centre + e : centre - e;

@@ -94,8 +94,8 @@ void WriteSequence(GraphWriter& w) {
   Set(w.Node("ConcatFromSequence", {sequence}), "axis", dice.Below(x.rank()));
 }
 
-void AddGraph(onnx::NodeProto* node, const std::string& name,
-              onnx::GraphProto graph) {
+void AddSubgraph(onnx::NodeProto* node, const std::string& name,
+                 onnx::GraphProto graph) {
   auto* attribute = node->add_attribute();
   attribute->set_name(name);
   attribute->set_type(onnx::AttributeProto::GRAPH);
@@ -123,8 +123,8 @@ void WriteIf(GraphWriter& w) {
   onnx::NodeProto* node =
       w.Node("If", {w.Known(TensorProto::BOOL, {}, {condition})});
   const std::string name = node->output(0);
-  AddGraph(node, "then_branch", Branch("Relu", x, name + "t"));
-  AddGraph(node, "else_branch", Branch("Neg", x, name + "e"));
+  AddSubgraph(node, "then_branch", Branch("Relu", x, name + "t"));
+  AddSubgraph(node, "else_branch", Branch("Neg", x, name + "e"));
 }
 
 // Writes a loop that doubles a value a few times and collects it.
@@ -156,7 +156,7 @@ void WriteLoop(GraphWriter& w) {
   port(body.add_output(), "d", TensorProto::BOOL);
   port(body.add_output(), "y", x.type);
   port(body.add_output(), "y", x.type);
-  AddGraph(node, "body", std::move(body));
+  AddSubgraph(node, "body", std::move(body));
 }
 
 const std::vector<NamedRecipe>& AllRecipes() {

@@ -56,7 +56,7 @@ void AddWindow(GraphWriter& w, onnx::NodeProto* node, size_t axes) {
   }
 }
 
-Pooled Image(GraphWriter& w) {
+Pooled ProductImage(GraphWriter& w) {
   if (w.dice().Chance(60)) return w.PickRank(FloatingTypes(), 3, 5);
   Dims dims{w.dice().Between(1, 3), w.dice().Between(1, 6)};
   for (int64_t i = w.dice().Between(1, 3); i > 0; --i) {
@@ -67,7 +67,7 @@ Pooled Image(GraphWriter& w) {
 
 void WriteConv(GraphWriter& w) {
   Dice& dice = w.dice();
-  const Pooled x = Image(w);
+  const Pooled x = ProductImage(w);
   const int64_t channels = std::max<int64_t>(x.dims[1], 1);
   const int64_t groups = dice.Chance(30)                        ? channels
                          : channels % 2 == 0 && dice.Chance(30) ? 2
@@ -86,7 +86,7 @@ void WriteConv(GraphWriter& w) {
 
 void WriteConvTranspose(GraphWriter& w) {
   Dice& dice = w.dice();
-  const Pooled x = Image(w);
+  const Pooled x = ProductImage(w);
   Dims kernel{x.dims[1], dice.Between(1, 4)};
   for (int axis = 2; axis < x.rank(); ++axis) {
     kernel.push_back(dice.Between(1, 3));

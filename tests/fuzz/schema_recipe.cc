@@ -79,8 +79,9 @@ std::vector<int64_t> RandomIntegers(Dice& dice, int rank,
   return numbers;
 }
 
-void AddAttribute(GraphWriter& writer, const OpSchema::Attribute& attribute,
-                  const Pooled& first, onnx::NodeProto* node) {
+void AddSchemaAttribute(GraphWriter& writer,
+                        const OpSchema::Attribute& attribute,
+                        const Pooled& first, onnx::NodeProto* node) {
   Dice& dice = writer.dice();
   const std::string& name = attribute.name;
   const int rank = first.rank();
@@ -160,7 +161,7 @@ void WriteFromSchema(GraphWriter& writer, const std::string& op) {
   onnx::NodeProto* node = writer.Node(op, inputs, std::max(outputs, 1));
   for (const auto& [name, attribute] : schema->attributes()) {
     if (attribute.required || dice.Chance(35)) {
-      AddAttribute(writer, attribute, first, node);
+      AddSchemaAttribute(writer, attribute, first, node);
     }
   }
 }

@@ -17,20 +17,20 @@
 namespace gpupool::engine::testing {
 namespace {
 
-constexpr int kRows = 12;
+constexpr int kStreamRows = 12;
 constexpr size_t kRingBytes = size_t{1} << 20;
 
 Graph Training() {
   v1::TrainingSpec training =
       TrainingFromText("cross_entropy {} adam { learning_rate: 0.01 }");
-  training.set_batch_size(kRows);
+  training.set_batch_size(kStreamRows);
   Graph graph = BuildTrainingGraph(DigitsModel(), {}, training)->graph;
   GPUPOOL_CHECK(RunPasses(graph, {}, nullptr).ok());
   return graph;
 }
 
 Graph Inference() {
-  Graph graph = BuildInferenceGraph(DigitsModel(), false, kRows)->graph;
+  Graph graph = BuildInferenceGraph(DigitsModel(), false, kStreamRows)->graph;
   GPUPOOL_CHECK(RunPasses(graph, {}, nullptr).ok());
   return graph;
 }

@@ -59,7 +59,7 @@ QueuePolicy PolicyOf(Order order) {
           .grow_after = absl::Milliseconds(200)};
 }
 
-class SimTest : public testing::TestWithParam<Order> {};
+class SimTest : public ::testing::TestWithParam<Order> {};
 
 // Together with the other orders, these are more than a million events.
 TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
@@ -102,10 +102,10 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, SimTest,
-                         testing::Values(Order::kFirstCome, Order::kPriority,
-                                         Order::kBackfill, Order::kFairShare,
-                                         Order::kLeastAttained,
-                                         Order::kShortestRemaining),
+                         ::testing::Values(Order::kFirstCome, Order::kPriority,
+                                           Order::kBackfill, Order::kFairShare,
+                                           Order::kLeastAttained,
+                                           Order::kShortestRemaining),
                          [](const auto& order) {
                            return std::string(ToString(order.param));
                          });

@@ -17,6 +17,7 @@ import bounds  # noqa: E402
 import comment_rules  # noqa: E402
 import cpp_functions  # noqa: E402
 import folder_rules  # noqa: E402
+import unnamed_rules  # noqa: E402
 import wait_rules  # noqa: E402
 
 # Folder -> folders of ours that it may include (itself is always allowed).
@@ -231,6 +232,7 @@ def findings(root):
         if path.endswith((".h", ".cuh")):
             yield from check_header(path, text)
     yield from check_registered(root, texts)
+    yield from unnamed_rules.check_names(texts)
     yield from folder_rules.check_files(names(root))
     for label, table, places in counted(root):
         yield from bounds.above(label, places, table)

@@ -73,6 +73,27 @@ class HouseRules(unittest.TestCase):
         self.expect({"scheduler/a.h": header("", "auto t = absl::Now();")},
                     "the scheduler is pure")
 
+    def test_two_sources_of_a_folder_may_not_share_an_unnamed_name(self):
+        def source(body):
+            return f"namespace a {{\nnamespace {{\n{body}\n}}  // namespace\n}}\n"
+
+        def found(one, other, folder="engine/base"):
+            return Tree({"engine/base/a.cc": source(one),
+                         f"{folder}/b.cc": source(other),
+                         "engine/base/CMakeLists.txt": "a.cc b.cc",
+                         "engine/tensor/CMakeLists.txt": "b.cc"}).findings()
+
+        for line in ("int Twice(int x) {\n  return 2 * x;\n}",
+                     "constexpr uint64_t kMiB = 1 << 20;",
+                     "struct Row {\n  int a;\n};",
+                     "template <typename T>\nT* Twice(T& x) {\n  return &x;\n}"):
+            self.assertIn("in the unnamed namespaces of engine/base/a.cc, "
+                          "engine/base/b.cc", found(line, line), line)
+            self.assertEqual("", found(line, line, "engine/tensor"))
+        self.assertIn("'Row'", found("using Row = int;", "using Row = long;"))
+        self.assertEqual("", found("using Row = int;", "using Row = int;"))
+        self.assertEqual("", found("using ::testing::_;", "using ::testing::_;"))
+
     def test_a_long_source_is_found(self):
         self.expect({"engine/base/a.cc": "int a;\n" * 601,
                      "engine/base/CMakeLists.txt": "a.cc"}, "at most 600")

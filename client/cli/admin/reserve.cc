@@ -51,7 +51,7 @@ void PrintOne(const Context& context, const v1::Reservation& reservation) {
                         << TimeText(reservation.end_time()) << "\n";
 }
 
-absl::StatusOr<v1::CreateReservationRequest> RequestOf(
+absl::StatusOr<v1::CreateReservationRequest> ReservationRequestOf(
     const CreateOptions& options) {
   v1::CreateReservationRequest request;
   request.set_request_id(options.request_id.empty() ? NewRequestId()
@@ -86,7 +86,7 @@ absl::StatusOr<v1::CreateReservationRequest> RequestOf(
 }
 
 int Create(Context& context, const CreateOptions& options) {
-  const auto request = RequestOf(options);
+  const auto request = ReservationRequestOf(options);
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());

@@ -44,7 +44,8 @@ absl::Status SetTime(const char* option, const std::string& text,
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::GetUsageRequest> RequestOf(const UsageOptions& options) {
+absl::StatusOr<v1::GetUsageRequest> UsageRequestOf(
+    const UsageOptions& options) {
   v1::GetUsageRequest request;
   request.set_grouping(GroupingOf(options.by));
   request.set_tenant(options.tenant);
@@ -157,7 +158,7 @@ void PrintCsv(const Context& context, const v1::GetUsageResponse& usage) {
 }
 
 int Usage(Context& context, const UsageOptions& options) {
-  const absl::StatusOr<v1::GetUsageRequest> request = RequestOf(options);
+  const absl::StatusOr<v1::GetUsageRequest> request = UsageRequestOf(options);
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());

@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kIndent = 8;  // "[warn]  "
 constexpr size_t kNarrowest = 40;
 
-size_t Count(const std::vector<DoctorFinding>& findings,
-             absl::string_view severity) {
+size_t CountOf(const std::vector<DoctorFinding>& findings,
+               absl::string_view severity) {
   return static_cast<size_t>(
       std::count_if(findings.begin(), findings.end(),
                     [&](const auto& one) { return one.severity == severity; }));
@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<DoctorFinding>> ReadFindings(
 }
 
 bool HasFailure(const std::vector<DoctorFinding>& findings) {
-  return Count(findings, "fail") > 0;
+  return CountOf(findings, "fail") > 0;
 }
 
 void PrintFindings(const std::vector<DoctorFinding>& findings,
@@ -112,8 +112,8 @@ void PrintFindings(const std::vector<DoctorFinding>& findings,
     *stream.stream << std::string(kIndent, ' ');
     PrintText(absl::StrCat("-> ", finding.remedy), stream);
   }
-  const size_t failures = Count(findings, "fail");
-  const size_t warnings = Count(findings, "warn");
+  const size_t failures = CountOf(findings, "fail");
+  const size_t warnings = CountOf(findings, "warn");
   *stream.stream << (failures + warnings == 0
                          ? "nothing is wrong"
                          : absl::StrCat(Counted(failures, "failure"), ", ",
@@ -123,8 +123,8 @@ void PrintFindings(const std::vector<DoctorFinding>& findings,
 
 std::string FindingsJson(const std::vector<DoctorFinding>& findings) {
   nlohmann::ordered_json json;
-  json["failures"] = Count(findings, "fail");
-  json["warnings"] = Count(findings, "warn");
+  json["failures"] = CountOf(findings, "fail");
+  json["warnings"] = CountOf(findings, "warn");
   json["findings"] = nlohmann::ordered_json::array();
   for (const DoctorFinding& finding : findings) {
     json["findings"].push_back({{"id", finding.id},

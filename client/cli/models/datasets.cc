@@ -28,7 +28,7 @@ uint64_t TotalBytes(const v1::Dataset& dataset) {
 
 // Returns "1" for one number per row, and "2x3" for a tensor.
 template <typename Shape>
-std::string ShapeText(const Shape& shape) {
+std::string ArrayShapeText(const Shape& shape) {
   return shape.empty() ? "1" : absl::StrJoin(shape, "x");
 }
 
@@ -37,7 +37,7 @@ std::string ArrayShapes(
     const google::protobuf::RepeatedPtrField<v1::DatasetArray>& arrays) {
   return absl::StrJoin(
       arrays, " ", [](std::string* out, const v1::DatasetArray& array) {
-        absl::StrAppend(out, array.name(), ":", ShapeText(array.shape()));
+        absl::StrAppend(out, array.name(), ":", ArrayShapeText(array.shape()));
       });
 }
 
@@ -47,7 +47,7 @@ std::string FeatureShape(const v1::Dataset& dataset) {
 }
 
 std::string LabelShape(const v1::Dataset& dataset) {
-  return dataset.targets().empty() ? ShapeText(dataset.labels().shape())
+  return dataset.targets().empty() ? ArrayShapeText(dataset.labels().shape())
                                    : ArrayShapes(dataset.targets());
 }
 
@@ -83,8 +83,8 @@ void PrintDataset(const Context& context, const v1::Dataset& dataset) {
   PrintDatasets(context, one);
 }
 
-int Upload(Context& context, const std::string& name,
-           const DataOptions& options) {
+int UploadDataset(Context& context, const std::string& name,
+                  const DataOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<v1::Dataset> dataset = UploadDataset(
@@ -95,7 +95,7 @@ int Upload(Context& context, const std::string& name,
   return kOk;
 }
 
-int List(Context& context) {
+int ListDatasets(Context& context) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   v1::ListDatasetsRequest request;
@@ -111,7 +111,7 @@ int List(Context& context) {
   return kOk;
 }
 
-int Get(Context& context, const std::string& name) {
+int GetDataset(Context& context, const std::string& name) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   v1::GetDatasetRequest request;
@@ -122,7 +122,7 @@ int Get(Context& context, const std::string& name) {
   return kOk;
 }
 
-int Delete(Context& context, const std::string& name) {
+int DeleteDataset(Context& context, const std::string& name) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   v1::DeleteDatasetRequest request;
@@ -153,33 +153,34 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
   verb->add_option("FILE", options->file, "CSV, IDX, NPY or NPZ; may be .gz")
       ->required();
   AddLayoutOptions(*verb, *options);
-  invocation.On(
-      verb, [name, options](Context& c) { return Upload(c, *name, *options); });
+  invocation.On(verb, [name, options](Context& c) {
+    return UploadDataset(c, *name, *options);
+  });
 }
 
 }  // namespace
 
 void AddDatasets(CLI::App& app, Invocation& invocation) {
   CLI::App* datasets =
-      AddVerb(app, "datasets", "Upload, list, show and delete datasets.",
+      AddVerb(app, "datasets", "UploadDataset, list, show and delete datasets.",
               "  gpupool datasets list");
   datasets->require_subcommand(1);
   AddUpload(*datasets, invocation);
-  CLI::App* list = AddVerb(*datasets, "list", "List datasets.",
+  CLI::App* list = AddVerb(*datasets, "list", "ListDatasets datasets.",
                            "  gpupool datasets list -o json");
-  invocation.On(list, List);
+  invocation.On(list, ListDatasets);
 
   auto name = std::make_shared<std::string>();
   CLI::App* get = AddVerb(*datasets, "get", "Show one dataset.",
                           "  gpupool datasets get digits");
   get->add_option("NAME", *name, "Name of the dataset")->required();
-  invocation.On(get, [name](Context& c) { return Get(c, *name); });
-  CLI::App* remove = AddVerb(
-      *datasets, "delete",
-      "Delete a dataset. Refused while a job that has not ended uses it.",
-      "  gpupool datasets delete digits");
+  invocation.On(get, [name](Context& c) { return GetDataset(c, *name); });
+  CLI::App* remove = AddVerb(*datasets, "delete",
+                             "DeleteDataset a dataset. Refused while a job "
+                             "that has not ended uses it.",
+                             "  gpupool datasets delete digits");
   remove->add_option("NAME", *name, "Name of the dataset")->required();
-  invocation.On(remove, [name](Context& c) { return Delete(c, *name); });
+  invocation.On(remove, [name](Context& c) { return DeleteDataset(c, *name); });
 }
 
 }  // namespace gpupool::client

@@ -149,7 +149,7 @@ struct LoadOptions {
 };
 
 template <typename Request>
-absl::StatusOr<Request> MakeRequest(const std::string& text) {
+absl::StatusOr<Request> MakeVersionRequest(const std::string& text) {
   const absl::StatusOr<VersionName> name = ParseVersionName(text);
   if (!name.ok()) return name.status();
   Request request;
@@ -159,7 +159,7 @@ absl::StatusOr<Request> MakeRequest(const std::string& text) {
 }
 
 int Load(Context& context, const LoadOptions& options) {
-  auto request = MakeRequest<v1::LoadVersionRequest>(options.name);
+  auto request = MakeVersionRequest<v1::LoadVersionRequest>(options.name);
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -169,7 +169,7 @@ int Load(Context& context, const LoadOptions& options) {
 }
 
 int Unload(Context& context, const VersionOptions& options) {
-  auto request = MakeRequest<v1::UnloadVersionRequest>(options.name);
+  auto request = MakeVersionRequest<v1::UnloadVersionRequest>(options.name);
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -178,7 +178,7 @@ int Unload(Context& context, const VersionOptions& options) {
 }
 
 int Delete(Context& context, const VersionOptions& options) {
-  auto request = MakeRequest<v1::DeleteVersionRequest>(options.name);
+  auto request = MakeVersionRequest<v1::DeleteVersionRequest>(options.name);
   if (!request.ok()) return context.Fail(request.status());
   if (request->version() == 0) {
     return context.Fail(absl::InvalidArgumentError(absl::StrCat(

@@ -25,7 +25,7 @@ namespace {
 
 // Compiling the largest files takes about a minute.
 constexpr absl::Duration kLimit = absl::Minutes(10);
-constexpr uint32_t kMostRows = 1 << 20;
+constexpr uint32_t kMostCheckedRows = 1 << 20;
 
 struct ModelCheckOptions {
   ModelFileOptions model;
@@ -142,7 +142,7 @@ void AddModelsCheck(CLI::App& models, Invocation& invocation) {
   AddModelFileOptions(*verb, options->model);
   verb->add_option("--training-batch", options->training_batch,
                    "Rows of the training step to plan (default: 32)")
-      ->check(CLI::Range(1u, kMostRows))
+      ->check(CLI::Range(1u, kMostCheckedRows))
       ->type_name("N");
   AddWorkerBinary(*verb, options->worker_binary);
   invocation.On(verb, [options](Context& c) { return Check(c, *options); });

@@ -99,7 +99,7 @@ absl::Status AddNumbersOf(const std::string& path, v1::PlannedNumbers& bound) {
 }
 
 // The server's limit of ServingOptions.max_batch_size.
-constexpr uint32_t kMostRows = 1024;
+constexpr uint32_t kMostServedRows = 1024;
 
 }  // namespace
 
@@ -107,7 +107,7 @@ void AddMaxBatchSize(CLI::App& verb, uint32_t& rows) {
   verb.add_option("--max-batch-size", rows,
                   "Maximum number of rows in one batch, 1 to 1024 (default: "
                   "32)")
-      ->check(CLI::Range(1u, kMostRows))
+      ->check(CLI::Range(1u, kMostServedRows))
       ->type_name("N");
 }
 

@@ -21,7 +21,7 @@ double Mean(const Fills& fills, Figure figure) {
   return sum / static_cast<double>(fills.seeds.size());
 }
 
-Json ToJson(const Fills& fills) {
+Json FillsToJson(const Fills& fills) {
   Json json = {
       {"placement", fills.placement},
       {"jobs", Mean(fills, &FillResult::jobs)},
@@ -43,7 +43,7 @@ Json ToJson(const Fills& fills) {
   return json;
 }
 
-std::string Percent(double share) {
+std::string FinePercent(double share) {
   return absl::StrFormat("%.2f%%", share * 100);
 }
 
@@ -62,17 +62,17 @@ Table FillTable(const std::vector<Fills>& fills) {
   for (const Fills& of_rule : fills) {
     table.AddRow({of_rule.placement, Count(Mean(of_rule, &FillResult::jobs)),
                   Count(Mean(of_rule, &FillResult::dropped)),
-                  Percent(Mean(of_rule, &FillResult::asked)),
-                  Percent(Mean(of_rule, &FillResult::allocated)),
-                  Percent(Mean(of_rule, &FillResult::allocated_at_full)),
-                  Percent(Mean(of_rule, &FillResult::fragmented))});
+                  FinePercent(Mean(of_rule, &FillResult::asked)),
+                  FinePercent(Mean(of_rule, &FillResult::allocated)),
+                  FinePercent(Mean(of_rule, &FillResult::allocated_at_full)),
+                  FinePercent(Mean(of_rule, &FillResult::fragmented))});
   }
   return table;
 }
 
 std::string FillJson(const std::vector<Fills>& fills) {
   Json json = Json::array();
-  for (const Fills& of_rule : fills) json.push_back(ToJson(of_rule));
+  for (const Fills& of_rule : fills) json.push_back(FillsToJson(of_rule));
   return absl::StrCat((fills.size() == 1 ? json[0] : json).dump(2), "\n");
 }
 

@@ -42,7 +42,7 @@ Twin MakeTwin(const CompileRequest& request) {
 }
 
 // A 16-bit operand and its numbers as float32 in the workspace.
-struct Conversion {
+struct HalfOperand {
   size_t operand = 0;
   DType dtype = DType::kFloat32;
   int64_t count = 0;
@@ -61,7 +61,7 @@ class WidenedKernel : public Kernel {
       : twin_(std::move(twin)), inner_(std::move(inner)) {
     // The inner kernel's workspace comes first, then the float32 numbers.
     own_bytes_ = AlignUp(inner_->workspace_bytes());
-    const auto add = [&](const ValueIds& ids, std::vector<Conversion>& list) {
+    const auto add = [&](const ValueIds& ids, std::vector<HalfOperand>& list) {
       for (size_t i = 0; i < ids.size(); ++i) {
         const Value& value = request.graph.value(ids[i]);
         if (!IsHalf(value.dtype)) continue;
@@ -91,13 +91,13 @@ class WidenedKernel : public Kernel {
   absl::Status Prepare() override { return inner_->Prepare(); }
 
   absl::Status Run() override {
-    for (const Conversion& c : inputs_) {
+    for (const HalfOperand& c : inputs_) {
       ParallelFor(c.threads, c.count, kGrain, [&](int64_t begin, int64_t end) {
         FloatsFromHalf(c.dtype, c.half + begin, c.floats + begin, end - begin);
       });
     }
     RETURN_IF_ERROR(inner_->Run());
-    for (const Conversion& c : outputs_) {
+    for (const HalfOperand& c : outputs_) {
       ParallelFor(c.threads, c.count, kGrain, [&](int64_t begin, int64_t end) {
         HalfFromFloats(c.dtype, c.floats + begin, c.half + begin, end - begin);
       });
@@ -107,9 +107,9 @@ class WidenedKernel : public Kernel {
 
  private:
   // Replaces the operands by the workspace's numbers.
-  static void Attach(std::vector<Conversion>& conversions, std::byte* workspace,
-                     std::vector<std::byte*>& operands) {
-    for (Conversion& c : conversions) {
+  static void Attach(std::vector<HalfOperand>& conversions,
+                     std::byte* workspace, std::vector<std::byte*>& operands) {
+    for (HalfOperand& c : conversions) {
       c.half = reinterpret_cast<uint16_t*>(operands[c.operand]);
       operands[c.operand] = workspace + c.at;
       c.floats = reinterpret_cast<float*>(workspace + c.at);
@@ -119,8 +119,8 @@ class WidenedKernel : public Kernel {
   const std::unique_ptr<Twin> twin_;
   const std::unique_ptr<Kernel> inner_;
   uint64_t own_bytes_ = 0;
-  std::vector<Conversion> inputs_;
-  std::vector<Conversion> outputs_;
+  std::vector<HalfOperand> inputs_;
+  std::vector<HalfOperand> outputs_;
 };
 
 }  // namespace

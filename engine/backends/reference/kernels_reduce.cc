@@ -10,7 +10,7 @@ namespace gpupool::engine::reference {
 namespace {
 
 // The lanes along one axis: `count` elements that are `stride` apart.
-struct Lanes {
+struct Slices {
   size_t count = 0;
   size_t stride = 1;
 
@@ -20,8 +20,8 @@ struct Lanes {
   }
 };
 
-Lanes LanesOf(const Shape& x, int axis) {
-  Lanes lanes{static_cast<size_t>(x[axis])};
+Slices SlicesOf(const Shape& x, int axis) {
+  Slices lanes{static_cast<size_t>(x[axis])};
   for (int i = axis + 1; i < x.rank(); ++i) {
     lanes.stride *= static_cast<size_t>(x[i]);
   }
@@ -140,7 +140,7 @@ void Reduce(const Operands& o) {
 
 void ArgReduce(const Operands& o) {
   const auto& reduce = o.node.get<ArgReduceAttributes>();
-  const Lanes lanes = LanesOf(o.in_shape(0), reduce.axis);
+  const Slices lanes = SlicesOf(o.in_shape(0), reduce.axis);
   for (size_t lane = 0; lane < o.out().size(); ++lane) {
     const double* x = o.in(0).data() + lanes.begin(lane);
     size_t best = 0;
@@ -154,7 +154,7 @@ void ArgReduce(const Operands& o) {
 void CumSum(const Operands& o) {
   const auto& sum = o.node.get<CumSumAttributes>();
   if (o.out().empty()) return;
-  const Lanes lanes = LanesOf(o.in_shape(0), sum.axis);
+  const Slices lanes = SlicesOf(o.in_shape(0), sum.axis);
   for (size_t lane = 0; lane < o.out().size() / lanes.count; ++lane) {
     double total = 0;
     for (size_t k = 0; k < lanes.count; ++k) {

@@ -29,7 +29,7 @@ absl::StatusOr<size_t> Label(const Operands& o, size_t row) {
       "label ", label, " of row ", row, " is not in 0 .. ", Classes(o) - 1));
 }
 
-double LogSumExp(const double* x, size_t count) {
+double FiniteLogSumExp(const double* x, size_t count) {
   const double top = *std::max_element(x, x + count);
   double sum = 0;
   for (size_t i = 0; i < count; ++i) sum += std::exp(x[i] - top);
@@ -68,7 +68,7 @@ absl::Status CrossEntropy(const Operands& o) {
     if (Ignored(o, r)) continue;
     ASSIGN_OR_RETURN(const size_t label, Label(o, r));
     const double* x = o.in(0).data() + r * classes;
-    const double norm = LogSumExp(x, classes);
+    const double norm = FiniteLogSumExp(x, classes);
     double all = 0;
     for (size_t c = 0; c < classes; ++c) all += norm - x[c];
     total +=
@@ -91,7 +91,7 @@ absl::Status CrossEntropyGrad(const Operands& o) {
     }
     ASSIGN_OR_RETURN(const size_t label, Label(o, r));
     const double* x = o.in(0).data() + r * classes;
-    const double norm = LogSumExp(x, classes);
+    const double norm = FiniteLogSumExp(x, classes);
     for (size_t c = 0; c < classes; ++c) {
       const double wanted =
           (c == label ? 1 - s : 0) + s / static_cast<double>(classes);

@@ -12,7 +12,7 @@ namespace gpupool::engine::onnx_import {
 namespace {
 
 template <typename... Parts>
-absl::Status Refuse(const std::string& input, const Parts&... parts) {
+absl::Status RefuseInput(const std::string& input, const Parts&... parts) {
   return absl::InvalidArgumentError(
       absl::StrCat("bound input '", input, "' ", parts...));
 }
@@ -45,25 +45,26 @@ absl::StatusOr<Shape> ShapeFor(const std::string& name,
   for (int64_t& size : sizes) {
     if (size >= 0) {
       if (__builtin_mul_overflow(known, size, &known)) {
-        return Refuse(name, "is too large");
+        return RefuseInput(name, "is too large");
       }
     } else if (open == nullptr) {
       open = &size;
     } else {
-      return Refuse(name,
-                    "has more than one dimension without a size; give sizes "
-                    "with `--dimension NAME=SIZE`, or in a job file under "
-                    "`dimensions`");
+      return RefuseInput(
+          name,
+          "has more than one dimension without a size; give sizes "
+          "with `--dimension NAME=SIZE`, or in a job file under "
+          "`dimensions`");
     }
   }
   // The division may leave a rest, which the next check finds.
   if (open != nullptr) *open = known == 0 ? 0 : count / known;
   absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(sizes);
-  if (!shape.ok()) return Refuse(name, shape.status().message());
+  if (!shape.ok()) return RefuseInput(name, shape.status().message());
   if (shape->elements() != count) {
-    return Refuse(name, "has ", count, " numbers; its shape ",
-                  shape->ToString(), " needs ", shape->elements(),
-                  ": give as many with `--bound ", name, "=NUMBER,...`");
+    return RefuseInput(name, "has ", count, " numbers; its shape ",
+                       shape->ToString(), " needs ", shape->elements(),
+                       ": give as many with `--bound ", name, "=NUMBER,...`");
   }
   return shape;
 }
@@ -77,9 +78,10 @@ absl::StatusOr<absl::flat_hash_map<std::string, HostTensor>> BindInputs(
   for (const auto& [name, values] : numbers) {
     const onnx::ValueInfoProto* input = FindInput(file, name);
     if (input == nullptr || !input->type().has_tensor_type()) {
-      return Refuse(name,
-                    "is no tensor among the model's inputs; name one of them "
-                    "with `--bound INPUT=NUMBERS`");
+      return RefuseInput(
+          name,
+          "is no tensor among the model's inputs; name one of them "
+          "with `--bound INPUT=NUMBERS`");
     }
     HostTensor& tensor = bound[name];
     ASSIGN_OR_RETURN(tensor.dtype,

@@ -9,20 +9,11 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
 #include "engine/graph/fused.h"
+#include "engine/passes/fuse/fuse_epilogues.h"
 #include "engine/passes/rewrite/rewrite.h"
 
 namespace gpupool::engine {
 namespace {
-
-Epilogue* MutableEpilogue(Node& node) {
-  if (node.op == Op::kConv2d) {
-    return &std::get<Conv2dAttributes>(node.attributes).epilogue;
-  }
-  if (node.op == Op::kMatMul) {
-    return &std::get<MatMulAttributes>(node.attributes).epilogue;
-  }
-  return nullptr;
-}
 
 // A function of each channel, x * scale + shift, given as a batch norm.
 struct ChannelMap {

@@ -17,9 +17,9 @@ bool MayBeInside(DType dtype) {
          dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
-class Fuser {
+class ElementwiseFuser {
  public:
-  explicit Fuser(Graph& graph)
+  explicit ElementwiseFuser(Graph& graph)
       : graph_(graph),
         index_(graph),
         updaters_(Updaters(graph)),
@@ -228,7 +228,7 @@ class Fuser {
 }  // namespace
 
 absl::Status FuseElementwise(Graph& graph) {
-  Fuser(graph).Run();
+  ElementwiseFuser(graph).Run();
   return absl::OkStatus();
 }
 

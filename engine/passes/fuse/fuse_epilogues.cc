@@ -8,16 +8,6 @@
 namespace gpupool::engine {
 namespace {
 
-Epilogue* MutableEpilogue(Node& node) {
-  if (node.op == Op::kConv2d) {
-    return &std::get<Conv2dAttributes>(node.attributes).epilogue;
-  }
-  if (node.op == Op::kMatMul) {
-    return &std::get<MatMulAttributes>(node.attributes).epilogue;
-  }
-  return nullptr;
-}
-
 // Returns whether kernels of products can apply the function themselves.
 bool MayEndProduct(UnaryFunction function) {
   return function == UnaryFunction::kClip ||
@@ -47,9 +37,9 @@ Activation ActivationOf(const Node& node) {
   }
 }
 
-class Fuser {
+class EpilogueFuser {
  public:
-  explicit Fuser(Graph& graph)
+  explicit EpilogueFuser(Graph& graph)
       : graph_(graph),
         index_(graph),
         updaters_(Updaters(graph)),
@@ -125,8 +115,18 @@ class Fuser {
 
 }  // namespace
 
+Epilogue* MutableEpilogue(Node& node) {
+  if (node.op == Op::kConv2d) {
+    return &std::get<Conv2dAttributes>(node.attributes).epilogue;
+  }
+  if (node.op == Op::kMatMul) {
+    return &std::get<MatMulAttributes>(node.attributes).epilogue;
+  }
+  return nullptr;
+}
+
 absl::Status FuseEpilogues(Graph& graph) {
-  Fuser(graph).Run();
+  EpilogueFuser(graph).Run();
   return absl::OkStatus();
 }
 

@@ -10,4 +10,8 @@ namespace gpupool::engine {
 
 absl::Status FuseEpilogues(Graph& graph);
 
+// Returns what the node does with its result, or null: not a convolution or
+// matmul.
+Epilogue* MutableEpilogue(Node& node);
+
 }  // namespace gpupool::engine

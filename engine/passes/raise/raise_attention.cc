@@ -164,14 +164,15 @@ absl::StatusOr<ValueId> MaskOf(Sweep& sweep, const Scores& scores,
                      scores.hidden_where ? zero : fill});
 }
 
-struct Match {
+struct AttentionMatch {
   Scores scores;
   ValueId q, k, v;
 };
 
 // Finds the pattern that ends in the node. The operands are returned as [...,
 // T, D], [..., S, D], [..., S, E].
-absl::StatusOr<std::optional<Match>> Find(Sweep& sweep, const Node& node) {
+absl::StatusOr<std::optional<AttentionMatch>> Find(Sweep& sweep,
+                                                   const Node& node) {
   const auto& outer = node.get<BatchMatMulAttributes>();
   const Node* softmax = sweep.Producer(node.inputs[0], Op::kSoftmax);
   if (outer.transpose_a || outer.scale != 1 || softmax == nullptr ||
@@ -181,8 +182,8 @@ absl::StatusOr<std::optional<Match>> Find(Sweep& sweep, const Node& node) {
   const auto scores = MatchScores(sweep, softmax->inputs[0]);
   if (!scores.has_value()) return std::nullopt;
   const auto& inner = scores->product.get<BatchMatMulAttributes>();
-  Match match{*scores, scores->product.inputs[0], scores->product.inputs[1],
-              node.inputs[1]};
+  AttentionMatch match{*scores, scores->product.inputs[0],
+                       scores->product.inputs[1], node.inputs[1]};
   if (!Agree(sweep, match.q, match.k, match.v)) return std::nullopt;
   if (scores->mask.valid() &&
       sweep.shape(scores->mask).rank() > sweep.shape(match.q).rank()) {
@@ -200,9 +201,10 @@ absl::StatusOr<std::optional<Match>> Find(Sweep& sweep, const Node& node) {
   return match;
 }
 
-absl::Status Apply(Sweep& sweep, Node& node, bool for_gradient) {
+absl::Status RaiseNode(Sweep& sweep, Node& node, bool for_gradient) {
   if (node.op != Op::kBatchMatMul) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::optional<Match> match, Find(sweep, node));
+  ASSIGN_OR_RETURN(const std::optional<AttentionMatch> match,
+                   Find(sweep, node));
   if (!match.has_value()) return absl::OkStatus();
   AttentionAttributes attributes;
   attributes.scale = match->scores.product.get<BatchMatMulAttributes>().scale;
@@ -230,11 +232,11 @@ absl::Status Apply(Sweep& sweep, Node& node, bool for_gradient) {
 }  // namespace
 
 absl::Status RaiseAttention(Sweep& sweep, Node& node) {
-  return Apply(sweep, node, false);
+  return RaiseNode(sweep, node, false);
 }
 
 absl::Status RaiseAttentionForGradient(Sweep& sweep, Node& node) {
-  return Apply(sweep, node, true);
+  return RaiseNode(sweep, node, true);
 }
 
 }  // namespace gpupool::engine

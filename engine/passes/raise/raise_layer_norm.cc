@@ -89,8 +89,8 @@ struct Normalised {
 
 // Matches `centred` divided by the root of v. v must be the variance of the
 // same x plus epsilon.
-std::optional<Normalised> Match(const Sweep& sweep, ValueId centred,
-                                ValueId v) {
+std::optional<Normalised> MatchNormalised(const Sweep& sweep, ValueId centred,
+                                          ValueId v) {
   if (!v.valid()) return std::nullopt;
   const ValueId x = CentredOf(sweep, centred);
   const Node* sum = sweep.Producer(v);
@@ -109,14 +109,17 @@ std::optional<Normalised> Match(const Sweep& sweep, ValueId centred,
   return std::nullopt;
 }
 
-std::optional<Normalised> Match(const Sweep& sweep, const Node& node) {
+std::optional<Normalised> MatchNormalised(const Sweep& sweep,
+                                          const Node& node) {
   if (IsBinary(&node, BinaryFunction::kDivide)) {
-    return Match(sweep, node.inputs[0], RootOf(sweep, node.inputs[1]));
+    return MatchNormalised(sweep, node.inputs[0],
+                           RootOf(sweep, node.inputs[1]));
   }
   if (!IsBinary(&node, BinaryFunction::kMultiply)) return std::nullopt;
   for (const size_t operand : {size_t{0}, size_t{1}}) {
-    const auto found = Match(sweep, node.inputs[operand],
-                             InverseRootOf(sweep, node.inputs[1 - operand]));
+    const auto found =
+        MatchNormalised(sweep, node.inputs[operand],
+                        InverseRootOf(sweep, node.inputs[1 - operand]));
     if (found.has_value()) return found;
   }
   return std::nullopt;
@@ -124,7 +127,7 @@ std::optional<Normalised> Match(const Sweep& sweep, const Node& node) {
 
 absl::StatusOr<bool> RaiseNormalised(Sweep& sweep, Node& node,
                                      bool for_gradient) {
-  const auto found = Match(sweep, node);
+  const auto found = MatchNormalised(sweep, node);
   if (!found.has_value()) return false;
   const Value& x = sweep.value(found->x);
   if (!IsFloating(x.dtype) || x.shape.rank() < 1 || x.shape.elements() == 0) {
@@ -171,7 +174,7 @@ absl::StatusOr<bool> TakeRow(Sweep& sweep, Node& node, size_t operand) {
   return true;
 }
 
-absl::Status Apply(Sweep& sweep, Node& node, bool for_gradient) {
+absl::Status RaiseFrom(Sweep& sweep, Node& node, bool for_gradient) {
   const bool row = IsBinary(&node, BinaryFunction::kMultiply) ||
                    IsBinary(&node, BinaryFunction::kAdd);
   for (const size_t operand : {size_t{0}, size_t{1}}) {
@@ -185,11 +188,11 @@ absl::Status Apply(Sweep& sweep, Node& node, bool for_gradient) {
 }  // namespace
 
 absl::Status RaiseLayerNorm(Sweep& sweep, Node& node) {
-  return Apply(sweep, node, false);
+  return RaiseFrom(sweep, node, false);
 }
 
 absl::Status RaiseLayerNormForGradient(Sweep& sweep, Node& node) {
-  return Apply(sweep, node, true);
+  return RaiseFrom(sweep, node, true);
 }
 
 }  // namespace gpupool::engine

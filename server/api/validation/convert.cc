@@ -22,7 +22,7 @@ constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxLabelColumns = 65536;
 constexpr size_t kMaxArrays = 64;
 constexpr uint32_t kMaxDeviceIndex = 1023;
-constexpr uint32_t kMaxBatch = scheduler::kLargestMaxBatchSize;
+constexpr uint32_t kMaxServedBatch = scheduler::kLargestMaxBatchSize;
 constexpr uint32_t kMaxPrograms = scheduler::kLargestMaxPrograms;
 constexpr uint32_t kMaxQueue = 65536;
 constexpr uint32_t kMaxDelayMicroseconds = 10'000'000;
@@ -335,7 +335,7 @@ absl::Status CheckServingOptions(absl::string_view field,
     uint32_t largest;
   };
   const Limit limits[] = {
-      {"max_batch_size", options->max_batch_size(), kMaxBatch},
+      {"max_batch_size", options->max_batch_size(), kMaxServedBatch},
       {"max_queue_size", options->max_queue_size(), kMaxQueue},
       {"max_queue_delay_microseconds", options->max_queue_delay_microseconds(),
        kMaxDelayMicroseconds},

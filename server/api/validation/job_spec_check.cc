@@ -333,8 +333,8 @@ absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
   return CheckServedSizes(field, onnx);
 }
 
-absl::Status CheckWeights(const std::string& field,
-                          const v1::WeightsFile& weights) {
+absl::Status CheckWeightsFile(const std::string& field,
+                              const v1::WeightsFile& weights) {
   if (weights.file().empty()) {
     return CheckModelFile(field, weights.sha256(), weights.bytes());
   }
@@ -348,7 +348,7 @@ absl::Status CheckModelSpec(absl::string_view field,
                             const v1::ModelSpec& spec) {
   if (spec.has_weights()) {
     RETURN_IF_ERROR(
-        CheckWeights(absl::StrCat(field, ".weights"), spec.weights()));
+        CheckWeightsFile(absl::StrCat(field, ".weights"), spec.weights()));
   }
   if (spec.has_onnx()) {
     if (spec.layers_size() == 0 && spec.input_shape_size() == 0) {

@@ -29,7 +29,7 @@ std::string SpanText(absl::Duration span) {
 
 // Checks names and number of devices. Whether the pool has them is checked in
 // control.
-absl::Status CheckDevices(const v1::CreateReservationRequest& request) {
+absl::Status CheckReservedDevices(const v1::CreateReservationRequest& request) {
   if (request.device_count() > kMostDevices ||
       request.devices_size() > static_cast<int>(kMostDevices)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -54,7 +54,7 @@ absl::Status CheckDevices(const v1::CreateReservationRequest& request) {
 
 // Checks the range of the times. Whether the start has passed is checked in
 // control, by its clock.
-absl::Status CheckTimes(const v1::CreateReservationRequest& request) {
+absl::Status CheckWindow(const v1::CreateReservationRequest& request) {
   const auto& start = request.start_time();
   if (start.nanos() < 0 || start.nanos() >= kNanosPerSecond ||
       start.seconds() < kFirstSecond || start.seconds() > kLastSecond) {
@@ -84,8 +84,8 @@ absl::Status CheckReservation(const v1::CreateReservationRequest& request) {
     RETURN_IF_ERROR(CheckName("name", request.name()));
   }
   RETURN_IF_ERROR(CheckTenant(request.tenant()));
-  RETURN_IF_ERROR(CheckDevices(request));
-  return CheckTimes(request);
+  RETURN_IF_ERROR(CheckReservedDevices(request));
+  return CheckWindow(request);
 }
 
 absl::Status CheckCancelReservation(

@@ -18,7 +18,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-constexpr uint32_t kMaxBatch = 1 << 20;
+constexpr uint32_t kMaxTrainingBatch = 1 << 20;
 constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
 constexpr int kMaxPatterns = 10'000;
 constexpr size_t kMaxPatternBytes = 1024;
@@ -344,10 +344,11 @@ absl::Status CheckLossScaling(const v1::TrainingSpec& training) {
 absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
   RETURN_IF_ERROR(CheckLosses(training));
   RETURN_IF_ERROR(CheckOptimizer(training));
-  RETURN_IF_ERROR(
-      CheckCount("training.batch_size", training.batch_size(), 1, kMaxBatch));
+  RETURN_IF_ERROR(CheckCount("training.batch_size", training.batch_size(), 1,
+                             kMaxTrainingBatch));
   RETURN_IF_ERROR(CheckCount("training.accumulate_batches",
-                             training.accumulate_batches(), 0, kMaxBatch));
+                             training.accumulate_batches(), 0,
+                             kMaxTrainingBatch));
   RETURN_IF_ERROR(CheckLength(training));
   RETURN_IF_ERROR(CheckRange("training.clip_gradient_norm",
                              training.clip_gradient_norm(), kNotNegative));

@@ -41,7 +41,7 @@ DataNames NamesOf(const ArrayTask& task) {
 }
 
 // State of a submission between its steps.
-struct Submission {
+struct ArraySubmission {
   v1::SubmitJobRequest request;
   std::vector<ArrayTask> tasks;
   std::vector<std::string> keys;        // keys of the plans, task by task
@@ -51,7 +51,7 @@ struct Submission {
   std::vector<size_t> unplanned;  // one task for each missing plan
   ArrayCallback callback;
 };
-using SubmissionPtr = std::shared_ptr<Submission>;
+using ArraySubmissionPtr = std::shared_ptr<ArraySubmission>;
 
 absl::Status OfTask(const ArrayTask& task, const absl::Status& status) {
   if (status.ok()) return status;
@@ -59,8 +59,8 @@ absl::Status OfTask(const ArrayTask& task, const absl::Status& status) {
       status.code(), absl::StrCat("task ", task.index, ": ", status.message()));
 }
 
-absl::StatusOr<v1::JobArray> SameOrRefuse(const v1::JobArray& array,
-                                          const v1::SubmitJobRequest& request) {
+absl::StatusOr<v1::JobArray> SameArrayOrRefuse(
+    const v1::JobArray& array, const v1::SubmitJobRequest& request) {
   if (CanonicalBytes(array.spec()) == CanonicalBytes(request.spec())) {
     return array;
   }
@@ -71,7 +71,7 @@ absl::StatusOr<v1::JobArray> SameOrRefuse(const v1::JobArray& array,
 
 // Returns the earlier array of this request id, or nothing when it is new.
 // Fails when a job has it.
-absl::StatusOr<std::optional<v1::JobArray>> Earlier(
+absl::StatusOr<std::optional<v1::JobArray>> EarlierRequest(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
   const std::string& tenant = request.spec().tenant();
   const std::string& id = request.request_id();
@@ -93,7 +93,7 @@ absl::StatusOr<std::optional<v1::JobArray>> Earlier(
 // Checks the array as a whole and each task. Runs in the transaction, since the
 // ledger may have changed while plans were made.
 absl::Status Check(const ControlContext& context, Transaction& transaction,
-                   const Submission& submission) {
+                   const ArraySubmission& submission) {
   RETURN_IF_ERROR(CheckRoom(context, transaction, submission.tasks.size()));
   RETURN_IF_ERROR(CheckStartRules(transaction, submission.request.spec()));
   for (const auto& [names, data] : submission.data) {
@@ -111,7 +111,7 @@ absl::Status Check(const ControlContext& context, Transaction& transaction,
 // Adds the array's row and its tasks. The tasks reach the scheduler in one
 // event, so that none starts before all are there.
 uint64_t AddArray(const ControlContext& context, Transaction& transaction,
-                  const Submission& submission) {
+                  const ArraySubmission& submission) {
   v1::JobArray array;
   array.set_id(transaction.store().AllocateId(IdKind::kJob));
   *array.mutable_spec() = submission.request.spec();
@@ -151,12 +151,12 @@ void AnswerWithArray(const ControlContext& context, Transaction& transaction,
 }
 
 // Admits the array, or answers with the one of an earlier try.
-void Admit(const ControlContext& context, Transaction& transaction,
-           const SubmissionPtr& submission) {
-  const auto earlier = Earlier(transaction, submission->request);
+void AdmitArray(const ControlContext& context, Transaction& transaction,
+                const ArraySubmissionPtr& submission) {
+  const auto earlier = EarlierRequest(transaction, submission->request);
   if (!earlier.ok()) return submission->callback(earlier.status());
   if (earlier->has_value()) {
-    const auto same = SameOrRefuse(**earlier, submission->request);
+    const auto same = SameArrayOrRefuse(**earlier, submission->request);
     if (!same.ok()) return submission->callback(same.status());
     return AnswerWithArray(context, transaction, same->id(),
                            submission->callback);
@@ -168,12 +168,13 @@ void Admit(const ControlContext& context, Transaction& transaction,
 }
 
 // Asks for the missing plans one after the other, then queues the array.
-void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
+void PlanNext(const ControlContext& context,
+              const ArraySubmissionPtr& submission) {
   if (submission->unplanned.empty()) {
     return Enqueue<v1::JobArray>(
         context, submission->callback,
         [&context, submission](Transaction& transaction) {
-          Admit(context, transaction, submission);
+          AdmitArray(context, transaction, submission);
         });
   }
   const size_t next = submission->unplanned.back();
@@ -197,7 +198,8 @@ void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
 }
 
 // Fills in keys, datasets and known plans, and lists the missing plans.
-absl::Status FindPlans(const ControlContext& context, Submission& submission) {
+absl::Status FindPlans(const ControlContext& context,
+                       ArraySubmission& submission) {
   for (size_t i = 0; i < submission.tasks.size(); ++i) {
     const ArrayTask& task = submission.tasks[i];
     const DataNames names = NamesOf(task);
@@ -243,14 +245,15 @@ absl::StatusOr<std::optional<v1::JobArray>> EarlierArray(
 void SubmitArray(const ControlContext& context,
                  const v1::SubmitJobRequest& request,
                  std::vector<ArrayTask> tasks, ArrayCallback callback) {
-  auto submission = std::make_shared<Submission>();
+  auto submission = std::make_shared<ArraySubmission>();
   submission->request = request;
   submission->tasks = std::move(tasks);
   submission->callback = callback;
   const auto earlier = context.store->FindArrayByRequestId(
       request.spec().tenant(), request.request_id());
   if (!earlier.ok()) return callback(earlier.status());
-  if (earlier->has_value()) return callback(SameOrRefuse(**earlier, request));
+  if (earlier->has_value())
+    return callback(SameArrayOrRefuse(**earlier, request));
   if (context.board->draining()) return callback(Draining());
   const absl::Status room = context.store->CheckRoom();
   if (!room.ok()) return callback(room);

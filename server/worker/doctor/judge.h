@@ -9,6 +9,9 @@
 
 namespace gpupool::server {
 
+// The management library's code for a driver of another version.
+inline constexpr int kNvmlMismatch = 18;
+
 // Runs all functions below, in the order in which findings are read.
 void Judge(const DoctorFacts& facts, Findings& findings);
 

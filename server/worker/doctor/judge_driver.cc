@@ -22,8 +22,6 @@ constexpr int kNotReady = 802;
 constexpr int kMismatch = 803;
 constexpr int kCompatNotSupported = 804;
 constexpr int kUnknown = 999;
-// Error codes of the management library.
-constexpr int kNvmlMismatch = 18;
 
 const std::string* Variable(const HostFacts& host, const char* name) {
   const auto found = host.environment.find(name);

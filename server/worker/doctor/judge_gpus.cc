@@ -38,7 +38,8 @@ int NvmlIndex(const DoctorFacts& facts, const std::string& uuid) {
 
 // Tells whether the module's code runs on the GPU, and whether it must be
 // compiled at the start.
-void JudgeCode(const DoctorFacts& facts, size_t index, Findings& findings) {
+void JudgeMachineCode(const DoctorFacts& facts, size_t index,
+                      Findings& findings) {
   const engine::ModuleArchitectures& code = facts.module.architectures;
   const int capability = facts.driver.gpus[index].capability;
   if (code.machine_code.empty() && code.ptx.empty()) return;
@@ -92,8 +93,8 @@ bool HeldByOwnWorkers(const DoctorFacts& facts, const NvmlGpu& gpu) {
 }
 
 // Tells when other processes hold memory that the engine would use.
-void JudgeMemory(const DoctorFacts& facts, size_t index, const NvmlGpu& gpu,
-                 Findings& findings) {
+void JudgeFreeMemory(const DoctorFacts& facts, size_t index, const NvmlGpu& gpu,
+                     Findings& findings) {
   if (gpu.free_bytes == kNotTold || HeldByOwnWorkers(facts, gpu)) return;
   engine::DeviceFacts device;
   device.total_bytes = static_cast<uint64_t>(gpu.total_bytes);
@@ -140,12 +141,12 @@ void JudgeGpu(const DoctorFacts& facts, size_t index, Findings& findings) {
                     ? "nobody tells how much"
                     : BytesText(static_cast<uint64_t>(told.free_bytes)),
                 CapabilityText(gpu.capability)});
-  JudgeCode(facts, index, findings);
+  JudgeMachineCode(facts, index, findings);
   if (!gpu.virtual_memory) {
     findings.Add("gpu.no_virtual_memory", {NameOf(index)});
   }
   if (at < 0) return;
-  JudgeMemory(facts, index, told, findings);
+  JudgeFreeMemory(facts, index, told, findings);
   JudgeSettings(NameOf(index), absl::StrCat(at), told, findings);
   JudgeHealth(NameOf(index), absl::StrCat(at), told, findings);
 }

@@ -12,8 +12,6 @@ namespace {
 using engine::cuda::LibraryState;
 using engine::cuda::SurveyedLibrary;
 
-constexpr int kNvmlMismatch = 18;
-
 struct Use {
   absl::string_view name;  // of the library
   const char* without;     // effect of its absence

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string WriteFile(const std::string& bytes) {
+std::string WriteTrace(const std::string& bytes) {
   const std::string path =
       ::testing::TempDir() + "/trace_file_test_" + std::to_string(::getpid());
   std::ofstream(path, std::ios::binary) << bytes;
@@ -19,7 +19,7 @@ std::string WriteFile(const std::string& bytes) {
 }
 
 std::string Gzip(const std::string& text) {
-  const std::string path = WriteFile("") + ".gz";
+  const std::string path = WriteTrace("") + ".gz";
   gzFile file = gzopen(path.c_str(), "wb9");
   gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
   gzclose(file);
@@ -28,25 +28,25 @@ std::string Gzip(const std::string& text) {
 }
 
 absl::Status Refusal(const std::string& bytes, size_t limit = 1 << 20) {
-  const auto text = ReadTraceFile(WriteFile(bytes), limit);
+  const auto text = ReadTraceFile(WriteTrace(bytes), limit);
   EXPECT_FALSE(text.ok());
   return text.status();
 }
 
 TEST(TraceFileTest, ReadsPlainAndCompressedFiles) {
   const std::string text = "submit_s,gpus,duration_s\n0,1,2\n";
-  EXPECT_EQ(ReadTraceFile(WriteFile(text)).value(), text);
-  EXPECT_EQ(ReadTraceFile(WriteFile(Gzip(text))).value(), text);
-  EXPECT_EQ(ReadTraceFile(WriteFile(Gzip(text) + Gzip("more\n"))).value(),
+  EXPECT_EQ(ReadTraceFile(WriteTrace(text)).value(), text);
+  EXPECT_EQ(ReadTraceFile(WriteTrace(Gzip(text))).value(), text);
+  EXPECT_EQ(ReadTraceFile(WriteTrace(Gzip(text) + Gzip("more\n"))).value(),
             text + "more\n")
       << "members one after the other, as gzip(1) reads them";
-  EXPECT_EQ(ReadTraceFile(WriteFile(Gzip(""))).value(), "");
+  EXPECT_EQ(ReadTraceFile(WriteTrace(Gzip(""))).value(), "");
 }
 
 TEST(TraceFileTest, ReadsMoreThanItsBuffer) {
   std::string text;
   for (int i = 0; i < 50000; ++i) text += std::to_string(i * 7919) + ",";
-  EXPECT_EQ(ReadTraceFile(WriteFile(Gzip(text))).value(), text);
+  EXPECT_EQ(ReadTraceFile(WriteTrace(Gzip(text))).value(), text);
 }
 
 TEST(TraceFileTest, ACutOrBrokenGzipFileIsRefused) {
@@ -61,7 +61,7 @@ TEST(TraceFileTest, ACutOrBrokenGzipFileIsRefused) {
   broken[broken.size() - 5] ^= 1;  // its checksum
   EXPECT_THAT(std::string(Refusal(broken).message()),
               HasSubstr("incorrect data check"));
-  EXPECT_FALSE(ReadTraceFile(WriteFile(whole + "rubbish")).ok());
+  EXPECT_FALSE(ReadTraceFile(WriteTrace(whole + "rubbish")).ok());
 }
 
 TEST(TraceFileTest, WhatDecompressesToTooMuchIsRefused) {

@@ -128,7 +128,7 @@ constexpr absl::string_view kTableHead =
     "|\n"
     "|---|---|---|---|---|---|---|\n";
 
-struct Row {
+struct OperatorRow {
   std::string domain;
   std::string name;
   std::string family;
@@ -152,8 +152,8 @@ std::vector<onnx::OpSchema> Schemas() {
   return schemas;
 }
 
-std::map<OperatorKey, Row> Rows() {
-  std::map<OperatorKey, Row> rows;
+std::map<OperatorKey, OperatorRow> Rows() {
+  std::map<OperatorKey, OperatorRow> rows;
   for (const OperatorEntry& entry : Operators()) {
     const OperatorKey key(entry.domain, entry.name);
     rows[key] = {key.first, key.second, std::string(entry.family),
@@ -212,7 +212,7 @@ std::string CasesCell(const OperatorFacts& facts) {
                       facts.alone ? "" : "*");
 }
 
-std::string Line(const Row& row, const Survey& survey) {
+std::string Line(const OperatorRow& row, const Survey& survey) {
   const std::string start =
       absl::StrCat("| ", row.name, " | ", row.family, " | ",
                    row.needs_numbers ? "yes" : "", " | ");
@@ -227,7 +227,7 @@ std::string Line(const Row& row, const Survey& survey) {
                       " |\n");
 }
 
-std::string OperatorTables(const std::map<OperatorKey, Row>& rows,
+std::string OperatorTables(const std::map<OperatorKey, OperatorRow>& rows,
                            const Survey& survey) {
   std::string text;
   std::string domain = "none yet";
@@ -241,7 +241,7 @@ std::string OperatorTables(const std::map<OperatorKey, Row>& rows,
   return text;
 }
 
-std::string MissingOperators(const std::map<OperatorKey, Row>& rows) {
+std::string MissingOperators(const std::map<OperatorKey, OperatorRow>& rows) {
   std::vector<std::string> names;
   for (const onnx::OpSchema& schema : Schemas()) {
     if (rows.contains(OperatorKey(schema.domain(), schema.Name()))) continue;
@@ -286,7 +286,7 @@ std::string CoreOps() {
 
 absl::StatusOr<std::string> OperatorsPage() {
   ASSIGN_OR_RETURN(const Survey survey, SurveyOperators());
-  const std::map<OperatorKey, Row> rows = Rows();
+  const std::map<OperatorKey, OperatorRow> rows = Rows();
   return absl::StrCat(kIntroduction, FamiliesTable(), UnsupportedCases(),
                       kExplanation, OperatorTables(rows, survey),
                       MissingGradients(survey), MissingOperators(rows),

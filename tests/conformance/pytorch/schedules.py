@@ -1,5 +1,5 @@
 """Prints what torch.optim.lr_scheduler gives for the schedules of
-tests/engine/train/lr_schedule_test.cc and evaluation_history_test.cc."""
+tests/engine/model/lr_schedule_test.cc and evaluation_history_test.cc."""
 import torch
 from torch.optim import lr_scheduler
 

@@ -13,8 +13,8 @@ namespace {
 
 using files::Big;
 using files::Little;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 absl::StatusOr<Table> Join(std::vector<int64_t> features_shape,
                            const std::string& features,

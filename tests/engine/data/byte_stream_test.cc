@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 absl::StatusOr<std::string> ReadAll(ByteStream& stream, size_t piece) {
   std::string all, buffer(piece, '\0');

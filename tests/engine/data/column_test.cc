@@ -18,8 +18,8 @@ namespace {
 
 using files::Big;
 using files::Little;
-using testing::ElementsAre;
-using testing::EndsWith;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
 
 TEST(ColumnTest, EveryTypeHasOneRowOfFacts) {
   for (int i = 0; i <= static_cast<int>(ElementType::kFloat64); ++i) {

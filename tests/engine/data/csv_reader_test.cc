@@ -13,8 +13,8 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 absl::StatusOr<Table> Read(const std::string& text, CsvOptions options = {},
                            ReadLimits limits = {}) {

@@ -21,10 +21,10 @@ using files::Gzip;
 using files::Little;
 using files::Npy;
 using files::Zip;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class DatasetReaderTest : public testing::Test {
+class DatasetReaderTest : public ::testing::Test {
  protected:
   v1::DatasetFile Store(const std::string& name, const std::string& bytes,
                         v1::DatasetFile::Role role = v1::DatasetFile::TABLE) {

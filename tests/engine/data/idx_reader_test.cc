@@ -11,8 +11,8 @@ namespace gpupool::engine {
 namespace {
 
 using files::Big;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 absl::StatusOr<ArrayHeader> Header(const std::string& bytes) {
   auto stream = PlainStream(bytes);

@@ -12,7 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 LabelFacts Facts(const std::vector<float>& labels) {
   return SummarizeLabels(ColumnOf({}, labels));

@@ -15,8 +15,8 @@ using files::Little;
 using files::Member;
 using files::Npy;
 using files::Zip;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const std::vector<Member>& Members() {
   static const std::vector<Member> members = {

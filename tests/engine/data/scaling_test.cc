@@ -11,7 +11,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Returns three rows of two features. The last row is not for training.
 Column SmallColumn() { return ColumnOf({2}, {1, 5, 3, 5, 100, 100}); }

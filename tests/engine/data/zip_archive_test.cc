@@ -12,7 +12,7 @@ namespace gpupool::engine {
 namespace {
 
 using files::Zip;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Opens and reads every member. Must never crash, whatever the bytes are.
 absl::Status ReadEverything(const std::string& bytes) {

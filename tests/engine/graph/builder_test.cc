@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const TensorType kType{DType::kFloat32, {2}};
+const TensorType kBuiltType{DType::kFloat32, {2}};
 
 class BuilderTest : public ::testing::Test {
  protected:
@@ -24,14 +24,14 @@ TEST_F(BuilderTest, TheSameNameAndTypeIsTheSameValue) {
 }
 
 TEST_F(BuilderTest, TheSameNameWithAnotherMeaningIsRefused) {
-  ASSERT_TRUE(builder_.Input("x", kType).ok());
+  ASSERT_TRUE(builder_.Input("x", kBuiltType).ok());
   EXPECT_THAT(builder_.Input("x", {DType::kFloat32, {3}}).status().message(),
               HasSubstr("'x'"));
-  EXPECT_FALSE(builder_.Persistent("x", kType, MemoryClass::kWeight).ok());
+  EXPECT_FALSE(builder_.Persistent("x", kBuiltType, MemoryClass::kWeight).ok());
 }
 
 TEST_F(BuilderTest, ErrorsBeginWithTheLayer) {
-  const ValueId x = *builder_.Input("x", kType);
+  const ValueId x = *builder_.Input("x", kBuiltType);
   builder_.SetSource("dense_3", 3);
   const auto result = builder_.Emit(Op::kMatMul, {x, x}, MatMulAttributes{});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
@@ -41,7 +41,7 @@ TEST_F(BuilderTest, ErrorsBeginWithTheLayer) {
 }
 
 TEST_F(BuilderTest, NodesCarryTheirSourceAndValuesTheirClass) {
-  const ValueId x = *builder_.Input("x", kType);
+  const ValueId x = *builder_.Input("x", kBuiltType);
   builder_.SetSource("relu_1", 1);
   builder_.SetMemoryClass(MemoryClass::kGradient);
   const ValueId y = *builder_.EmitOne(Op::kRelu, {x});
@@ -51,7 +51,7 @@ TEST_F(BuilderTest, NodesCarryTheirSourceAndValuesTheirClass) {
 }
 
 TEST_F(BuilderTest, LoadNodesMakeDerivedValues) {
-  const ValueId w = *builder_.Persistent("w", kType, MemoryClass::kWeight);
+  const ValueId w = *builder_.Persistent("w", kBuiltType, MemoryClass::kWeight);
   builder_.SetStage(Stage::kLoad);
   const ValueId y = *builder_.EmitOne(Op::kRelu, {w});
   EXPECT_EQ(graph_.value(y).kind, ValueKind::kDerived);
@@ -59,8 +59,8 @@ TEST_F(BuilderTest, LoadNodesMakeDerivedValues) {
 }
 
 TEST_F(BuilderTest, OnlyAPersistentValueOfTheSameTypeIsUpdated) {
-  const ValueId x = *builder_.Input("x", kType);
-  const ValueId w = *builder_.Persistent("w", kType, MemoryClass::kWeight);
+  const ValueId x = *builder_.Input("x", kBuiltType);
+  const ValueId w = *builder_.Persistent("w", kBuiltType, MemoryClass::kWeight);
   const ValueId v =
       *builder_.Persistent("v", {DType::kFloat32, {3}}, MemoryClass::kWeight);
   const ValueId y = *builder_.EmitOne(Op::kAdd, {w, x});
@@ -72,8 +72,8 @@ TEST_F(BuilderTest, OnlyAPersistentValueOfTheSameTypeIsUpdated) {
 }
 
 TEST_F(BuilderTest, FreshNamesNeverMeetGivenOnes) {
-  ASSERT_TRUE(builder_.Input("relu.0", kType).ok());
-  const ValueId x = *builder_.Input("x", kType);
+  ASSERT_TRUE(builder_.Input("relu.0", kBuiltType).ok());
+  const ValueId x = *builder_.Input("x", kBuiltType);
   const ValueId y = *builder_.EmitOne(Op::kRelu, {x});
   EXPECT_NE(graph_.value(y).name, "relu.0");
 }

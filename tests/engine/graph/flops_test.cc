@@ -3,11 +3,10 @@
 #include <limits>
 
 #include "engine/graph/ops.h"
+#include "tests/engine/graph/type_testing.h"
 
 namespace gpupool::engine {
 namespace {
-
-TensorType F(const Shape& shape) { return {DType::kFloat32, shape}; }
 
 TEST(FlopsTest, AMultiplyAddCountsTwo) {
   EXPECT_EQ(Flops(Op::kMatMul, MatMulAttributes{},

@@ -6,28 +6,21 @@
 #include <set>
 #include <string>
 
+#include "tests/engine/graph/type_testing.h"
+
 namespace gpupool::engine {
 namespace {
 
 using ::testing::HasSubstr;
 
-TensorType F(const Shape& shape) { return {DType::kFloat32, shape}; }
-TensorType I64(const Shape& shape) { return {DType::kInt64, shape}; }
-
 // Returns the only output's shape, or fails.
-Shape Only(Op op, const Attributes& attributes, const TensorTypes& inputs) {
+Shape OnlyShape(Op op, const Attributes& attributes,
+                const TensorTypes& inputs) {
   auto types = InferTypes(op, attributes, inputs);
   EXPECT_TRUE(types.ok()) << types.status();
   if (!types.ok()) return {};
   EXPECT_EQ(types->size(), 1u);
   return types->front().shape;
-}
-
-std::string Error(Op op, const Attributes& attributes,
-                  const TensorTypes& inputs) {
-  const auto types = InferTypes(op, attributes, inputs);
-  EXPECT_EQ(types.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(types.status().message());
 }
 
 TEST(OpTableTest, RowsStandInOrderWithDistinctNames) {
@@ -50,7 +43,7 @@ TEST(OpTableTest, WrongArityOrAttributesAreRefused) {
 
 TEST(OpTableTest, EmptyInputsAreRefusedWhereNoRuleKnowsThem) {
   const TensorType none = F(*Shape::CreateMaybeEmpty({{0, 3}}));
-  EXPECT_EQ(Only(Op::kSoftmax, {}, {none}), none.shape);
+  EXPECT_EQ(OnlyShape(Op::kSoftmax, {}, {none}), none.shape);
   EXPECT_THAT(Error(Op::kMatMul, MatMulAttributes{}, {none, F({3, 2})}),
               HasSubstr("float32 [0, 3], which has no elements"));
   EXPECT_THAT(
@@ -59,10 +52,10 @@ TEST(OpTableTest, EmptyInputsAreRefusedWhereNoRuleKnowsThem) {
 }
 
 TEST(MatMulTypeTest, MultipliesWithTranspositions) {
-  EXPECT_EQ(Only(Op::kMatMul, MatMulAttributes{}, {F({2, 3}), F({3, 5})}),
+  EXPECT_EQ(OnlyShape(Op::kMatMul, MatMulAttributes{}, {F({2, 3}), F({3, 5})}),
             (Shape{2, 5}));
-  EXPECT_EQ(Only(Op::kMatMul, MatMulAttributes{true, true, {}},
-                 {F({3, 2}), F({5, 3})}),
+  EXPECT_EQ(OnlyShape(Op::kMatMul, MatMulAttributes{true, true, {}},
+                      {F({3, 2}), F({5, 3})}),
             (Shape{2, 5}));
 }
 
@@ -76,7 +69,7 @@ TEST(MatMulTypeTest, NamesBothShapesWhenTheyDoNotFit) {
 TEST(MatMulTypeTest, EpilogueExplainsTheInputs) {
   const MatMulAttributes full{.epilogue = {.bias = true, .residual = true}};
   const TensorTypes good{F({2, 3}), F({3, 5}), F({5}), F({2, 5})};
-  EXPECT_EQ(Only(Op::kMatMul, full, good), (Shape{2, 5}));
+  EXPECT_EQ(OnlyShape(Op::kMatMul, full, good), (Shape{2, 5}));
   EXPECT_THAT(Error(Op::kMatMul, full, {F({2, 3}), F({3, 5})}),
               HasSubstr("epilogue"));
   EXPECT_THAT(
@@ -90,7 +83,7 @@ TEST(MatMulTypeTest, EpilogueExplainsTheInputs) {
 TEST(Conv2dTypeTest, CountsOutputCells) {
   const Conv2dAttributes conv{
       .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
-  EXPECT_EQ(Only(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
+  EXPECT_EQ(OnlyShape(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
             (Shape{1, 4, 4, 4}));
 }
 
@@ -111,10 +104,10 @@ TEST(Conv2dTypeTest, GradientsHaveTheShapesOfTheirOperands) {
   const Conv2dAttributes conv{.stride = {2, 2}};
   const Shape x{2, 3, 8, 8};
   const Shape w{4, 3, 3, 3};
-  const Shape dy = Only(Op::kConv2d, conv, {F(x), F(w)});
-  EXPECT_EQ(
-      Only(Op::kConv2dInputGrad, Conv2dGradAttributes{conv, x}, {F(dy), F(w)}),
-      x);
+  const Shape dy = OnlyShape(Op::kConv2d, conv, {F(x), F(w)});
+  EXPECT_EQ(OnlyShape(Op::kConv2dInputGrad, Conv2dGradAttributes{conv, x},
+                      {F(dy), F(w)}),
+            x);
   auto types =
       InferTypes(Op::kConv2dWeightGrad, Conv2dGradAttributes{conv, w, true},
                  TensorTypes{F(dy), F(x)});
@@ -124,14 +117,14 @@ TEST(Conv2dTypeTest, GradientsHaveTheShapesOfTheirOperands) {
 
 TEST(Conv2dTypeTest, PadsEachSideByItself) {
   const Conv2dAttributes conv{.padding = {{0, 1}, {2, 0}}};
-  EXPECT_EQ(Only(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
+  EXPECT_EQ(OnlyShape(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
             (Shape{1, 4, 8, 7}));
 }
 
 TEST(Conv2dTypeTest, TakesVolumesWhenTheWindowHasADepth) {
   const Conv2dAttributes conv{.stride = {1, 2, 3}, .dilation = {1, 1, 1}};
   const TensorTypes volumes{F({1, 2, 9, 8, 8}), F({4, 2, 3, 3, 3})};
-  EXPECT_EQ(Only(Op::kConv2d, conv, volumes), (Shape{1, 4, 3, 6, 3}));
+  EXPECT_EQ(OnlyShape(Op::kConv2d, conv, volumes), (Shape{1, 4, 3, 6, 3}));
   EXPECT_THAT(Error(Op::kConv2d, Conv2dAttributes{}, volumes),
               HasSubstr("stride 0"));
   EXPECT_THAT(Error(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
@@ -145,23 +138,26 @@ TEST(PoolTypeTest, PaddingIsLessThanTheKernelCovers) {
   EXPECT_THAT(Error(Op::kMaxPool, pool, {F({1, 1, 4, 4})}),
               HasSubstr("less than the 2 cells"));
   pool.dilation = {2, 1};
-  EXPECT_EQ(Only(Op::kMaxPool, pool, {F({1, 1, 4, 4})}), (Shape{1, 1, 4, 3}));
+  EXPECT_EQ(OnlyShape(Op::kMaxPool, pool, {F({1, 1, 4, 4})}),
+            (Shape{1, 1, 4, 3}));
 }
 
 TEST(PoolTypeTest, CeilModeKeepsWindowsThatStartInsideTheInput) {
   Pool2dAttributes pool{.kernel = {2, 2}, .stride = {2, 2}, .ceil_mode = true};
-  EXPECT_EQ(Only(Op::kMaxPool, pool, {F({1, 1, 5, 4})}), (Shape{1, 1, 3, 2}));
+  EXPECT_EQ(OnlyShape(Op::kMaxPool, pool, {F({1, 1, 5, 4})}),
+            (Shape{1, 1, 3, 2}));
   // A third window would start behind the input, in the padding.
   pool.kernel = {1, 3};
   pool.stride = {1, 3};
   pool.padding = {{0, 0}, {0, 2}};
-  EXPECT_EQ(Only(Op::kMaxPool, pool, {F({1, 1, 1, 6})}), (Shape{1, 1, 1, 2}));
+  EXPECT_EQ(OnlyShape(Op::kMaxPool, pool, {F({1, 1, 1, 6})}),
+            (Shape{1, 1, 1, 2}));
 }
 
 TEST(PoolTypeTest, TakesVolumes) {
   const Pool2dAttributes pool{
       .kernel = {2, 3, 4}, .stride = {1, 1, 2}, .dilation = {1, 1, 1}};
-  EXPECT_EQ(Only(Op::kAvgPool, pool, {F({1, 2, 8, 5, 5})}),
+  EXPECT_EQ(OnlyShape(Op::kAvgPool, pool, {F({1, 2, 8, 5, 5})}),
             (Shape{1, 2, 3, 4, 3}));
 }
 
@@ -189,8 +185,9 @@ TEST(NormTypeTest, WeightsMustMatchTheChannels) {
 }
 
 TEST(LossTypeTest, LabelsAreWholeNumbersOnePerRow) {
-  EXPECT_EQ(Only(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), I64({4})}),
-            Shape());
+  EXPECT_EQ(
+      OnlyShape(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), I64({4})}),
+      Shape());
   EXPECT_THAT(Error(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), F({4})}),
               HasSubstr("int32 or int64"));
   EXPECT_THAT(Error(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), I64({5})}),
@@ -204,7 +201,7 @@ TEST(OptimizerTypeTest, InputsFollowTheAttributes) {
   const TensorType p = F({2});
   const TensorType rate{DType::kFloat64, {}};
   const TensorTypes plain{p, p, rate, I64({})};
-  EXPECT_EQ(Only(Op::kSgdStep, SgdAttributes{}, plain), p.shape);
+  EXPECT_EQ(OnlyShape(Op::kSgdStep, SgdAttributes{}, plain), p.shape);
   EXPECT_THAT(Error(Op::kSgdStep, SgdAttributes{.momentum = 0.9}, plain),
               HasSubstr("instead of 5"));
   TensorTypes adam = plain;
@@ -216,14 +213,16 @@ TEST(OptimizerTypeTest, InputsFollowTheAttributes) {
 
 TEST(DropoutTypeTest, ProbabilityIsBelowOne) {
   const TensorTypes inputs{F({4}), I64({}), I64({})};
-  EXPECT_EQ(Only(Op::kDropout, DropoutAttributes{.probability = 0}, inputs),
-            (Shape{4}));
+  EXPECT_EQ(
+      OnlyShape(Op::kDropout, DropoutAttributes{.probability = 0}, inputs),
+      (Shape{4}));
   EXPECT_THAT(Error(Op::kDropout, DropoutAttributes{.probability = 1}, inputs),
               HasSubstr("probability 1"));
 }
 
 TEST(ReshapeTypeTest, KeepsTheElements) {
-  EXPECT_EQ(Only(Op::kReshape, ShapeAttributes{{6}}, {F({2, 3})}), (Shape{6}));
+  EXPECT_EQ(OnlyShape(Op::kReshape, ShapeAttributes{{6}}, {F({2, 3})}),
+            (Shape{6}));
   EXPECT_THAT(Error(Op::kReshape, ShapeAttributes{{5}}, {F({2, 3})}),
               HasSubstr("[5]"));
 }

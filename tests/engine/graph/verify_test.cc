@@ -12,15 +12,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const TensorType kType{DType::kFloat32, {2, 2}};
+const TensorType kVerifiedType{DType::kFloat32, {2, 2}};
 
 // The graph is x -> relu -> a -> tanh -> b (output). w is updated by w + b.
 class VerifyTest : public ::testing::Test {
  protected:
   VerifyTest() {
     GraphBuilder builder(&graph_);
-    x_ = *builder.Input("x", kType);
-    w_ = *builder.Persistent("w", kType, MemoryClass::kWeight);
+    x_ = *builder.Input("x", kVerifiedType);
+    w_ = *builder.Persistent("w", kVerifiedType, MemoryClass::kWeight);
     a_ = *builder.EmitOne(Op::kRelu, {x_});
     b_ = *builder.EmitOne(Op::kTanh, {a_});
     new_w_ = *builder.EmitOne(Op::kAdd, {w_, b_});
@@ -80,8 +80,9 @@ TEST_F(VerifyTest, FindsReadersOfAnUpdatedValue) {
   node(1).inputs[0] = w_;  // b = tanh(w)
   EXPECT_TRUE(Verify(graph_).ok()) << Verify(graph_);
   Node late = node(1);
-  late.outputs[0] = graph_.AddValue(
-      {.name = "late", .dtype = kType.dtype, .shape = kType.shape});
+  late.outputs[0] = graph_.AddValue({.name = "late",
+                                     .dtype = kVerifiedType.dtype,
+                                     .shape = kVerifiedType.shape});
   graph_.AddNode(late);
   ExpectBroken("after it was overwritten");
 }

@@ -6,12 +6,12 @@
 
 #include "engine/memory/caching_allocator.h"
 #include "tests/engine/memory/allocator_invariants.h"
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_driver.h"
 
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 const Owner kOwner{"job 7", "arena"};
 
 // Grows, leaves holes, trims for the limit, fills holes and empties the cache.

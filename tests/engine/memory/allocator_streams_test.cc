@@ -8,21 +8,21 @@
 #include "engine/base/align.h"
 #include "engine/memory/caching_allocator.h"
 #include "tests/engine/memory/allocator_invariants.h"
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_driver.h"
 #include "tests/engine/memory/simulated_timeline.h"
 
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kLimit = 64 * kMiB;
-const Owner kOwner{"job 7", "activations"};
+const Owner kStreamOwner{"job 7", "activations"};
 
 class AllocatorStreamsTest : public ::testing::Test {
  protected:
   absl::StatusOr<Allocation> Allocate(uint64_t bytes, StreamId stream,
                                       bool accept_wait = false) {
-    return allocator_.Allocate(bytes, kOwner,
+    return allocator_.Allocate(bytes, kStreamOwner,
                                {.stream = stream, .accept_wait = accept_wait});
   }
   // Allocates a block and gives it back as used up to `counter` of the stream.

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_driver.h"
 #include "tests/engine/memory/simulated_timeline.h"
 
 namespace gpupool::engine {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kMost = uint64_t{1} << 40;
 
 class BlockHeapTest : public ::testing::Test {

@@ -12,6 +12,7 @@
 
 #include "engine/base/align.h"
 #include "tests/engine/memory/allocator_invariants.h"
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_driver.h"
 
 namespace gpupool::engine {
@@ -20,8 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kKiB = 1 << 10;
-constexpr uint64_t kMiB = 1 << 20;
 const Owner kWeights{"job 7", "weights"};
 const Owner kArena{"job 7", "arena"};
 const Owner kOther{"job 8", "weights"};

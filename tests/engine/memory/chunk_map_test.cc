@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_driver.h"
 
 namespace gpupool::engine {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 class ChunkMapTest : public ::testing::Test {
  protected:

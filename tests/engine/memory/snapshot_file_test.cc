@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/memory/caching_allocator.h"
+#include "tests/engine/memory/byte_units.h"
 #include "tests/engine/memory/simulated_driver.h"
 #include "tests/engine/memory/simulated_timeline.h"
 #include "tests/test_paths.h"
@@ -20,8 +21,6 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-constexpr uint64_t kMiB = 1 << 20;
 
 struct Output {
   int status = 0;

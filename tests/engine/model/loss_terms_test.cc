@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 v1::TrainingSpec Training(const std::string& text) {
   v1::TrainingSpec training;
@@ -80,8 +80,8 @@ TEST(LossTermsTest, EachOfSeveralLossesHasItsOwnTarget) {
   const auto sum = AddEvaluations(training, eval, eval_builder);
   ASSERT_TRUE(sum.ok()) << sum.status();
   EXPECT_THAT(OutputNames(eval.graph),
-              testing::ElementsAre("loss_sum.0", "loss_sum", "correct",
-                                   "top_k_correct"));
+              ::testing::ElementsAre("loss_sum.0", "loss_sum", "correct",
+                                     "top_k_correct"));
 }
 
 TEST(LossTermsTest, OutputsAreFoundByName) {

@@ -61,8 +61,9 @@ Numbers Resized(const Shape& shape, const std::vector<ResizeTarget>& targets,
   return table.ok() ? Resized(shape, *table) : Numbers{};
 }
 
-std::string Error(const Shape& shape, const std::vector<ResizeTarget>& targets,
-                  const ResizeOptions& options = {}) {
+std::string ResizeError(const Shape& shape,
+                        const std::vector<ResizeTarget>& targets,
+                        const ResizeOptions& options = {}) {
   const auto table = MakeResizeTable(shape, targets, options);
   EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(table.status().message());
@@ -292,34 +293,37 @@ TEST(ResizeTableTest, NothingStaysNothing) {
     EXPECT_EQ(table->shape, *Shape::CreateMaybeEmpty({{0, 0}}));
     EXPECT_THAT(Resized(none, *table), IsEmpty());
   }
-  EXPECT_THAT(Error(none, {Size(0, 2)}), HasSubstr("no cells"));
+  EXPECT_THAT(ResizeError(none, {Size(0, 2)}), HasSubstr("no cells"));
 }
 
 TEST(ResizeTableTest, RefusesNumbersOutOfRange) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  EXPECT_THAT(Error({4}, {Size(1, 2)}), HasSubstr("axis 1"));
-  EXPECT_THAT(Error({4}, {Size(0, 2), Scale(0, 2)}), HasSubstr("twice"));
-  EXPECT_THAT(Error({4}, {{}}), HasSubstr("either"));
-  EXPECT_THAT(Error({4}, {{.axis = 0, .scale = 1.0, .size = 4}}),
+  EXPECT_THAT(ResizeError({4}, {Size(1, 2)}), HasSubstr("axis 1"));
+  EXPECT_THAT(ResizeError({4}, {Size(0, 2), Scale(0, 2)}), HasSubstr("twice"));
+  EXPECT_THAT(ResizeError({4}, {{}}), HasSubstr("either"));
+  EXPECT_THAT(ResizeError({4}, {{.axis = 0, .scale = 1.0, .size = 4}}),
               HasSubstr("either"));
   for (double scale : {0.0, -1.0, kInfinity, std::nan(""), 1e300}) {
-    EXPECT_THAT(Error({4}, {{.axis = 0, .scale = scale, .size = {}}}),
+    EXPECT_THAT(ResizeError({4}, {{.axis = 0, .scale = scale, .size = {}}}),
                 HasSubstr("out of range"));
   }
   for (int64_t size : {int64_t{-1}, kMost}) {
-    EXPECT_THAT(Error({4}, {Size(0, size)}), HasSubstr("must lie between"));
+    EXPECT_THAT(ResizeError({4}, {Size(0, size)}),
+                HasSubstr("must lie between"));
   }
-  EXPECT_THAT(Error({4}, {Size(0, kMaxResizeEntries + 1)}), HasSubstr("table"));
-  EXPECT_THAT(Error({int64_t{1} << 40}, {Size(0, 1)},
-                    {.mode = ResizeMode::kLinear, .antialias = true}),
+  EXPECT_THAT(ResizeError({4}, {Size(0, kMaxResizeEntries + 1)}),
               HasSubstr("table"));
-  EXPECT_THAT(Error({2, int64_t{1} << 40}, {Size(0, 1), Size(1, kMaxElements)},
-                    {.aspect = ResizeAspect::kNotSmaller}),
-              HasSubstr("elements"));
+  EXPECT_THAT(ResizeError({int64_t{1} << 40}, {Size(0, 1)},
+                          {.mode = ResizeMode::kLinear, .antialias = true}),
+              HasSubstr("table"));
+  EXPECT_THAT(
+      ResizeError({2, int64_t{1} << 40}, {Size(0, 1), Size(1, kMaxElements)},
+                  {.aspect = ResizeAspect::kNotSmaller}),
+      HasSubstr("elements"));
   ResizeTarget target = Size(0, 2);
   target.roi_begin = kInfinity;
-  EXPECT_THAT(Error({4}, {target}), HasSubstr("region"));
-  EXPECT_THAT(Error({4}, {Size(0, 2)}, {.cubic_coefficient = kInfinity}),
+  EXPECT_THAT(ResizeError({4}, {target}), HasSubstr("region"));
+  EXPECT_THAT(ResizeError({4}, {Size(0, 2)}, {.cubic_coefficient = kInfinity}),
               HasSubstr("coefficient"));
 }
 

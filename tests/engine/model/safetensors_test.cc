@@ -9,7 +9,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string File(const std::string& header, const std::string& data) {
   std::string length(8, '\0');

@@ -7,11 +7,11 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class ServedSizesTest : public testing::Test {
+class ServedSizesTest : public ::testing::Test {
  protected:
   v1::DimensionSizes& Dimension(const std::string& name) {
     return (*model_.mutable_served_dimensions())[name];

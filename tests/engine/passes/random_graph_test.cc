@@ -8,7 +8,7 @@ namespace {
 
 // Passes fold constants rounded to float32 and recognise functions with such
 // constants.
-constexpr double kTolerance = 1e-5;
+constexpr double kRandomTolerance = 1e-5;
 
 class RandomGraphTest : public ::testing::TestWithParam<int> {};
 
@@ -16,14 +16,14 @@ TEST_P(RandomGraphTest, InferenceKeepsItsResults) {
   const auto seed = static_cast<uint64_t>(GetParam());
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   testing::ExpectPassesKeepResults(testing::RandomGraph(seed, false), seed,
-                                   kTolerance);
+                                   kRandomTolerance);
 }
 
 TEST_P(RandomGraphTest, TrainingKeepsItsResults) {
   const auto seed = static_cast<uint64_t>(GetParam());
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   testing::ExpectPassesKeepResults(testing::RandomGraph(seed, true), seed,
-                                   kTolerance);
+                                   kRandomTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphTest, ::testing::Range(0, 120));

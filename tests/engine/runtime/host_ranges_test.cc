@@ -7,7 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
-class HostRangesTest : public testing::Test {
+class HostRangesTest : public ::testing::Test {
  protected:
   absl::Span<const std::byte> Part(size_t begin, size_t end) const {
     return absl::MakeConstSpan(memory_).subspan(begin, end - begin);

@@ -44,7 +44,7 @@ class SizedBackend : public DeviceBackend {
   int* const alive_;
 };
 
-class PlanOnlyTest : public testing::Test {
+class PlanOnlyTest : public ::testing::Test {
  protected:
   PlanOnlyTest() {
     GraphBuilder builder(&graph_);

@@ -61,7 +61,7 @@ class WritingDevice : public Capturer {
   std::optional<std::string> capturing_;
 };
 
-class RecordingCacheTest : public testing::Test {
+class RecordingCacheTest : public ::testing::Test {
  protected:
   std::unique_ptr<Recording> Record(RecordingCache& cache,
                                     const std::string& name) {
@@ -186,8 +186,8 @@ TEST_F(RecordingBytesTest, OneOverTheLimitRunsPlainlyForEverAndIsSaidOnce) {
   EXPECT_EQ(device_.alive, 1);
   EXPECT_EQ(counters_.refusals, 2u);
   ASSERT_EQ(log_.size(), 1u);
-  EXPECT_THAT(log_[0], testing::HasSubstr("takes 101 bytes"));
-  EXPECT_THAT(log_[0], testing::HasSubstr("more than the 100"));
+  EXPECT_THAT(log_[0], ::testing::HasSubstr("takes 101 bytes"));
+  EXPECT_THAT(log_[0], ::testing::HasSubstr("more than the 100"));
 }
 
 TEST_F(RecordingBytesTest, ARecordingThatGoesGivesItsBytesBack) {

@@ -6,8 +6,8 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<ServedPort> Ports() {
   return {

@@ -14,10 +14,10 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class InferenceProgramsTest : public testing::Test {
+class InferenceProgramsTest : public ::testing::Test {
  protected:
   static std::shared_ptr<const ModelSource> Source(const v1::ModelSpec& model) {
     auto source = ModelSource::Open(model, "");

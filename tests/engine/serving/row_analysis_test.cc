@@ -11,9 +11,9 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::Eq;
-using testing::HasSubstr;
-using testing::Optional;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::Optional;
 
 using Body = std::function<ValueId(RowGraph&)>;
 

@@ -73,7 +73,7 @@ TEST(ReshapedFactsTest, RowsStayAndEvenAxesFollowTheirParts) {
   EXPECT_EQ(ReshapedFacts(Even(1), {4, 3}, {3, 4}).even, 0u);
 }
 
-class JoinedFactsTest : public testing::Test {
+class JoinedFactsTest : public ::testing::Test {
  protected:
   static constexpr int kNode = 9;
   static RowFacts Join(const Shape& shape,

@@ -16,13 +16,13 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::Eq;
-using testing::HasSubstr;
-using testing::Optional;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::Optional;
 
 constexpr int64_t kBatch = 4;
 
-class RowRulesTest : public testing::Test {
+class RowRulesTest : public ::testing::Test {
  protected:
   static RowGraph Graph(const Shape& example) {
     return RowGraph(kBatch, example);

@@ -9,11 +9,11 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 ModelPort Port(const std::string& name, std::initializer_list<int64_t> dims,
                DType dtype = DType::kFloat32) {
@@ -21,7 +21,7 @@ ModelPort Port(const std::string& name, std::initializer_list<int64_t> dims,
 }
 
 // The model has ids [1, s], out [1, s, 4] and half [1, s / 2].
-class SizeAnalysisTest : public testing::Test {
+class SizeAnalysisTest : public ::testing::Test {
  protected:
   SizeAnalysisTest() {
     served_.dimensions = {{"s", 4, 8, {4, 8}}};
@@ -137,7 +137,7 @@ TEST(SizesToProbeTest, WithDerivedSizesRangesAreComparedInTheMiddle) {
 
 // The model has ids [1, s], mask [1, p + s] and cache [1, p], and the outputs
 // present [1, p + s] and odd [1, p * s].
-class DerivedAnalysisTest : public testing::Test {
+class DerivedAnalysisTest : public ::testing::Test {
  protected:
   DerivedAnalysisTest() {
     served_.dimensions = {{"p", 0, 8, {}}, {"s", 1, 4, {1, 4}}};

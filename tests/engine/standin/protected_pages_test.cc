@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kRangeBytes = uint64_t{64} << 20;
 
-class ProtectedPagesTest : public testing::Test {
+class ProtectedPagesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     begin_ = *pages_.ReserveRange(kRangeBytes);

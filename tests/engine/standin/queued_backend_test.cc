@@ -9,7 +9,7 @@
 namespace gpupool::engine::standin {
 namespace {
 
-constexpr uint64_t kRangeBytes = uint64_t{4} << 20;
+constexpr uint64_t kQueuedBytes = uint64_t{4} << 20;
 
 // Adds the first bytes of its inputs. Refuses 13.
 class AddKernel : public Kernel {
@@ -38,10 +38,10 @@ class AddBackend : public DeviceBackend {
   }
 };
 
-class QueuedBackendTest : public testing::Test {
+class QueuedBackendTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    begin_ = *pages_.ReserveRange(kRangeBytes);
+    begin_ = *pages_.ReserveRange(kQueuedBytes);
     const PageRange at = {begin_, pages_.granularity()};
     ASSERT_TRUE(pages_.Map(at, *pages_.CreateChunk(at.bytes)).ok());
     kernel_ = *backend_.Compile({graph_, node_});
@@ -109,7 +109,7 @@ TEST_F(QueuedBackendTest, BackEndsOfOneDeviceDoNotWaitForEachOther) {
 // A transfer with another one beside it, and a number that moves from one to
 // the other: staging, landing, result.
 class CopiesBesideTest : public QueuedBackendTest,
-                         public testing::WithParamInterface<WorkQueue::Pace> {
+                         public ::testing::WithParamInterface<WorkQueue::Pace> {
  protected:
   Transfer& beside() { return *backend_.transfer().beside(); }
   absl::Status Send(int number) {
@@ -171,8 +171,8 @@ TEST_P(CopiesBesideTest, WaitingForThemWaitsForWhatTheyAwait) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paces, CopiesBesideTest,
-                         testing::Values(WorkQueue::Pace::kLate,
-                                         WorkQueue::Pace::kEager));
+                         ::testing::Values(WorkQueue::Pace::kLate,
+                                           WorkQueue::Pace::kEager));
 
 TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsCaptureHeld) {
   int runs = 0;

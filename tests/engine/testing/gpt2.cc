@@ -12,9 +12,9 @@ namespace {
 // A uniform distribution with GPT-2's deviation of 0.02.
 constexpr double kTableBound = 0.02 * 1.7320508075688772;
 
-class Assembly {
+class Gpt2Assembly {
  public:
-  Assembly(const Gpt2Sizes& sizes, const BuildOptions& options)
+  Gpt2Assembly(const Gpt2Sizes& sizes, const BuildOptions& options)
       : s_(sizes), make_(options) {}
 
   ModelGraph Build() {
@@ -85,7 +85,7 @@ class Assembly {
 
 std::shared_ptr<const ModelSource> Gpt2(const Gpt2Sizes& sizes) {
   return BuiltModel([sizes](const BuildOptions& options) {
-    return Assembly(sizes, options).Build();
+    return Gpt2Assembly(sizes, options).Build();
   });
 }
 

@@ -9,9 +9,9 @@
 namespace gpupool::engine::testing {
 namespace {
 
-class Generator {
+class ModelGenerator {
  public:
-  explicit Generator(uint64_t seed) : philox_(seed) {}
+  explicit ModelGenerator(uint64_t seed) : philox_(seed) {}
 
   v1::ModelSpec Make() {
     channels_ = Pick(1, 3);
@@ -146,6 +146,6 @@ class Generator {
 
 }  // namespace
 
-v1::ModelSpec RandomModel(uint64_t seed) { return Generator(seed).Make(); }
+v1::ModelSpec RandomModel(uint64_t seed) { return ModelGenerator(seed).Make(); }
 
 }  // namespace gpupool::engine::testing

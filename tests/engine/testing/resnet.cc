@@ -16,9 +16,9 @@ struct Window {
   int64_t stride = 1;
 };
 
-class Assembly {
+class ResnetAssembly {
  public:
-  Assembly(const ResNetSizes& sizes, const BuildOptions& options)
+  ResnetAssembly(const ResNetSizes& sizes, const BuildOptions& options)
       : s_(sizes), make_(options) {}
 
   ModelGraph Build() {
@@ -86,7 +86,7 @@ class Assembly {
 
 std::shared_ptr<const ModelSource> ResNet(const ResNetSizes& sizes) {
   return BuiltModel([sizes](const BuildOptions& options) {
-    return Assembly(sizes, options).Build();
+    return ResnetAssembly(sizes, options).Build();
   });
 }
 

@@ -12,7 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
-class BlobFileTest : public testing::Test {
+class BlobFileTest : public ::testing::Test {
  protected:
   size_t FileCount() const {
     size_t count = 0;

@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 class CheckpointTensorsTest : public RunFixture {
  protected:

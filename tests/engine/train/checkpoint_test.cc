@@ -14,9 +14,9 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class CheckpointTest : public testing::Test {
+class CheckpointTest : public ::testing::Test {
  protected:
   // Returns a tensor over `storage_`.
   TensorBytes Tensor(const std::string& name, Shape shape, size_t at,

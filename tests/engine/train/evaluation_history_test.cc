@@ -13,8 +13,8 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 v1::TrainingSpec Training(const std::string& text) {
   v1::TrainingSpec training;

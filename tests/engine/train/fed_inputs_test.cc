@@ -13,7 +13,7 @@ namespace gpupool::engine {
 namespace {
 
 using files::Little;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Returns 100 rows of [4, 4] with labels 0 to 9.
 DataFacts Features() { return {100, {4, 4}, {{}, true, 0, 9}}; }
@@ -31,8 +31,8 @@ ModelPort Port(const std::string& name, DType dtype, const Shape& shape) {
   return {.name = name, .dtype = dtype, .shape = shape};
 }
 
-std::string ErrorOf(const std::vector<ModelPort>& inputs,
-                    const DataFacts& facts) {
+std::string FedErrorOf(const std::vector<ModelPort>& inputs,
+                       const DataFacts& facts) {
   auto fed = FeedModel(inputs, facts);
   EXPECT_EQ(fed.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(fed.status().message());
@@ -45,7 +45,7 @@ TEST(FedInputsTest, FeaturesMustBeAsManyAsTheModelTakes) {
   EXPECT_EQ((*fed)[0].name, "x");
   EXPECT_FALSE((*fed)[0].target);
   input.shape = {30, 15};
-  EXPECT_EQ(ErrorOf({input}, Features()),
+  EXPECT_EQ(FedErrorOf({input}, Features()),
             "the model's input 'x' [15] takes 15 numbers, but a row of the "
             "dataset has 16 (shape [4,4]); make them agree");
 }
@@ -53,18 +53,18 @@ TEST(FedInputsTest, FeaturesMustBeAsManyAsTheModelTakes) {
 TEST(FedInputsTest, InputsAreNumbersWithABatch) {
   ModelPort input = Port("x", DType::kFloat32, {30, 16});
   input.batched = false;
-  EXPECT_THAT(ErrorOf({input}, Features()),
+  EXPECT_THAT(FedErrorOf({input}, Features()),
               HasSubstr("'x' has no batch dimension in front"));
-  EXPECT_THAT(ErrorOf({Port("x", DType::kBool, {30, 16})}, Features()),
+  EXPECT_THAT(FedErrorOf({Port("x", DType::kBool, {30, 16})}, Features()),
               HasSubstr("'x' is bool"));
   EXPECT_TRUE(FeedModel({Port("x", DType::kInt64, {30, 16})}, Features()).ok());
-  EXPECT_THAT(ErrorOf({}, Features()), HasSubstr("has no input"));
+  EXPECT_THAT(FedErrorOf({}, Features()), HasSubstr("has no input"));
 }
 
 TEST(FedInputsTest, SeveralInputsNeedNamedArrays) {
-  EXPECT_EQ(ErrorOf({Port("ids", DType::kInt64, {30, 8}),
-                     Port("mask", DType::kFloat32, {30, 8})},
-                    Features()),
+  EXPECT_EQ(FedErrorOf({Port("ids", DType::kInt64, {30, 8}),
+                        Port("mask", DType::kFloat32, {30, 8})},
+                       Features()),
             "the model has 2 inputs (ids, mask), but the dataset has one array "
             "of features; upload an NPZ archive with an array for each input "
             "(gpupool datasets upload --input ids=ARRAY --input mask=ARRAY)");
@@ -83,15 +83,15 @@ TEST(FedInputsTest, NamedArraysGoToTheInputsOfTheirNames) {
 }
 
 TEST(FedInputsTest, NamesWhatANamedInputLacks) {
-  EXPECT_EQ(ErrorOf({Port("types", DType::kInt64, {30, 8})}, Named()),
+  EXPECT_EQ(FedErrorOf({Port("types", DType::kInt64, {30, 8})}, Named()),
             "the model's input 'types' is not in the dataset, which has 'ids', "
             "'mask'; upload it with gpupool datasets upload --input "
             "types=ARRAY");
-  EXPECT_THAT(ErrorOf({Port("ids", DType::kInt64, {30, 9})}, Named()),
+  EXPECT_THAT(FedErrorOf({Port("ids", DType::kInt64, {30, 9})}, Named()),
               HasSubstr("'ids' [9] takes 9 numbers"));
   DataFacts floats = Named();
   floats.inputs[0].type = v1::FLOAT32;
-  EXPECT_THAT(ErrorOf({Port("ids", DType::kInt64, {30, 8})}, floats),
+  EXPECT_THAT(FedErrorOf({Port("ids", DType::kInt64, {30, 8})}, floats),
               HasSubstr("'ids' is int64, but the dataset's array is of "
                         "floating-point numbers"));
 }

@@ -12,7 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Returns 100 rows of [4, 4] with labels 0 to 9.
 DataFacts Facts() { return {100, {4, 4}, {{}, true, 0, 9}}; }

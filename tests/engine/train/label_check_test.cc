@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Returns 100 rows whose labels are whole numbers from `minimum` to `maximum`.
 DataFacts Whole(double minimum, double maximum,
@@ -33,8 +33,8 @@ v1::TrainingSpec CrossEntropy() {
   return training;
 }
 
-std::string ErrorOf(const v1::TrainingSpec& training, const DataFacts& facts,
-                    const Shape& output) {
+std::string LabelErrorOf(const v1::TrainingSpec& training,
+                         const DataFacts& facts, const Shape& output) {
   const absl::Status status = CheckLabels(training, facts, output);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
@@ -44,10 +44,11 @@ TEST(LabelCheckTest, ClassesAreOnesThatTheModelTellsApart) {
   const v1::TrainingSpec training = CrossEntropy();
   EXPECT_TRUE(CheckLabels(training, Whole(0, 9), {10}).ok());
   EXPECT_TRUE(CheckLabels(training, Whole(3, 9), {12}).ok());
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {9}), HasSubstr("dense units 10"));
-  EXPECT_THAT(ErrorOf(training, Whole(-1, 9), {10}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {9}),
+              HasSubstr("dense units 10"));
+  EXPECT_THAT(LabelErrorOf(training, Whole(-1, 9), {10}),
               HasSubstr("label -1; change the labels, or set ignore_label"));
-  EXPECT_THAT(ErrorOf(training, Numbers(0, 1), {10}),
+  EXPECT_THAT(LabelErrorOf(training, Numbers(0, 1), {10}),
               HasSubstr("cross_entropy needs whole-number labels"));
 }
 
@@ -55,11 +56,12 @@ TEST(LabelCheckTest, AnIgnoredLabelMayBeOutOfRange) {
   v1::TrainingSpec training = CrossEntropy();
   training.mutable_cross_entropy()->set_ignore_label(-100);
   EXPECT_TRUE(CheckLabels(training, Whole(-100, 9), {10}).ok());
-  EXPECT_THAT(ErrorOf(training, Whole(-100, 10), {10}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(-100, 10), {10}),
               HasSubstr("labels 0 to 10"));
   training.mutable_cross_entropy()->set_ignore_label(255);
   EXPECT_TRUE(CheckLabels(training, Whole(0, 255), {10}).ok());
-  EXPECT_THAT(ErrorOf(training, Whole(-1, 255), {10}), HasSubstr("label -1"));
+  EXPECT_THAT(LabelErrorOf(training, Whole(-1, 255), {10}),
+              HasSubstr("label -1"));
 }
 
 TEST(LabelCheckTest, TokensAreOneClassForEachPosition) {
@@ -68,12 +70,12 @@ TEST(LabelCheckTest, TokensAreOneClassForEachPosition) {
   EXPECT_TRUE(CheckLabels(training, Whole(0, 9, {4}), {4, 10}).ok());
   EXPECT_TRUE(CheckLabels(training, Whole(0, 9, {4, 1}), {4, 10}).ok());
   EXPECT_TRUE(CheckLabels(training, Whole(0, 9), {1, 10}).ok());
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {4, 10}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {4, 10}),
               HasSubstr("output [4, 10] compares with 4 class numbers a row, "
                         "but the dataset has one label a row"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9, {2, 3}), {4, 10}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9, {2, 3}), {4, 10}),
               HasSubstr("labels of shape [2,3]"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9, {4}), {10}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9, {4}), {10}),
               HasSubstr("choose one label column"));
 }
 
@@ -83,14 +85,14 @@ TEST(LabelCheckTest, DenseLabelsAreOneClassForEachPixel) {
   EXPECT_TRUE(CheckLabels(training, Whole(0, 9, {24}), {10, 4, 6}).ok());
   EXPECT_TRUE(
       CheckLabels(training, Whole(0, 9, {2, 4, 6}), {10, 2, 4, 6}).ok());
-  EXPECT_THAT(ErrorOf(training, Whole(0, 10, {4, 6}), {10, 4, 6}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 10, {4, 6}), {10, 4, 6}),
               HasSubstr("tells only 10 classes apart"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9, {6, 4}), {10, 4, 6}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9, {6, 4}), {10, 4, 6}),
               HasSubstr("output [10, 4, 6] compares with 24 class numbers a "
                         "row, but the dataset has labels of shape [6,4]"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {10, 4, 6}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {10, 4, 6}),
               HasSubstr("end the model with flatten and dense"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {10, 4, 6, 2, 2}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {10, 4, 6, 2, 2}),
               HasSubstr("needs an output [classes], [positions, classes] or "
                         "[classes, height, width]"));
 }
@@ -100,8 +102,9 @@ TEST(LabelCheckTest, TopKIsAtMostTheClasses) {
   training.set_top_k(10);
   EXPECT_TRUE(CheckLabels(training, Whole(0, 9), {10}).ok());
   training.set_top_k(11);
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {10}), HasSubstr("top_k is 11"));
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9, {4}), {4, 10}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {10}),
+              HasSubstr("top_k is 11"));
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9, {4}), {4, 10}),
               HasSubstr("top_k is 11"));
 }
 
@@ -113,10 +116,10 @@ TEST(LabelCheckTest, NumbersAreAsManyAsTheOutputs) {
   EXPECT_TRUE(CheckLabels(training, Numbers(-5, 5, {6}), {2, 3}).ok())
       << "columns of a table have no other shape";
   EXPECT_TRUE(CheckLabels(training, Numbers(-5, 5, {2, 3}), {2, 1, 3}).ok());
-  EXPECT_THAT(ErrorOf(training, Numbers(-5, 5, {3, 2}), {2, 3}),
+  EXPECT_THAT(LabelErrorOf(training, Numbers(-5, 5, {3, 2}), {2, 3}),
               HasSubstr("output is [2, 3], but the dataset has labels of shape "
                         "[3,2] a row"));
-  EXPECT_THAT(ErrorOf(training, Numbers(-5, 5), {2}),
+  EXPECT_THAT(LabelErrorOf(training, Numbers(-5, 5), {2}),
               HasSubstr("dense units 1"));
 }
 
@@ -125,12 +128,12 @@ TEST(LabelCheckTest, ProbabilitiesGoFromZeroToOne) {
   training.mutable_bce_with_logits();
   EXPECT_TRUE(CheckLabels(training, Whole(0, 1, {3}), {3}).ok());
   EXPECT_TRUE(CheckLabels(training, Numbers(0.1, 0.9), {1}).ok());
-  EXPECT_THAT(ErrorOf(training, Whole(0, 9), {1}),
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {1}),
               HasSubstr("needs labels from 0 to 1, but the dataset's go from 0 "
                         "to 9; choose cross_entropy"));
   training.mutable_kl_divergence();
   EXPECT_TRUE(CheckLabels(training, Numbers(0, 1, {3}), {3}).ok());
-  EXPECT_THAT(ErrorOf(training, Numbers(-0.1, 1, {3}), {3}),
+  EXPECT_THAT(LabelErrorOf(training, Numbers(-0.1, 1, {3}), {3}),
               HasSubstr("upload probabilities"));
 }
 

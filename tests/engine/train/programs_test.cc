@@ -13,7 +13,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class ProgramsTest : public RunFixture {
  protected:

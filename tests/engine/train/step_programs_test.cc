@@ -15,11 +15,11 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 // Jobs whose activations take more than everything else, with evaluation.
 class StepProgramsTest : public RunFixture {

@@ -15,7 +15,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class TrainingInputsTest : public RunFixture {
  protected:

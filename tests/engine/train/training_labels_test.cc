@@ -18,9 +18,9 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-constexpr int kRows = 96;
+constexpr int kLabelRows = 96;
 
 class TrainingLabelsTest : public RunFixture {
  protected:
@@ -35,7 +35,7 @@ class TrainingLabelsTest : public RunFixture {
                     const std::vector<float>& features,
                     const std::string& label_shape,
                     const std::vector<float>& labels) {
-    const std::string rows = std::to_string(kRows);
+    const std::string rows = std::to_string(kLabelRows);
     v1::Dataset dataset = StoreCsv(files::Zip(
         {{"x.npy", Array("(" + rows + "," + feature_shape + ")", features)},
          {"y.npy", Array("(" + rows + "," + label_shape + ")", labels)}},
@@ -99,7 +99,7 @@ class TrainingLabelsTest : public RunFixture {
 std::vector<float> Points() {
   Philox random(11);
   std::vector<float> points;
-  for (int i = 0; i < 2 * kRows; ++i) {
+  for (int i = 0; i < 2 * kLabelRows; ++i) {
     points.push_back(2 * random.NextFloat() - 1);
   }
   return points;
@@ -108,7 +108,7 @@ std::vector<float> Points() {
 TEST_F(TrainingLabelsTest, RegressionOfAMatrix) {
   const std::vector<float> x = Points();
   std::vector<float> y;
-  for (int i = 0; i < kRows; ++i) {
+  for (int i = 0; i < kLabelRows; ++i) {
     const float a = x[2 * i], b = x[2 * i + 1];
     y.insert(y.end(), {a, b, a + b, a - b, 2 * a, 1 - b});
   }
@@ -130,7 +130,7 @@ TEST_F(TrainingLabelsTest, RegressionOfAMatrix) {
 TEST_F(TrainingLabelsTest, SeveralYesAndNoAnswersARow) {
   const std::vector<float> x = Points();
   std::vector<float> y;
-  for (int i = 0; i < kRows; ++i) {
+  for (int i = 0; i < kLabelRows; ++i) {
     const float a = x[2 * i], b = x[2 * i + 1];
     for (bool yes : {a > 0, b > 0, a > b}) y.push_back(yes ? 1 : 0);
   }
@@ -148,7 +148,7 @@ TEST_F(TrainingLabelsTest, ATeachersDistributions) {
   // The teacher is a softmax over (a, b, 0), which a dense layer can represent.
   const std::vector<float> x = Points();
   std::vector<float> y;
-  for (int i = 0; i < kRows; ++i) {
+  for (int i = 0; i < kLabelRows; ++i) {
     const double a = std::exp(3 * x[2 * i]), b = std::exp(3 * x[2 * i + 1]);
     for (double e : {a, b, 1.0}) {
       y.push_back(static_cast<float>(e / (a + b + 1)));
@@ -193,7 +193,7 @@ v1::JobSpec TokenJob() {
 
 std::vector<float> OneHotTokens() {
   std::vector<float> x;
-  for (int i = 0; i < kRows; ++i) {
+  for (int i = 0; i < kLabelRows; ++i) {
     for (int t = 0; t < kTokens; ++t) {
       for (int v = 0; v < kVocabulary; ++v) {
         x.push_back(v == (i + t) % kVocabulary ? 1 : 0);
@@ -205,7 +205,7 @@ std::vector<float> OneHotTokens() {
 
 std::vector<float> NextTokens(float last) {
   std::vector<float> y;
-  for (int i = 0; i < kRows; ++i) {
+  for (int i = 0; i < kLabelRows; ++i) {
     for (int t = 0; t + 1 < kTokens; ++t) {
       y.push_back(static_cast<float>((i + t + 1) % kVocabulary));
     }
@@ -239,7 +239,7 @@ constexpr int kPixels = 16;
 std::vector<float> Pixels() {
   Philox random(12);
   std::vector<float> x;
-  for (int i = 0; i < kRows * kPixels; ++i) {
+  for (int i = 0; i < kLabelRows * kPixels; ++i) {
     x.push_back(2 * random.NextFloat() - 1);
   }
   return x;
@@ -247,7 +247,7 @@ std::vector<float> Pixels() {
 
 std::vector<float> BrightPixels(const std::vector<float>& x) {
   std::vector<float> y;
-  for (int i = 0; i < kRows * kPixels; ++i) {
+  for (int i = 0; i < kLabelRows * kPixels; ++i) {
     y.push_back(i % kPixels == 0 ? 255.0f : x[i] > 0.25f ? 1.0f : 0.0f);
   }
   return y;
@@ -303,7 +303,7 @@ TEST_F(TrainingLabelsTest, TheHeldOutLossIsDividedByTheWeightsOfItsRows) {
                bright = loss_with({0, 1});
   double bright_pixels = 0, pixels = 0;
   const std::vector<float> labels = BrightPixels(x);
-  for (size_t i = (kRows - 17) * kPixels; i < labels.size(); ++i) {
+  for (size_t i = (kLabelRows - 17) * kPixels; i < labels.size(); ++i) {
     pixels += labels[i] != 255;
     bright_pixels += labels[i] == 1;
   }

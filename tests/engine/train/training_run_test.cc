@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class TrainingRunTest : public RunFixture {
  protected:

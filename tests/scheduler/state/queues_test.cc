@@ -169,7 +169,7 @@ TEST_F(QueuesTest, DevicesOfAQueueAreRespected) {
   const JobId two = SubmitTo("few");
   const JobId three = SubmitTo("few");
   EXPECT_THAT(std::vector<DeviceId>({DeviceOf(one), DeviceOf(two)}),
-              testing::UnorderedElementsAre(DeviceId(1), DeviceId(2)));
+              ::testing::UnorderedElementsAre(DeviceId(1), DeviceId(2)));
   EXPECT_FALSE(Lives(three));
   EXPECT_TRUE(Lives(SubmitTo("")));
 }

@@ -104,7 +104,7 @@ TEST_F(StepReservationsTest, WhenItBeginsOthersCheckpointAndLeave) {
   Reserve("lab", {DeviceId(0), DeviceId(1)}, absl::Seconds(10));
   EXPECT_THAT(
       ActionsOf<SetTimer>(result),
-      Contains(testing::Field(&SetTimer::time, now + absl::Seconds(10))));
+      Contains(::testing::Field(&SetTimer::time, now + absl::Seconds(10))));
   EXPECT_FALSE(job(leaves).stop_sent.has_value());
   Pass(absl::Seconds(10));
   EXPECT_EQ(job(leaves).stop_sent, StopReason::kReserved);

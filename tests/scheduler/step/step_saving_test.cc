@@ -7,8 +7,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class StepSavingTest : public SchedulerTest {
  protected:
@@ -104,7 +104,7 @@ TEST_F(StepSavingTest, AFullDiskIsSaidAndTheJobGoesOnFromTheOneBefore) {
   const StepResult full = EndSaved(id, Outcome::kInterrupted);
   EXPECT_EQ(job(id).state, JobState::kBackingOff);
   EXPECT_THAT(full.job_changes.back().reason,
-              testing::StartsWith("disk is full; tries again in"));
+              ::testing::StartsWith("disk is full; tries again in"));
   EXPECT_EQ(job(id).checkpoint_step, 20u);
   EXPECT_EQ(job(id).failures, 1u);
 }

@@ -20,7 +20,7 @@ namespace {
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
 
-class ControlChannelTest : public testing::Test {
+class ControlChannelTest : public ::testing::Test {
  protected:
   void SetUp() override {
     int ends[2];
@@ -217,10 +217,10 @@ TEST_F(ControlChannelTest, RandomDamageNeverDoesMoreThanBreakTheStream) {
   }
 }
 
-class ControlListenerTest : public testing::Test {
+class ControlListenerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/listenerXXXXXX";
+    std::string pattern = ::testing::TempDir() + "/listenerXXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
   }

@@ -13,7 +13,7 @@
 namespace gpupool::server {
 namespace {
 
-class SlotQueueTest : public testing::Test {
+class SlotQueueTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kCapacity = 8;
   alignas(64) std::byte memory_[SlotQueue::BytesFor(kCapacity)] = {};

@@ -13,15 +13,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-UniqueFd Copy(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
+UniqueFd CopyPage(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
-class WorkPageTest : public testing::Test {
+class WorkPageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto worker = WorkPage::Create();
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_.emplace(*std::move(worker));
-    auto daemon = WorkPage::Attach(Copy(worker_->fd()));
+    auto daemon = WorkPage::Attach(CopyPage(worker_->fd()));
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_.emplace(*std::move(daemon));
   }
@@ -112,7 +112,7 @@ TEST_F(WorkPageTest, AFaultOutlivesTheWorker) {
 TEST(WorkPageAttachTest, OtherRegionsAreRefused) {
   const auto zeros = MemoryRegion::Create("zeros", 4096);
   ASSERT_TRUE(zeros.ok());
-  EXPECT_EQ(WorkPage::Attach(Copy(zeros->fd())).status().code(),
+  EXPECT_EQ(WorkPage::Attach(CopyPage(zeros->fd())).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(WorkPage::Attach(UniqueFd()).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -122,9 +122,9 @@ TEST(WorkPageAttachTest, OtherRegionsAreRefused) {
 TEST(WorkPageAttachTest, NonsenseOnThePageIsReadAsIdle) {
   auto worker = WorkPage::Create();
   ASSERT_TRUE(worker.ok());
-  auto region = MemoryRegion::Attach(Copy(worker->fd()));
+  auto region = MemoryRegion::Attach(CopyPage(worker->fd()));
   ASSERT_TRUE(region.ok());
-  auto daemon = WorkPage::Attach(Copy(worker->fd()));
+  auto daemon = WorkPage::Attach(CopyPage(worker->fd()));
   ASSERT_TRUE(daemon.ok());
   for (uint64_t i = 8; i < region->bytes(); ++i) {
     region->data()[i] = std::byte{0xff};

@@ -101,10 +101,10 @@ inline bool Eventually(const std::function<bool()>& condition) {
   return WaitUntil(condition);
 }
 
-class PoolFixture : public testing::Test {
+class PoolFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/poolXXXXXX";
+    std::string pattern = ::testing::TempDir() + "/poolXXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     state_dir_ = pattern;
   }

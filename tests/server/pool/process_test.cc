@@ -13,10 +13,10 @@
 namespace gpupool::server {
 namespace {
 
-class ProcessTest : public testing::Test {
+class ProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/processXXXXXX";
+    std::string pattern = ::testing::TempDir() + "/processXXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
   }

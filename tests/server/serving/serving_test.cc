@@ -104,7 +104,7 @@ TEST_F(ServingTest, AVersionThatComputesAloneTakesOneRequestPerBatch) {
     ASSERT_TRUE(call->WaitUntilDone());
     EXPECT_TRUE(call->status().ok()) << call->status();
   }
-  EXPECT_THAT(workers_["cpu:0"]->batches(), testing::ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(workers_["cpu:0"]->batches(), ::testing::ElementsAre(1, 1, 1, 1));
 }
 
 TEST_F(ServingTest, AVersionOfALostWorkerComesBackOnAnotherDevice) {

@@ -14,7 +14,7 @@ namespace {
 constexpr int kMost = 5000;  // allocations of one call
 
 // Returns a batch of two jobs. Either both or none may be stored.
-WriteBatch BatchOf(Store& store) {
+WriteBatch BatchOfRows(Store& store) {
   WriteBatch batch;
   for (int i = 0; i < 2; ++i) {
     batch.upsert_jobs.push_back(JobWithId(store.AllocateId(IdKind::kJob)));
@@ -40,9 +40,9 @@ TEST_P(MemoryFaultTest, ACommitIsWholeOrRefused) {
     {
       auto store = Store::Open(path);
       ASSERT_TRUE(store.ok()) << store.status();
-      ASSERT_TRUE((*store)->Commit(BatchOf(**store)).ok());
+      ASSERT_TRUE((*store)->Commit(BatchOfRows(**store)).ok());
       memory_.FailAt(call, all_later());
-      committed = (*store)->Commit(BatchOf(**store));
+      committed = (*store)->Commit(BatchOfRows(**store));
       const bool was_failed = memory_.calls() > call;
       memory_.Heal();
       if (!was_failed) {
@@ -78,7 +78,7 @@ TEST_P(MemoryFaultTest, AnOpenSucceedsOrSaysWhyAndLosesNothing) {
   {
     auto store = Store::Open(path_);
     ASSERT_TRUE(store.ok()) << store.status();
-    ASSERT_TRUE((*store)->Commit(BatchOf(**store)).ok());
+    ASSERT_TRUE((*store)->Commit(BatchOfRows(**store)).ok());
   }
   for (int call = 0;; ++call) {
     ASSERT_LT(call, kMost) << "it was never opened";
@@ -103,7 +103,7 @@ TEST_P(MemoryFaultTest, AnOpenSucceedsOrSaysWhyAndLosesNothing) {
 TEST_P(MemoryFaultTest, AReadSaysThatItFailedAndTheNextOneSucceeds) {
   auto store = Store::Open(path_);
   ASSERT_TRUE(store.ok()) << store.status();
-  ASSERT_TRUE((*store)->Commit(BatchOf(**store)).ok());
+  ASSERT_TRUE((*store)->Commit(BatchOfRows(**store)).ok());
   for (int call = 0;; ++call) {
     ASSERT_LT(call, kMost) << "it was never read";
     memory_.FailAt(call, all_later());

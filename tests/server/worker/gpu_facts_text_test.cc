@@ -8,7 +8,7 @@
 namespace gpupool::server {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const engine::DeviceFacts kFacts{.name = "NVIDIA \"H200\"",
                                  .uuid = "GPU-1",

@@ -11,7 +11,7 @@
 namespace gpupool::server {
 namespace {
 
-class HostRoomTest : public testing::Test {
+class HostRoomTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -22,7 +22,7 @@ class HostRoomTest : public testing::Test {
     return FreeHostBytes({.meminfo = folder_ + "/meminfo", .cgroup = folder_});
   }
   const std::string folder_ =
-      absl::StrCat(testing::TempDir(), "/host_room-", ::getpid());
+      absl::StrCat(::testing::TempDir(), "/host_room-", ::getpid());
 };
 
 TEST_F(HostRoomTest, TakesTheKernelsEstimate) {

@@ -20,7 +20,7 @@ namespace {
 using engine::cuda::FaultClass;
 using engine::cuda::FaultOf;
 
-class InjectedFaultTest : public testing::Test {
+class InjectedFaultTest : public ::testing::Test {
  protected:
   void Write(const std::string& line) { std::ofstream(path_) << line; }
   void TearDown() override {
@@ -28,7 +28,7 @@ class InjectedFaultTest : public testing::Test {
     std::filesystem::remove(path_ + ".done");
   }
   const std::string path_ =
-      absl::StrCat(testing::TempDir(), "/fault-", ::getpid());
+      absl::StrCat(::testing::TempDir(), "/fault-", ::getpid());
   const InjectedFault fault_{path_};
 };
 
@@ -97,7 +97,7 @@ TEST_F(InjectedFaultTest, ALoadEndsTheProcessEachTime) {
   Write("abort-load bad/1");
   fault_.BeforeLoad("good/1");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EXIT(fault_.BeforeLoad("bad/1"), testing::KilledBySignal(SIGABRT),
+    EXPECT_EXIT(fault_.BeforeLoad("bad/1"), ::testing::KilledBySignal(SIGABRT),
                 "");
   }
   EXPECT_TRUE(fault_.BeforeStep(1).ok());

@@ -17,7 +17,7 @@
 namespace gpupool::server {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using testing_engine::DigestOfStep;
 using worker::v1::JobEnded;
 using worker::v1::Report;
@@ -45,7 +45,7 @@ std::string Describe(const Report& report) {
   }
 }
 
-class JobRunnerTest : public testing::Test {
+class JobRunnerTest : public ::testing::Test {
  protected:
   StartJob Request(uint64_t steps) {
     StartJob request;
@@ -206,7 +206,7 @@ TEST_F(JobRunnerTest, StopsEarlyAsASuccess) {
       ElementsAre("started 0", "progress 1", "evaluation 15", "evaluation 30",
                   "checkpoint 30", "log", "ended SUCCEEDED"));
   EXPECT_THAT(reports_[5].log().text(),
-              testing::HasSubstr("stopped early after step 30 of 100"));
+              ::testing::HasSubstr("stopped early after step 30 of 100"));
 }
 
 TEST_F(JobRunnerTest, ResumesFromACheckpoint) {
@@ -428,7 +428,7 @@ TEST_F(WriteBehindTest, TheHostHoldsTwoCopiesAtMost) {
   RunToEnd(&second);  // waits for the first write
   disk.join();
   const std::vector<std::string> all = DescriptionsNow();
-  EXPECT_TRUE(testing::Value(all, testing::Contains("checkpoint 2")));
+  EXPECT_TRUE(testing::Value(all, ::testing::Contains("checkpoint 2")));
   EXPECT_EQ(WithoutSaving().back(), "ended STOPPED");
 }
 

@@ -12,7 +12,7 @@ namespace gpupool::server {
 namespace {
 
 TEST(LeaseTest, HasOneHolderWhomTheRefusalNames) {
-  std::string pattern = testing::TempDir() + "/leaseXXXXXX";
+  std::string pattern = ::testing::TempDir() + "/leaseXXXXXX";
   ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
   const std::string path = pattern + "/lease";
   std::optional<Lease> first = *Lease::Take(path, "cpu:0");

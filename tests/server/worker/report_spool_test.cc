@@ -14,10 +14,10 @@ namespace {
 
 using worker::v1::Report;
 
-class ReportSpoolTest : public testing::Test {
+class ReportSpoolTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/spoolXXXXXX";
+    std::string pattern = ::testing::TempDir() + "/spoolXXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
     path_ = folder_ + "/spool";

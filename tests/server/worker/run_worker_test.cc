@@ -24,10 +24,10 @@ struct Outcome {
   std::string output;
 };
 
-class RunWorkerTest : public testing::Test {
+class RunWorkerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/workerXXXXXX";
+    std::string pattern = ::testing::TempDir() + "/workerXXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     state_dir_ = pattern;
   }

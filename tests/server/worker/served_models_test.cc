@@ -16,7 +16,7 @@ worker::v1::LoadVersion LoadRequest(uint64_t id, const char* name = "m/1") {
   return request;
 }
 
-class ServedModelsTest : public testing::Test {
+class ServedModelsTest : public ::testing::Test {
  protected:
   SlotTensor Rows(int64_t rows, uint64_t offset) {
     SlotTensor tensor = {};

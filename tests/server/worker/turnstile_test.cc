@@ -25,7 +25,7 @@ using testing_ring::RingPair;
 using worker::v1::JobEnded;
 using worker::v1::Report;
 
-class TurnstileTest : public testing::Test {
+class TurnstileTest : public ::testing::Test {
  protected:
   void Start(FakeEngineSettings settings = {}) {
     auto page = WorkPage::Create();

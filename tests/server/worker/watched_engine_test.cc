@@ -15,7 +15,7 @@ namespace {
 
 using testing_engine::FakeEngine;
 
-class WatchedEngineTest : public testing::Test {
+class WatchedEngineTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto page = WorkPage::Create();
@@ -105,7 +105,7 @@ class FaultOnDemandTest : public WatchedEngineTest {
   void Inject(const std::string& line) { std::ofstream(path_) << line; }
 
   const std::string path_ =
-      absl::StrCat(testing::TempDir(), "/watched-fault-", ::getpid());
+      absl::StrCat(::testing::TempDir(), "/watched-fault-", ::getpid());
 };
 
 TEST_F(FaultOnDemandTest, ItIsNotedAsOneOfTheDevice) {

@@ -25,10 +25,10 @@ using worker::v1::FromWorker;
 using worker::v1::ToWorker;
 
 // A worker's loop on a thread, and the daemon's end of its connection.
-class WorkerLoopTest : public testing::Test {
+class WorkerLoopTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/loopXXXXXX";
+    std::string pattern = ::testing::TempDir() + "/loopXXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
   }
@@ -96,7 +96,7 @@ class WorkerLoopTest : public testing::Test {
   static bool IsClosed(ControlChannel* channel) {
     while (Next(channel).has_value()) {
     }
-    return !testing::Test::HasFailure();
+    return !::testing::Test::HasFailure();
   }
 
   absl::Notification gate_;

@@ -16,8 +16,8 @@
 namespace gpupool::engine {
 namespace {
 
-using Forward = dnnl::pooling_forward;
-using Backward = dnnl::pooling_backward;
+using PoolForward = dnnl::pooling_forward;
+using PoolBackward = dnnl::pooling_backward;
 
 dnnl::algorithm AlgorithmOf(Op op, const Pool2dAttributes& pool) {
   if (op == Op::kMaxPool || op == Op::kMaxPoolGrad) {
@@ -86,8 +86,8 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
     }
     operands.push_back({DNNL_ARG_WORKSPACE, argmax, Where::kOutput, 1});
   }
-  kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
-                  std::move(operands));
+  kernel->AddStep(When::kRun, PoolForward(primitive),
+                  primitive.scratchpad_desc(), std::move(operands));
   return kernel;
 }
 
@@ -115,8 +115,8 @@ KernelOr MakeGradient(const CompileRequest& request,
   const auto primitive =
       DescribePoolGradient(context.engine(), UserScratchpad(), hint, shape);
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
-  kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
-                  std::move(operands));
+  kernel->AddStep(When::kRun, PoolBackward(primitive),
+                  primitive.scratchpad_desc(), std::move(operands));
   return kernel;
 }
 

@@ -177,9 +177,9 @@ HWY_EXPORT(SumCells);
 
 // Most bytes of transformed tiles next to the sums. With more, the sums leave
 // the cache. With fewer, the sums are read and written too often.
-constexpr int64_t kGroupBytes = 640 << 10;
+constexpr int64_t kWeightGroupBytes = 640 << 10;
 
-int64_t Aligned(int64_t numbers) {
+int64_t AlignedNumbers(int64_t numbers) {
   return (numbers + kWinogradLanes - 1) / kWinogradLanes * kWinogradLanes;
 }
 
@@ -229,8 +229,8 @@ class WinogradWeightKernel : public Kernel {
     return std::max(plan_.x.channels, plan_.dy.channels);
   }
   int64_t scratch() const {
-    return Aligned(plan_.sum_size() + plan_.images().size() +
-                   plan_.grads().size());
+    return AlignedNumbers(plan_.sum_size() + plan_.images().size() +
+                          plan_.grads().size());
   }
 
   const WinogradWeightPlan plan_;
@@ -260,7 +260,7 @@ WinogradWeightPlan PlanOf(const Conv2dAttributes& conv,
   while (plan.rectangles() < threads && plan.channels > kWinogradLanes) {
     plan.channels -= kWinogradLanes;
   }
-  plan.group = plan.x.group(plan.channels + plan.filters, kGroupBytes, 1);
+  plan.group = plan.x.group(plan.channels + plan.filters, kWeightGroupBytes, 1);
   return plan;
 }
 

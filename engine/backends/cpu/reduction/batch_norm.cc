@@ -33,8 +33,8 @@ dnnl::memory::desc ChannelDesc(const Value& x) {
   return DescOf(Shape{x.shape[1]}, DType::kFloat32, Layout::kRowMajor);
 }
 
-KernelOr MakeForward(const CompileRequest& request, const CpuContext& context,
-                     bool training) {
+KernelOr MakeBatchNorm(const CompileRequest& request, const CpuContext& context,
+                       bool training) {
   const Value& value = InputOf(request, 0);
   const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
@@ -61,8 +61,8 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context,
   return kernel;
 }
 
-KernelOr MakeGradient(const CompileRequest& request,
-                      const CpuContext& context) {
+KernelOr MakeBatchNormGradient(const CompileRequest& request,
+                               const CpuContext& context) {
   const Value& value = InputOf(request, 1);
   const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
@@ -139,11 +139,11 @@ KernelOr MakeBatchNorm(const CompileRequest& request,
   if (InputOf(request, 2).dtype != DType::kFloat32) return nullptr;
   switch (request.node.op) {
     case Op::kBatchNormTraining:
-      return MakeForward(request, context, true);
+      return MakeBatchNorm(request, context, true);
     case Op::kBatchNormInference:
-      return MakeForward(request, context, false);
+      return MakeBatchNorm(request, context, false);
     case Op::kBatchNormTrainingGrad:
-      return MakeGradient(request, context);
+      return MakeBatchNormGradient(request, context);
     case Op::kBatchNormUpdate:
       return MakeUpdate(request);
     default:

@@ -160,7 +160,7 @@ float InverseDeviation(float variance, double epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + epsilon));
 }
 
-KernelOr MakeForward(const Rows& r, bool with_statistics) {
+KernelOr MakeLayerNorm(const Rows& r, bool with_statistics) {
   const auto moments = HWY_DYNAMIC_DISPATCH(LayerNormMoments);
   const auto normalise = HWY_DYNAMIC_DISPATCH(LayerNormRow);
   return MakeKernel([=](const KernelArguments& at) {
@@ -181,7 +181,7 @@ KernelOr MakeForward(const Rows& r, bool with_statistics) {
   });
 }
 
-KernelOr MakeGradient(const Rows& r) {
+KernelOr MakeLayerNormGradient(const Rows& r) {
   const auto gradient = HWY_DYNAMIC_DISPATCH(LayerNormGradRow);
   const int64_t parts = (r.rows + kRowsPerPart - 1) / kRowsPerPart;
   const auto run = [=](const KernelArguments& at) {
@@ -229,8 +229,8 @@ KernelOr MakeLayerNorm(const CompileRequest& request,
   const Rows rows{x.shape.elements() / columns, columns, attributes.epsilon,
                   context.ThreadsForBytes(MovedBytes(request))};
   return request.node.op == Op::kLayerNorm
-             ? MakeForward(rows, attributes.with_statistics)
-             : MakeGradient(rows);
+             ? MakeLayerNorm(rows, attributes.with_statistics)
+             : MakeLayerNormGradient(rows);
 }
 
 }  // namespace gpupool::engine

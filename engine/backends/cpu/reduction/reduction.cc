@@ -70,7 +70,7 @@ namespace {
 HWY_EXPORT(ColumnSumRange);
 HWY_EXPORT(SumOfSquares);
 
-constexpr int64_t kNumbersPerPart = 4096;
+constexpr int64_t kNumbersPerSum = 4096;
 
 struct Part {
   size_t input;
@@ -81,8 +81,8 @@ std::vector<Part> PartsOf(const CompileRequest& request) {
   std::vector<Part> parts;
   for (size_t i = 0; i < request.node.inputs.size(); ++i) {
     const int64_t elements = InputOf(request, i).shape.elements();
-    for (int64_t at = 0; at < elements; at += kNumbersPerPart) {
-      parts.push_back({i, at, std::min(kNumbersPerPart, elements - at)});
+    for (int64_t at = 0; at < elements; at += kNumbersPerSum) {
+      parts.push_back({i, at, std::min(kNumbersPerSum, elements - at)});
     }
   }
   return parts;
@@ -93,7 +93,7 @@ KernelOr MakeGlobalNorm(const CompileRequest& request,
   std::vector<Part> parts = PartsOf(request);
   const auto count = static_cast<int64_t>(parts.size());
   const int threads = context.ThreadsForBytes(
-      static_cast<uint64_t>(count * kNumbersPerPart) * sizeof(float));
+      static_cast<uint64_t>(count * kNumbersPerSum) * sizeof(float));
   const auto sum_of_squares = HWY_DYNAMIC_DISPATCH(SumOfSquares);
   auto run = [=, parts = std::move(parts)](const KernelArguments& at) {
     double* sums = at.workspace<double>();

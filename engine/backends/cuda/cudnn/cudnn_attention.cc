@@ -134,9 +134,9 @@ CudnnTensor MaskTensor(const Value& mask) {
 }
 
 // Builds the parts that forward and gradient share.
-class Builder {
+class AttentionBuilder {
  public:
-  Builder(CudnnGraph& graph, const Sizes& s, CudnnKernel::Parts& parts)
+  AttentionBuilder(CudnnGraph& graph, const Sizes& s, CudnnKernel::Parts& parts)
       : graph_(graph), s_(s), parts_(parts) {}
 
   // Reserves scratch memory of the kernel.
@@ -206,15 +206,16 @@ void RepairBlindRows(const CompileRequest& request,
   parts.after.push_back(std::move(repair));
 }
 
-KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
-                     portable::LaunchStream stream) {
+KernelOr MakeAttention(const CudnnLibrary* library,
+                       const CompileRequest& request,
+                       portable::LaunchStream stream) {
   const auto& attention = request.node.get<AttentionAttributes>();
   const Value& q = InputOf(request, 0);
   const Value& v = InputOf(request, 2);
   const Sizes s = SizesOf(q.shape, v.shape);
   CudnnGraph graph(&library->functions());
   CudnnKernel::Parts parts;
-  Builder build(graph, s, parts);
+  AttentionBuilder build(graph, s, parts);
   const Id q_id = graph.AddValue(q);
   const Id k_id = AddTransposed(graph, InputOf(request, 1));
   const Id v_id = graph.AddValue(v);
@@ -411,7 +412,7 @@ class GradientBuilder {
   const Sizes sizes_;
   CudnnGraph graph_;
   CudnnKernel::Parts parts_;
-  Builder build_;
+  AttentionBuilder build_;
   // k_ and v_ are transposed.
   Id dy_ = 0, q_ = 0, k_ = 0, v_ = 0, y_ = 0, lse_ = 0, scale_ = 0;
   Id dq_ = 0, dk_ = 0, dv_ = 0, delta_ = 0;
@@ -426,7 +427,7 @@ KernelOr MakeCudnnAttention(const CudnnLibrary* library,
   const Positions& at = forward ? kForward : kGradient;
   if (!Concerns(request, at)) return nullptr;
   RETURN_IF_ERROR(Check(*library, request, at));
-  if (forward) return MakeForward(library, request, context.stream);
+  if (forward) return MakeAttention(library, request, context.stream);
   return GradientBuilder(library, request, context.stream).Make();
 }
 

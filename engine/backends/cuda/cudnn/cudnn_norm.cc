@@ -27,10 +27,10 @@ bool Takes(const Value& x, const Value& side) {
 
 // Builds the graph of a batch norm of images like `x`, with its operands and
 // their places.
-class Builder {
+class NormBuilder {
  public:
-  Builder(const CudnnLibrary* library, const CompileRequest& request,
-          const Value& x)
+  NormBuilder(const CudnnLibrary* library, const CompileRequest& request,
+              const Value& x)
       : library_(library),
         request_(request),
         x_(x),
@@ -101,7 +101,7 @@ class Builder {
 
 // The library writes its form of the variance to the variance's place. The next
 // kernel converts it there.
-KernelOr MakeForward(Builder build, const portable::PortableContext& context) {
+KernelOr MakeNorm(NormBuilder build, const portable::PortableContext& context) {
   const OperandPlace variance = OperandPlace::Output(2);
   build.graph().BatchNorm(
       {build.Image(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, OperandPlace::Input(0)),
@@ -121,7 +121,7 @@ KernelOr MakeForward(Builder build, const portable::PortableContext& context) {
   return build.Make();
 }
 
-KernelOr MakeGrad(Builder build, const portable::PortableContext& context) {
+KernelOr MakeGrad(NormBuilder build, const portable::PortableContext& context) {
   const OperandPlace spread = OperandPlace::Scratch(0);
   build.graph().BatchNormGrad(
       {build.Image(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC,
@@ -154,8 +154,8 @@ KernelOr MakeCudnnNorm(const CudnnLibrary* library,
   const bool forward = request.node.op == Op::kBatchNormTraining;
   const Value& x = InputOf(request, forward ? 0 : 1);
   if (!Takes(x, InputOf(request, forward ? 1 : 2))) return nullptr;
-  Builder build(library, request, x);
-  return forward ? MakeForward(std::move(build), context)
+  NormBuilder build(library, request, x);
+  return forward ? MakeNorm(std::move(build), context)
                  : MakeGrad(std::move(build), context);
 }
 

@@ -16,7 +16,7 @@ namespace {
 // of a function that the headers here declare.
 constexpr unsigned kVersion = 12000;
 
-absl::Status Find(std::initializer_list<FunctionSlot> functions) {
+absl::Status FindInDriver(std::initializer_list<FunctionSlot> functions) {
   for (const FunctionSlot& function : functions) {
     void* address = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -39,16 +39,16 @@ absl::Status Find(std::initializer_list<FunctionSlot> functions) {
 absl::StatusOr<DriverFunctions> FindDriverFunctions() {
   DriverFunctions functions;
   RETURN_IF_ERROR(
-      Find({{"cuDeviceGet", functions.device_get},
-            {"cuMemGetAllocationGranularity", functions.granularity},
-            {"cuMemAddressReserve", functions.reserve},
-            {"cuMemAddressFree", functions.free_range},
-            {"cuMemCreate", functions.create},
-            {"cuMemRelease", functions.release},
-            {"cuMemMap", functions.map},
-            {"cuMemUnmap", functions.unmap},
-            {"cuMemSetAccess", functions.set_access},
-            {"cuStreamWriteValue64", functions.write_value}}));
+      FindInDriver({{"cuDeviceGet", functions.device_get},
+                    {"cuMemGetAllocationGranularity", functions.granularity},
+                    {"cuMemAddressReserve", functions.reserve},
+                    {"cuMemAddressFree", functions.free_range},
+                    {"cuMemCreate", functions.create},
+                    {"cuMemRelease", functions.release},
+                    {"cuMemMap", functions.map},
+                    {"cuMemUnmap", functions.unmap},
+                    {"cuMemSetAccess", functions.set_access},
+                    {"cuStreamWriteValue64", functions.write_value}}));
   return functions;
 }
 

@@ -13,14 +13,14 @@ namespace {
 
 constexpr absl::string_view kPayload = "gpupool/cuda-fault";
 
-struct Row {
+struct FaultRow {
   int code;
   FaultClass fault;
 };
 
 // Sorted by code. Unlisted codes are recoverable: cudaErrorInvalidValue (1) and
 // the like, capture errors (900 to 908), a refused graph update (910).
-constexpr Row kRows[] = {
+constexpr FaultRow kFaultRows[] = {
     {0, FaultClass::kNone},          {2, FaultClass::kOutOfMemory},
     {3, FaultClass::kUnavailable},    // cannot be initialised
     {4, FaultClass::kSticky},         // the runtime is shutting down
@@ -78,10 +78,10 @@ absl::Status Marked(FaultClass fault, absl::string_view text) {
 }  // namespace
 
 FaultClass ClassifyFault(int code) {
-  const Row* row =
-      std::lower_bound(std::begin(kRows), std::end(kRows), code,
-                       [](const Row& a, int b) { return a.code < b; });
-  if (row == std::end(kRows) || row->code != code) {
+  const FaultRow* row =
+      std::lower_bound(std::begin(kFaultRows), std::end(kFaultRows), code,
+                       [](const FaultRow& a, int b) { return a.code < b; });
+  if (row == std::end(kFaultRows) || row->code != code) {
     return FaultClass::kRecoverable;
   }
   return row->fault;

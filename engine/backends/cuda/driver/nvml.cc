@@ -42,32 +42,32 @@ const char* LevelText(unsigned level) {
   return level <= 40 ? "NODE" : "SYS";
 }
 
-struct Utilization {
-  unsigned gpu;
-  unsigned memory;
-};
-struct Memory {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-struct Process {
-  unsigned pid;
-  unsigned long long bytes;
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
-struct Event {
-  void* device;
-  unsigned long long type;
-  unsigned long long data;
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
-
 }  // namespace
 
 struct Nvml::Functions {
+  struct Utilization {
+    unsigned gpu;
+    unsigned memory;
+  };
+  struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+  };
+  struct Process {
+    unsigned pid;
+    unsigned long long bytes;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+  };
+  struct Event {
+    void* device;
+    unsigned long long type;
+    unsigned long long data;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+  };
+
   ~Functions() {
     if (initialized) shutdown();
     if (library != nullptr) ::dlclose(library);
@@ -238,13 +238,13 @@ absl::Status Nvml::Watch(const std::string& uuid) {
 
 void Nvml::ReadNumbers(DeviceReadings& readings) const {
   const Functions& f = *functions_;
-  Utilization utilization = {};
+  Functions::Utilization utilization = {};
   if (f.utilization != nullptr &&
       f.utilization(device_, &utilization) == kSuccess) {
     readings.utilization = utilization.gpu / 100.0;
     readings.memory_utilization = utilization.memory / 100.0;
   }
-  Memory memory = {};
+  Functions::Memory memory = {};
   if (f.memory != nullptr && f.memory(device_, &memory) == kSuccess) {
     readings.used_bytes = memory.used;
   }
@@ -279,7 +279,7 @@ void Nvml::ReadNumbers(DeviceReadings& readings) const {
 
 void Nvml::ReadProcesses(DeviceReadings& readings) const {
   if (functions_->processes == nullptr) return;
-  std::vector<Process> found(kMaxProcesses);
+  std::vector<Functions::Process> found(kMaxProcesses);
   unsigned count = static_cast<unsigned>(found.size());
   const int code = functions_->processes(device_, &count, found.data());
   if (code != kSuccess && code != kInsufficientSize) return;
@@ -296,7 +296,7 @@ std::vector<uint32_t> Nvml::TakeEvents() {
   if (events_ == nullptr) return codes;
   // Bounded, so that a driver that reports endlessly does not hold the caller.
   while (codes.size() < kMaxXidEvents) {
-    Event event = {};
+    Functions::Event event = {};
     if (functions_->wait_events(events_, &event, 0) != kSuccess) break;
     if (event.type != kXidEvents) continue;
     codes.push_back(static_cast<uint32_t>(event.data));
@@ -335,7 +335,7 @@ absl::StatusOr<DeviceReadings> Nvml::Read() {
   if (device_ == nullptr) {
     return absl::FailedPreconditionError("no GPU is being watched");
   }
-  Memory memory = {};
+  Functions::Memory memory = {};
   const int code = functions_->memory == nullptr
                        ? kSuccess
                        : functions_->memory(device_, &memory);

@@ -6,14 +6,14 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-struct Row {
+struct XidRow {
   uint32_t code;
   FaultClass fault;
   const char* text;
 };
 
 // Sorted by code for Find(). The codes are those of NVIDIA's driver.
-constexpr Row kRows[] = {
+constexpr XidRow kXidRows[] = {
     {8, FaultClass::kSticky, "the GPU stopped processing; the worker restarts"},
     {11, FaultClass::kSticky, "invalid or corrupted commands"},
     {13, FaultClass::kSticky, "graphics engine exception"},
@@ -56,22 +56,22 @@ constexpr Row kRows[] = {
     {158, FaultClass::kQuarantine, "fatal timeout; reset the GPU"},
 };
 
-const Row* Find(uint32_t code) {
-  const Row* row =
-      std::lower_bound(std::begin(kRows), std::end(kRows), code,
-                       [](const Row& a, uint32_t b) { return a.code < b; });
-  return row != std::end(kRows) && row->code == code ? row : nullptr;
+const XidRow* Find(uint32_t code) {
+  const XidRow* row =
+      std::lower_bound(std::begin(kXidRows), std::end(kXidRows), code,
+                       [](const XidRow& a, uint32_t b) { return a.code < b; });
+  return row != std::end(kXidRows) && row->code == code ? row : nullptr;
 }
 
 }  // namespace
 
 FaultClass ClassifyXid(uint32_t code) {
-  const Row* row = Find(code);
+  const XidRow* row = Find(code);
   return row == nullptr ? FaultClass::kNone : row->fault;
 }
 
 absl::string_view XidText(uint32_t code) {
-  const Row* row = Find(code);
+  const XidRow* row = Find(code);
   return row == nullptr ? "" : row->text;
 }
 

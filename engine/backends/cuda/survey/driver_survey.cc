@@ -13,18 +13,18 @@ namespace gpupool::engine::cuda {
 namespace {
 
 // Constants of the driver's interface, which never change.
-constexpr int kSuccess = 0;
+constexpr int kCudaSuccess = 0;
 constexpr int kNotFound = 500;  // a function that is missing
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
 constexpr int kVirtualMemory = 102;
-constexpr int kMostGpus = 1024;
+constexpr int kMostCudaGpus = 1024;
 
 struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
 
-struct Functions {
+struct DriverFunctions {
   int (*init)(unsigned) = nullptr;
   int (*version)(int*) = nullptr;
   int (*count)(int*) = nullptr;
@@ -47,24 +47,25 @@ std::string UuidText(const Uuid& uuid) {
 
 class Surveyor {
  public:
-  Surveyor(const Functions& functions, DriverSurvey& survey)
+  Surveyor(const DriverFunctions& functions, DriverSurvey& survey)
       : f_(functions), survey_(survey) {}
 
   void Run() {
     // This function is older than cuInit and works even when cuInit fails.
-    if (f_.version(&survey_.version) != kSuccess) survey_.version = 0;
+    if (f_.version(&survey_.version) != kCudaSuccess) survey_.version = 0;
     int count = 0;
     if (!Worked("cuInit", f_.init(0)) ||
         !Worked("cuDeviceGetCount", f_.count(&count))) {
       return;
     }
-    for (int i = 0; i < count && i < kMostGpus; ++i) {
+    for (int i = 0; i < count && i < kMostCudaGpus; ++i) {
       if (!AddGpu(i)) return;
     }
     for (size_t a = 0; a < gpus_.size(); ++a) {
       for (size_t b = 0; b < gpus_.size(); ++b) {
         int reaches = a == b ? 1 : 0;
-        if (a != b && f_.reaches(&reaches, gpus_[a], gpus_[b]) != kSuccess) {
+        if (a != b &&
+            f_.reaches(&reaches, gpus_[a], gpus_[b]) != kCudaSuccess) {
           reaches = 0;
         }
         survey_.gpus[a].peers.push_back(reaches != 0);
@@ -74,7 +75,7 @@ class Surveyor {
 
  private:
   bool Worked(const char* call, int code) {
-    if (code == kSuccess) return true;
+    if (code == kCudaSuccess) return true;
     survey_.call = call;
     survey_.code = code;
     return false;
@@ -100,9 +101,9 @@ class Surveyor {
     surveyed.total_bytes = total;
     Uuid uuid = {};
     // The rest may fail on old drivers and then keeps its default.
-    if (f_.uuid(&uuid, gpu) == kSuccess) surveyed.uuid = UuidText(uuid);
+    if (f_.uuid(&uuid, gpu) == kCudaSuccess) surveyed.uuid = UuidText(uuid);
     int works = 1;
-    if (f_.attribute(&works, kVirtualMemory, gpu) == kSuccess) {
+    if (f_.attribute(&works, kVirtualMemory, gpu) == kCudaSuccess) {
       surveyed.virtual_memory = works != 0;
     }
     gpus_.push_back(gpu);
@@ -110,7 +111,7 @@ class Surveyor {
     return true;
   }
 
-  const Functions& f_;
+  const DriverFunctions& f_;
   DriverSurvey& survey_;
   std::vector<int> gpus_;
 };
@@ -126,7 +127,7 @@ DriverSurvey SurveyDriver(const std::string& library) {
   }
   survey.loaded = true;
   survey.path = opened->path();
-  Functions f;
+  DriverFunctions f;
   const absl::Status found =
       opened->Find({{"cuInit", f.init},
                     {"cuDriverGetVersion", f.version},

@@ -9,13 +9,13 @@ namespace gpupool::engine::cuda {
 namespace {
 
 // Constants and structures of the library's interface, which never change.
-constexpr int kSuccess = 0;
+constexpr int kNvmlSuccess = 0;
 constexpr int kFunctionNotFound = 13;
 constexpr int kGpuIsLost = 15;
 constexpr unsigned kUncorrected = 1;
 constexpr unsigned kSinceDriverStart = 0;
 constexpr unsigned long long kNotAvailable = ~0ULL;
-constexpr unsigned kMostGpus = 1024;
+constexpr unsigned kMostNvmlGpus = 1024;
 constexpr size_t kMostProcesses = 64;
 
 struct Memory {
@@ -31,7 +31,7 @@ struct Process {
 };
 
 // Old libraries may lack all but the first four.
-struct Functions {
+struct NvmlFunctions {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*count)(unsigned*) = nullptr;
@@ -55,7 +55,7 @@ void FindOptional(const SharedLibrary& library, const char* name,
   library.Find({{name, function}}).IgnoreError();
 }
 
-void FindAll(const SharedLibrary& library, Functions& f) {
+void FindAll(const SharedLibrary& library, NvmlFunctions& f) {
   FindOptional(library, "nvmlErrorString", f.error_string);
   FindOptional(library, "nvmlSystemGetDriverVersion", f.driver_version);
   FindOptional(library, "nvmlDeviceGetName", f.name);
@@ -74,7 +74,7 @@ void FindAll(const SharedLibrary& library, Functions& f) {
 std::string ReadText(int (*function)(void*, char*, unsigned), void* device) {
   std::array<char, 97> text = {};
   if (function == nullptr ||
-      function(device, text.data(), text.size() - 1) != kSuccess) {
+      function(device, text.data(), text.size() - 1) != kNvmlSuccess) {
     return "";
   }
   return text.data();
@@ -82,15 +82,15 @@ std::string ReadText(int (*function)(void*, char*, unsigned), void* device) {
 
 int64_t ReadNumber(int (*function)(void*, unsigned*), void* device) {
   unsigned number = 0;
-  return function != nullptr && function(device, &number) == kSuccess
+  return function != nullptr && function(device, &number) == kNvmlSuccess
              ? int64_t{number}
              : kNotTold;
 }
 
-void ReadHealth(const Functions& f, void* device, NvmlGpu& gpu) {
+void ReadHealth(const NvmlFunctions& f, void* device, NvmlGpu& gpu) {
   unsigned long long errors = 0;
   if (f.ecc != nullptr &&
-      f.ecc(device, kUncorrected, kSinceDriverStart, &errors) == kSuccess) {
+      f.ecc(device, kUncorrected, kSinceDriverStart, &errors) == kNvmlSuccess) {
     gpu.uncorrected_errors = static_cast<int64_t>(errors);
   }
   unsigned corrected = 0;
@@ -98,20 +98,20 @@ void ReadHealth(const Functions& f, void* device, NvmlGpu& gpu) {
   unsigned pending = 0;
   unsigned failed = 0;
   if (f.remapped != nullptr && f.remapped(device, &corrected, &uncorrected,
-                                          &pending, &failed) == kSuccess) {
+                                          &pending, &failed) == kNvmlSuccess) {
     gpu.remap_pending = pending;
     gpu.remap_failed = failed;
   }
 }
 
-NvmlGpu ReadGpu(const Functions& f, void* device) {
+NvmlGpu ReadGpu(const NvmlFunctions& f, void* device) {
   NvmlGpu gpu;
   gpu.name = ReadText(f.name, device);
   gpu.uuid = ReadText(f.uuid, device);
   Memory memory = {};
   const int code =
       f.memory == nullptr ? kFunctionNotFound : f.memory(device, &memory);
-  if (code == kSuccess) {
+  if (code == kNvmlSuccess) {
     gpu.total_bytes = static_cast<int64_t>(memory.total);
     gpu.free_bytes = static_cast<int64_t>(memory.free);
   } else if (code == kGpuIsLost) {
@@ -121,14 +121,14 @@ NvmlGpu ReadGpu(const Functions& f, void* device) {
   gpu.persistence = ReadNumber(f.persistence, device);
   unsigned current = 0;
   unsigned later = 0;
-  if (f.mig != nullptr && f.mig(device, &current, &later) == kSuccess) {
+  if (f.mig != nullptr && f.mig(device, &current, &later) == kNvmlSuccess) {
     gpu.mig = current;
   }
   ReadHealth(f, device, gpu);
   std::array<Process, kMostProcesses> processes = {};
   unsigned count = processes.size();
   if (f.processes != nullptr &&
-      f.processes(device, &count, processes.data()) == kSuccess) {
+      f.processes(device, &count, processes.data()) == kNvmlSuccess) {
     for (unsigned i = 0; i < count && i < processes.size(); ++i) {
       const bool told = processes[i].bytes != kNotAvailable;
       gpu.processes.push_back(
@@ -139,19 +139,19 @@ NvmlGpu ReadGpu(const Functions& f, void* device) {
   return gpu;
 }
 
-void ReadAll(const Functions& f, NvmlSurvey& survey) {
+void ReadAll(const NvmlFunctions& f, NvmlSurvey& survey) {
   std::array<char, 97> version = {};
   if (f.driver_version != nullptr &&
-      f.driver_version(version.data(), version.size() - 1) == kSuccess) {
+      f.driver_version(version.data(), version.size() - 1) == kNvmlSuccess) {
     survey.driver_version = version.data();
   }
   unsigned count = 0;
   survey.code = f.count(&count);
-  for (unsigned i = 0; survey.code == kSuccess && i < count && i < kMostGpus;
-       ++i) {
+  for (unsigned i = 0;
+       survey.code == kNvmlSuccess && i < count && i < kMostNvmlGpus; ++i) {
     void* device = nullptr;
     const int code = f.by_index(i, &device);
-    if (code == kSuccess) {
+    if (code == kNvmlSuccess) {
       survey.gpus.push_back(ReadGpu(f, device));
     } else {
       // A GPU that does not answer stays in the list, with its error.
@@ -170,7 +170,7 @@ NvmlSurvey SurveyNvml(const std::string& folders) {
     return survey;
   }
   survey.loaded = true;
-  Functions f;
+  NvmlFunctions f;
   const absl::Status found =
       library->Find({{"nvmlInit_v2", f.init},
                      {"nvmlShutdown", f.shutdown},
@@ -183,11 +183,11 @@ NvmlSurvey SurveyNvml(const std::string& folders) {
   }
   FindAll(*library, f);
   survey.code = f.init();
-  if (survey.code == kSuccess) {
+  if (survey.code == kNvmlSuccess) {
     ReadAll(f, survey);
     f.shutdown();
   }
-  if (survey.code != kSuccess && f.error_string != nullptr) {
+  if (survey.code != kNvmlSuccess && f.error_string != nullptr) {
     survey.code_text = f.error_string(survey.code);
   }
   return survey;

@@ -32,8 +32,8 @@ void LaunchInTurn(LaunchStream stream, int64_t rows, int64_t at_once,
 }
 
 template <typename T>
-std::unique_ptr<Kernel> MakeForward(const CompileRequest& request,
-                                    LaunchStream stream) {
+std::unique_ptr<Kernel> MakeAttention(const CompileRequest& request,
+                                      LaunchStream stream) {
   const AttentionOperands<T> operands = OperandsOf<T>(request, 0, 3);
   const Shape& q = InputOf(request, 0).shape;
   const int64_t rows = q[0] * q[1] * q[2];
@@ -91,7 +91,7 @@ KernelOr MakeAttention(const CompileRequest& request,
   return ForFloating(InputOf(request, 0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return request.node.op == Op::kAttention
-               ? MakeForward<T>(request, context.stream)
+               ? MakeAttention<T>(request, context.stream)
                : MakeGradient<T>(request, context.stream);
   });
 }

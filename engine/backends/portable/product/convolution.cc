@@ -9,8 +9,9 @@ namespace {
 
 // Describes a convolution from x to y. A gradient kernel passes dx, dw or dy
 // where it has no x, w or y.
-ConvolutionShape ShapeOf(const Conv2dAttributes& conv, const Value& x,
-                         const Value& w, const Value& y) {
+ConvolutionShape ConvolutionShapeOf(const Conv2dAttributes& conv,
+                                    const Value& x, const Value& w,
+                                    const Value& y) {
   ConvolutionShape shape;
   const Window window = WindowOf(conv, x.shape, w.shape);
   shape.window = SlideOf(window);
@@ -24,12 +25,13 @@ ConvolutionShape ShapeOf(const Conv2dAttributes& conv, const Value& x,
 }
 
 template <typename T>
-std::unique_ptr<Kernel> MakeForward(const CompileRequest& request,
-                                    LaunchStream stream) {
+std::unique_ptr<Kernel> MakeConvolution(const CompileRequest& request,
+                                        LaunchStream stream) {
   const Conv2dAttributes conv = request.node.get<Conv2dAttributes>();
   const Value& y = OutputOf(request, 0);
   ConvolutionFunctor<T> functor;
-  functor.shape = ShapeOf(conv, InputOf(request, 0), InputOf(request, 1), y);
+  functor.shape =
+      ConvolutionShapeOf(conv, InputOf(request, 0), InputOf(request, 1), y);
   functor.places = PlacesOf(y);
   return MakeKernel([=, count = y.shape.elements()](const KernelArguments& at) {
     ConvolutionFunctor<T> bound = functor;
@@ -47,8 +49,8 @@ std::unique_ptr<Kernel> MakeInputGrad(const CompileRequest& request,
   const auto& grad = request.node.get<Conv2dGradAttributes>();
   const Value& dx = OutputOf(request, 0);
   ConvolutionInputGradFunctor<T> functor;
-  functor.shape =
-      ShapeOf(grad.conv, dx, InputOf(request, 1), InputOf(request, 0));
+  functor.shape = ConvolutionShapeOf(grad.conv, dx, InputOf(request, 1),
+                                     InputOf(request, 0));
   functor.places = PlacesOf(dx);
   return MakeKernel(
       [=, count = dx.shape.elements()](const KernelArguments& at) {
@@ -66,8 +68,8 @@ std::unique_ptr<Kernel> MakeWeightGrad(const CompileRequest& request,
   const auto& grad = request.node.get<Conv2dGradAttributes>();
   const Value& dw = OutputOf(request, 0);
   ConvolutionWeightGradFunctor<T> functor;
-  functor.shape =
-      ShapeOf(grad.conv, InputOf(request, 1), dw, InputOf(request, 0));
+  functor.shape = ConvolutionShapeOf(grad.conv, InputOf(request, 1), dw,
+                                     InputOf(request, 0));
   functor.weights = PlacesOf(dw).grid;
   const bool bias = grad.bias_grad;
   const int64_t filters = dw.shape[0];
@@ -94,7 +96,7 @@ KernelOr MakeConvolution(const CompileRequest& request,
     using T = typename decltype(tag)::Type;
     switch (request.node.op) {
       case Op::kConv2d:
-        return MakeForward<T>(request, context.stream);
+        return MakeConvolution<T>(request, context.stream);
       case Op::kConv2dInputGrad:
         return MakeInputGrad<T>(request, context.stream);
       default:

@@ -289,8 +289,6 @@ absl::Status LowerZipMap(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> FeatureOperators() {

@@ -93,8 +93,6 @@ absl::Status LowerLinearClassifier(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> LinearModelOperators() {

@@ -282,7 +282,7 @@ absl::StatusOr<ValueId> PairProbabilities(NodeContext& ctx, ValueId scores,
   return ctx.Unary(Unary::kClip, r, kLeast, 1 - kLeast);
 }
 
-absl::StatusOr<ValueId> Column(NodeContext& ctx, ValueId x, int64_t at) {
+absl::StatusOr<ValueId> ColumnAt(NodeContext& ctx, ValueId x, int64_t at) {
   return SliceAxis(ctx, x, {.axis = 1, .start = at});
 }
 
@@ -304,7 +304,7 @@ absl::StatusOr<Columns> CouplingMatrix(NodeContext& ctx, ValueId r,
   int64_t pair = 0;
   for (size_t i = 0; i < count; ++i) {
     for (size_t j = i + 1; j < count; ++j, ++pair) {
-      ASSIGN_OR_RETURN(const ValueId win, Column(ctx, r, pair));
+      ASSIGN_OR_RETURN(const ValueId win, ColumnAt(ctx, r, pair));
       ASSIGN_OR_RETURN(const ValueId minus, ctx.Unary(Unary::kNegate, win));
       ASSIGN_OR_RETURN(const ValueId loss,
                        ctx.Binary(Binary::kAdd, minus, 1.0));
@@ -421,8 +421,6 @@ absl::Status LowerSvmClassifier(NodeContext& ctx) {
   ctx.Set(1, y);
   return absl::OkStatus();
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 

@@ -32,8 +32,8 @@ absl::StatusOr<ValueId> TreeRows(NodeContext& ctx) {
   return ctx.Reshape(given, {1, ctx.shape(given)[0]});
 }
 
-absl::StatusOr<ValueId> Column(NodeContext& ctx, DType dtype,
-                               std::vector<double> numbers) {
+absl::StatusOr<ValueId> ListedColumn(NodeContext& ctx, DType dtype,
+                                     std::vector<double> numbers) {
   const auto count = static_cast<int64_t>(numbers.size());
   return Listed(ctx, dtype, {count}, std::move(numbers));
 }
@@ -46,14 +46,16 @@ absl::StatusOr<ValueId> WalkTrees(NodeContext& ctx, ValueId x,
   };
   const auto trees = static_cast<int64_t>(table.roots.size());
   ASSIGN_OR_RETURN(const ValueId feature,
-                   Column(ctx, DType::kInt32, table.feature));
+                   ListedColumn(ctx, DType::kInt32, table.feature));
   ASSIGN_OR_RETURN(const ValueId threshold,
-                   Column(ctx, ctx.dtype(x), table.threshold));
-  ASSIGN_OR_RETURN(const ValueId yes, Column(ctx, DType::kInt32, table.yes));
-  ASSIGN_OR_RETURN(const ValueId no, Column(ctx, DType::kInt32, table.no));
+                   ListedColumn(ctx, ctx.dtype(x), table.threshold));
+  ASSIGN_OR_RETURN(const ValueId yes,
+                   ListedColumn(ctx, DType::kInt32, table.yes));
+  ASSIGN_OR_RETURN(const ValueId no,
+                   ListedColumn(ctx, DType::kInt32, table.no));
   ValueId missing;
   if (table.any_missing) {
-    ASSIGN_OR_RETURN(missing, Column(ctx, DType::kBool, table.missing));
+    ASSIGN_OR_RETURN(missing, ListedColumn(ctx, DType::kBool, table.missing));
   }
   ASSIGN_OR_RETURN(const ValueId roots,
                    Listed(ctx, DType::kInt32, {1, trees}, table.roots));
@@ -376,8 +378,6 @@ absl::Status LowerTreeClassifier(NodeContext& ctx) {
   ctx.Set(1, y);
   return absl::OkStatus();
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 

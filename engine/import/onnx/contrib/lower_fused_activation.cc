@@ -72,8 +72,6 @@ absl::Status LowerBiasSoftmax(NodeContext& ctx) {
   return Finish(ctx, ctx.Reshape(y, shape.dims()));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> FusedActivationOperators() {

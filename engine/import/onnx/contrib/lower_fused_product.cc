@@ -82,8 +82,6 @@ absl::Status LowerFusedConv(NodeContext& ctx) {
   return Finish(ctx, Activate(ctx, y, activation));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> FusedProductOperators() {

@@ -376,8 +376,6 @@ absl::Status LowerGroupQueryAttention(NodeContext& ctx) {
   return Finish(ctx, AttendHeads(ctx, a));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> GroupedAttentionOperators() {

@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<int64_t>> ReadWidths(const NodeContext& ctx,
 
 // Puts the keys and values of earlier calls in front. The state is [2, batch,
 // heads, keys, width].
-absl::Status AfterPast(NodeContext& ctx, int past, HeadAttention& a) {
+absl::Status AppendPast(NodeContext& ctx, int past, HeadAttention& a) {
   if (ctx.has_input(past)) {
     ASSIGN_OR_RETURN(const ValueId state, ctx.Input(past));
     RETURN_IF_ERROR(RequireRank(ctx, state, 5, 5));
@@ -118,7 +118,7 @@ absl::Status AttendPacked(NodeContext& ctx, ValueId x,
   ASSIGN_OR_RETURN(a.q, SplitHeads(ctx, parts[0], heads));
   ASSIGN_OR_RETURN(a.k, SplitHeads(ctx, parts[1], heads));
   ASSIGN_OR_RETURN(a.v, SplitHeads(ctx, parts[2], heads));
-  RETURN_IF_ERROR(AfterPast(ctx, inputs.past, a));
+  RETURN_IF_ERROR(AppendPast(ctx, inputs.past, a));
   ASSIGN_OR_RETURN(a.scale, ReadScale(ctx, widths[0] / heads));
   const PaddingMask mask{.input = inputs.mask,
                          .batch = shape[0],
@@ -285,8 +285,6 @@ absl::Status LowerMultiHeadAttention(NodeContext& ctx) {
   if (causal != 0) RETURN_IF_ERROR(HideLaterKeys(ctx, a));
   return Finish(ctx, AttendHeads(ctx, a));
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 

@@ -165,8 +165,6 @@ absl::Status LowerWhere(NodeContext& ctx) {
   return SetCodes(ctx, y, {.scale = 7, .zero = 8, .like = 1});
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> QuantizedOperators() {

@@ -272,8 +272,6 @@ absl::Status LowerMatMulNBits(NodeContext& ctx) {
   return Finish(ctx, PlusInput(ctx, y, 5, "bias"));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::StatusOr<ValueId> CentredReal(NodeContext& ctx, ValueId x, int zero,

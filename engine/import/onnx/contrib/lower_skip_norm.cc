@@ -140,8 +140,6 @@ absl::Status LowerEmbedLayerNorm(NodeContext& ctx) {
   return Finish(ctx, NormalisedRows(ctx, sum, {.gamma = 5, .beta = 6}));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> SkipNormOperators() {

@@ -31,7 +31,8 @@ onnx::AttributeProto* FindAttribute(onnx::NodeProto& node,
   return nullptr;
 }
 
-void SetInt(onnx::NodeProto& node, const std::string& name, int64_t number) {
+void ReplaceInt(onnx::NodeProto& node, const std::string& name,
+                int64_t number) {
   onnx::AttributeProto* attribute = FindAttribute(node, name);
   if (attribute == nullptr) attribute = node.add_attribute();
   attribute->Clear();
@@ -111,13 +112,13 @@ void Converter::Convert(Names stored, const Names& reads, Nodes& nodes) const {
 void Converter::ConvertBatchNorm(const Names& stored, const Names& reads,
                                  onnx::NodeProto& node, Nodes& after) const {
   if (node.input_size() < 5) return;
-  if (opset_ <= kIsTest) SetInt(node, "is_test", 1);
+  if (opset_ <= kIsTest) ReplaceInt(node, "is_test", 1);
   if (opset_ >= kBatchNormWithMode) {
     const onnx::AttributeProto* mode = FindAttribute(node, "training_mode");
     const bool owned =
         stored.contains(node.input(3)) && stored.contains(node.input(4));
     if (mode == nullptr || !owned) return;
-    SetInt(node, "training_mode", 0);
+    ReplaceInt(node, "training_mode", 0);
   }
   for (int output = 1; output < node.output_size() && output <= 2; ++output) {
     const std::string& name = node.output(output);
@@ -132,7 +133,7 @@ void Converter::ConvertBatchNorm(const Names& stored, const Names& reads,
 }
 
 void Converter::ConvertDropout(onnx::NodeProto& node) const {
-  if (opset_ <= kIsTest) SetInt(node, "is_test", 1);
+  if (opset_ <= kIsTest) ReplaceInt(node, "is_test", 1);
   if (opset_ < kDropoutWithMode) return;
   while (node.input_size() > 2) node.mutable_input()->RemoveLast();
 }

@@ -18,7 +18,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-absl::Status Refuse(absl::string_view location, absl::string_view why) {
+absl::Status RefuseLocation(absl::string_view location, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("external data '", location, "': ", why));
 }
@@ -27,11 +27,14 @@ absl::Status Refuse(absl::string_view location, absl::string_view why) {
 absl::Status CheckLocation(absl::string_view location) {
   if (location.empty() || location.size() > 4096 ||
       absl::StrContains(location, absl::string_view("\0", 1))) {
-    return Refuse("", "the location is empty, too long or holds a zero byte");
+    return RefuseLocation(
+        "", "the location is empty, too long or holds a zero byte");
   }
-  if (location[0] == '/') return Refuse(location, "it must be relative");
+  if (location[0] == '/')
+    return RefuseLocation(location, "it must be relative");
   for (absl::string_view part : absl::StrSplit(location, '/')) {
-    if (part == "..") return Refuse(location, "it must not go up with '..'");
+    if (part == "..")
+      return RefuseLocation(location, "it must not go up with '..'");
   }
   return absl::OkStatus();
 }
@@ -67,25 +70,27 @@ absl::StatusOr<int> ExternalFiles::OpenLocation(
   int file = -1;
   if (!folder_.empty()) {
     const int folder = open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return Refuse(location, "the model's folder is gone");
+    if (folder < 0)
+      return RefuseLocation(location, "the model's folder is gone");
     const absl::Cleanup close_folder = [folder] { close(folder); };
     file = OpenBeneath(folder, std::string(location));
   } else {
     const auto found = paths_.find(location);
     if (found == paths_.end()) {
-      return Refuse(location,
-                    "the model refers to this file, but it was not given; "
-                    "upload it with the model");
+      return RefuseLocation(
+          location,
+          "the model refers to this file, but it was not given; "
+          "upload it with the model");
     }
     file = open(found->second.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   }
-  if (file < 0) return Refuse(location, std::strerror(errno));
+  if (file < 0) return RefuseLocation(location, std::strerror(errno));
   // The type of the open file, since another one may have been put in its
   // place.
   struct stat status = {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(file);
-    return Refuse(location, "it is not a regular file");
+    return RefuseLocation(location, "it is not a regular file");
   }
   return file;
 }
@@ -94,7 +99,8 @@ absl::StatusOr<uint64_t> ExternalFiles::Size(absl::string_view location) const {
   ASSIGN_OR_RETURN(const int file, OpenLocation(location));
   const absl::Cleanup close_file = [file] { close(file); };
   struct stat status = {};
-  if (fstat(file, &status) != 0) return Refuse(location, std::strerror(errno));
+  if (fstat(file, &status) != 0)
+    return RefuseLocation(location, std::strerror(errno));
   return static_cast<uint64_t>(status.st_size);
 }
 

@@ -10,18 +10,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/file/names.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
 
-using Names = absl::flat_hash_set<absl::string_view>;
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
+using NameSet = absl::flat_hash_set<absl::string_view>;
 
 // Returns the length of the UTF-8 sequence at the begin of `text`, or 0 when
 // there is none (RFC 3629, section 4). Does not reject overlong forms and
@@ -60,7 +56,7 @@ absl::Status CheckName(absl::string_view name) {
 // The names that a graph defines, with the graphs around it.
 struct Scope {
   const Scope* outer = nullptr;
-  Names names;
+  NameSet names;
 
   bool Knows(absl::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->outer) {
@@ -101,7 +97,7 @@ class Checker {
 
   template <typename Imports>
   absl::Status CheckOpsets(const Imports& imports, bool needs_default) {
-    Names domains;
+    NameSet domains;
     for (const auto& import : imports) {
       RETURN_IF_ERROR(CheckName(import.domain()));
       const absl::string_view domain = NormalDomain(import.domain());
@@ -132,7 +128,7 @@ class Checker {
       RETURN_IF_ERROR(scope.Define(input.name(), "input"));
     }
     // In IR 3, initializers are inputs, too.
-    Names initializers;
+    NameSet initializers;
     initializers_ += graph.initializer_size();
     if (initializers_ > kMaxInitializers) {
       return Refuse("the model has more than ", kMaxInitializers,
@@ -150,7 +146,7 @@ class Checker {
       return Refuse("sparse initializers are not supported; make them dense");
     }
     RETURN_IF_ERROR(CheckNodes(graph.node(), scope, depth));
-    Names outputs;
+    NameSet outputs;
     for (const auto& output : graph.output()) {
       if (!scope.Knows(output.name())) {
         return Refuse("output '", output.name(), "' is written by no node");
@@ -192,7 +188,7 @@ class Checker {
 
   absl::Status CheckAttributes(const onnx::NodeProto& node, const Scope& scope,
                                int depth) {
-    Names names;
+    NameSet names;
     for (const auto& attribute : node.attribute()) {
       RETURN_IF_ERROR(CheckName(attribute.name()));
       if (!names.insert(attribute.name()).second) {

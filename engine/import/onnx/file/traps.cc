@@ -27,7 +27,7 @@ constexpr char kKeepTraining[] =
     "do_constant_folding=False";
 
 // Returns "'a', 'b', 'c' and 4 more".
-std::string Names(const std::vector<std::string>& names) {
+std::string ShownNames(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), kMaxNames);
   std::string text = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
   if (names.size() > shown) {
@@ -126,12 +126,12 @@ std::string TiedTrap(const onnx::GraphProto& graph,
   std::string readers_of_first;
   for (const Weight& weight : WeightsOf(graph)) {
     if (weight.readers.size() < 2 || buffers.contains(weight.name)) continue;
-    if (tied.empty()) readers_of_first = Names(weight.readers);
+    if (tied.empty()) readers_of_first = ShownNames(weight.readers);
     tied.push_back(Quoted(weight.name));
   }
   if (tied.empty()) return "";
   return absl::StrCat(
-      "several nodes read ", Names(tied), " (", tied.front(), ": ",
+      "several nodes read ", ShownNames(tied), " (", tied.front(), ": ",
       readers_of_first,
       "), so training changes the tensor for all of them; exporters store "
       "equal tensors once, so if the net does not tie them on purpose, ",
@@ -237,7 +237,7 @@ std::string BufferTrap(const std::vector<Buffer>& buffers) {
     names.push_back(absl::StrCat("'", buffer.name, "' (", buffer.reason, ")"));
   }
   return absl::StrCat(
-      "taken for constant tables, which are not trained: ", Names(names),
+      "taken for constant tables, which are not trained: ", ShownNames(names),
       "; to train one, name it in training.trainable");
 }
 

@@ -18,6 +18,10 @@ enum class OperatorNeeds : uint8_t {
   kNumbers,     // some inputs must be known at import, or be bound
 };
 
+// Short names for the tables of the operators.
+inline constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
+inline constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
+
 struct OperatorEntry {
   absl::string_view domain;  // "" is ai.onnx
   absl::string_view name;    // "Conv"

@@ -17,7 +17,7 @@ namespace {
 using Entries = std::vector<Entry>;
 
 // Defines the node's first output, which may be any kind of entry.
-void Define(NodeContext& ctx, Entry entry) {
+void DefineFirst(NodeContext& ctx, Entry entry) {
   if (ctx.wants_output(0)) {
     ctx.importer().scope().Define(ctx.node().output(0), std::move(entry));
   }
@@ -70,13 +70,13 @@ absl::Status Construct(GraphImporter& importer, const onnx::NodeProto& node) {
   for (int i = 0; i < ctx.input_count(); ++i) {
     ASSIGN_OR_RETURN(entries.emplace_back(), TensorInput(ctx, i));
   }
-  Define(ctx, Entry::Sequence(std::move(entries)));
+  DefineFirst(ctx, Entry::Sequence(std::move(entries)));
   return absl::OkStatus();
 }
 
 absl::Status Empty(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
-  Define(ctx, Entry::Sequence({}));
+  DefineFirst(ctx, Entry::Sequence({}));
   return absl::OkStatus();
 }
 
@@ -84,7 +84,7 @@ absl::Status At(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
   ASSIGN_OR_RETURN(const auto entries, SequenceInput(ctx, 0));
   ASSIGN_OR_RETURN(const size_t at, Position(ctx, 1, entries->size(), false));
-  Define(ctx, (*entries)[at]);
+  DefineFirst(ctx, (*entries)[at]);
   return absl::OkStatus();
 }
 
@@ -103,7 +103,7 @@ absl::Status Insert(GraphImporter& importer, const onnx::NodeProto& node) {
   }
   ASSIGN_OR_RETURN(Entry entry, TensorInput(ctx, 1));
   entries.insert(entries.begin() + static_cast<int64_t>(at), std::move(entry));
-  Define(ctx, Entry::Sequence(std::move(entries)));
+  DefineFirst(ctx, Entry::Sequence(std::move(entries)));
   return absl::OkStatus();
 }
 
@@ -118,7 +118,7 @@ absl::Status Erase(GraphImporter& importer, const onnx::NodeProto& node) {
     ASSIGN_OR_RETURN(at, Position(ctx, 1, entries.size(), false));
   }
   entries.erase(entries.begin() + static_cast<int64_t>(at));
-  Define(ctx, Entry::Sequence(std::move(entries)));
+  DefineFirst(ctx, Entry::Sequence(std::move(entries)));
   return absl::OkStatus();
 }
 
@@ -210,7 +210,7 @@ absl::Status SplitToSequence(GraphImporter& importer,
     entries.push_back(Entry::Tensor(*part));
     start += piece;
   }
-  Define(ctx, Entry::Sequence(std::move(entries)));
+  DefineFirst(ctx, Entry::Sequence(std::move(entries)));
   return absl::OkStatus();
 }
 
@@ -219,7 +219,7 @@ absl::Status SplitToSequence(GraphImporter& importer,
 absl::Status Pass(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
   const Entry* entry = Given(ctx, 0);
-  Define(ctx, entry == nullptr ? Entry() : *entry);
+  DefineFirst(ctx, entry == nullptr ? Entry() : *entry);
   return absl::OkStatus();
 }
 

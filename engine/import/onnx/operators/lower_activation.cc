@@ -10,7 +10,7 @@ using Unary = UnaryFunction;
 using Binary = BinaryFunction;
 
 template <Unary function>
-absl::Status LowerUnary(NodeContext& ctx) {
+absl::Status LowerActivation(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   return Finish(ctx, ctx.Unary(function, x));
 }
@@ -223,8 +223,6 @@ absl::Status LowerDropout(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> ActivationOperators() {
@@ -235,19 +233,19 @@ absl::Span<const OperatorEntry> ActivationOperators() {
       {"", "Elu", kFamily, kShapes, LowerElu},
       {"", "Gelu", kFamily, kShapes, LowerGelu},
       {"", "HardSigmoid", kFamily, kShapes, LowerHardSigmoid},
-      {"", "HardSwish", kFamily, kShapes, LowerUnary<Unary::kHardSwish>},
+      {"", "HardSwish", kFamily, kShapes, LowerActivation<Unary::kHardSwish>},
       {"", "Hardmax", kFamily, kShapes, LowerHardmax},
       {"", "LeakyRelu", kFamily, kShapes, LowerLeakyRelu},
       {"", "LogSoftmax", kFamily, kShapes, LowerLogSoftmax},
-      {"", "Mish", kFamily, kShapes, LowerUnary<Unary::kMish>},
+      {"", "Mish", kFamily, kShapes, LowerActivation<Unary::kMish>},
       {"", "PRelu", kFamily, kShapes, LowerPRelu},
       {"", "Relu", kFamily, kShapes, LowerWhole<Op::kRelu>},
       {"", "Selu", kFamily, kShapes, LowerSelu},
       {"", "Shrink", kFamily, kShapes, LowerShrink},
       {"", "Sigmoid", kFamily, kShapes, LowerWhole<Op::kSigmoid>},
       {"", "Softmax", kFamily, kShapes, LowerSoftmax},
-      {"", "Softplus", kFamily, kShapes, LowerUnary<Unary::kSoftplus>},
-      {"", "Softsign", kFamily, kShapes, LowerUnary<Unary::kSoftsign>},
+      {"", "Softplus", kFamily, kShapes, LowerActivation<Unary::kSoftplus>},
+      {"", "Softsign", kFamily, kShapes, LowerActivation<Unary::kSoftsign>},
       {"", "Swish", kFamily, kShapes, LowerSwish},
       {"", "Tanh", kFamily, kShapes, LowerWhole<Op::kTanh>},
       {"", "ThresholdedRelu", kFamily, kShapes, LowerThresholdedRelu},

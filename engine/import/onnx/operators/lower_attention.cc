@@ -326,8 +326,6 @@ absl::Status LowerRotary(NodeContext& ctx) {
   return Finish(ctx, ctx.Transpose(y, {0, 2, 1, 3}));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> AttentionOperators() {

@@ -153,8 +153,8 @@ struct Deformed {
   int64_t images() const { return n * offset_groups; }
 };
 
-absl::StatusOr<int64_t> ReadGroups(const NodeContext& ctx,
-                                   absl::string_view name, int64_t channels) {
+absl::StatusOr<int64_t> ReadDivisor(const NodeContext& ctx,
+                                    absl::string_view name, int64_t channels) {
   ASSIGN_OR_RETURN(const int64_t groups, ctx.Int(name, 1));
   if (groups < 1 || channels % groups != 0) {
     return ctx.Refuse(name, " ", groups, " does not divide ", channels,
@@ -184,8 +184,9 @@ absl::StatusOr<Deformed> ReadDeformed(NodeContext& ctx) {
   conv.filters = w[0];
   conv.cells = Product(w, 2, w.rank());
   for (int64_t size : conv.output) conv.blocks *= size;
-  ASSIGN_OR_RETURN(conv.groups, ReadGroups(ctx, "group", conv.c));
-  ASSIGN_OR_RETURN(conv.offset_groups, ReadGroups(ctx, "offset_group", conv.c));
+  ASSIGN_OR_RETURN(conv.groups, ReadDivisor(ctx, "group", conv.c));
+  ASSIGN_OR_RETURN(conv.offset_groups,
+                   ReadDivisor(ctx, "offset_group", conv.c));
   if (conv.filters % conv.groups != 0 || w[1] != conv.c / conv.groups) {
     return ctx.Refuse("weights ", w.ToString(), " do not fit ", conv.c,
                       " channels in ", conv.groups, " groups");
@@ -315,9 +316,6 @@ absl::Status LowerDeformConv(NodeContext& ctx) {
                    PerChannel(ctx, bias, ctx.rank(y)));
   return Finish(ctx, Plus(ctx, y, per_channel));
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
 }  // namespace
 

@@ -176,8 +176,6 @@ absl::Status LowerConvTranspose(NodeContext& ctx) {
   return Finish(ctx, Plus(ctx, y, per_channel));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::StatusOr<ValueId> Convolution(NodeContext& ctx,

@@ -173,9 +173,6 @@ absl::Status LowerBlackman(NodeContext& ctx) {
   return LowerWindow(ctx, 0.42, 0.5, 0.08);
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> CreateOperators() {

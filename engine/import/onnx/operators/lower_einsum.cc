@@ -20,7 +20,7 @@ namespace {
 using Label = int;
 using Labels = std::vector<Label>;
 
-struct Term {
+struct EinsumTerm {
   ValueId value;
   Labels labels;  // one per axis
 };
@@ -77,8 +77,8 @@ Labels ImplicitOutput(const std::vector<Labels>& terms) {
   return output;
 }
 
-absl::StatusOr<Equation> ParseEquation(const NodeContext& ctx,
-                                       const std::vector<Term>& operands) {
+absl::StatusOr<Equation> ParseEquation(
+    const NodeContext& ctx, const std::vector<EinsumTerm>& operands) {
   ASSIGN_OR_RETURN(const std::string given, ctx.String("equation", ""));
   const std::string text = absl::StrReplaceAll(given, {{" ", ""}});
   const std::vector<std::string> sides = absl::StrSplit(text, "->");
@@ -114,7 +114,7 @@ absl::StatusOr<Equation> ParseEquation(const NodeContext& ctx,
   return equation;
 }
 
-absl::StatusOr<ValueId> Permute(NodeContext& ctx, const Term& term,
+absl::StatusOr<ValueId> Permute(NodeContext& ctx, const EinsumTerm& term,
                                 const Labels& order) {
   std::vector<int> permutation;
   for (Label label : order) {
@@ -126,8 +126,8 @@ absl::StatusOr<ValueId> Permute(NodeContext& ctx, const Term& term,
 
 // Replaces two axes of one label by their diagonal: reshapes [..., d, d] to
 // [..., d * d] and takes every (d + 1)th cell.
-absl::StatusOr<Term> TakeDiagonal(NodeContext& ctx, Term term, size_t first,
-                                  size_t second) {
+absl::StatusOr<EinsumTerm> TakeDiagonal(NodeContext& ctx, EinsumTerm term,
+                                        size_t first, size_t second) {
   const Shape shape = ctx.shape(term.value);
   const int64_t size = shape[static_cast<int>(first)];
   if (size != shape[static_cast<int>(second)]) {
@@ -135,7 +135,7 @@ absl::StatusOr<Term> TakeDiagonal(NodeContext& ctx, Term term, size_t first,
                       shape[static_cast<int>(second)]);
   }
   std::vector<int> order;
-  Term result;
+  EinsumTerm result;
   for (size_t i = 0; i < term.labels.size(); ++i) {
     if (i == first || i == second) continue;
     order.push_back(static_cast<int>(i));
@@ -157,7 +157,7 @@ absl::StatusOr<Term> TakeDiagonal(NodeContext& ctx, Term term, size_t first,
   return result;
 }
 
-absl::StatusOr<Term> TakeDiagonals(NodeContext& ctx, Term term) {
+absl::StatusOr<EinsumTerm> TakeDiagonals(NodeContext& ctx, EinsumTerm term) {
   for (size_t i = 0; i < term.labels.size(); ++i) {
     for (size_t j = i + 1; j < term.labels.size(); ++j) {
       if (term.labels[i] != term.labels[j]) continue;
@@ -169,9 +169,9 @@ absl::StatusOr<Term> TakeDiagonals(NodeContext& ctx, Term term) {
 }
 
 // Sums over the labels that are not needed any more.
-absl::StatusOr<Term> SumOut(NodeContext& ctx, const Term& term,
-                            const Labels& needed) {
-  Term result;
+absl::StatusOr<EinsumTerm> SumOut(NodeContext& ctx, const EinsumTerm& term,
+                                  const Labels& needed) {
+  EinsumTerm result;
   std::vector<int> axes;
   for (size_t i = 0; i < term.labels.size(); ++i) {
     if (Has(needed, term.labels[i])) {
@@ -187,8 +187,8 @@ absl::StatusOr<Term> SumOut(NodeContext& ctx, const Term& term,
 }
 
 // Repeats axes of 1 to the label's size in the other operand.
-absl::StatusOr<Term> MatchSizes(NodeContext& ctx, Term term,
-                                const Term& other) {
+absl::StatusOr<EinsumTerm> MatchSizes(NodeContext& ctx, EinsumTerm term,
+                                      const EinsumTerm& other) {
   std::vector<int64_t> dims = Dims(ctx.shape(term.value));
   for (size_t i = 0; i < dims.size(); ++i) {
     const auto at =
@@ -210,7 +210,8 @@ struct Split {
   Labels batch, left, right, summed;
 };
 
-Split SplitLabels(const Term& a, const Term& b, const Labels& needed) {
+Split SplitLabels(const EinsumTerm& a, const EinsumTerm& b,
+                  const Labels& needed) {
   Split split;
   for (Label label : a.labels) {
     if (!Has(b.labels, label)) {
@@ -243,7 +244,7 @@ struct MatrixLabels {
 
 // Reshapes the term to [batch, rows, columns], or without a batch label to
 // [rows, columns].
-absl::StatusOr<ValueId> AsMatrices(NodeContext& ctx, const Term& term,
+absl::StatusOr<ValueId> AsMatrices(NodeContext& ctx, const EinsumTerm& term,
                                    const MatrixLabels& labels) {
   ASSIGN_OR_RETURN(
       const ValueId moved,
@@ -259,8 +260,8 @@ absl::StatusOr<ValueId> AsMatrices(NodeContext& ctx, const Term& term,
   return ctx.Reshape(moved, dims);
 }
 
-absl::StatusOr<Term> Contract(NodeContext& ctx, Term a, Term b,
-                              const Labels& needed) {
+absl::StatusOr<EinsumTerm> Contract(NodeContext& ctx, EinsumTerm a,
+                                    EinsumTerm b, const Labels& needed) {
   // Labels of only one operand are summed before the product, which makes it
   // smaller.
   ASSIGN_OR_RETURN(a, SumOut(ctx, a, Join(needed, b.labels, {})));
@@ -268,7 +269,7 @@ absl::StatusOr<Term> Contract(NodeContext& ctx, Term a, Term b,
   ASSIGN_OR_RETURN(a, MatchSizes(ctx, std::move(a), b));
   ASSIGN_OR_RETURN(b, MatchSizes(ctx, std::move(b), a));
   const Split split = SplitLabels(a, b, needed);
-  Term result;
+  EinsumTerm result;
   result.labels = Join(split.batch, split.left, split.right);
   if (result.labels.size() > kMaxRank) {
     return ctx.Refuse("a product of ", result.labels.size(),
@@ -276,7 +277,7 @@ absl::StatusOr<Term> Contract(NodeContext& ctx, Term a, Term b,
   }
   std::vector<int64_t> dims;
   for (Label label : result.labels) {
-    const Term& from = Has(a.labels, label) ? a : b;
+    const EinsumTerm& from = Has(a.labels, label) ? a : b;
     const auto at = std::find(from.labels.begin(), from.labels.end(), label);
     dims.push_back(
         ctx.shape(from.value)[static_cast<int>(at - from.labels.begin())]);
@@ -295,7 +296,7 @@ absl::StatusOr<Term> Contract(NodeContext& ctx, Term a, Term b,
 }
 
 absl::Status LowerEinsum(NodeContext& ctx) {
-  std::vector<Term> terms;
+  std::vector<EinsumTerm> terms;
   for (int i = 0; i < ctx.input_count(); ++i) {
     ASSIGN_OR_RETURN(const ValueId value, ctx.Input(i));
     terms.push_back({value, {}});
@@ -306,7 +307,7 @@ absl::Status LowerEinsum(NodeContext& ctx) {
     terms[i].labels = equation.terms[i];
     ASSIGN_OR_RETURN(terms[i], TakeDiagonals(ctx, std::move(terms[i])));
   }
-  Term product = terms[0];
+  EinsumTerm product = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) {
     Labels needed = equation.output;
     for (size_t j = i + 1; j < terms.size(); ++j) {

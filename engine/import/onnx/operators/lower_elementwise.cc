@@ -331,8 +331,6 @@ absl::Status LowerWhere(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kWhere, {condition, a, b}));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> ElementwiseOperators() {

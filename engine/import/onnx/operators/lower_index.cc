@@ -180,7 +180,7 @@ absl::Status LowerSplit(NodeContext& ctx) {
 }
 
 // Returns the pads before and after each axis. Negative pads cut.
-absl::StatusOr<std::vector<int64_t>> ReadPads(NodeContext& ctx, int rank) {
+absl::StatusOr<std::vector<int64_t>> ReadPadSizes(NodeContext& ctx, int rank) {
   std::vector<int64_t> pads;
   if (ctx.opset() < 11) {
     ASSIGN_OR_RETURN(pads, ctx.Ints(ctx.opset() < 2 ? "paddings" : "pads", {}));
@@ -274,7 +274,7 @@ absl::StatusOr<ValueId> Wrapped(NodeContext& ctx, ValueId x,
 absl::Status LowerPad(NodeContext& ctx) {
   ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
   const auto rank = static_cast<size_t>(ctx.rank(x));
-  ASSIGN_OR_RETURN(std::vector<int64_t> pads, ReadPads(ctx, ctx.rank(x)));
+  ASSIGN_OR_RETURN(std::vector<int64_t> pads, ReadPadSizes(ctx, ctx.rank(x)));
   PadAttributes pad;
   ASSIGN_OR_RETURN(const absl::optional<PadMode> mode, ReadPadMode(ctx));
   ASSIGN_OR_RETURN(pad.value, PadNumber(ctx));
@@ -386,7 +386,7 @@ absl::Status LowerGatherNd(NodeContext& ctx) {
                               GatherNdAttributes{static_cast<int>(batch)}));
 }
 
-absl::StatusOr<ScatterReduction> ReadReduction(const NodeContext& ctx) {
+absl::StatusOr<ScatterReduction> ReadScatterReduction(const NodeContext& ctx) {
   ASSIGN_OR_RETURN(
       const int reduction,
       Choice(ctx, "reduction", {"none", "add", "mul", "min", "max"}));
@@ -398,7 +398,7 @@ absl::Status LowerScatter(NodeContext& ctx, Op op) {
   ASSIGN_OR_RETURN(const ValueId indices, ctx.Input(1));
   ASSIGN_OR_RETURN(const ValueId updates, ctx.Input(2));
   ScatterAttributes scatter;
-  ASSIGN_OR_RETURN(scatter.reduction, ReadReduction(ctx));
+  ASSIGN_OR_RETURN(scatter.reduction, ReadScatterReduction(ctx));
   if (op == Op::kScatterElements) {
     ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", 0));
     ASSIGN_OR_RETURN(scatter.axis, ctx.Axis(at, ctx.rank(x)));
@@ -468,9 +468,6 @@ absl::Status LowerTensorScatter(NodeContext& ctx) {
   return Finish(
       ctx, ctx.Emit(Op::kScatterElements, {cache, indices, update}, scatter));
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
 }  // namespace
 

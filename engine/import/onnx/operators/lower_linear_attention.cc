@@ -263,8 +263,6 @@ absl::Status LowerCausalConv(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> LinearAttentionOperators() {

@@ -148,8 +148,6 @@ absl::Status LowerCrossEntropy(NodeContext& ctx) {
   return SetLogProbabilities(ctx, logs);
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> LossOperators() {

@@ -73,8 +73,6 @@ absl::StatusOr<ValueId> PlainProduct(NodeContext& ctx,
 
 absl::Status LowerGemm(NodeContext& ctx) { return Finish(ctx, Gemm(ctx)); }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::StatusOr<ValueId> MatrixProduct(NodeContext& ctx, ValueId a, ValueId b) {

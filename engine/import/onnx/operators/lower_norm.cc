@@ -123,14 +123,14 @@ absl::Status LowerBatchNorm(NodeContext& ctx) {
   return Finish(ctx, ctx.Cast(y, norm.dtype));
 }
 
-struct Rows {
+struct RowSizes {
   int64_t count = 1;
   int64_t size = 1;
 };
 
 // Returns (x - mean) / sqrt(variance + epsilon) of each row, as [count, size].
 absl::StatusOr<ValueId> NormaliseRows(NodeContext& ctx, ValueId x,
-                                      const Rows& rows, double epsilon) {
+                                      const RowSizes& rows, double epsilon) {
   const int64_t dims[] = {rows.count, rows.size};
   const int64_t last[] = {rows.size};
   ASSIGN_OR_RETURN(const Shape per_cell, MakeShape(ctx, last));
@@ -169,7 +169,7 @@ absl::Status LowerInstanceNorm(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId bias, ctx.Input(2));
   ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 1e-5));
   const Shape shape = ctx.shape(x);
-  const Rows rows{shape[0] * shape[1], Product(shape, 2, shape.rank())};
+  const RowSizes rows{shape[0] * shape[1], Product(shape, 2, shape.rank())};
   ASSIGN_OR_RETURN(const ValueId flat, NormaliseRows(ctx, x, rows, epsilon));
   ASSIGN_OR_RETURN(const ValueId y, ctx.Reshape(flat, shape.dims()));
   return Finish(ctx, ScaleChannels(ctx, y, scale, bias));
@@ -191,7 +191,7 @@ absl::Status LowerGroupNorm(NodeContext& ctx) {
   }
   if (shape.elements() == 0) return Finish(ctx, x);
   const int64_t count = shape[0] * groups;
-  const Rows rows{count, shape.elements() / count};
+  const RowSizes rows{count, shape.elements() / count};
   ASSIGN_OR_RETURN(const ValueId flat, NormaliseRows(ctx, x, rows, epsilon));
   const int64_t grouped[] = {shape[0], groups, rows.size};
   const bool per_group = ctx.opset() < 21;
@@ -348,8 +348,6 @@ absl::Status LowerLpNorm(NodeContext& ctx) {
       ctx.Emit(Op::kWhere, {empty, ctx.Scalar(ctx.dtype(norm), 1), norm}));
   return Finish(ctx, ctx.Binary(Binary::kDivide, x, norm));
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 

@@ -247,9 +247,6 @@ absl::Status LowerMaxUnpool(NodeContext& ctx) {
   return Finish(ctx, PadEnds(ctx, y, std::move(after)));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
-
 }  // namespace
 
 absl::StatusOr<ValueId> AveragePool(NodeContext& ctx, ValueId x) {

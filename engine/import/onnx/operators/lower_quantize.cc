@@ -274,8 +274,6 @@ absl::Status LowerQLinearConv(NodeContext& ctx) {
   return Finish(ctx, Requantized(ctx, sum, {1, 4, 6, 7, 1}));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,

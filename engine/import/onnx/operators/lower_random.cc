@@ -106,8 +106,6 @@ absl::Status LowerMultinomial(NodeContext& ctx) {
   return Finish(ctx, ctx.Cast(chosen, dtype));
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> RandomOperators() {

@@ -190,9 +190,6 @@ absl::Status LowerCumProd(NodeContext& ctx) {
   return Finish(ctx, y);
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> ReduceOperators() {

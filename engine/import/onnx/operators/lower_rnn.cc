@@ -59,9 +59,9 @@ absl::StatusOr<ValueId> Linear(NodeContext& ctx, ValueId x, ValueId w,
 
 // Reads the weights of a direction. With `split_bias`, from_inputs includes
 // only the bias of the inputs.
-absl::StatusOr<Direction> ReadDirection(NodeContext& ctx,
-                                        const RecurrentInputs& inputs,
-                                        int direction, bool split_bias) {
+absl::StatusOr<Direction> ReadWeights(NodeContext& ctx,
+                                      const RecurrentInputs& inputs,
+                                      int direction, bool split_bias) {
   Direction weights;
   ASSIGN_OR_RETURN(const ValueId w, OfDirection(ctx, 1, direction));
   ASSIGN_OR_RETURN(weights.r, OfDirection(ctx, 2, direction));
@@ -91,7 +91,7 @@ absl::Status LowerRnn(NodeContext& ctx) {
   std::vector<Unrolled> runs;
   for (int d = 0; d < inputs.directions; ++d) {
     ASSIGN_OR_RETURN(const Direction weights,
-                     ReadDirection(ctx, inputs, d, false));
+                     ReadWeights(ctx, inputs, d, false));
     const auto& f = inputs.activations[static_cast<size_t>(d)];
     const Cell cell = [&](int64_t t,
                           const States& states) -> absl::StatusOr<States> {
@@ -185,7 +185,7 @@ absl::Status LowerGru(NodeContext& ctx) {
   std::vector<Unrolled> runs;
   for (int d = 0; d < inputs.directions; ++d) {
     ASSIGN_OR_RETURN(const Direction weights,
-                     ReadDirection(ctx, inputs, d, linear != 0));
+                     ReadWeights(ctx, inputs, d, linear != 0));
     GruStep step{
         inputs, weights, inputs.activations[static_cast<size_t>(d)], {}, {}};
     if (linear == 0) {
@@ -325,7 +325,7 @@ absl::Status LowerLstm(NodeContext& ctx) {
   std::vector<Unrolled> runs;
   for (int d = 0; d < inputs.directions; ++d) {
     ASSIGN_OR_RETURN(const Direction weights,
-                     ReadDirection(ctx, inputs, d, false));
+                     ReadWeights(ctx, inputs, d, false));
     LstmStep step{
         inputs,      weights, inputs.activations[static_cast<size_t>(d)],
         couple != 0, {},      {},
@@ -343,8 +343,6 @@ absl::Status LowerLstm(NodeContext& ctx) {
   }
   return SetRecurrentOutputs(ctx, inputs, runs);
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 

@@ -26,7 +26,7 @@ absl::StatusOr<TapRule> ReadTapRule(const NodeContext& ctx) {
   return mode < 2 ? LinearTaps : mode < 4 ? CubicTaps : NearestTaps;
 }
 
-absl::StatusOr<SampledAxis> ReadAxis(const NodeContext& ctx) {
+absl::StatusOr<SampledAxis> ReadSampledAxis(const NodeContext& ctx) {
   SampledAxis axis;
   ASSIGN_OR_RETURN(
       const int padding,
@@ -70,7 +70,7 @@ absl::Status LowerGridSample(NodeContext& ctx) {
   RETURN_IF_ERROR(CheckGrid(ctx, x, given));
   ASSIGN_OR_RETURN(const ValueId grid, ctx.Cast(given, ctx.dtype(x)));
   ASSIGN_OR_RETURN(const TapRule rule, ReadTapRule(ctx));
-  ASSIGN_OR_RETURN(SampledAxis axis, ReadAxis(ctx));
+  ASSIGN_OR_RETURN(SampledAxis axis, ReadSampledAxis(ctx));
   ASSIGN_OR_RETURN(SampledImage image, ReadImage(ctx, x));
   const int axes = ctx.rank(x) - 2;
   std::vector<Taps> taps(image.sizes.size());
@@ -91,7 +91,7 @@ absl::Status LowerGridSample(NodeContext& ctx) {
 }
 
 // Returns the middles of `size` cells, or their ends, spread from -1 to 1.
-std::vector<double> Spread(int64_t size, bool align_corners) {
+std::vector<double> SpreadPlaces(int64_t size, bool align_corners) {
   std::vector<double> places;
   const auto cells = static_cast<double>(size);
   for (double i = 0; i < cells; ++i) {
@@ -118,7 +118,7 @@ absl::StatusOr<ValueId> Places(NodeContext& ctx,
                    MakeShape(ctx, {1, cells.elements(), axes + 1}));
   RETURN_IF_ERROR(ReserveNumbers(ctx, shape.elements()));
   std::vector<std::vector<double>> along;
-  for (int64_t size : sizes) along.push_back(Spread(size, align_corners));
+  for (int64_t size : sizes) along.push_back(SpreadPlaces(size, align_corners));
   HostTensor places{dtype, shape, {}};
   places.numbers.reserve(static_cast<size_t>(shape.elements()));
   for (int64_t cell = 0; cell < cells.elements(); ++cell) {
@@ -344,9 +344,6 @@ absl::Status LowerRoiAlign(NodeContext& ctx) {
   return Finish(ctx, samples == 0 ? AlignAdaptively(ctx, image, regions)
                                   : AlignRegions(ctx, image, regions));
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
 }  // namespace
 

@@ -282,9 +282,6 @@ absl::Status LowerReverseSequence(NodeContext& ctx) {
   return Finish(ctx, y);
 }
 
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
-
 }  // namespace
 
 absl::Span<const OperatorEntry> SelectOperators() {

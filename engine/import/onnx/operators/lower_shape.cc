@@ -230,23 +230,23 @@ absl::Status LowerSize(NodeContext& ctx) {
 
 // Images [N, C, H, W], and the size of the blocks that H and W are cut into.
 // The permutations below are those of the operators' specification.
-struct Blocks {
+struct DepthBlocks {
   int64_t n, c, h, w, block;
 };
 
-absl::StatusOr<Blocks> ReadBlocks(NodeContext& ctx, ValueId x) {
+absl::StatusOr<DepthBlocks> ReadDepthBlocks(NodeContext& ctx, ValueId x) {
   RETURN_IF_ERROR(RequireRank(ctx, x, 4, 4));
   ASSIGN_OR_RETURN(const int64_t block, ctx.Int("blocksize", 0));
   if (block < 1 || block > (1 << 16)) {
     return ctx.Refuse("blocksize ", block, " must be from 1 to 65536");
   }
   const Shape& shape = ctx.shape(x);
-  return Blocks{shape[0], shape[1], shape[2], shape[3], block};
+  return DepthBlocks{shape[0], shape[1], shape[2], shape[3], block};
 }
 
 absl::Status LowerDepthToSpace(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const Blocks b, ReadBlocks(ctx, x));
+  ASSIGN_OR_RETURN(const DepthBlocks b, ReadDepthBlocks(ctx, x));
   ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode", {"DCR", "CRD"}));
   const int64_t cells = b.block * b.block;
   if (b.c % cells != 0) {
@@ -268,7 +268,7 @@ absl::Status LowerDepthToSpace(NodeContext& ctx) {
 
 absl::Status LowerSpaceToDepth(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const Blocks b, ReadBlocks(ctx, x));
+  ASSIGN_OR_RETURN(const DepthBlocks b, ReadDepthBlocks(ctx, x));
   if (b.h % b.block != 0 || b.w % b.block != 0) {
     return ctx.Refuse("height ", b.h, " and width ", b.w,
                       " must be multiples of ", b.block);
@@ -282,9 +282,6 @@ absl::Status LowerSpaceToDepth(NodeContext& ctx) {
   const int64_t dims[] = {b.n, b.c * b.block * b.block, h, w};
   return Finish(ctx, ctx.Reshape(moved, dims));
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
 }  // namespace
 

@@ -144,7 +144,7 @@ absl::Status CheckParts(const NodeContext& ctx, ValueId x,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> ReadAxis(NodeContext& ctx, int rank) {
+absl::StatusOr<int> ReadSignalAxis(NodeContext& ctx, int rank) {
   int64_t at = ctx.opset() < 20 ? 1 : -2;
   if (ctx.opset() < 20) {
     ASSIGN_OR_RETURN(at, ctx.Int("axis", at));
@@ -166,7 +166,7 @@ absl::Status LowerDft(NodeContext& ctx) {
   transform.inverse = inverse != 0;
   transform.onesided = onesided != 0;
   RETURN_IF_ERROR(CheckParts(ctx, x, transform));
-  ASSIGN_OR_RETURN(transform.axis, ReadAxis(ctx, ctx.rank(x)));
+  ASSIGN_OR_RETURN(transform.axis, ReadSignalAxis(ctx, ctx.rank(x)));
   const int64_t size = ctx.shape(x)[transform.axis];
   transform.length = transform.real_output() ? 2 * (size - 1) : size;
   if (ctx.has_input(1)) {
@@ -303,8 +303,6 @@ absl::Status LowerMelWeightMatrix(NodeContext& ctx) {
   ctx.Set(0, ctx.Constant(std::move(matrix)));
   return absl::OkStatus();
 }
-
-constexpr OperatorNeeds kNumbers = OperatorNeeds::kNumbers;
 
 }  // namespace
 

@@ -54,14 +54,14 @@ absl::StatusOr<ValueId> OptimizerInput(NodeContext& ctx,
   return ctx.Input(2 + kind * inputs.count + i);
 }
 
-struct Term {
+struct ScaledTerm {
   double factor;
   ValueId x;
 };
 
 // Adds the sum of two terms, factor * x each.
-absl::StatusOr<ValueId> Combine(NodeContext& ctx, const Term& a,
-                                const Term& b) {
+absl::StatusOr<ValueId> Combine(NodeContext& ctx, const ScaledTerm& a,
+                                const ScaledTerm& b) {
   ASSIGN_OR_RETURN(const ValueId left,
                    ctx.Binary(Binary::kMultiply, a.x, a.factor));
   ASSIGN_OR_RETURN(const ValueId right,
@@ -267,8 +267,6 @@ absl::Status LowerGradient(NodeContext& ctx) {
   }
   return absl::OkStatus();
 }
-
-constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
 

@@ -11,8 +11,8 @@
 namespace gpupool::client {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(ServedSizesTest, DimensionsAreOneSizeARangeOrAList) {
   v1::OnnxModel onnx;
@@ -52,7 +52,7 @@ TEST(ServedSizesTest, ADimensionMayFollowFromOthers) {
 }
 
 TEST(ServedSizesTest, BoundNumbersMayComeFromAFile) {
-  const std::string path = testing::TempDir() + "/bound_numbers.npy";
+  const std::string path = ::testing::TempDir() + "/bound_numbers.npy";
   Tensor tensor{.data_type = "INT64", .shape = {1, 2}};
   const int64_t numbers[] = {70000, -3};
   tensor.bytes.assign(reinterpret_cast<const char*>(numbers), sizeof(numbers));

@@ -7,7 +7,7 @@
 namespace gpupool::client {
 namespace {
 
-Table Sample() {
+Table SampleTable() {
   Table table({{"ID", Table::kRight}, {"NAME"}, {"STATE"}});
   table.AddRow({"7", "digits", "running"});
   table.AddRow({"12", "", "line\tend\n"});
@@ -22,14 +22,14 @@ std::string Print(const Table& table, Stream stream, bool headers = true) {
 }
 
 TEST(TableTest, AlignsOnATerminal) {
-  EXPECT_EQ(Print(Sample(), {.is_terminal = true}),
+  EXPECT_EQ(Print(SampleTable(), {.is_terminal = true}),
             "ID  NAME    STATE\n"
             " 7  digits  running\n"
             "12  -       line end \n");
 }
 
 TEST(TableTest, SeparatesByTabsWhenPiped) {
-  EXPECT_EQ(Print(Sample(), {}),
+  EXPECT_EQ(Print(SampleTable(), {}),
             "ID\tNAME\tSTATE\n7\tdigits\trunning\n12\t-\tline end \n");
 }
 

@@ -8,7 +8,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-SimResult Result(const std::string& policy, int jobs) {
+SimResult PlottedResult(const std::string& policy, int jobs) {
   SimResult result{.policy = policy, .summary = {}, .replay = {}};
   for (int i = 1; i <= jobs; ++i) {
     result.replay.jobs.push_back({.completion = absl::Seconds(10.0 * i)});
@@ -30,7 +30,8 @@ int CountOf(const std::string& text, const std::string& word) {
 }
 
 TEST(SimPlotTest, HasALineOfEachPolicyInEachPanelAndInTheLegend) {
-  const std::string svg = SimPlot({Result("las", 50), Result("srs", 900)}, 4);
+  const std::string svg =
+      SimPlot({PlottedResult("las", 50), PlottedResult("srs", 900)}, 4);
   EXPECT_THAT(svg, ::testing::StartsWith("<svg xmlns="));
   EXPECT_THAT(svg, ::testing::EndsWith("</svg>\n"));
   EXPECT_EQ(CountOf(svg, "class=\"l0\""), 4);
@@ -44,7 +45,7 @@ TEST(SimPlotTest, HasALineOfEachPolicyInEachPanelAndInTheLegend) {
 
 TEST(SimPlotTest, NoNumberIsMissingWhateverTheResult) {
   for (int jobs : {0, 1, 2, 5000}) {
-    const std::string svg = SimPlot({Result("las", jobs)}, 1);
+    const std::string svg = SimPlot({PlottedResult("las", jobs)}, 1);
     EXPECT_THAT(svg, Not(HasSubstr("nan"))) << jobs;
     EXPECT_THAT(svg, Not(HasSubstr("inf"))) << jobs;
     EXPECT_LT(svg.size(), 25000u) << jobs;
@@ -52,7 +53,7 @@ TEST(SimPlotTest, NoNumberIsMissingWhateverTheResult) {
 }
 
 TEST(SimPlotTest, AxesReachBeyondTheData) {
-  const std::string svg = SimPlot({Result("las", 900)}, 4);
+  const std::string svg = SimPlot({PlottedResult("las", 900)}, 4);
   EXPECT_THAT(svg, HasSubstr(">10000</text>")) << "of at most 9000 seconds";
   EXPECT_THAT(svg, Not(HasSubstr(">100000</text>")));
 }

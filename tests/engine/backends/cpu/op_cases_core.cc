@@ -7,7 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
-Shape RandomShape(OpCase& at) {
+Shape RandomCoreShape(OpCase& at) {
   switch (at.Pick(0, 3)) {
     case 0:
       return {at.Pick(1, 90)};
@@ -29,7 +29,7 @@ ValueId AnyElements(OpCase& at, const Shape& shape) {
 }
 
 void BuildTranspose(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   TransposeAttributes transpose;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     transpose.permutation.insert(
@@ -54,12 +54,12 @@ SliceAttributes RandomSlice(OpCase& at, const Shape& shape) {
 }
 
 void BuildSlice(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   at.Emit(Op::kSlice, {AnyElements(at, shape)}, RandomSlice(at, shape));
 }
 
 void BuildSliceGrad(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   const SliceAttributes slice = RandomSlice(at, shape);
   at.Emit(Op::kSliceGrad, {at.Floats(*Shape::Create(slice.sizes))},
           SliceGradAttributes{slice, shape});
@@ -79,12 +79,12 @@ PadAttributes RandomPad(OpCase& at, const Shape& shape) {
 }
 
 void BuildPad(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   at.Emit(Op::kPad, {AnyElements(at, shape)}, RandomPad(at, shape));
 }
 
 void BuildPadGrad(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   const PadAttributes pad = RandomPad(at, shape);
   std::vector<int64_t> dims;
   for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -95,7 +95,7 @@ void BuildPadGrad(OpCase& at) {
 }
 
 void BuildConcat(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   const auto axis = static_cast<size_t>(at.Pick(0, shape.rank() - 1));
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
   std::vector<ValueId> inputs = {AnyElements(at, shape)};
@@ -108,7 +108,7 @@ void BuildConcat(OpCase& at) {
 }
 
 void BuildBroadcast(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   std::vector<int64_t> dims;
   for (const int64_t dim : shape.dims()) {
     dims.push_back(at.Coin() ? 1 : dim);
@@ -124,7 +124,7 @@ ValueId Indices(OpCase& at, const Shape& shape, int64_t dim) {
 }
 
 void BuildGather(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   const int axis = static_cast<int>(at.Pick(0, shape.rank() - 1));
   const Shape owns[] = {{}, {at.Pick(1, 20)}, {at.Pick(1, 20), at.Pick(1, 3)}};
   const Shape& own = owns[at.Pick(0, 2)];
@@ -134,7 +134,7 @@ void BuildGather(OpCase& at) {
 }
 
 void BuildGatherGrad(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCoreShape(at);
   const int axis = static_cast<int>(at.Pick(0, shape.rank() - 1));
   const int64_t count = at.Pick(1, 30);
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());

@@ -15,7 +15,7 @@ int64_t RandomCount(OpCase& at) {
   return kCounts[at.Pick(0, 9)];
 }
 
-Shape RandomShape(OpCase& at) {
+Shape RandomCells(OpCase& at) {
   switch (at.Pick(0, 3)) {
     case 0:
       return {RandomCount(at)};
@@ -87,13 +87,13 @@ std::vector<OpCaseMaker> UnaryCases() {
     cases.push_back({absl::StrCat("Unary", number), [=](OpCase& at) {
                        at.Emit(
                            Op::kUnary,
-                           {at.Floats(RandomShape(at), range.low, range.high)},
+                           {at.Floats(RandomCells(at), range.low, range.high)},
                            attributes);
                      }});
     if (GivesTruth(range.function)) continue;
     cases.push_back(
         {absl::StrCat("UnaryGrad", number), [=](OpCase& at) {
-           const Shape shape = RandomShape(at);
+           const Shape shape = RandomCells(at);
            at.Emit(Op::kUnaryGrad,
                    {at.Floats(shape), at.Floats(shape, range.low, range.high)},
                    attributes);
@@ -122,7 +122,7 @@ Shape Narrowed(OpCase& at, const Shape& shape) {
 }
 
 std::pair<Shape, Shape> BroadcastPair(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCells(at);
   return {Narrowed(at, shape), Narrowed(at, shape)};
 }
 
@@ -177,12 +177,12 @@ std::vector<OpCaseMaker> BinaryCases() {
 }
 
 void BuildNot(OpCase& at) {
-  at.Emit(Op::kUnary, {at.Integers(RandomShape(at), DType::kBool, 0, 1)},
+  at.Emit(Op::kUnary, {at.Integers(RandomCells(at), DType::kBool, 0, 1)},
           UnaryAttributes{UnaryFunction::kNot});
 }
 
 void BuildWhere(OpCase& at) {
-  const Shape shape = RandomShape(at);
+  const Shape shape = RandomCells(at);
   const bool integers = at.Pick(0, 3) == 0;
   const auto operand = [&] {
     const Shape own = Narrowed(at, shape);
@@ -201,14 +201,14 @@ constexpr DType kAllTypes[] = {DType::kFloat32, DType::kFloat64,  DType::kInt32,
 void BuildCast(OpCase& at) {
   const DType from = kAllTypes[at.Pick(0, 8)];
   const ValueId x =
-      at.Integers(RandomShape(at), from, 0, from == DType::kBool ? 1 : 100);
+      at.Integers(RandomCells(at), from, 0, from == DType::kBool ? 1 : 100);
   at.Emit(Op::kCast, {x}, CastAttributes{kAllTypes[at.Pick(0, 8)]});
 }
 
 // Builds a random expression over float32 and bool with one or two results.
 void BuildFused(OpCase& at) {
   FusedAttributes fused;
-  fused.shape = RandomShape(at);
+  fused.shape = RandomCells(at);
   std::vector<ValueId> inputs = {at.Floats(fused.shape)};
   std::vector<int> floats = {0};
   for (int64_t i = at.Pick(0, 3); i > 0; --i) {

@@ -141,7 +141,7 @@ void BuildGlobalNorm(OpCase& at) {
   at.Emit(Op::kGlobalNorm, gradients);
 }
 
-Shape RandomParameter(OpCase& at) {
+Shape RandomTrained(OpCase& at) {
   return at.Coin() ? Shape{at.Pick(1, 90)}
                    : Shape{at.Pick(1, 300), at.Pick(1, 500)};
 }
@@ -158,7 +158,7 @@ void BuildSgdStep(OpCase& at) {
   sgd.dampening = sgd.momentum != 0 && !sgd.nesterov && at.Coin() ? 0.1 : 0;
   sgd.weight_decay = at.Coin() ? 0.1 : 0;
   sgd.clip = at.Coin();
-  const Shape shape = RandomParameter(at);
+  const Shape shape = RandomTrained(at);
   std::vector<ValueId> inputs = StepInputs(at, shape);
   std::vector<ValueId> updated = {inputs[0]};
   if (sgd.momentum != 0) {
@@ -174,7 +174,7 @@ void BuildAdamStep(OpCase& at) {
   adam.weight_decay = at.Coin() ? 0.1 : 0;
   adam.decoupled = at.Coin();
   adam.clip = at.Coin();
-  const Shape shape = RandomParameter(at);
+  const Shape shape = RandomTrained(at);
   std::vector<ValueId> inputs = StepInputs(at, shape);
   const ValueId m = at.Weights(shape), v = at.Weights(shape, 0.01, 1);
   inputs.insert(inputs.end(), {m, v});

@@ -24,7 +24,7 @@ namespace {
 
 bool Asked(const char* name) { return std::getenv(name) != nullptr; }
 
-unsigned Number(const char* name, unsigned otherwise) {
+unsigned NumberFrom(const char* name, unsigned otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
 }
@@ -73,7 +73,7 @@ int nvmlInit_v2() {
   events_left = 20;
   reported = false;
   if (Asked("FAKE_NVML_NO_DRIVER")) return 9;
-  return static_cast<int>(Number("FAKE_NVML_INIT", 0));
+  return static_cast<int>(NumberFrom("FAKE_NVML_INIT", 0));
 }
 int nvmlShutdown() { return 0; }
 const char* nvmlErrorString(int code) {
@@ -102,15 +102,15 @@ int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
   return 0;
 }
 int nvmlDeviceGetComputeMode(void*, unsigned* mode) {
-  *mode = Number("FAKE_NVML_COMPUTE_MODE", 0);
+  *mode = NumberFrom("FAKE_NVML_COMPUTE_MODE", 0);
   return 0;
 }
 int nvmlDeviceGetPersistenceMode(void*, unsigned* on) {
-  *on = Number("FAKE_NVML_PERSISTENCE", 1);
+  *on = NumberFrom("FAKE_NVML_PERSISTENCE", 1);
   return 0;
 }
 int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
-  *current = Number("FAKE_NVML_MIG", 0);
+  *current = NumberFrom("FAKE_NVML_MIG", 0);
   *pending = *current;
   return 0;
 }
@@ -118,8 +118,8 @@ int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected,
                               unsigned* pending, unsigned* failed) {
   *corrected = 0;
   *uncorrected = 0;
-  *pending = Number("FAKE_NVML_REMAP_PENDING", 0);
-  *failed = Number("FAKE_NVML_REMAP_FAILED", 0);
+  *pending = NumberFrom("FAKE_NVML_REMAP_PENDING", 0);
+  *failed = NumberFrom("FAKE_NVML_REMAP_FAILED", 0);
   return 0;
 }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
@@ -142,7 +142,7 @@ int nvmlDeviceGetUtilizationRates(void*, Utilization* out) {
 int nvmlDeviceGetMemoryInfo(void*, Memory* out) {
   *out = {1000, 600, 400};
   if (Asked("FAKE_NVML_FREE_GIB")) {
-    const unsigned long long free = Number("FAKE_NVML_FREE_GIB", 0);
+    const unsigned long long free = NumberFrom("FAKE_NVML_FREE_GIB", 0);
     *out = {80ULL << 30, free << 30, (80 - free) << 30};
   }
   return Asked("FAKE_NVML_LOST") ? 15 : static_cast<int>(Fault("memory"));

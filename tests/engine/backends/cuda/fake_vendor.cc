@@ -9,7 +9,7 @@
 
 namespace {
 
-int Number(const char* name, int otherwise) {
+int VendorNumber(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
 }
@@ -21,7 +21,7 @@ extern "C" {
 size_t cublasLtGetVersion() { return 130100; }
 size_t cudnnGetVersion() { return 91900; }
 size_t cudnnGetCudartVersion() {
-  return static_cast<size_t>(Number("FAKE_CUDNN_CUDA", 13000));
+  return static_cast<size_t>(VendorNumber("FAKE_CUDNN_CUDA", 13000));
 }
 int nvrtcVersion(int* major, int* minor) {
   *major = 13;
@@ -29,9 +29,9 @@ int nvrtcVersion(int* major, int* minor) {
   return 0;
 }
 int ncclGetVersion(int* version) {
-  const int signal = Number("FAKE_NCCL_SIGNAL", 0);
+  const int signal = VendorNumber("FAKE_NCCL_SIGNAL", 0);
   if (signal != 0) std::raise(signal);
-  *version = Number("FAKE_NCCL_VERSION", 22803);
+  *version = VendorNumber("FAKE_NCCL_VERSION", 22803);
   return 0;
 }
 

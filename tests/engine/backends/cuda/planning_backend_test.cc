@@ -76,7 +76,7 @@ struct Image {
 };
 
 class PlannedConvolutionTest : public PlanningBackendTest,
-                               public testing::WithParamInterface<Image> {
+                               public ::testing::WithParamInterface<Image> {
  protected:
   void Build(bool epilogue) {
     graph_ = Graph();
@@ -139,7 +139,7 @@ TEST_P(PlannedConvolutionTest, WorkspacesAreThoseOfThePlansThatAreBuilt) {
 
 INSTANTIATE_TEST_SUITE_P(
     Images, PlannedConvolutionTest,
-    testing::Values(
+    ::testing::Values(
         Image{DType::kBFloat16, Layout::kChannelsLast, {32, 64, 28, 28}, 64},
         Image{DType::kFloat16, Layout::kChannelsLast, {8, 128, 14, 14}, 256},
         Image{DType::kFloat32, Layout::kRowMajor, {32, 64, 28, 28}, 64},
@@ -193,7 +193,7 @@ TEST(PlanningFactsTest, FactsThatSayTooLittleAreRefused) {
     const auto backend = MakePlanningBackend(facts, {});
     EXPECT_TRUE(absl::IsFailedPrecondition(backend.status()));
     EXPECT_THAT(std::string(backend.status().message()),
-                testing::HasSubstr("NVIDIA H200"));
+                ::testing::HasSubstr("NVIDIA H200"));
   }
 }
 
@@ -205,7 +205,7 @@ TEST(PlanningFactsTest, ADescriptionThatCudnnRefusesIsSaid) {
       facts, {.vendor_library_dirs = GPUPOOL_CUDA_LIBRARIES});
   EXPECT_TRUE(absl::IsFailedPrecondition(backend.status()));
   EXPECT_THAT(std::string(backend.status().message()),
-              testing::HasSubstr("cannot plan for a GPU that is not open"));
+              ::testing::HasSubstr("cannot plan for a GPU that is not open"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using reference::NamedNumbers;
 constexpr double kTolerance = 2e-3;
 
 // Compares all of `got`, which may have fewer values than `wanted`.
-void ExpectSame(const NamedNumbers& wanted, const NamedNumbers& got) {
+void ExpectSameProgram(const NamedNumbers& wanted, const NamedNumbers& got) {
   for (const auto& [name, numbers] : got) {
     EXPECT_LE(Distance(numbers, wanted.at(name)), kTolerance) << name;
   }
@@ -46,8 +46,8 @@ void ExpectRandomProgramAgrees(uint64_t seed, bool training,
   const auto wanted = reference::Run(plain, inputs, wanted_state);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
   EXPECT_EQ(got->size(), wanted->size());
-  ExpectSame(*wanted, *got);
-  ExpectSame(wanted_state, got_state);
+  ExpectSameProgram(*wanted, *got);
+  ExpectSameProgram(wanted_state, got_state);
 }
 
 }  // namespace gpupool::engine::testing

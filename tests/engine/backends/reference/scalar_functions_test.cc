@@ -9,7 +9,7 @@
 namespace gpupool::engine::reference {
 namespace {
 
-constexpr double kInfinity = HUGE_VAL;
+constexpr double kInf = HUGE_VAL;
 
 double At(UnaryFunction function, double x, double alpha = 0, double beta = 0) {
   return Apply(UnaryAttributes{function, alpha, beta}, x);
@@ -86,7 +86,7 @@ TEST(UnaryFunctionTest, LargeNumbersNeitherOverflowNorCancel) {
   EXPECT_EQ(At(UnaryFunction::kMish, 1e300), 1e300);
   EXPECT_EQ(At(UnaryFunction::kSilu, 1e300), 1e300);
   EXPECT_EQ(At(UnaryFunction::kElu, -1e300, 2), -2);
-  EXPECT_EQ(At(UnaryFunction::kElu, -kInfinity, 2), -2);
+  EXPECT_EQ(At(UnaryFunction::kElu, -kInf, 2), -2);
   EXPECT_EQ(At(UnaryFunction::kSilu, -1e4), 0);
   for (const double x : {-1e4, 1e4}) {
     const double end = x < 0 ? 0 : 1;
@@ -105,10 +105,10 @@ TEST(UnaryFunctionTest, RoundGoesToTheEvenNeighbour) {
 }
 
 TEST(UnaryFunctionTest, IsInfTellsTheSigns) {
-  EXPECT_EQ(At(UnaryFunction::kIsInf, -kInfinity), 1);
-  EXPECT_EQ(At(UnaryFunction::kIsInf, -kInfinity, 1), 0);
-  EXPECT_EQ(At(UnaryFunction::kIsInf, kInfinity, 1), 1);
-  EXPECT_EQ(At(UnaryFunction::kIsInf, kInfinity, -1), 0);
+  EXPECT_EQ(At(UnaryFunction::kIsInf, -kInf), 1);
+  EXPECT_EQ(At(UnaryFunction::kIsInf, -kInf, 1), 0);
+  EXPECT_EQ(At(UnaryFunction::kIsInf, kInf, 1), 1);
+  EXPECT_EQ(At(UnaryFunction::kIsInf, kInf, -1), 0);
   EXPECT_EQ(At(UnaryFunction::kIsInf, 1), 0);
 }
 
@@ -145,7 +145,7 @@ TEST(BinaryFunctionTest, IntegerDivisionGoesTowardsZero) {
   EXPECT_EQ(Whole(BinaryFunction::kDivide, -7, 2), -3);
   EXPECT_EQ(Whole(BinaryFunction::kDivide, 7, 0), 0);
   EXPECT_EQ(Real(BinaryFunction::kDivide, -7, 2), -3.5);
-  EXPECT_EQ(Real(BinaryFunction::kDivide, 7, 0), kInfinity);
+  EXPECT_EQ(Real(BinaryFunction::kDivide, 7, 0), kInf);
 }
 
 TEST(BinaryFunctionTest, ModuloHasTheSignOfTheDivisorRemainderOfTheDividend) {

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-constexpr DType kLow = DType::kBFloat16;
+constexpr DType kNarrow = DType::kBFloat16;
 
 class NarrowWeightsTest : public testing::PassTest {
  protected:
@@ -24,12 +24,14 @@ class NarrowWeightsTest : public testing::PassTest {
   ValueId Transposed(ValueId x) {
     return Emit(Op::kTranspose, {x}, TransposeAttributes{{1, 0}});
   }
-  static absl::Status ToBfloat(Graph& graph) { return Autocast(graph, kLow); }
+  static absl::Status ToBfloat(Graph& graph) {
+    return Autocast(graph, kNarrow);
+  }
   absl::flat_hash_set<std::string> Found() {
-    return FindNarrowWeights(graph_, kLow);
+    return FindNarrowWeights(graph_, kNarrow);
   }
   void Narrow(const absl::flat_hash_set<std::string>& names) {
-    const absl::Status status = NarrowWeights(graph_, kLow, names);
+    const absl::Status status = NarrowWeights(graph_, kNarrow, names);
     ASSERT_TRUE(status.ok()) << status;
     graph_.Compact();
     ASSERT_TRUE(Verify(graph_).ok()) << Verify(graph_) << Print(graph_);
@@ -43,7 +45,7 @@ class NarrowWeightsTest : public testing::PassTest {
     reference::NamedNumbers state;
     for (auto& [name, numbers] : testing::RandomPersistents(graph_, 5)) {
       for (const double x : numbers) {
-        state[name].push_back(RoundToDType(kLow, x));
+        state[name].push_back(RoundToDType(kNarrow, x));
       }
     }
     auto outputs =
@@ -61,7 +63,7 @@ TEST_F(NarrowWeightsTest, WeightsOfProductsAreStoredAsTheyAreRead) {
   const auto wanted = Outputs();
   EXPECT_THAT(Found(), UnorderedElementsAre("w1", "w2", "residual"));
   Narrow(Found());
-  EXPECT_EQ(TypeOf("w1"), kLow);
+  EXPECT_EQ(TypeOf("w1"), kNarrow);
   EXPECT_THAT(Ops(), ElementsAre("cast", "matmul", "add", "matmul", "cast"));
   EXPECT_EQ(Outputs(), wanted);
 }
@@ -75,7 +77,7 @@ TEST_F(NarrowWeightsTest, MovementBeforeTheCastIsInNobodysWay) {
   const auto wanted = Outputs();
   EXPECT_THAT(Found(), UnorderedElementsAre("w"));
   Narrow(Found());
-  EXPECT_EQ(TypeOf("w"), kLow);
+  EXPECT_EQ(TypeOf("w"), kNarrow);
   EXPECT_EQ(Outputs(), wanted);
 }
 
@@ -102,7 +104,7 @@ TEST_F(NarrowWeightsTest, AProgramThatWantsFloat32TakesWhatIsStored) {
   Run(ToBfloat);
   const auto wanted = Outputs();
   Narrow({"w", "another"});
-  EXPECT_EQ(TypeOf("w"), kLow);
+  EXPECT_EQ(TypeOf("w"), kNarrow);
   EXPECT_EQ(Outputs(), wanted);
 }
 

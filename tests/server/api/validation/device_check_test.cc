@@ -9,7 +9,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string Refusal(const std::string& device) {
+std::string DeviceRefusal(const std::string& device) {
   const absl::Status status = CheckDevice("device", device);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << device;
   return std::string(status.message());
@@ -23,43 +23,45 @@ TEST(DeviceCheckTest, AcceptsNamesKindsAndAny) {
 }
 
 TEST(DeviceCheckTest, SaysWhatToWriteInstead) {
-  EXPECT_THAT(Refusal("gpu"), AllOf(HasSubstr("device is \"gpu\""),
-                                    HasSubstr("write \"cuda\": ")));
-  EXPECT_THAT(Refusal("gpu:1"), HasSubstr("write \"cuda:1\": "));
-  EXPECT_THAT(Refusal("CUDA:2"), HasSubstr("write \"cuda:2\": "));
-  EXPECT_THAT(Refusal("Cpu"), HasSubstr("write \"cpu\": "));
-  EXPECT_THAT(Refusal("3"), HasSubstr("write \"cuda:3\": "));
-  EXPECT_THAT(Refusal("mps"), AllOf(HasSubstr("device is \"mps\""),
-                                    HasSubstr("one device such as \"cuda:0\""),
-                                    Not(HasSubstr("write"))));
-  EXPECT_THAT(Refusal("meta"), HasSubstr("a kind (\"cuda\" or \"cpu\")"));
+  EXPECT_THAT(DeviceRefusal("gpu"), AllOf(HasSubstr("device is \"gpu\""),
+                                          HasSubstr("write \"cuda\": ")));
+  EXPECT_THAT(DeviceRefusal("gpu:1"), HasSubstr("write \"cuda:1\": "));
+  EXPECT_THAT(DeviceRefusal("CUDA:2"), HasSubstr("write \"cuda:2\": "));
+  EXPECT_THAT(DeviceRefusal("Cpu"), HasSubstr("write \"cpu\": "));
+  EXPECT_THAT(DeviceRefusal("3"), HasSubstr("write \"cuda:3\": "));
+  EXPECT_THAT(DeviceRefusal("mps"),
+              AllOf(HasSubstr("device is \"mps\""),
+                    HasSubstr("one device such as \"cuda:0\""),
+                    Not(HasSubstr("write"))));
+  EXPECT_THAT(DeviceRefusal("meta"), HasSubstr("a kind (\"cuda\" or \"cpu\")"));
 }
 
 TEST(DeviceCheckTest, ADeviceHasOneNumber) {
   for (const char* device : {"cuda:", "cuda:x", "cuda:-1", "cuda:1:2"}) {
-    EXPECT_THAT(Refusal(device), HasSubstr("as in \"cuda:0\"")) << device;
+    EXPECT_THAT(DeviceRefusal(device), HasSubstr("as in \"cuda:0\"")) << device;
   }
-  EXPECT_THAT(Refusal("cuda:12345"), HasSubstr("at most 4 digits"));
-  EXPECT_THAT(Refusal("cuda:0,1"), HasSubstr("their number in `devices`"));
-  EXPECT_THAT(Refusal("cuda:0,cuda:1"), HasSubstr("\"cuda\""));
+  EXPECT_THAT(DeviceRefusal("cuda:12345"), HasSubstr("at most 4 digits"));
+  EXPECT_THAT(DeviceRefusal("cuda:0,1"),
+              HasSubstr("their number in `devices`"));
+  EXPECT_THAT(DeviceRefusal("cuda:0,cuda:1"), HasSubstr("\"cuda\""));
 }
 
 TEST(DeviceCheckTest, ANumberIsWrittenInOneWay) {
   for (const char* device :
        {"cuda:01", "cuda:1 ", "cuda: 1", " cuda:1", "cuda :1", "cuda:+1"}) {
     EXPECT_THAT(
-        Refusal(device),
+        DeviceRefusal(device),
         HasSubstr("; write \"cuda:1\", without spaces, signs or leading "
                   "zeros"))
         << device;
   }
-  EXPECT_THAT(Refusal("cuda:000"), HasSubstr("write \"cuda:0\""));
-  EXPECT_THAT(Refusal(" cuda"), HasSubstr("write \"cuda\": "));
+  EXPECT_THAT(DeviceRefusal("cuda:000"), HasSubstr("write \"cuda:0\""));
+  EXPECT_THAT(DeviceRefusal(" cuda"), HasSubstr("write \"cuda\": "));
 }
 
 TEST(DeviceCheckTest, LettersBeyondAsciiStayAsTheyAre) {
-  EXPECT_THAT(Refusal("c\xc3\xbc"
-                      "da"),
+  EXPECT_THAT(DeviceRefusal("c\xc3\xbc"
+                            "da"),
               HasSubstr("device is \"c\xc3\xbc"
                         "da\";"));
 }

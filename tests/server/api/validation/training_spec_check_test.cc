@@ -11,7 +11,7 @@
 namespace gpupool::server {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Returns a valid spec, overwritten by the text.
 v1::TrainingSpec Training(const std::string& text) {

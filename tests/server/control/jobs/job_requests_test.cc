@@ -8,8 +8,8 @@
 namespace gpupool::server {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using worker::v1::JobEnded;
 
 class JobRequestsTest : public ControlTest {

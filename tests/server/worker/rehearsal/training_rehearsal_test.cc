@@ -67,7 +67,7 @@ class CountingEngine : public FakeEngine {
   std::vector<std::string> asked;
 };
 
-worker::v1::PlanTraining Request() {
+worker::v1::PlanTraining TrainingRequest() {
   worker::v1::PlanTraining request;
   request.set_make_step(true);
   v1::JobSpec& spec = *request.mutable_spec();
@@ -85,7 +85,7 @@ worker::v1::PlanTraining Request() {
 
 TEST(TrainingRehearsalTest, MakesAStepAndAnEvaluationOnRandomRows) {
   CountingEngine engine;
-  ASSERT_TRUE(RehearseTraining(engine, Request()).ok());
+  ASSERT_TRUE(RehearseTraining(engine, TrainingRequest()).ok());
   EXPECT_THAT(engine.asked, ::testing::ElementsAre("step", "evaluation"));
   ASSERT_EQ(engine.started.size(), 1u);
   const worker::v1::StartJob& start = engine.started[0];
@@ -103,7 +103,7 @@ TEST(TrainingRehearsalTest, MakesAStepAndAnEvaluationOnRandomRows) {
 
 TEST(TrainingRehearsalTest, AValidationSetGetsRandomRowsToo) {
   CountingEngine engine;
-  worker::v1::PlanTraining request = Request();
+  worker::v1::PlanTraining request = TrainingRequest();
   v1::DataSpec& data = *request.mutable_spec()->mutable_data();
   data.clear_held_out();
   data.set_validation("val");
@@ -126,7 +126,7 @@ TEST(TrainingRehearsalTest, AValidationSetGetsRandomRowsToo) {
 
 TEST(TrainingRehearsalTest, AGroupIsTriedAsOneOfItsRanks) {
   CountingEngine engine;
-  worker::v1::PlanTraining request = Request();
+  worker::v1::PlanTraining request = TrainingRequest();
   request.mutable_spec()->set_devices(4);
   request.mutable_spec()->mutable_data()->clear_held_out();
   ASSERT_TRUE(RehearseTraining(engine, request).ok());
@@ -139,17 +139,17 @@ TEST(TrainingRehearsalTest, AGroupIsTriedAsOneOfItsRanks) {
 TEST(TrainingRehearsalTest, ALongStepGetsASmallerBatch) {
   CountingEngine engine;
   engine.flops = kMostStepFlops / 8;
-  ASSERT_TRUE(RehearseTraining(engine, Request()).ok());
+  ASSERT_TRUE(RehearseTraining(engine, TrainingRequest()).ok());
   EXPECT_EQ(engine.started[0].spec().training().batch_size(), 8u);
 }
 
 TEST(TrainingRehearsalTest, WhatIsTooLargeIsOnlyCompiled) {
   CountingEngine engine;
   engine.flops = kMostStepFlops + 1;
-  EXPECT_TRUE(RehearseTraining(engine, Request()).ok());
+  EXPECT_TRUE(RehearseTraining(engine, TrainingRequest()).ok());
   engine.flops = 1;
   engine.bytes = 2 << 20;  // more than the device has
-  EXPECT_TRUE(RehearseTraining(engine, Request()).ok());
+  EXPECT_TRUE(RehearseTraining(engine, TrainingRequest()).ok());
   EXPECT_TRUE(engine.started.empty());
   EXPECT_FALSE(engine.planned.empty());
 }
@@ -157,27 +157,28 @@ TEST(TrainingRehearsalTest, WhatIsTooLargeIsOnlyCompiled) {
 TEST(TrainingRehearsalTest, WhatLeavesItsPlanIsRefused) {
   CountingEngine engine;
   engine.step_status = absl::ResourceExhaustedError("4096 bytes are needed");
-  const auto reply = RehearseTraining(engine, Request());
+  const auto reply = RehearseTraining(engine, TrainingRequest());
   EXPECT_EQ(reply.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(reply.status().message()),
               HasSubstr("a step left the plan: 4096 bytes are needed"));
   engine.start_status = absl::ResourceExhaustedError("no room");
-  EXPECT_EQ(RehearseTraining(engine, Request()).status().code(),
+  EXPECT_EQ(RehearseTraining(engine, TrainingRequest()).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
 TEST(TrainingRehearsalTest, AJobThatRefusesRandomRowsIsWell) {
   CountingEngine engine;
   engine.step_status = absl::InvalidArgumentError("the loss is not finite");
-  EXPECT_TRUE(RehearseTraining(engine, Request()).ok());
+  EXPECT_TRUE(RehearseTraining(engine, TrainingRequest()).ok());
   engine.start_status = absl::InvalidArgumentError("label 7");
-  EXPECT_TRUE(RehearseTraining(engine, Request()).ok());
+  EXPECT_TRUE(RehearseTraining(engine, TrainingRequest()).ok());
 }
 
 TEST(TrainingRehearsalTest, AJobThatCannotBePlannedIsRefused) {
   CountingEngine engine;
   engine.plan_status = absl::InvalidArgumentError("no such layer");
-  EXPECT_EQ(RehearseTraining(engine, Request()).status(), engine.plan_status);
+  EXPECT_EQ(RehearseTraining(engine, TrainingRequest()).status(),
+            engine.plan_status);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace gpupool::engine {
 namespace {
 
-void ExpectNear(const reference::Numbers& got,
-                const reference::Numbers& wanted) {
+void ExpectNearConvolution(const reference::Numbers& got,
+                           const reference::Numbers& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
   double largest = 0, difference = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -30,7 +30,7 @@ void ExpectAsTheReference(OpCase& at) {
   ASSERT_TRUE(got.ok()) << got.status();
   for (const auto& [name, numbers] : *wanted) {
     SCOPED_TRACE(name);
-    ExpectNear(got->at(name), numbers);
+    ExpectNearConvolution(got->at(name), numbers);
   }
 }
 

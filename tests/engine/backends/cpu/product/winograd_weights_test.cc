@@ -10,20 +10,20 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr double kTolerance = 5e-6;  // relative to the largest gradient
+constexpr double kGradientTolerance = 5e-6;  // relative to the largest gradient
 
-struct Sizes {
+struct GradientSizes {
   int64_t images, channels, filters, height, width;
   Padding padding;
   bool bias;
 };
 
-void PrintTo(const Sizes& s, std::ostream* out) {
+void PrintTo(const GradientSizes& s, std::ostream* out) {
   *out << s.images << "x" << s.channels << "->" << s.filters << " of "
        << s.height << "x" << s.width;
 }
 
-void Build(const Sizes& s, OpCase& at) {
+void Build(const GradientSizes& s, OpCase& at) {
   const int64_t height = s.height + s.padding.begin.h + s.padding.end.h - 2;
   const int64_t width = s.width + s.padding.begin.w + s.padding.end.w - 2;
   at.Emit(Op::kConv2dWeightGrad,
@@ -34,15 +34,16 @@ void Build(const Sizes& s, OpCase& at) {
   at.UseChannelsLast();
 }
 
-reference::NamedNumbers ResultsOf(OpCase& at, int threads) {
+reference::NamedNumbers GradientsOf(OpCase& at, int threads) {
   reference::NamedNumbers state;
   const auto got = RunOnCpu(at.graph(), at.inputs, state, threads);
   EXPECT_TRUE(got.ok()) << got.status();
   return got.ok() ? *got : reference::NamedNumbers();
 }
 
-void ExpectNear(const reference::Numbers& got, const reference::Numbers& wanted,
-                double tolerance = kTolerance) {
+void ExpectNearGradient(const reference::Numbers& got,
+                        const reference::Numbers& wanted,
+                        double tolerance = kGradientTolerance) {
   ASSERT_EQ(got.size(), wanted.size());
   double largest = 0, difference = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -54,11 +55,11 @@ void ExpectNear(const reference::Numbers& got, const reference::Numbers& wanted,
   EXPECT_LE(difference, tolerance * largest);
 }
 
-class WinogradWeights : public ::testing::TestWithParam<Sizes> {};
+class WinogradWeights : public ::testing::TestWithParam<GradientSizes> {};
 
 // Expects that Winograd's algorithm is chosen for the case, and that it gives
 // the right numbers, with the same bits for any number of threads.
-void ExpectRight(OpCase& at) {
+void ExpectGradient(OpCase& at) {
   const CpuContext context(1);
   const Graph& graph = at.graph();
   const CompileRequest request{graph, graph.nodes()[0], {false, false}};
@@ -67,19 +68,19 @@ void ExpectRight(OpCase& at) {
   reference::NamedNumbers state;
   const auto wanted = reference::Run(at.graph(), at.inputs, state);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  const reference::NamedNumbers one = ResultsOf(at, 1);
+  const reference::NamedNumbers one = GradientsOf(at, 1);
   ASSERT_EQ(one.size(), wanted->size());
   for (const auto& [name, numbers] : *wanted) {
-    ExpectNear(one.at(name), numbers);
+    ExpectNearGradient(one.at(name), numbers);
   }
-  EXPECT_EQ(ResultsOf(at, 2), one);
-  EXPECT_EQ(ResultsOf(at, 3), one);
+  EXPECT_EQ(GradientsOf(at, 2), one);
+  EXPECT_EQ(GradientsOf(at, 3), one);
 }
 
 TEST_P(WinogradWeights, AreRightAndTheSameBitsWithAnyThreads) {
   OpCase at(1);
   Build(GetParam(), at);
-  ExpectRight(at);
+  ExpectGradient(at);
 }
 
 TEST(WinogradWeightsTest, OfVolumesAreRight) {
@@ -107,20 +108,20 @@ TEST(WinogradWeightsTest, OfVolumesAreRight) {
             {.stride = {1, 1, 1}, .padding = v.padding, .dilation = {1, 1, 1}},
             v.w,
             true});
-    ExpectRight(at);
+    ExpectGradient(at);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Sizes, WinogradWeights,
+    GradientSizes, WinogradWeights,
     ::testing::Values(
-        Sizes{8, 32, 32, 8, 8, {1, 1}, false},
-        Sizes{7, 48, 80, 7, 9, {1, 1}, true},
-        Sizes{11, 80, 32, 5, 14, {0, 0}, false},
-        Sizes{32, 144, 48, 3, 3, {1, 1}, true},
-        Sizes{3, 32, 48, 11, 10, {2, 2}, true},
-        Sizes{6, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}, false},
-        Sizes{32, 32, 112, 1, 3, {2, 1}, true}));
+        GradientSizes{8, 32, 32, 8, 8, {1, 1}, false},
+        GradientSizes{7, 48, 80, 7, 9, {1, 1}, true},
+        GradientSizes{11, 80, 32, 5, 14, {0, 0}, false},
+        GradientSizes{32, 144, 48, 3, 3, {1, 1}, true},
+        GradientSizes{3, 32, 48, 11, 10, {2, 2}, true},
+        GradientSizes{6, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}, false},
+        GradientSizes{32, 32, 112, 1, 3, {2, 1}, true}));
 
 // There are enough tiles that they are transformed in several groups.
 TEST(WinogradWeightsTest, AddUpOverGroups) {
@@ -134,13 +135,13 @@ TEST(WinogradWeightsTest, AddUpOverGroups) {
         numbers[i] = static_cast<double>(i % image % 37) / 37 - 0.4;
       }
     }
-    return ResultsOf(at, 2).at("output0");
+    return GradientsOf(at, 2).at("output0");
   };
   reference::Numbers wanted = run(1);
   for (double& number : wanted) number *= kImages;
   // Equal addends are the worst case, because all are rounded in the same
   // direction.
-  ExpectNear(run(kImages), wanted, 2e-5);
+  ExpectNearGradient(run(kImages), wanted, 2e-5);
 }
 
 }  // namespace

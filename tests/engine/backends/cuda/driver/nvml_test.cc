@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kFake[] = GPUPOOL_FAKE_NVML;
+constexpr char kFakeNvml[] = GPUPOOL_FAKE_NVML;
 
 // Sets a variable for the fake library during its lifetime.
 class Asking {
@@ -44,14 +44,14 @@ TEST(NvmlTest, ALibraryWithoutItsFunctionsIsRefusedByName) {
 
 TEST(NvmlTest, SaysThatThereIsNoDriver) {
   const Asking no_driver("FAKE_NVML_NO_DRIVER");
-  const auto nvml = Nvml::Open(kFake);
+  const auto nvml = Nvml::Open(kFakeNvml);
   EXPECT_EQ(nvml.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(nvml.status().message()),
               HasSubstr("Driver Not Loaded"));
 }
 
 TEST(NvmlTest, ReadsWhatTheManagementToolShows) {
-  auto nvml = Nvml::Open(kFake);
+  auto nvml = Nvml::Open(kFakeNvml);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   EXPECT_EQ((*nvml)->driver_version(), "580.0.1");
   ASSERT_TRUE((*nvml)->Watch("GPU-fake").ok());
@@ -74,7 +74,7 @@ TEST(NvmlTest, ReadsWhatTheManagementToolShows) {
 }
 
 TEST(NvmlTest, KeepsTheNewestErrorReports) {
-  auto nvml = Nvml::Open(kFake);
+  auto nvml = Nvml::Open(kFakeNvml);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   ASSERT_TRUE((*nvml)->Watch("GPU-fake").ok());
   // 20 reports, numbered from 200; a reading takes at most 16 of them.
@@ -87,7 +87,7 @@ TEST(NvmlTest, KeepsTheNewestErrorReports) {
 
 TEST(NvmlTest, WhatTheGpuDoesNotTellIsAbsent) {
   const Asking silent("FAKE_NVML_SILENT");
-  auto nvml = Nvml::Open(kFake);
+  auto nvml = Nvml::Open(kFakeNvml);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   ASSERT_TRUE((*nvml)->Watch("GPU-fake").ok());
   const auto readings = (*nvml)->Read();
@@ -98,7 +98,7 @@ TEST(NvmlTest, WhatTheGpuDoesNotTellIsAbsent) {
 }
 
 TEST(NvmlTest, ALostGpuIsAnError) {
-  auto nvml = Nvml::Open(kFake);
+  auto nvml = Nvml::Open(kFakeNvml);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   ASSERT_TRUE((*nvml)->Watch("GPU-fake").ok());
   const Asking lost("FAKE_NVML_LOST");
@@ -114,7 +114,7 @@ TEST(NvmlTest, IsLookedForInTheFoldersFirst) {
 }
 
 TEST(NvmlTest, TellsHowGpusAreConnected) {
-  const auto nvml = Nvml::Open(kFake);
+  const auto nvml = Nvml::Open(kFakeNvml);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   EXPECT_THAT((*nvml)->LinksBetween(
                   {"GPU-fake", "GPU-fake-1", "GPU-other", "GPU-fake-2"}),
@@ -128,7 +128,7 @@ TEST(NvmlTest, TellsHowGpusAreConnected) {
 }
 
 TEST(NvmlTest, UnknownGpusAreRefused) {
-  auto nvml = Nvml::Open(kFake);
+  auto nvml = Nvml::Open(kFakeNvml);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   EXPECT_EQ((*nvml)->Watch("GPU-other").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ((*nvml)->Read().status().code(),
@@ -138,12 +138,12 @@ TEST(NvmlTest, UnknownGpusAreRefused) {
 // Returns the status of a reading after the GPU was read once without faults
 // and the fake library then does what the file says.
 absl::Status ReadAfter(const std::string& fault) {
-  const testing::TestInfo& test =
-      *testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = testing::TempDir() + "/nvml_test_" + test.name() +
+  const ::testing::TestInfo& test =
+      *::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = ::testing::TempDir() + "/nvml_test_" + test.name() +
                            std::to_string(getpid());
   setenv("FAKE_NVML_FAULT_FILE", path.c_str(), 1);
-  auto nvml = Nvml::Open(kFake);
+  auto nvml = Nvml::Open(kFakeNvml);
   absl::Status status = nvml.status();
   if (status.ok()) status = (*nvml)->Watch("GPU-fake");
   // Two readings take the reports that the fake library always has.

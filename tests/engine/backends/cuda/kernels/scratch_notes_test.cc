@@ -9,7 +9,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-class ScratchNotesTest : public testing::Test {
+class ScratchNotesTest : public ::testing::Test {
  protected:
   int Files() const {
     int files = 0;

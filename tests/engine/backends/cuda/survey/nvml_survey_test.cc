@@ -13,25 +13,25 @@ using ::testing::IsEmpty;
 NvmlSurvey Survey() { return SurveyNvml(GPUPOOL_FAKE_NVML_DIR); }
 
 // Sets a variable for the fake library during its lifetime.
-class Asking {
+class AskingNvml {
  public:
-  Asking(const char* name, const char* value) : name_(name) {
+  AskingNvml(const char* name, const char* value) : name_(name) {
     ::setenv(name, value, 1);
   }
-  ~Asking() { ::unsetenv(name_); }
-  Asking(const Asking&) = delete;
-  Asking& operator=(const Asking&) = delete;
+  ~AskingNvml() { ::unsetenv(name_); }
+  AskingNvml(const AskingNvml&) = delete;
+  AskingNvml& operator=(const AskingNvml&) = delete;
 
  private:
   const char* const name_;
 };
 
 TEST(NvmlSurveyTest, TellsTheSettingsOfEveryGpu) {
-  const Asking free("FAKE_NVML_FREE_GIB", "5");
-  const Asking mode("FAKE_NVML_COMPUTE_MODE", "3");
-  const Asking persistence("FAKE_NVML_PERSISTENCE", "0");
-  const Asking mig("FAKE_NVML_MIG", "1");
-  const Asking remap("FAKE_NVML_REMAP_PENDING", "1");
+  const AskingNvml free("FAKE_NVML_FREE_GIB", "5");
+  const AskingNvml mode("FAKE_NVML_COMPUTE_MODE", "3");
+  const AskingNvml persistence("FAKE_NVML_PERSISTENCE", "0");
+  const AskingNvml mig("FAKE_NVML_MIG", "1");
+  const AskingNvml remap("FAKE_NVML_REMAP_PENDING", "1");
   const NvmlSurvey survey = Survey();
   ASSERT_TRUE(survey.loaded) << survey.load_error;
   EXPECT_EQ(survey.code, 0);
@@ -56,7 +56,7 @@ TEST(NvmlSurveyTest, TellsTheSettingsOfEveryGpu) {
 }
 
 TEST(NvmlSurveyTest, ItsCodeAndWordsAreKept) {
-  const Asking init("FAKE_NVML_INIT", "18");
+  const AskingNvml init("FAKE_NVML_INIT", "18");
   const NvmlSurvey survey = Survey();
   EXPECT_EQ(survey.code, 18);
   EXPECT_EQ(survey.code_text, "Driver/library version mismatch");
@@ -64,7 +64,7 @@ TEST(NvmlSurveyTest, ItsCodeAndWordsAreKept) {
 }
 
 TEST(NvmlSurveyTest, AGpuThatIsLostIsTold) {
-  const Asking lost("FAKE_NVML_LOST", "1");
+  const AskingNvml lost("FAKE_NVML_LOST", "1");
   const NvmlSurvey survey = Survey();
   ASSERT_EQ(survey.gpus.size(), 3u);
   EXPECT_EQ(survey.gpus[0].code, 15);

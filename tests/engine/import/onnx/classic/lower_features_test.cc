@@ -10,14 +10,14 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-const HostTensor kRows =
+const HostTensor kFeaturesRows =
     Floats({2, 3}, {-1.66, -1.05, 1.21, 0.33, -1.62, -0.27});
 
 TEST(LowerFeaturesTest, ScalerSubtractsAndMultiplies) {
   ExpectOutputs(
       "y = ai.onnx.ml.Scaler<offset = [0.5, 0.0, -1.0], scale = [2.0, 3.0, "
       "4.0]>(x) z = ai.onnx.ml.Scaler<offset = [0.5], scale = [2.0]>(x)",
-      {{"x", kRows}},
+      {{"x", kFeaturesRows}},
       {{"y", Floats({2, 3}, {-4.32, -3.15, 8.84, -0.34, -4.86, 2.92})},
        {"z", Floats({2, 3}, {-4.32, -3.1, 1.42, -0.34, -4.24, -1.54})}});
 }
@@ -73,7 +73,7 @@ TEST(LowerFeaturesTest, LabelEncoderMapsNumbers) {
 
 TEST(LowerFeaturesTest, ArrayFeatureExtractorTakesColumns) {
   ExpectOutputs("y = ai.onnx.ml.ArrayFeatureExtractor(x, i)",
-                {{"x", kRows}, {"i", Ints({2}, {2, 0})}},
+                {{"x", kFeaturesRows}, {"i", Ints({2}, {2, 0})}},
                 {{"y", Floats({2, 2}, {1.21, -1.66, -0.27, 0.33})}});
 }
 
@@ -87,7 +87,7 @@ TEST(LowerFeaturesTest, FeatureVectorizerJoinsColumns) {
 
 TEST(LowerFeaturesTest, ZipMapPassesScoresThrough) {
   ExpectOutputs("y = ai.onnx.ml.ZipMap<classlabels_int64s = [1, 2, 3]>(x)",
-                {{"x", kRows}}, {{"y", kRows}});
+                {{"x", kFeaturesRows}}, {{"y", kFeaturesRows}});
 }
 
 TEST(LowerFeaturesTest, ZipMapWarnsThatMapsAreNotServed) {
@@ -99,34 +99,36 @@ TEST(LowerFeaturesTest, ZipMapWarnsThatMapsAreNotServed) {
               Contains(HasSubstr("a list of maps is not served")));
 }
 
-constexpr char kPorts[] = "(float[1, 3] x) => (float[1, 3] y)";
-const RefusedNodes kRefused[] = {
-    {"ScalesFitTheFeatures", kPorts,
+constexpr char kFeaturesPorts[] = "(float[1, 3] x) => (float[1, 3] y)";
+const RefusedNodes kFeaturesRefused[] = {
+    {"ScalesFitTheFeatures", kFeaturesPorts,
      "y = ai.onnx.ml.Scaler<offset = [0.0], scale = [1.0, 2.0]>(x)",
      "'scale' has 2 numbers and needs 1 or 3"},
-    {"TextKeysAreRefused", kPorts,
+    {"TextKeysAreRefused", kFeaturesPorts,
      "y = ai.onnx.ml.LabelEncoder<keys_strings = [\"a\"], values_floats = "
      "[1.0]>(x)",
      "'keys_strings' is not: texts are not served"},
-    {"TextCategoriesAreRefused", kPorts,
+    {"TextCategoriesAreRefused", kFeaturesPorts,
      "y = ai.onnx.ml.OneHotEncoder<cats_strings = [\"a\"]>(x)",
      "'cats_strings' is not: texts are not served"},
-    {"EveryKeyHasAValue", kPorts,
+    {"EveryKeyHasAValue", kFeaturesPorts,
      "y = ai.onnx.ml.LabelEncoder<keys_floats = [1.0, 2.0], values_floats "
      "= [1.0]>(x)",
      "has 2 keys and 1 values"},
-    {"ImputedNumbersFitTheFeatures", kPorts,
+    {"ImputedNumbersFitTheFeatures", kFeaturesPorts,
      "y = ai.onnx.ml.Imputer<imputed_value_floats = [1.0, 2.0]>(x)",
      "'imputed_value_floats' has 2 numbers and needs 1 or 3"},
-    {"EveryInputHasADimension", kPorts,
+    {"EveryInputHasADimension", kFeaturesPorts,
      "y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [3, 1]>(x)",
      "'inputdimensions' has 2 numbers for 1 inputs"},
-    {"DimensionsAreAboveZero", kPorts,
+    {"DimensionsAreAboveZero", kFeaturesPorts,
      "y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [-3]>(x)",
      "an input dimension of -3 must be from 1"},
 };
 
-TEST(LowerFeaturesTest, RefusesWhatDoesNotFit) { ExpectRefusals(kRefused); }
+TEST(LowerFeaturesTest, RefusesWhatDoesNotFit) {
+  ExpectRefusals(kFeaturesRefused);
+}
 
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

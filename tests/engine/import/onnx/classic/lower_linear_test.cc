@@ -11,7 +11,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-const HostTensor kRows =
+const HostTensor kLinearRows =
     Floats({2, 3}, {-1.66, -1.05, 1.21, 0.33, -1.62, -0.27});
 
 TEST(LowerLinearTest, RegressorMultipliesAndAdds) {
@@ -20,7 +20,7 @@ TEST(LowerLinearTest, RegressorMultipliesAndAdds) {
       "-0.68, 0.47, -0.77, -0.22, 0.03], intercepts = [-0.14, 0.17]>(x) z "
       "= ai.onnx.ml.LinearRegressor<coefficients = [-0.04, -0.68, 0.47], "
       "post_transform = \"LOGISTIC\">(x)",
-      {{"x", kRows}},
+      {{"x", kLinearRows}},
       {{"y", Floats({2, 2}, {1.2091, 1.7155, 0.8215, 0.2642})},
        {"z", Floats({2, 1}, {0.7939824, 0.7234221})}});
 }
@@ -31,7 +31,7 @@ TEST(LowerLinearTest, ClassifierTakesTheLargestScore) {
       "coefficients = [0.48, 0.91, -0.43, 0.3, 0.39, -0.41, -1.0, 0.95, "
       "-0.4], intercepts = [-0.37, 0.78, 0.17], post_transform = "
       "\"SOFTMAX\">(x)",
-      {{"x", kRows}},
+      {{"x", kLinearRows}},
       {{"l", Ints({2}, {30, 20})},
        {"s", Floats({2, 3}, {0.03516377, 0.264811, 0.7000252, 0.1129698,
                              0.7764412, 0.110589})}});
@@ -42,7 +42,7 @@ TEST(LowerLinearTest, OneScoreOfTwoClassesIsThatOfTheSecond) {
       "l, s = ai.onnx.ml.LinearClassifier<classlabels_ints = [10, 20], "
       "coefficients = [-0.04, -0.68, 0.47], intercepts = [-0.14], "
       "post_transform = \"LOGISTIC\">(x)",
-      {{"x", kRows}},
+      {{"x", kLinearRows}},
       {{"l", Ints({2}, {20, 20})},
        {"s", Floats({2, 2}, {0.2298603, 0.7701397, 0.3054454, 0.6945546})}});
 }
@@ -72,17 +72,18 @@ TEST(LowerLinearTest, TextLabelsAreServedAsPlaces) {
                      HasSubstr("among: cat, dog"))));
 }
 
-constexpr char kPorts[] = "(float[1, 3] x) => (int64[1] l, float[1, 3] s)";
-const RefusedNodes kRefused[] = {
-    {"CoefficientsFitTheFeatures", kPorts,
+constexpr char kLinearPorts[] =
+    "(float[1, 3] x) => (int64[1] l, float[1, 3] s)";
+const RefusedNodes kLinearRefused[] = {
+    {"CoefficientsFitTheFeatures", kLinearPorts,
      "l, s = ai.onnx.ml.LinearClassifier<classlabels_ints = [1, 2], "
      "coefficients = [1.0, 2.0, 3.0, 4.0]>(x)",
      "'coefficients' has 4 numbers; 1 targets of 3 features need one each"},
-    {"EveryScoreHasALabel", kPorts,
+    {"EveryScoreHasALabel", kLinearPorts,
      "l, s = ai.onnx.ml.LinearClassifier<classlabels_ints = [1, 2, 3], "
      "coefficients = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]>(x)",
      "has 3 labels for 2 scores"},
-    {"ClassesHaveLabels", kPorts,
+    {"ClassesHaveLabels", kLinearPorts,
      "l, s = ai.onnx.ml.LinearClassifier<coefficients = [1.0, 2.0, "
      "3.0]>(x)",
      "needs the labels of its classes in one of 'classlabels_ints'"},
@@ -96,7 +97,7 @@ const RefusedNodes kRefused[] = {
      "post_transform 'EXP' must be"},
 };
 
-TEST(LowerLinearTest, RefusesWhatDoesNotFit) { ExpectRefusals(kRefused); }
+TEST(LowerLinearTest, RefusesWhatDoesNotFit) { ExpectRefusals(kLinearRefused); }
 
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

@@ -19,7 +19,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 const HostTensor kRowsWithNan =
     Floats({5, 2}, {0, 0, 0.5, 9, 0.75, -1, 0.75, 0, kNan, 1});
-const HostTensor kRows = Floats({4, 2}, {0, 0, 0.5, 9, 0.75, -1, 0.75, 0});
+const HostTensor kTreesRows = Floats({4, 2}, {0, 0, 0.5, 9, 0.75, -1, 0.75, 0});
 
 // The attributes of a node, as the text format of ONNX has them.
 using AttributeTexts = std::map<std::string, std::string>;
@@ -161,7 +161,7 @@ TEST(LowerTreesTest, TreesAreSummedOrAveraged) {
     ExpectOutputs(Regressor({kTwoTrees,
                              {{"aggregate_function",
                                absl::StrCat("\"", function, "\"")}}}),
-                  {{"x", kRows}}, {{"y", Floats({4, 1}, y)}});
+                  {{"x", kTreesRows}}, {{"y", Floats({4, 1}, y)}});
   }
 }
 
@@ -170,12 +170,13 @@ TEST(LowerTreesTest, ATreeMayHaveATargetOfItsOwn) {
                                   {"n_targets", "2"}};
   ExpectOutputs(
       Regressor({kTwoTrees, targets, {{"base_values", "[0.5, 0.25]"}}}),
-      {{"x", kRows}},
+      {{"x", kTreesRows}},
       {{"y",
         Floats({4, 2}, {1.5, 10.25, 1.5, 10.25, 2.5, -19.75, 4.5, 40.25})}});
   ExpectOutputs(
       Regressor({kTwoTrees, targets, {{"aggregate_function", "\"MIN\""}}}),
-      {{"x", kRows}}, {{"y", Floats({4, 2}, {1, 10, 1, 10, 2, -20, 4, 40})}});
+      {{"x", kTreesRows}},
+      {{"y", Floats({4, 2}, {1, 10, 1, 10, 2, -20, 4, 40})}});
 }
 
 // The weights of one class of two.
@@ -193,7 +194,7 @@ TEST(LowerTreesTest, TheLargestSumIsTheClass) {
                    {"class_treeids", "[0, 0, 0, 0, 0, 0]"},
                    {"class_weights", "[0.5, 0.25, 0.25, 0.9, 0.1, 1.0]"},
                    {"classlabels_int64s", "[7, 8, 9]"}}}),
-      {{"x", kRows}},
+      {{"x", kTreesRows}},
       {{"l", Ints({4}, {7, 7, 7, 8})},
        {"s", Floats({4, 3}, {0.5, 0.25, 0.25, 0.5, 0.25, 0.25, 0.9, 0, 0.1, 0,
                              1, 0})}});
@@ -201,7 +202,7 @@ TEST(LowerTreesTest, TheLargestSumIsTheClass) {
 
 TEST(LowerTreesTest, WeightsOfOneOfTwoClassesAreProbabilities) {
   ExpectOutputs(
-      Classifier({kBranches, kOneClass}), {{"x", kRows}},
+      Classifier({kBranches, kOneClass}), {{"x", kTreesRows}},
       {{"l", Ints({4}, {7, 7, 7, 8})},
        {"s", Floats({4, 2}, {0.75, 0.25, 0.75, 0.25, 0.5, 0.5, 0.25, 0.75})}});
 }
@@ -213,7 +214,7 @@ TEST(LowerTreesTest, WeightsBelowZeroAreDecidedAtZero) {
                   {{"class_weights", "[-1.0, 0.5, 2.0]"},
                    {"post_transform", "\"LOGISTIC\""},
                    {"base_values", "[0.25]"}}}),
-      {{"x", kRows}},
+      {{"x", kTreesRows}},
       {{"l", Ints({4}, {7, 7, 8, 8})},
        {"s", Floats({4, 2}, {0.6791787, 0.3208213, 0.6791787, 0.3208213,
                              0.3208213, 0.6791787, 0.09534947, 0.9046505})}});
@@ -222,7 +223,7 @@ TEST(LowerTreesTest, WeightsBelowZeroAreDecidedAtZero) {
 TEST(LowerTreesTest, TheFirstClassMayHaveNoWeights) {
   ExpectOutputs(
       Classifier({kBranches, kOneClass, {{"class_ids", "[1, 1, 1]"}}}),
-      {{"x", kRows}},
+      {{"x", kTreesRows}},
       {{"l", Ints({4}, {7, 7, 7, 8})},
        {"s", Floats({4, 2}, {0, 0.25, 0, 0.25, 0, 0.5, 0, 0.75})}});
 }
@@ -235,7 +236,7 @@ TEST(LowerTreesTest, BothClassesMayHaveWeights) {
                    {"class_nodeids", "[1, 1, 3, 3, 4]"},
                    {"class_treeids", "[0, 0, 0, 0, 0]"},
                    {"class_weights", "[0.75, 0.25, 0.5, 0.5, 1.0]"}}}),
-      {{"x", kRows}},
+      {{"x", kTreesRows}},
       {{"l", Ints({4}, {7, 7, 7, 8})},
        {"s", Floats({4, 2}, {0.75, 0.25, 0.75, 0.25, 0.5, 0.5, 0, 1})}});
 }
@@ -252,51 +253,53 @@ TEST(LowerTreesTest, AnEnsembleOfVersion5HasLeavesOfItsOwn) {
       {{"y", Floats({3, 2}, {5, 0, 0, 12, -10, 0})}});
 }
 
-constexpr char kPorts[] = "(float[1, 2] x) => (float[1, 1] y)";
+constexpr char kTreesPorts[] = "(float[1, 2] x) => (float[1, 1] y)";
 
 // Returns the tree with one attribute changed.
 std::string Changed(const std::string& name, const std::string& text) {
   return Regressor({kBranches, kWeights, {{name, text}}});
 }
 
-const RefusedNodes kRefused[] = {
-    {"ListsHaveOneEntryPerNode", kPorts, Changed("nodes_values", "[0.5]"),
+const RefusedNodes kTreesRefused[] = {
+    {"ListsHaveOneEntryPerNode", kTreesPorts, Changed("nodes_values", "[0.5]"),
      "'nodes_values' has 1 entries and needs 5"},
-    {"ChildrenAreThere", kPorts,
+    {"ChildrenAreThere", kTreesPorts,
      Changed("nodes_truenodeids", "[1, 0, 33, 0, 0]"),
      "node 2 of tree 0 names node 33 of tree 0, which is not there"},
-    {"TreesHaveNoCycles", kPorts,
+    {"TreesHaveNoCycles", kTreesPorts,
      Changed("nodes_truenodeids", "[1, 0, 0, 0, 0]"), "a tree has no cycles"},
-    {"NodesAreThereOnce", kPorts, Changed("nodes_nodeids", "[0, 1, 2, 3, 3]"),
+    {"NodesAreThereOnce", kTreesPorts,
+     Changed("nodes_nodeids", "[0, 1, 2, 3, 3]"),
      "node 3 of tree 0 is there twice"},
-    {"FeaturesAreOfTheInput", kPorts,
+    {"FeaturesAreOfTheInput", kTreesPorts,
      Changed("nodes_featureids", "[0, 0, 2, 0, 0]"),
      "a node compares feature 2; the input has 2"},
-    {"ModesAreKnown", kPorts,
+    {"ModesAreKnown", kTreesPorts,
      Changed("nodes_modes",
              R"(["BRANCH_MAYBE", "LEAF", "BRANCH_LT", "LEAF", "LEAF"])"),
      "the mode 'BRANCH_MAYBE' of a node is unknown"},
-    {"TargetsAreInRange", kPorts, Changed("target_ids", "[0, 1, 0]"),
+    {"TargetsAreInRange", kTreesPorts, Changed("target_ids", "[0, 1, 0]"),
      "'target_ids' has 1, which must be from 0 to 0"},
-    {"WeightsAreOfNodes", kPorts, Changed("target_nodeids", "[1, 3, 9]"),
+    {"WeightsAreOfNodes", kTreesPorts, Changed("target_nodeids", "[1, 3, 9]"),
      "names node 9 of tree 0, which is not there"},
-    {"WeightsHaveOneEntryPerLeaf", kPorts,
+    {"WeightsHaveOneEntryPerLeaf", kTreesPorts,
      Changed("target_weights", "[1.0, 2.0]"),
      "'target_weights' has 2 entries and needs 3"},
-    {"BaseValuesFitTheTargets", kPorts, Changed("base_values", "[1.0, 2.0]"),
+    {"BaseValuesFitTheTargets", kTreesPorts,
+     Changed("base_values", "[1.0, 2.0]"),
      "'base_values' has 2 numbers and needs 1"},
-    {"TreesHaveNodes", kPorts, Regressor({{{"n_targets", "1"}}}),
+    {"TreesHaveNodes", kTreesPorts, Regressor({{{"n_targets", "1"}}}),
      "has no nodes"},
-    {"TargetsAreAboveZero", kPorts, Regressor({{{"n_targets", "0"}}}),
+    {"TargetsAreAboveZero", kTreesPorts, Regressor({{{"n_targets", "0"}}}),
      "n_targets 0 must be from 1"},
-    {"LeavesOfVersion5AreThere", kPorts,
+    {"LeavesOfVersion5AreThere", kTreesPorts,
      "y = ai.onnx.ml.TreeEnsemble<leaf_targetids = [0], leaf_weights = "
      "float[1] {5.0}, nodes_featureids = [0], nodes_modes = uint8[1] {0}, "
      "nodes_splits = float[1] {0.5}, nodes_trueleafs = [1], "
      "nodes_truenodeids = [0], nodes_falseleafs = [1], nodes_falsenodeids "
      "= [1], tree_roots = [0]>(x)",
      "a node names the leaf 1; there are 1"},
-    {"MembersAreThere", kPorts,
+    {"MembersAreThere", kTreesPorts,
      "y = ai.onnx.ml.TreeEnsemble<leaf_targetids = [0], leaf_weights = "
      "float[1] {5.0}, nodes_featureids = [0], nodes_modes = uint8[1] {6}, "
      "nodes_splits = float[1] {0.5}, nodes_trueleafs = [1], "
@@ -305,7 +308,7 @@ const RefusedNodes kRefused[] = {
      "'membership_values' has no set for node 0"},
 };
 
-TEST(LowerTreesTest, RefusesWhatDoesNotFit) { ExpectRefusals(kRefused); }
+TEST(LowerTreesTest, RefusesWhatDoesNotFit) { ExpectRefusals(kTreesRefused); }
 
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

@@ -6,13 +6,13 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-const HostTensor kRows = Floats({2, 2}, {-2, -0.5, 0.5, 2});
+const HostTensor kActivationRows = Floats({2, 2}, {-2, -0.5, 0.5, 2});
 
 // NumPy: t/2 * (1 + erf(t / sqrt(2))) of t = x + b.
 TEST(LowerFusedActivationTest, BiasGeluIsExact) {
   ExpectOutputs(
       "y = com.microsoft.BiasGelu(x, b)",
-      {{"x", kRows}, {"b", Floats({2}, {0.25, -1})}},
+      {{"x", kActivationRows}, {"b", Floats({2}, {0.25, -1})}},
       {{"y", Floats({2, 2}, {-0.07010352, -0.1002108, 0.5800295, 0.8413447})}});
 }
 
@@ -20,19 +20,19 @@ TEST(LowerFusedActivationTest, BiasGeluIsExact) {
 TEST(LowerFusedActivationTest, FastGeluApproximatesWithTanh) {
   ExpectOutputs(
       "y = com.microsoft.FastGelu(x, b)",
-      {{"x", kRows}, {"b", Floats({2}, {0.25, -1})}},
+      {{"x", kActivationRows}, {"b", Floats({2}, {0.25, -1})}},
       {{"y", Floats({2, 2}, {-0.07020464, -0.1004284, 0.5799606, 0.841192})}});
 }
 
 TEST(LowerFusedActivationTest, FastGeluNeedsNoBias) {
   ExpectOutputs(
-      "y = com.microsoft.FastGelu(x)", {{"x", kRows}},
+      "y = com.microsoft.FastGelu(x)", {{"x", kActivationRows}},
       {{"y", Floats({2, 2}, {-0.04540235, -0.154286, 0.345714, 1.954598})}});
 }
 
 TEST(LowerFusedActivationTest, GeluOfTheDomainIsExact) {
   ExpectOutputs(
-      "y = com.microsoft.Gelu(x)", {{"x", kRows}},
+      "y = com.microsoft.Gelu(x)", {{"x", kActivationRows}},
       {{"y", Floats({2, 2}, {-0.04550027, -0.1542688, 0.3457312, 1.9545})}});
 }
 
@@ -41,7 +41,7 @@ TEST(LowerFusedActivationTest, QuickGeluHasAFactor) {
   ExpectOutputs(
       "y = com.microsoft.QuickGelu<alpha = 1.5>(x) z = "
       "com.microsoft.QuickGelu(x)",
-      {{"x", kRows}},
+      {{"x", kActivationRows}},
       {{"y", Floats({2, 2}, {-0.09485175, -0.1604106, 0.3395894, 1.905148})},
        {"z", Floats({2, 2}, {-0.06434137, -0.1496116, 0.3503884, 1.935659})}});
 }
@@ -77,7 +77,7 @@ TEST(LowerFusedActivationTest, BiasSoftmaxFlattensFromItsAxisOn) {
                            0.02438483, 0.2290547, 0.7090747, 0.03748575})}});
 }
 
-const RefusedNodes kRefused[] = {
+const RefusedNodes kActivationRefused[] = {
     {"ABiasOfAnotherWidthIsRefused",
      "(float[2, 3] x, float[2] b) => (float[2, 3] y)",
      "y = com.microsoft.BiasGelu(x, b)", "[2, 3] and [2] do not broadcast"},
@@ -91,7 +91,7 @@ const RefusedNodes kRefused[] = {
 };
 
 TEST(LowerFusedActivationTest, RefusesWhatDoesNotFit) {
-  ExpectRefusals(kRefused);
+  ExpectRefusals(kActivationRefused);
 }
 
 }  // namespace

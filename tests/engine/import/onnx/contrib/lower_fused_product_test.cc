@@ -6,7 +6,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-const HostTensor kRight =
+const HostTensor kProductRight =
     Floats({2, 2, 3}, {-0.21, -0.3, -0.3, -0.04, -0.81, 0.09, 0.84, 0.13, 0.49,
                        0.89, 0.68, 0.49});
 const HostTensor kImage = Floats(
@@ -18,7 +18,7 @@ TEST(LowerFusedProductTest, FusedMatMulScalesAndTransposes) {
       "y = com.microsoft.FusedMatMul<alpha = 0.5, transA = 1>(a, b)",
       {{"a", Floats({2, 2, 2},
                     {-0.75, -0.04, 0.07, 0.55, -0.21, -0.96, 0.06, -0.59})},
-       {"b", kRight}},
+       {"b", kProductRight}},
       {{"y", Floats({2, 2, 3}, {0.07735, 0.08415, 0.11565, -0.0068, -0.21675,
                                 0.03075, -0.0615, 0.00675, -0.03675, -0.66575,
                                 -0.263, -0.37975})}});
@@ -30,7 +30,7 @@ TEST(LowerFusedProductTest, FusedMatMulMovesTheBatch) {
       "y = com.microsoft.FusedMatMul<transBatchA = 1>(a, b)",
       {{"a", Floats({3, 2, 2}, {-0.75, -0.04, 0.07, 0.55, -0.21, -0.96, 0.06,
                                 -0.59, 0.48, -0.22, -0.24, 0.82})},
-       {"b", kRight}},
+       {"b", kProductRight}},
       {{"y", Floats({2, 3, 3},
                     {0.1591, 0.2574, 0.2214, 0.0825, 0.8406, -0.0234,
                      -0.09199999, 0.0342, -0.1638, 0.5483, 0.3831, 0.3038,
@@ -81,7 +81,7 @@ TEST(LowerFusedProductTest, NhwcConvHasChannelsLast) {
         Floats({1, 2, 2, 2}, {0, 1.3029, 0.9375, 0.9589, 0, 0, 0, 2.0511})}});
 }
 
-const RefusedNodes kRefused[] = {
+const RefusedNodes kProductRefused[] = {
     {"AnUnknownActivationIsRefused",
      "(float[2, 2] a, float[2, 2] b) => (float[2, 2] y)",
      "y = com.microsoft.FusedGemm<activation = \"Erf\">(a, b)",
@@ -93,7 +93,9 @@ const RefusedNodes kRefused[] = {
      "the activation Clip needs a minimum and a maximum"},
 };
 
-TEST(LowerFusedProductTest, RefusesWhatDoesNotFit) { ExpectRefusals(kRefused); }
+TEST(LowerFusedProductTest, RefusesWhatDoesNotFit) {
+  ExpectRefusals(kProductRefused);
+}
 
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

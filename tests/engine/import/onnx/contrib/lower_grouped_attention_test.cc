@@ -12,7 +12,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-const HostTensor kTokens =
+const HostTensor kGroupedTokens =
     Floats({1, 2, 8}, {0.15, 0.39, 0.02, -0.33, -0.13, 0.84, -0.62, -0.7, -0.98,
                        0.7, 0.98, -0.53, -0.47, -0.6, 0.2, -0.03});
 const HostTensor kCosines =
@@ -20,14 +20,14 @@ const HostTensor kCosines =
                     0.23, 0.8, 0.77});
 const HostTensor kSines = Floats({6, 2}, {-0.73, 0.25, 0.79, -0.6, -0.17, 0.43,
                                           0.48, -0.1, 0.28, 0.34, -0.29, 0.3});
-const HostTensor kQueries =
+const HostTensor kGroupedQueries =
     Floats({1, 3, 8}, {0.66, 0.49,  -0.87, -0.57, 0.74,  -0.01, 0.32,  0.56,
                        0.27, 0.47,  0.09,  -0.54, -0.63, 0.99,  -0.98, 0.38,
                        0.76, -0.54, -0.9,  -0.2,  -0.34, -0.08, -0.15, 0.88});
-const HostTensor kKeys =
+const HostTensor kGroupedKeys =
     Floats({1, 3, 4}, {-0.76, 0.89, -0.91, 0.88, -0.33, 0.45, -0.99, -0.11,
                        0.36, 0.26, 0.61, -0.69});
-const HostTensor kValues =
+const HostTensor kGroupedValues =
     Floats({1, 3, 4}, {-0.2, 0.23, -0.94, 0.67, -0.17, -0.51, -0.56, 0.3, -0.9,
                        -0.51, -0.39, -0.48});
 const HostTensor kKeysByHead =
@@ -45,7 +45,7 @@ const HostTensor kNarrowSines =
 TEST(LowerGroupedAttentionTest, HeadsAreAsWideAsTheTables) {
   ExpectOutputs(
       "y = com.microsoft.RotaryEmbedding(x, p, c, s)",
-      {{"x", kTokens},
+      {{"x", kGroupedTokens},
        {"p", Ints({1, 2}, {3, 1})},
        {"c", kCosines},
        {"s", kSines}},
@@ -58,7 +58,10 @@ TEST(LowerGroupedAttentionTest, HeadsAreAsWideAsTheTables) {
 TEST(LowerGroupedAttentionTest, PositionsMayBeginAtANumber) {
   ExpectOutputs(
       "y = com.microsoft.RotaryEmbedding<interleaved = 1>(x, p, c, s)",
-      {{"x", kTokens}, {"p", Ints({1}, {2})}, {"c", kCosines}, {"s", kSines}},
+      {{"x", kGroupedTokens},
+       {"p", Ints({1}, {2})},
+       {"c", kCosines},
+       {"s", kSines}},
       {{"y",
         Floats({1, 2, 8}, {0.0002999976, -0.1971, 0.1573, -0.2455, 0.2, -0.3475,
                            -0.1764, -0.8056, 0.2324, -0.8764, 0.0352, -0.1457,
@@ -87,9 +90,9 @@ TEST(LowerGroupedAttentionTest, APartOfEachHeadMayTurn) {
 // heads of keys, with these further attributes and perhaps sinks of the heads.
 void ExpectGrouped(const std::string& attributes, std::vector<double> numbers,
                    const std::optional<HostTensor>& sinks = std::nullopt) {
-  NamedTensors inputs = {{"q", kQueries},
-                         {"k", kKeys},
-                         {"v", kValues},
+  NamedTensors inputs = {{"q", kGroupedQueries},
+                         {"k", kGroupedKeys},
+                         {"v", kGroupedValues},
                          {"l", Tensor(DType::kInt32, {1}, {2})}};
   if (sinks.has_value()) inputs.emplace_back("h", *sinks);
   ExpectOutputs(absl::StrCat("t = Constant<value = int32 {3}>() y, kk, vv = "
@@ -210,10 +213,10 @@ TEST(LowerGroupedAttentionTest, ATokenFollowsItsOwnSequence) {
                       -0.64, 0.72,  0.34,  0.06,  0,     0,     0,     0})}});
 }
 
-constexpr char kPorts[] =
+constexpr char kGroupedPorts[] =
     "(float[1, 3, 8] q, float[1, 3, 4] k, float[1, 3, 4] v, int32[1] l, "
     "int32[2] h) => (float[1, 3, 8] y)";
-const RefusedNodes kRefused[] = {
+const RefusedNodes kGroupedRefused[] = {
     {"TablesFitTheHeads",
      "(float[1, 2, 8] x, int64[1] p, float[6, 3] c, float[6, 3] s) => "
      "(float[1, 2, 8] y)",
@@ -224,27 +227,27 @@ const RefusedNodes kRefused[] = {
      "(float[1, 2, 8] y)",
      "y = com.microsoft.RotaryEmbedding<num_heads = 3>(x, p, c, s)",
      "num_heads 3 must divide 8"},
-    {"KeyHeadsDivideQueryHeads", kPorts,
+    {"KeyHeadsDivideQueryHeads", kGroupedPorts,
      "t = Constant<value = int32 {3}>() y = "
      "com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = "
      "3>(q, k, v, , , l, t)",
      "num_heads 4 and kv_num_heads 3 do not fit 8 columns"},
-    {"CachesOfCodesAreRefused", kPorts,
+    {"CachesOfCodesAreRefused", kGroupedPorts,
      "t = Constant<value = int32 {3}>() y = "
      "com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, "
      "k_quant_type = \"PER_TENSOR\">(q, k, v, , , l, t)",
      "k_quant_type = 'PER_TENSOR' is not"},
-    {"KeysHaveTheTokensOfQueries", kPorts,
+    {"KeysHaveTheTokensOfQueries", kGroupedPorts,
      "t = Constant<value = int32 {3}>() y = "
      "com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = "
      "2>(q, v, q, , , l, t)",
      "key [1, 3, 4] and value [1, 3, 8] must be [1, 3, 4]"},
-    {"TheTotalIsBounded", kPorts,
+    {"TheTotalIsBounded", kGroupedPorts,
      "t = Constant<value = int32 {9}>() y = "
      "com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = "
      "2>(q, k, v, , , l, t)",
      "total_sequence_length 9 must be from 3 to 3"},
-    {"AWindowIsAboveZero", kPorts,
+    {"AWindowIsAboveZero", kGroupedPorts,
      "t = Constant<value = int32 {3}>() y = "
      "com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, "
      "local_window_size = 0>(q, k, v, , , l, t)",
@@ -252,7 +255,7 @@ const RefusedNodes kRefused[] = {
 };
 
 TEST(LowerGroupedAttentionTest, RefusesWhatDoesNotFit) {
-  ExpectRefusals(kRefused);
+  ExpectRefusals(kGroupedRefused);
 }
 
 }  // namespace

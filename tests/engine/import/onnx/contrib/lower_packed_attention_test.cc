@@ -12,7 +12,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-const HostTensor kTokens =
+const HostTensor kPackedTokens =
     Floats({1, 3, 2}, {-0.83, -0.53, 0.6, 0.16, -0.81, -0.13});
 const HostTensor kWeights =
     Floats({2, 12}, {-0.04, -0.68, 0.47,  -0.77, -0.22, 0.03,  -0.14, 0.17,
@@ -20,12 +20,12 @@ const HostTensor kWeights =
                      -0.4,  -0.37, 0.78,  0.17,  -0.06, 0.55,  -0.94, 0.41});
 const HostTensor kBias = Floats({12}, {-0.25, -0.82, 0.32, 0.86, -0.59, 0.26,
                                        -0.4, 0.48, 0.44, -0.56, 0.66, 0.32});
-const HostTensor kQueries =
+const HostTensor kPackedQueries =
     Floats({1, 2, 4}, {-0.3, -0.3, -0.04, -0.81, 0.09, 0.84, 0.13, 0.49});
-const HostTensor kKeys =
+const HostTensor kPackedKeys =
     Floats({1, 3, 4}, {0.89, 0.68, 0.49, 0.63, 0.64, -0.49, -0.04, -0.31, -0.48,
                        0.14, -0.36, 0.24});
-const HostTensor kValues =
+const HostTensor kPackedValues =
     Floats({1, 3, 4}, {0.16, -0.79, -0.12, -0.22, 0.41, -0.82, -0.66, 0.03,
                        -0.19, 0.33, -0.33, -0.61});
 
@@ -37,7 +37,7 @@ HostTensor Mask(std::vector<int64_t> dims, std::vector<double> numbers) {
 void ExpectAttention(const std::string& attributes,
                      const std::optional<HostTensor>& mask,
                      std::vector<double> numbers) {
-  NamedTensors inputs = {{"x", kTokens}, {"w", kWeights}, {"b", kBias}};
+  NamedTensors inputs = {{"x", kPackedTokens}, {"w", kWeights}, {"b", kBias}};
   if (mask.has_value()) inputs.emplace_back("m", *mask);
   ExpectOutputs(absl::StrCat("y = com.microsoft.Attention<num_heads = 2",
                              attributes.empty() ? "" : ", ", attributes,
@@ -100,7 +100,7 @@ TEST(LowerPackedAttentionTest, KeysOfEarlierCallsComeFirst) {
   ExpectOutputs(
       "y, z = com.microsoft.Attention<num_heads = 2, unidirectional = "
       "1>(x, w, b, , p, ab)",
-      {{"x", kTokens},
+      {{"x", kPackedTokens},
        {"w", kWeights},
        {"b", kBias},
        {"p", Floats({2, 1, 2, 2, 2},
@@ -150,9 +150,9 @@ TEST(LowerPackedAttentionTest, CodesAreProjectedWithTheirScales) {
 TEST(LowerPackedAttentionTest, MultiHeadAttentionAddsTheColumnBias) {
   ExpectOutputs(
       "y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v, b)",
-      {{"q", kQueries},
-       {"k", kKeys},
-       {"v", kValues},
+      {{"q", kPackedQueries},
+       {"k", kPackedKeys},
+       {"v", kPackedValues},
        {"b", Floats({12}, {0.86, -0.51, -0.71, -0.44, -0.32, -0.55, 0.07, 0.87,
                            -0.75, -0.17, 0.34, 0.77})}},
       {{"y",
@@ -164,9 +164,9 @@ TEST(LowerPackedAttentionTest, MultiHeadAttentionMasksKeys) {
   ExpectOutputs(
       "y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v, , m, "
       "ab)",
-      {{"q", kQueries},
-       {"k", kKeys},
-       {"v", kValues},
+      {{"q", kPackedQueries},
+       {"k", kPackedKeys},
+       {"v", kPackedValues},
        {"m", Tensor(DType::kInt32, {1, 3}, {1, 1, 0})},
        {"ab", Floats({1, 1, 2, 3}, {1, -0.71, 0.07, 0.76, -0.89, 0.18})}},
       {{"y",
@@ -178,7 +178,7 @@ TEST(LowerPackedAttentionTest, MultiHeadAttentionAppendsToThePast) {
   ExpectOutputs(
       "y, kk, vv = com.microsoft.MultiHeadAttention<num_heads = 2, "
       "unidirectional = 1>(q, k, v, , , , pk, pv)",
-      {{"q", kQueries},
+      {{"q", kPackedQueries},
        {"k",
         Floats({1, 2, 4}, {0.89, 0.68, 0.49, 0.63, 0.64, -0.49, -0.04, -0.31})},
        {"v", Floats({1, 2, 4},
@@ -214,7 +214,7 @@ TEST(LowerPackedAttentionTest, OneInputMayHoldQueriesKeysAndValues) {
 TEST(LowerPackedAttentionTest, OneInputMayHoldKeysAndValues) {
   ExpectOutputs(
       "y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k)",
-      {{"q", kQueries},
+      {{"q", kPackedQueries},
        {"k", Floats({1, 3, 2, 2, 2},
                     {-0.95, 0.07,  0.72, 0.28,  0.29,  -0.22, -0.29, 0.44,
                      -0.84, 0.73,  0.75, 0.92,  -0.73, -0.77, 0.79,  -0.2,
@@ -223,24 +223,24 @@ TEST(LowerPackedAttentionTest, OneInputMayHoldKeysAndValues) {
                                 0.630839, 0.3188184, 0.2803807, -0.2934629})}});
 }
 
-constexpr char kPorts[] =
+constexpr char kPackedPorts[] =
     "(float[1, 3, 2] x, float[2, 12] w, float[12] b, int32[5] m) => "
     "(float[1, 3, 4] y)";
-const RefusedNodes kRefused[] = {
-    {"MasksOfPackedSequencesAreRefused", kPorts,
+const RefusedNodes kPackedRefused[] = {
+    {"MasksOfPackedSequencesAreRefused", kPackedPorts,
      "y = com.microsoft.Attention<num_heads = 2>(x, w, b, m)",
      "a mask [5] for 1 sequences is not"},
-    {"HeadsDivideTheWidth", kPorts,
+    {"HeadsDivideTheWidth", kPackedPorts,
      "y = com.microsoft.Attention<num_heads = 3>(x, w, b)",
      "a multiple of num_heads, 3"},
-    {"ThereIsAtLeastOneHead", kPorts,
+    {"ThereIsAtLeastOneHead", kPackedPorts,
      "y = com.microsoft.Attention<num_heads = 0>(x, w, b)",
      "num_heads 0 must be at least 1"},
-    {"SharedBuffersAreRefused", kPorts,
+    {"SharedBuffersAreRefused", kPackedPorts,
      "y = com.microsoft.Attention<num_heads = 2, "
      "past_present_share_buffer = 1>(x, w, b)",
      "past_present_share_buffer = 1 is not; only 0 is"},
-    {"WidthsSumUpToTheColumns", kPorts,
+    {"WidthsSumUpToTheColumns", kPackedPorts,
      "y = com.microsoft.Attention<num_heads = 2, qkv_hidden_sizes = [4, "
      "4, 2]>(x, w, b)",
      "the first two must be equal and the sum 12"},
@@ -251,7 +251,7 @@ const RefusedNodes kRefused[] = {
 };
 
 TEST(LowerPackedAttentionTest, RefusesWhatDoesNotFit) {
-  ExpectRefusals(kRefused);
+  ExpectRefusals(kPackedRefused);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace {
 
 const HostTensor kLeft =
     Tensor(DType::kUint8, {2, 3}, {0, 200, 100, 255, 3, 77});
-const HostTensor kRight =
+const HostTensor kQuantizedProductRight =
     Tensor(DType::kInt8, {3, 2}, {1, -2, 100, -128, -7, 5});
-const HostTensor kRows =
+const HostTensor kQuantizedProductRows =
     Floats({2, 20},
            {-0.98, 0.62,  -0.13, -0.13, 0.12, -0.44, 0.77,  -0.58, 0.09,  -0.66,
             0.23,  0.8,   0.77,  -0.73, 0.25, 0.79,  -0.6,  -0.17, 0.43,  0.48,
@@ -28,7 +28,7 @@ TEST(LowerQuantizedProductTest, ScalesAndZeroPointsMayBePerColumn) {
   ExpectOutputs(
       "y = com.microsoft.MatMulIntegerToFloat(a, b, as, bs, az, bz, i)",
       {{"a", kLeft},
-       {"b", kRight},
+       {"b", kQuantizedProductRight},
        {"as", Floats({}, {0.1})},
        {"bs", Floats({2}, {0.5, 2})},
        {"az", Tensor(DType::kUint8, {}, {100})},
@@ -42,7 +42,7 @@ TEST(LowerQuantizedProductTest, TheLeftSideIsQuantisedByItsRange) {
   ExpectOutputs(
       "y = com.microsoft.DynamicQuantizeMatMul(x, b, bs, bz)",
       {{"x", Floats({2, 3}, {-1, 0.5, 1.9, 0.25, 3, -0.75})},
-       {"b", kRight},
+       {"b", kQuantizedProductRight},
        {"bs", Floats({}, {0.5})},
        {"bz", Tensor(DType::kInt8, {}, {2})}},
       {{"y", Floats({2, 2}, {16.55686, -27.77255, 150.0706, -196.3765})}});
@@ -51,7 +51,7 @@ TEST(LowerQuantizedProductTest, TheLeftSideIsQuantisedByItsRange) {
 TEST(LowerQuantizedProductTest, AValueOfZerosHasAScale) {
   ExpectOutputs("y = com.microsoft.DynamicQuantizeMatMul(x, b, bs)",
                 {{"x", Floats({1, 3}, {0, 0, 0})},
-                 {"b", kRight},
+                 {"b", kQuantizedProductRight},
                  {"bs", Floats({}, {0.5})}},
                 {{"y", Floats({1, 2}, {0, 0})}});
 }
@@ -62,7 +62,7 @@ TEST(LowerQuantizedProductTest, QGemmGivesRealNumbersWithoutAScale) {
                 {{"a", kLeft},
                  {"as", Floats({}, {0.1})},
                  {"az", Tensor(DType::kUint8, {}, {100})},
-                 {"b", kRight},
+                 {"b", kQuantizedProductRight},
                  {"bs", Floats({}, {0.5})},
                  {"bz", Tensor(DType::kInt8, {}, {2})},
                  {"c", Tensor(DType::kInt32, {2}, {10, -20})}},
@@ -91,7 +91,7 @@ TEST(LowerQuantizedProductTest, WeightsOf4BitsHaveTheLowHalfFirst) {
   ExpectOutputs(
       "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 4, block_size = "
       "16>(x, b, s, z, , i)",
-      {{"x", kRows},
+      {{"x", kQuantizedProductRows},
        {"b", kBlocks},
        {"s", kBlockScales},
        {"z", Tensor(DType::kUint8, {2}, {195, 24})},
@@ -103,7 +103,7 @@ TEST(LowerQuantizedProductTest, TheZeroPointIsTheMiddleByDefault) {
   ExpectOutputs(
       "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 4, block_size = "
       "16>(x, b, s)",
-      {{"x", kRows}, {"b", kBlocks}, {"s", kBlockScales}},
+      {{"x", kQuantizedProductRows}, {"b", kBlocks}, {"s", kBlockScales}},
       {{"y", Floats({2, 2}, {-1.3072, -3.1557, 2.1711, 7.4634})}});
 }
 
@@ -111,7 +111,7 @@ TEST(LowerQuantizedProductTest, ZeroPointsMayBeRealNumbers) {
   ExpectOutputs(
       "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 8, block_size = "
       "16>(x, b, s, z)",
-      {{"x", kRows},
+      {{"x", kQuantizedProductRows},
        {"b",
         Tensor(DType::kUint8, {2, 2, 16},
                {189, 124, 143, 210, 152, 53,  223, 224, 143, 118, 163, 206, 198,
@@ -124,30 +124,30 @@ TEST(LowerQuantizedProductTest, ZeroPointsMayBeRealNumbers) {
       {{"y", Floats({2, 2}, {78.09565, 198.6999, 31.29425, -171.1392})}});
 }
 
-constexpr char kPorts[] =
+constexpr char kQuantizedProductPorts[] =
     "(float[2, 20] x, uint8[2, 2, 8] b, float[4] s) => (float[2, 2] y)";
-const RefusedNodes kRefused[] = {
-    {"BitsOfOtherWidthsAreRefused", kPorts,
+const RefusedNodes kQuantizedProductRefused[] = {
+    {"BitsOfOtherWidthsAreRefused", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 3, block_size = "
      "16>(x, b, s)",
      "bits = 3 is not; 4 and 8 are"},
-    {"BlocksAreAPowerOfTwo", kPorts,
+    {"BlocksAreAPowerOfTwo", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 4, block_size = "
      "20>(x, b, s)",
      "block_size 20 must be a power of two and at least 16"},
-    {"KIsTheWidthOfTheLeftSide", kPorts,
+    {"KIsTheWidthOfTheLeftSide", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = 21, N = 2, bits = 4, block_size = "
      "16>(x, b, s)",
      "its last dimension must be K, 21"},
-    {"SizesThatWouldOverflowAreRefused", kPorts,
+    {"SizesThatWouldOverflowAreRefused", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = 140737488355328, N = "
      "140737488355328, bits = 4, block_size = 16>(x, b, s)",
      "are over the limit of"},
-    {"WeightsOfAnotherSizeAreRefused", kPorts,
+    {"WeightsOfAnotherSizeAreRefused", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = 20, N = 3, bits = 4, block_size = "
      "16>(x, b, s)",
      "the weights are [2, 2, 8] and must have the 48 numbers of [3, 2, 8]"},
-    {"NegativeSizesAreRefused", kPorts,
+    {"NegativeSizesAreRefused", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = -1, N = 2, bits = 4, block_size = "
      "16>(x, b, s)",
      "K -1 and N 2 must be from 1 to"},
@@ -160,7 +160,7 @@ const RefusedNodes kRefused[] = {
 };
 
 TEST(LowerQuantizedProductTest, RefusesWhatDoesNotFit) {
-  ExpectRefusals(kRefused);
+  ExpectRefusals(kQuantizedProductRefused);
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST(LowerQuantizedTest, CodesOfTheDomainAreThoseOfOnnx) {
       {{"y", Floats({3}, {-0.5, 0.3, 9})}});
 }
 
-const RefusedNodes kRefused[] = {
+const RefusedNodes kQuantizedRefused[] = {
     {"ScalesPerChannelAreRefused",
      "(uint8[2, 2] a, float[2] s, uint8 z) => (uint8[2, 2] y)",
      "y = com.microsoft.QLinearSigmoid(a, s, z, s, z)",
@@ -149,7 +149,9 @@ const RefusedNodes kRefused[] = {
      "has 4 inputs and needs 2 and 3 more for each part"},
 };
 
-TEST(LowerQuantizedTest, RefusesWhatDoesNotFit) { ExpectRefusals(kRefused); }
+TEST(LowerQuantizedTest, RefusesWhatDoesNotFit) {
+  ExpectRefusals(kQuantizedRefused);
+}
 
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

@@ -6,7 +6,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-const HostTensor kTokens =
+const HostTensor kSkipNormTokens =
     Floats({2, 2, 3}, {-0.56, 0.66, 0.32, 0.37, 0.64, -0.14, 0.52, 0.76, -0.8,
                        0.7, -0.21, -0.04});
 const HostTensor kSkip =
@@ -27,7 +27,7 @@ TEST(LowerSkipNormTest, TheSumIsNormalisedAndAnOutput) {
   ExpectOutputs(
       "y, , , z = com.microsoft.SkipLayerNormalization<epsilon = 0.01>(x, "
       "s, g, b, i)",
-      {{"x", kTokens},
+      {{"x", kSkipNormTokens},
        {"s", kSkip},
        {"g", Floats({3}, {1.07, 1.42, 0.71})},
        {"b", Floats({3}, {0.7, -0.66, 0.93})},
@@ -41,7 +41,7 @@ TEST(LowerSkipNormTest, TheSumIsNormalisedAndAnOutput) {
 TEST(LowerSkipNormTest, ASkipMayLackTheBatch) {
   ExpectOutputs(
       "y = com.microsoft.SkipLayerNormalization(x, s, g)",
-      {{"x", kTokens},
+      {{"x", kSkipNormTokens},
        {"s", Floats({2, 3}, {-0.71, 0.4, -0.42, 0.74, -0.45, 0.12})},
        {"g", Floats({3}, {1.07, 1.42, 0.71})}},
       {{"y", Floats({2, 2, 3}, {-1.312348, 1.736644, 0.00248801, 1.489938,
@@ -54,7 +54,7 @@ TEST(LowerSkipNormTest, TheSimplifiedFormHasNoMean) {
   ExpectOutputs(
       "y, , , z = com.microsoft.SkipSimplifiedLayerNormalization<epsilon = "
       "0.01>(x, s, g, i)",
-      {{"x", kTokens},
+      {{"x", kSkipNormTokens},
        {"s", kSkip},
        {"g", Floats({3}, {1.07, 1.42, 0.71})},
        {"i", Floats({3}, {0.25, 0.21, 0.94})}},
@@ -67,7 +67,7 @@ TEST(LowerSkipNormTest, TheSimplifiedFormHasNoMean) {
 TEST(LowerSkipNormTest, SimplifiedLayerNormGivesTheInverseRoot) {
   ExpectOutputs(
       "y, v = SimplifiedLayerNormalization<epsilon = 0.01>(x, g)",
-      {{"x", kTokens}, {"g", Floats({3}, {1.07, 1.42, 0.71})}},
+      {{"x", kSkipNormTokens}, {"g", Floats({3}, {1.07, 1.42, 0.71})}},
       {{"y",
         Floats({2, 2, 3}, {-1.105342, 1.728849, 0.4191149, 0.8881506, 2.038775,
                            -0.2229911, 0.7821892, 1.517143, -0.7984965,
@@ -114,7 +114,7 @@ TEST(LowerSkipNormTest, PositionsMayBeGivenAndSegmentsAbsent) {
        {"c", Tensor(DType::kInt32, {2}, {0, 0})}});
 }
 
-const RefusedNodes kRefused[] = {
+const RefusedNodes kSkipNormRefused[] = {
     {"TooFewPositionsAreRefused",
      "(int32[1, 5] ids, float[3, 2] we, float[4, 2] pe, float[2] g, "
      "float[2] b) => (float[1, 5, 2] y, int32[1] c)",
@@ -132,7 +132,9 @@ const RefusedNodes kRefused[] = {
      "its output 'm' is not supported"},
 };
 
-TEST(LowerSkipNormTest, RefusesWhatDoesNotFit) { ExpectRefusals(kRefused); }
+TEST(LowerSkipNormTest, RefusesWhatDoesNotFit) {
+  ExpectRefusals(kSkipNormRefused);
+}
 
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

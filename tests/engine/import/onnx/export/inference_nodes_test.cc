@@ -10,8 +10,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-using testing::ElementsAre;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
 
 onnx::ModelProto Converted(const std::string& graph, int opset = 17) {
   onnx::ModelProto model = ModelOfGraph(graph);

@@ -9,7 +9,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(HostTensor, IntegersAreCutTowardsZero) {
   const HostTensor tensor{DType::kFloat64, Shape{4}, {-2.9, -0.5, 0, 3.9}};

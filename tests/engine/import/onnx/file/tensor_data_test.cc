@@ -38,7 +38,7 @@ std::vector<double> Read(const TensorProto& tensor) {
   return host.ok() ? host->numbers : std::vector<double>();
 }
 
-void ExpectRefused(const TensorProto& tensor, const std::string& text) {
+void ExpectRefusedTensor(const TensorProto& tensor, const std::string& text) {
   const absl::Status status = DescribeTensor(tensor, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
@@ -113,9 +113,9 @@ TEST(TensorDataTest, ReadsNarrowTypes) {
   entries.add_int32_data(0x08);
   EXPECT_THAT(Read(entries), ElementsAre(-1, 7, -8));
   entries.add_int32_data(0);
-  ExpectRefused(entries, "has 3 numbers; its shape takes 2");
+  ExpectRefusedTensor(entries, "has 3 numbers; its shape takes 2");
   packed.set_raw_data("\x7f");
-  ExpectRefused(packed, "its shape takes 2");
+  ExpectRefusedTensor(packed, "its shape takes 2");
   EXPECT_TRUE(IsWidened(17));
   EXPECT_EQ(OnnxTypeName(22), "INT4");
 }
@@ -125,20 +125,20 @@ TEST(TensorDataTest, AnEmptyTensorNeedsNoData) {
 }
 
 TEST(TensorDataTest, RefusesSizesThatLie) {
-  ExpectRefused(Tensor(TensorProto::FLOAT, {-1}), "negative");
-  ExpectRefused(Tensor(TensorProto::FLOAT, {int64_t{1} << 40}),
-                "its shape takes");
-  ExpectRefused(
+  ExpectRefusedTensor(Tensor(TensorProto::FLOAT, {-1}), "negative");
+  ExpectRefusedTensor(Tensor(TensorProto::FLOAT, {int64_t{1} << 40}),
+                      "its shape takes");
+  ExpectRefusedTensor(
       Tensor(TensorProto::FLOAT, {int64_t{1} << 32, int64_t{1} << 32, 4}),
       "too many elements");
-  ExpectRefused(Tensor(TensorProto::FLOAT, std::vector<int64_t>(9, 1)),
-                "dimensions");
+  ExpectRefusedTensor(Tensor(TensorProto::FLOAT, std::vector<int64_t>(9, 1)),
+                      "dimensions");
   TensorProto tensor = Tensor(TensorProto::FLOAT, {2});
   tensor.set_raw_data("1234567");
-  ExpectRefused(tensor, "7 bytes");
+  ExpectRefusedTensor(tensor, "7 bytes");
   tensor.clear_raw_data();
   tensor.add_float_data(1);
-  ExpectRefused(tensor, "1 numbers");
+  ExpectRefusedTensor(tensor, "1 numbers");
 }
 
 TEST(TensorDataTest, NamesTypesThatAreNotThere) {

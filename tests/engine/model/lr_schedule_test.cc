@@ -1,4 +1,4 @@
-#include "engine/train/lr_schedule.h"
+#include "engine/model/lr_schedule.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 double RateAt(const v1::LearningRateSchedule& schedule, double base,
               uint64_t step, uint64_t total_steps) {
@@ -22,7 +22,7 @@ double RateAt(const v1::LearningRateSchedule& schedule, double base,
                         {.step = step, .total_steps = total_steps});
 }
 
-v1::LearningRateSchedule FromText(const std::string& text) {
+v1::LearningRateSchedule ScheduleFromText(const std::string& text) {
   v1::LearningRateSchedule schedule;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &schedule));
   return schedule;
@@ -114,7 +114,7 @@ TEST(LearningRateTest, SchedulesAreThoseOfPytorch) {
         0.23333333333333348, 0.3666666666666666, 0.5, 0.3}},
   };
   for (const Case& c : cases) {
-    const v1::LearningRateSchedule schedule = FromText(c.schedule);
+    const v1::LearningRateSchedule schedule = ScheduleFromText(c.schedule);
     EXPECT_TRUE(ValidateSchedule(schedule, 0.4, c.total_steps).ok());
     for (size_t i = 0; i < c.rates.size(); ++i) {
       EXPECT_NEAR(RateAt(schedule, 0.4, i, c.total_steps), c.rates[i], 1e-12)
@@ -124,31 +124,33 @@ TEST(LearningRateTest, SchedulesAreThoseOfPytorch) {
 }
 
 TEST(LearningRateTest, PolynomialReachesZeroBehindTheLastStep) {
-  const auto schedule = FromText("polynomial {}");
+  const auto schedule = ScheduleFromText("polynomial {}");
   EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 0, 10), 1);
   EXPECT_DOUBLE_EQ(RateAt(schedule, 1, 9, 10), 0.1);
 }
 
 TEST(LearningRateTest, OneCycleEndsAtItsLowestRate) {
-  const auto schedule = FromText(
+  const auto schedule = ScheduleFromText(
       "one_cycle { maximum: 1 initial_divisor: 10 "
       "final_divisor: 100 } warmup_steps: 5");
   EXPECT_NEAR(RateAt(schedule, 0.5, 24, 25), 0.001, 1e-12);
   EXPECT_NEAR(RateAt(schedule, 0.5, 5, 25), 0.1, 1e-12);
   // If the warm-up is shorter than a step, the rate starts at the top.
-  const auto steep = FromText("one_cycle { maximum: 1 warm_fraction: 0 }");
+  const auto steep =
+      ScheduleFromText("one_cycle { maximum: 1 warm_fraction: 0 }");
   EXPECT_DOUBLE_EQ(RateAt(steep, 0.5, 0, 10), 1);
   EXPECT_DOUBLE_EQ(RateAt(steep, 0.5, 0, 1), 1);
 }
 
 TEST(LearningRateTest, RestartsOfHugePeriodsDoNotOverflow) {
-  const auto schedule =
-      FromText("cosine_restarts { first_steps: 1 growth: 1000000000000 }");
+  const auto schedule = ScheduleFromText(
+      "cosine_restarts { first_steps: 1 growth: 1000000000000 }");
   EXPECT_GE(RateAt(schedule, 1, uint64_t{1} << 63, ~uint64_t{0}), 0);
 }
 
 TEST(LearningRateTest, APlateauLowersTheRateWithEachReduction) {
-  const auto schedule = FromText("plateau { factor: 0.5 minimum: 0.06 }");
+  const auto schedule =
+      ScheduleFromText("plateau { factor: 0.5 minimum: 0.06 }");
   for (const auto& [reductions, rate] :
        {std::pair(0u, 0.4), {1u, 0.2}, {2u, 0.1}, {3u, 0.06}, {9u, 0.06}}) {
     EXPECT_DOUBLE_EQ(
@@ -183,7 +185,7 @@ TEST(LearningRateTest, RulesOutOfRangeAreNamed) {
       {"cyclic { maximum: 1 }", "cyclic.up_steps is 0"},
   };
   for (const auto& [text, message] : cases) {
-    const absl::Status status = ValidateSchedule(FromText(text), 1, 10);
+    const absl::Status status = ValidateSchedule(ScheduleFromText(text), 1, 10);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(status.message(), HasSubstr(message)) << text;
   }

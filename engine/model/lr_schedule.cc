@@ -1,4 +1,4 @@
-#include "engine/train/lr_schedule.h"
+#include "engine/model/lr_schedule.h"
 
 #include <algorithm>
 #include <cmath>

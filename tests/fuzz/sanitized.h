@@ -1,0 +1,13 @@
+// Tells whether a sanitizer watches this build: memory and time are others
+// then.
+#pragma once
+
+namespace gpupool::engine {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace gpupool::engine

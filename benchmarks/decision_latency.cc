@@ -103,14 +103,15 @@ class Pool {
 
  private:
   void Submit() {
-    JobSubmitted event{.job = JobId(++last_job_)};
+    JobSubmitted event{.id = JobId(++last_job_)};
     event.tenant = absl::StrCat("tenant", random_() % 10);
     const uint32_t gangs[] = {2, 4, 8, 16};
     if (random_() % 10 == 0) event.device_count = gangs[random_() % 4];
     event.bytes = kDeviceBytes / 10 + (random_() % 50) * kDeviceBytes * 9 / 490;
     event.expected_run = absl::Seconds(1 << random_() % 17);
     const auto& queues = state_.policy().queues;
-    if (!queues.empty()) event.queue = queues[last_job_ % queues.size()].name;
+    if (!queues.empty())
+      event.queue_name = queues[last_job_ % queues.size()].name;
     Send(event);
   }
 

@@ -68,67 +68,52 @@ absl::StatusOr<std::string> ExternalPath(const std::string& model,
                    "', which is a link out of the model's folder"));
 }
 
-// Sends the file `path` after the header that `fill_header` makes.
-template <typename Request>
-class FileSource {
- public:
-  FileSource(std::string path, uint64_t bytes,
-             std::function<void(Request&)> fill_header,
-             std::function<void(uint64_t)> sent)
-      : path_(std::move(path)),
-        bytes_(bytes),
-        fill_header_(std::move(fill_header)),
-        sent_(std::move(sent)) {}
-
-  absl::StatusOr<bool> Next(Request& message) {
-    if (fill_header_ != nullptr) {
-      fill_header_(message);
-      fill_header_ = nullptr;
-      return true;
-    }
-    if (path_.empty()) return false;
-    if (!file_.has_value()) {
-      absl::StatusOr<LocalFile> file = LocalFile::Open(path_);
-      if (!file.ok()) return file.status();
-      file_ = *std::move(file);
-    }
-    const absl::Status read = file_->ReadChunk(*message.mutable_chunk());
-    if (!read.ok()) return read;
-    const uint64_t count = message.chunk().size();
-    done_ += count;
-    if (done_ > bytes_ || (count == 0 && done_ < bytes_)) {
-      return absl::DataLossError(
-          absl::StrCat(path_, " changed while it was uploaded: it had ", bytes_,
-                       " bytes; upload it again"));
-    }
-    if (count > 0) sent_(count);
-    return count > 0;
-  }
-
- private:
-  const std::string path_;
-  const uint64_t bytes_;
-  std::function<void(Request&)> fill_header_;
-  const std::function<void(uint64_t)> sent_;
-  std::optional<LocalFile> file_;
-  uint64_t done_ = 0;
-};
-
 struct SentFile {
   std::string path;
   std::string sha256;
   uint64_t bytes = 0;
 };
 
+// Fills messages with the header of a file and then with its bytes.
+class FileSource {
+ public:
+  // Calls `sent` with the bytes of each chunk.
+  FileSource(const SentFile& described, std::function<void(uint64_t)> sent)
+      : described_(described), sent_(std::move(sent)) {}
+
+  // Returns false after the last message.
+  absl::StatusOr<bool> Next(v1::UploadModelFileRequest& message) {
+    if (!file_.has_value()) {
+      absl::StatusOr<LocalFile> file = LocalFile::Open(described_.path);
+      if (!file.ok()) return file.status();
+      file_ = *std::move(file);
+      message.mutable_header()->set_sha256(described_.sha256);
+      message.mutable_header()->set_total_bytes(described_.bytes);
+      return true;
+    }
+    const absl::Status read = file_->ReadChunk(*message.mutable_chunk());
+    if (!read.ok()) return read;
+    const uint64_t count = message.chunk().size();
+    done_ += count;
+    if (done_ > described_.bytes || (count == 0 && done_ < described_.bytes)) {
+      return absl::DataLossError(absl::StrCat(
+          described_.path, " changed while it was uploaded: it had ",
+          described_.bytes, " bytes; upload it again"));
+    }
+    if (count > 0) sent_(count);
+    return count > 0;
+  }
+
+ private:
+  const SentFile described_;
+  const std::function<void(uint64_t)> sent_;
+  std::optional<LocalFile> file_;
+  uint64_t done_ = 0;
+};
+
 absl::Status SendFile(Client& client, const SentFile& file,
                       const std::function<void(uint64_t)>& sent) {
-  FileSource<v1::UploadModelFileRequest> source(
-      file.path, file.bytes,
-      [&file](v1::UploadModelFileRequest& message) {
-        message.mutable_header()->set_sha256(file.sha256);
-        message.mutable_header()->set_total_bytes(file.bytes);
-      },
-      sent);
+  FileSource source(file, sent);
   return client
       .StreamModelFile([&source](v1::UploadModelFileRequest& message) {
         return source.Next(message);
@@ -227,28 +212,15 @@ absl::Status UploadModelFiles(Client& client, const std::string& base,
 }
 
 absl::StatusOr<v1::ModelVersion> UploadModel(
-    Client& client, const v1::UploadModelRequest::Header& header,
-    const std::string& weights, const UploadProgress& progress) {
-  v1::UploadModelRequest::Header announced = header;
-  if (!weights.empty()) {
-    const absl::StatusOr<FileFacts> facts = DescribeFile(weights);
-    if (!facts.ok()) return facts.status();
-    announced.set_sha256(facts->sha256);
-    announced.set_total_bytes(facts->bytes);
-  }
-  uint64_t done = 0;
-  FileSource<v1::UploadModelRequest> source(
-      weights, announced.total_bytes(),
-      [&announced](v1::UploadModelRequest& message) {
-        *message.mutable_header() = announced;
-      },
-      [&](uint64_t count) {
-        done += count;
-        if (progress) progress(done, announced.total_bytes());
+    Client& client, const v1::UploadModelRequest::Header& header) {
+  bool is_sent = false;
+  return client.StreamModel(
+      [&](v1::UploadModelRequest& message) -> absl::StatusOr<bool> {
+        if (is_sent) return false;
+        *message.mutable_header() = header;
+        is_sent = true;
+        return true;
       });
-  return client.StreamModel([&source](v1::UploadModelRequest& message) {
-    return source.Next(message);
-  });
 }
 
 absl::StatusOr<v1::ExportModelResponse::Header> ExportModel(

@@ -33,11 +33,10 @@ absl::Status UploadModelFiles(Client& client, const std::string& base,
                               const UploadProgress& progress,
                               v1::ModelSpec& model);
 
-// Makes a version from an ONNX model whose files are already uploaded, or from
-// a chain of layers with the safetensors file `weights`.
+// Makes a version from a model whose files, of ONNX and of weights, are already
+// uploaded.
 absl::StatusOr<v1::ModelVersion> UploadModel(
-    Client& client, const v1::UploadModelRequest::Header& header,
-    const std::string& weights, const UploadProgress& progress);
+    Client& client, const v1::UploadModelRequest::Header& header);
 
 // Writes the version to a file, which appears complete or not at all. DataLoss
 // if the bytes differ from the announced ones.

@@ -130,7 +130,7 @@ bool SameArrays(const google::protobuf::Map<std::string, std::string>& a,
 }
 
 // Returns whether both layouts give the same arrays for the same files.
-bool SameLabels(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
+bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
     return layout.has_label_column() ? layout.label_column() : -1;
   };
@@ -193,7 +193,7 @@ absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
   absl::StatusOr<v1::Dataset> present = client.GetDataset(request);
   if (present.ok()) {
     const bool same = SameBytes(*present, *files);
-    if (same && SameLabels(present->layout(), upload.layout)) {
+    if (same && SameLayout(present->layout(), upload.layout)) {
       return EnsuredDataset{*present, false};
     }
     return absl::AlreadyExistsError(

@@ -23,16 +23,18 @@ class VersionAdapter : public VersionObserver {
   }
 
   void BatchDone(const BatchSample& sample) override {
-    metrics_->ObserveBatch(sample.rows);
-    metrics_->CountPrograms(sample.compiled, sample.evicted);
+    metrics_->Observe(HistogramName::kBatchSize, sample.rows);
+    metrics_->Count(CounterName::kProgramsCompiled, sample.compiled);
+    metrics_->Count(CounterName::kProgramsEvicted, sample.evicted);
   }
 
   void QueueLength(size_t requests) override {
-    metrics_->SetQueueDepth(requests);
+    metrics_->Set(GaugeName::kInferenceQueueDepth,
+                  static_cast<double>(requests));
   }
 
   void UnderLoad(bool under_load) override {
-    metrics_->SetUnderLoad(under_load);
+    metrics_->Set(GaugeName::kInferenceUnderLoad, under_load ? 1 : 0);
   }
 
  private:

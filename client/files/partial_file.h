@@ -28,9 +28,9 @@ class PartialFile {
   bool Append(absl::string_view bytes);
   // Syncs the bytes to stable storage. ResourceExhausted if the disk is full.
   absl::Status Close();
-  // After Close: gives the file its name. Replaces an existing file.
+  // Gives the file its name, after Close. Replaces an existing file.
   absl::Status Replace();
-  // After Close: gives the file its name. AlreadyExists if something has the
+  // Gives the file its name, after Close. AlreadyExists if something has the
   // name.
   absl::Status Keep();
 

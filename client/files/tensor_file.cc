@@ -296,6 +296,18 @@ std::string JsonText(const Tensor& tensor) {
   return Nested(tensor, 0, at).dump();
 }
 
+std::vector<double> Numbers(const Tensor& tensor) {
+  std::vector<double> numbers;
+  const uint64_t step = ElementBytes(tensor.data_type);
+  for (size_t at = 0; at < tensor.bytes.size(); at += step) {
+    const Json element = ElementAt(tensor.data_type, tensor.bytes.data() + at);
+    numbers.push_back(element.is_boolean()
+                          ? static_cast<double>(element.get<bool>())
+                          : element.get<double>());
+  }
+  return numbers;
+}
+
 absl::StatusOr<Tensor> ReadTensorFile(const std::string& path,
                                       absl::string_view data_type) {
   const absl::StatusOr<std::string> text = ReadTextFile(path, kLimitBytes);

@@ -38,6 +38,8 @@ absl::StatusOr<Tensor> ParseJsonTensor(absl::string_view json,
                                        absl::string_view data_type);
 // Returns the tensor as nested arrays.
 std::string JsonText(const Tensor& tensor);
+// Returns the tensor's elements in row-major order; true is 1, false is 0.
+std::vector<double> Numbers(const Tensor& tensor);
 
 // Reads the file in the format of its extension, .npy or .json, at most 1 GiB.
 // `data_type` is used for JSON.

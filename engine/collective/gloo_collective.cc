@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/collective/gloo_mesh.h"
 #include "engine/collective/gloo_store.h"
@@ -50,11 +51,11 @@ std::string NoteKey(const GlooOptions& options, int rank) {
 }
 
 absl::Status CheckOptions(const GlooOptions& options) {
-  if (options.size < 1 || options.size > kMaxCollectiveRanks ||
-      options.rank < 0 || options.rank >= options.size) {
+  if (options.size < 1 || options.size > kMaxJobDevices || options.rank < 0 ||
+      options.rank >= options.size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", options.rank, " of ", options.size, ": a group has 1 to ",
-        kMaxCollectiveRanks, " ranks, counted from 0"));
+        kMaxJobDevices, " ranks, counted from 0"));
   }
   if (options.group.empty() || options.group.size() > kMaxGroupName) {
     return absl::InvalidArgumentError(

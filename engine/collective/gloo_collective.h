@@ -23,8 +23,6 @@
 
 namespace gpupool::engine {
 
-inline constexpr int kMaxCollectiveRanks = 1024;
-
 struct GlooOptions {
   int rank = 0;
   int size = 1;

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
 #include "engine/model/layer_kinds.h"
@@ -14,7 +15,6 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr int64_t kMaxInputElements = int64_t{1} << 31;
 constexpr int64_t kMaxBatch = int64_t{1} << 31;
 constexpr size_t kMaxNameLength = 128;
 

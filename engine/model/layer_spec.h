@@ -112,8 +112,6 @@ struct BuildOptions {
   bool wide_ports = false;
 };
 
-inline constexpr int kMaxLayers = 10000;
-
 // Builds the forward graph. Its input is "input", float32 [batch,
 // input_shape...]. Training adds "seed" and "step" (int64 []) when a layer
 // drops out. Declares no outputs.

@@ -13,13 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/job_limits.h"
 #include "engine/graph/builder.h"
 #include "engine/model/layer_spec.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
-
-inline constexpr int kMaxLosses = 16;
 
 struct LossTerm {
   // The job's training with this loss alone, for engine/model/losses.h.

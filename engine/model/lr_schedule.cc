@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -268,8 +269,7 @@ absl::Status Check(const Schedule::Cyclic& rule) {
   }
   RETURN_IF_ERROR(AtLeastOne("cyclic.up_steps", rule.up_steps()));
   // Keeps up_steps + down_steps within 64 bits.
-  constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
-  if (std::max(rule.up_steps(), rule.down_steps()) <= kMaxSteps) {
+  if (std::max(rule.up_steps(), rule.down_steps()) <= kMaxJobSteps) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/data/row_form.h"
@@ -12,18 +13,15 @@
 #include "engine/data/split.h"
 #include "engine/model/class_weights.h"
 #include "engine/model/loss_terms.h"
+#include "engine/model/lr_schedule.h"
 #include "engine/model/metric_names.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
-#include "engine/model/lr_schedule.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
 namespace {
-
-// The limit of a group's ranks (kMaxCollectiveRanks).
-constexpr uint32_t kMaxDevices = 1024;
 
 // Returns the rows of a step; the product of two 32-bit numbers fits 64 bits.
 uint64_t RowsPerStep(const v1::TrainingSpec& training) {
@@ -56,9 +54,9 @@ absl::Status CheckBatch(const v1::TrainingSpec& training,
 // Checks that every device gets equally many rows of a batch.
 absl::Status CheckDevices(const v1::JobSpec& spec) {
   const uint32_t devices = DevicesOf(spec);
-  if (devices > kMaxDevices) {
+  if (devices > uint32_t{kMaxJobDevices}) {
     return absl::InvalidArgumentError(absl::StrCat("devices is ", devices,
-                                                   "; at most ", kMaxDevices,
+                                                   "; at most ", kMaxJobDevices,
                                                    " can train one job"));
   }
   const uint32_t batch_size = spec.training().batch_size();

@@ -34,11 +34,11 @@ class Lookahead {
         events_left_(most_events) {}
 
   void Submit(const JobSubmitted& event) {
-    wanted_.insert(event.job);
+    wanted_.insert(event.id);
     Happen(event);
-    const Job* job = state_.FindJob(event.job);
+    const Job* job = state_.FindJob(event.id);
     if (job != nullptr && job->state == JobState::kQueued) {
-      found_[event.job].waits_for = WaitingReason(state_, *job);
+      found_[event.id].waits_for = WaitingReason(state_, *job);
     }
   }
   // Asks for the start of a job that is neither live nor ended.
@@ -251,7 +251,7 @@ Forecast ForecastSubmission(State state, const JobSubmitted& job,
   Lookahead lookahead(std::move(state), now, most_events);
   lookahead.Submit(job);
   absl::btree_map<JobId, Forecast> found = lookahead.Run();
-  return std::move(found[job.job]);
+  return std::move(found[job.id]);
 }
 
 }  // namespace gpupool::scheduler

@@ -89,7 +89,7 @@ class Filler {
 
   absl::Status Submit(const JobNeed& need) {
     const JobId id(++result_.jobs);
-    JobSubmitted event{.job = id};
+    JobSubmitted event{.id = id};
     event.bytes = need.bytes;
     event.wanted_device = need.wanted_device;
     event.device_count = need.devices;

@@ -215,7 +215,7 @@ absl::Status Replayer::Happen(const Due& due) {
       return Send(TimerFired{});
     case Kind::kSubmit: {
       const TraceJob& submitted = trace_[job];
-      JobSubmitted event{.job = IdOf(job), .bytes = 1, .wanted_device = ""};
+      JobSubmitted event{.wanted_device = "", .id = IdOf(job), .bytes = 1};
       event.tenant = submitted.tenant;
       event.device_count = submitted.devices;
       if (options_.run_times_known) event.expected_run = submitted.run;

@@ -1,5 +1,5 @@
 // Demands of a job on each of its devices, besides kind and bytes. They travel
-// as one value from the job's spec through JobSubmitted, Job, Shape and Need to
+// as one value from the job's spec through JobRequest, Shape and Need to
 // ObstacleFor (obstacle.h). So a new condition on starts is one field here.
 //
 // Thread-safety: a value.

@@ -12,8 +12,8 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
-#include "scheduler/state/demands.h"
 #include "scheduler/state/device.h"
+#include "scheduler/state/job_request.h"
 #include "scheduler/state/queue_key.h"
 #include "scheduler/state/types.h"
 
@@ -33,39 +33,25 @@ struct Rank {
 // inside.
 using Ranks = absl::InlinedVector<Rank, 1>;
 
-struct Job {
-  // Fields that decisions read of every running job come first, side by side.
-  JobId id;
+// The fields of the request change with the job: a new plan has other bytes, an
+// attempt another number of devices, a report another expected run time.
+struct Job : JobRequest {
+  // Fields that decisions read of every running job come first, next to those
+  // of the request.
   uint32_t queue = 0;  // index in State::queues()
-  int priority = 0;
   JobState state = JobState::kQueued;
   // Why the live attempt was told to checkpoint and stop.
   std::optional<StopReason> stop_sent;
-  // Devices of the live attempt; while the job waits, the number that it needs
-  // to start.
-  uint32_t device_count = 1;
-  uint64_t bytes = 0;  // on each device
-  Ranks ranks;         // ranks of the live attempt
+  Ranks ranks;  // ranks of the live attempt
   // Place among jobs of its priority (order_policy.h); smaller goes first.
   double standing = 0;
   // Start of the current run, and the run time of past RUNNING attempts.
   absl::Time run_since = absl::InfiniteFuture();
   absl::Duration attained;
-  // Total run time, when the training loop or the user has told it.
-  std::optional<absl::Duration> expected_run;
   // Why the live attempt cannot go on. Its other ranks were told to stop.
   std::optional<std::string> interruption;
 
-  std::string tenant;
-  std::string queue_name;              // name as submitted
   std::optional<uint64_t> next_bytes;  // size from the next placement on
-  std::string wanted_device;           // as in device_choice.h
-  // Numbers of devices that an elastic job can run with, rising; else empty.
-  std::vector<uint32_t> device_counts;
-  Demands demands;
-  uint32_t max_attempts = kDefaultMaxAttempts;
-  absl::Duration first_backoff = kDefaultFirstBackoff;
-  bool publish_on_success = false;
 
   uint32_t attempt = 0;   // number of the last start; 0 before the first
   uint32_t failures = 0;  // counts towards max_attempts
@@ -81,15 +67,6 @@ struct Job {
   // Live and elastic: the time since when more devices are free for it.
   absl::Time may_grow_since = absl::InfiniteFuture();
 
-  bool held = false;
-  // It must be tried alone before it gets a device.
-  bool untried = false;
-  // Jobs that must end first and have not ended yet.
-  absl::btree_set<JobId> after_ok;
-  absl::btree_set<JobId> after_any;
-  std::optional<absl::Duration> max_run;
-  absl::Time start_before = absl::InfiniteFuture();
-  absl::Time deadline = absl::InfiniteFuture();
   absl::Time limit_time = absl::InfiniteFuture();  // key in the state's index
   absl::Duration save_time;  // time of the last save, until on disk
 
@@ -104,9 +81,6 @@ struct Job {
   absl::btree_set<DeviceId> held_devices;
   // Devices where others were told to make room for this job.
   std::vector<DeviceId> reserved_devices;
-  // Array of a task, else 0 (array_limit.h).
-  JobId array;
-  uint32_t max_at_once = 0;
   bool over_limit = false;  // QUEUED, kept out of the queue by max_at_once only
 
   absl::Duration Attained(absl::Time now) const;

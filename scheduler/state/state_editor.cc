@@ -111,8 +111,8 @@ void StateEditor::NoteElastic(Job& job) {
   job.may_grow_since = absl::InfiniteFuture();
 }
 
-// Out of the queue and back: the count is part of the job's shape. The same
-// holds for the other setters with `queued`.
+// Takes the job out of the queue and back, since the count is part of its
+// shape. The same holds for the other setters with `queued`.
 void StateEditor::SetDeviceCount(Job& job, uint32_t count) {
   if (job.device_count == count) return;
   const bool queued = job.state == JobState::kQueued;

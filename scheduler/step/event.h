@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "scheduler/state/demands.h"
 #include "scheduler/state/device.h"
+#include "scheduler/state/job_request.h"
 #include "scheduler/state/reservations.h"
 #include "scheduler/state/types.h"
 
@@ -19,39 +19,8 @@ namespace gpupool::scheduler {
 
 // ------------------------------------------------------------- from clients
 
-struct JobSubmitted {
-  JobId job;
-  std::string tenant;         // the tenant that submitted it (fair_share.h)
-  std::string queue;          // empty or unknown: default
-  int priority = 0;           // higher goes first
-  uint64_t bytes = 0;         // planned peak on each device
-  std::string wanted_device;  // as in device_choice.h
-  uint32_t device_count = 1;  // devices that run it together, of one kind
-  // Numbers of devices that an elastic job can run with, else empty.
-  // `device_count` is then the least of them.
-  std::vector<uint32_t> device_counts;
-  Demands demands = {};
-  // Limit of failures, >= 1. Stops and faults of devices do not count.
-  uint32_t max_attempts = kDefaultMaxAttempts;
-  absl::Duration first_backoff = kDefaultFirstBackoff;
-  bool publish_on_success = false;
-  std::optional<absl::Duration> expected_run;  // total, when it is known
-  std::optional<absl::Duration> max_run;       // limit of the total, > 0
-  // Times by which the job must have been started and must have ended, or it
-  // fails.
-  absl::Time start_before = absl::InfiniteFuture();
-  absl::Time deadline = absl::InfiniteFuture();
-  // Jobs that have not ended. The job starts only after those in `after_ok`
-  // have succeeded and those in `after_any` have ended.
-  std::vector<JobId> after_ok;
-  std::vector<JobId> after_any;
-  bool held = false;
-  bool untried = false;  // it starts only after its JobRehearsed
-  // Array of a task, else 0 (array_limit.h). Ids of arrays and jobs come from
-  // one sequence, so that `after_ok` may name either.
-  JobId array;
-  uint32_t max_at_once = 0;  // limit of the array; 0: none
-};
+// A job was submitted. The event is the request itself.
+using JobSubmitted = JobRequest;
 
 // All tasks of an array were submitted at once.
 struct ArraySubmitted {

@@ -1,4 +1,6 @@
 // Handlers of events of jobs and their attempts.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "scheduler/state/counted.h"
 #include "scheduler/step/step_context.h"
@@ -173,30 +175,10 @@ void NoteRunning(StepContext& context, Job& job) {
 }
 
 bool AddSubmitted(StepContext& context, const JobSubmitted& event) {
-  if (context.edit.FindJob(event.job) != nullptr) return false;
-  Job job;
-  job.id = event.job;
-  job.tenant = event.tenant;
-  job.queue_name = event.queue;
-  job.priority = event.priority;
-  job.bytes = event.bytes;
-  job.wanted_device = event.wanted_device;
-  job.device_count = event.device_count > 0 ? event.device_count : 1;
-  job.device_counts = event.device_counts;
-  job.demands = event.demands;
-  job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
-  job.first_backoff = event.first_backoff;
-  job.publish_on_success = event.publish_on_success;
-  job.expected_run = event.expected_run;
-  job.max_run = event.max_run;
-  job.start_before = event.start_before;
-  job.deadline = event.deadline;
-  for (JobId before : event.after_ok) job.after_ok.insert(before);
-  for (JobId before : event.after_any) job.after_any.insert(before);
-  job.held = event.held;
-  job.untried = event.untried;
-  job.array = event.array;
-  job.max_at_once = event.max_at_once;
+  if (context.edit.FindJob(event.id) != nullptr) return false;
+  Job job{event};
+  job.device_count = std::max(job.device_count, 1u);
+  job.max_attempts = std::max(job.max_attempts, 1u);
   if (context.state.policy().placement == PlacementRule::kPack) {
     context.edit.LearnNeed(job);
   }

@@ -94,9 +94,9 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
   return start;
 }
 
-// The state is checked once more: a whole turn is decided before any of it is
-// done, and an action that a later event of the turn has undone (a lost worker,
-// for example) must not reach the worker afterwards.
+// Checks the state once more: a whole turn is decided before any of it is done,
+// and an action that a later event of the turn has undone (a lost worker, for
+// example) must not reach the worker afterwards.
 void ActionRunner::Do(const scheduler::StartJob& action) {
   using scheduler::Outcome;
   const JobRow* row = ledger_->FindJob(action.attempt.job.value());
@@ -128,7 +128,7 @@ void ActionRunner::Do(const scheduler::StopJob& action) {
   context_.workers->Post(NameOf(action.device), std::move(message));
 }
 
-// No action: the transaction has already stored the version as a row.
+// Does nothing: the transaction has already stored the version as a row.
 void ActionRunner::Do(const scheduler::CreateVersion&) {}
 
 void ActionRunner::Do(const scheduler::LoadVersion& action) {

@@ -34,6 +34,9 @@ namespace {
 // back.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
 
+// Label of the gauges of the queue of events.
+constexpr char kControlQueue[] = "control";
+
 // Returns the fault for the code with which the pool reports a lost worker.
 scheduler::DeviceFault FaultOfStatus(absl::StatusCode code) {
   switch (code) {
@@ -102,10 +105,11 @@ ControlLoop::Impl::Impl(ControlOptions options,
     board_.AddDevice(device.name, device.limit_bytes, device.threads);
   }
   if (dependencies_.metrics != nullptr) {
-    queue_metrics_ =
-        dependencies_.metrics->ForQueue("control", options_.queue_limit);
+    dependencies_.metrics->Set(GaugeName::kQueueLimit, {kControlQueue},
+                               static_cast<double>(options_.queue_limit));
+    dependencies_.metrics->Set(GaugeName::kQueueDepth, {kControlQueue}, 0);
     for (const auto& row : scheduler::PreemptionRows()) {
-      dependencies_.metrics->DeclarePreemption(row.label);
+      dependencies_.metrics->Count(CounterName::kPreemptions, {row.label}, 0);
     }
   }
 }
@@ -136,11 +140,16 @@ absl::Status ControlLoop::Impl::Recover() {
 }
 
 void ControlLoop::Impl::TellOfQueues() const {
+  Metrics* metrics = dependencies_.metrics;
   const scheduler::Queues& queues = ledger_.state.queues();
   for (uint32_t i = 0; i < queues.size(); ++i) {
     const scheduler::Queues::Entry& entry = queues.at(i);
-    dependencies_.metrics->SetQueue(entry.queue.name, entry.waiting_jobs,
-                                    entry.running_jobs, entry.held_devices);
+    const std::string& queue = entry.queue.name;
+    metrics->Set(GaugeName::kQueueJobs, {queue, "waiting"},
+                 static_cast<double>(entry.waiting_jobs));
+    metrics->Set(GaugeName::kQueueJobs, {queue, "running"},
+                 static_cast<double>(entry.running_jobs));
+    metrics->Set(GaugeName::kQueueDevices, {queue}, entry.held_devices);
   }
 }
 
@@ -221,7 +230,8 @@ bool ControlLoop::Impl::Commit(Transaction& transaction) {
   const absl::Status status = transaction.Commit();
   if (status.ok()) {
     if (dependencies_.metrics != nullptr && !transaction.batch().empty()) {
-      dependencies_.metrics->ObserveStoreCommit(absl::Now() - begin);
+      dependencies_.metrics->Observe(HistogramName::kStoreCommit,
+                                     absl::Now() - begin);
     }
     return true;
   }
@@ -253,18 +263,19 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
 void ControlLoop::Impl::Count(Transaction& transaction) {
   Metrics* metrics = dependencies_.metrics;
   if (metrics == nullptr) return;
-  queue_metrics_->SetDepth(queue_.size());
+  metrics->Set(GaugeName::kQueueDepth, {kControlQueue},
+               static_cast<double>(queue_.size()));
   if (transaction.decision_time() > absl::ZeroDuration()) {
-    metrics->ObserveSchedulerDecision(transaction.decision_time());
+    metrics->Observe(HistogramName::kDecision, transaction.decision_time());
   }
   for (absl::Duration wait : transaction.queue_waits()) {
-    metrics->ObserveQueueWait(wait);
+    metrics->Observe(HistogramName::kQueueWait, wait);
   }
   for (absl::Duration error : transaction.prediction_errors()) {
-    metrics->ObservePredictionError(error);
+    metrics->Observe(HistogramName::kPredictionError, error);
   }
   for (scheduler::PreemptionReason reason : transaction.preemptions()) {
-    metrics->CountPreemption(scheduler::RowOf(reason).label);
+    metrics->Count(CounterName::kPreemptions, {scheduler::RowOf(reason).label});
   }
   for (absl::Duration took : transaction.saves()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kSave, took);
@@ -275,18 +286,22 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   for (absl::Duration took : transaction.restores()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kRestore, took);
   }
-  metrics->CountBlamedJobs(transaction.blamed_jobs());
+  metrics->Count(CounterName::kBlamedJobs, {},
+                 static_cast<double>(transaction.blamed_jobs()));
   if (!transaction.changed_plan()) return;
   metrics->SetJobs(ledger_.job_counts);
   TellOfQueues();
   const scheduler::State& state = ledger_.state;
   uint32_t reserved = 0;
   for (const auto& [id, device] : state.devices()) {
-    metrics->SetDeviceFaults(device.name, device.faults, device.cools());
-    metrics->SetDeviceDrained(device.name, device.drain.has_value());
+    metrics->Set(GaugeName::kDeviceConsecutiveFaults, {device.name},
+                 device.faults);
+    metrics->Set(GaugeName::kDeviceCooling, {device.name}, device.cools());
+    metrics->Set(GaugeName::kDeviceDrained, {device.name},
+                 device.drain.has_value());
     reserved += state.reservations().At(id, state.now()) != nullptr;
   }
-  metrics->SetReservedDevices(reserved);
+  metrics->Set(GaugeName::kReservedDevices, {}, reserved);
 }
 
 void ControlLoop::Impl::WorkerIsReady(const std::string& device,
@@ -352,13 +367,15 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
   const auto found =
       board_.TakeHeartbeat(device, heartbeat, dependencies_.now());
   for (const Disagreement& disagreement : found) {
-    PutRight(device, disagreement);
+    Resolve(device, disagreement);
   }
   Metrics* metrics = dependencies_.metrics;
   if (metrics == nullptr || !board_.Has(device)) return;
-  if (!found.empty()) metrics->CountReconcileMismatches(found.size());
+  metrics->Count(CounterName::kReconcileMismatches, {},
+                 static_cast<double>(found.size()));
   metrics->SetDeviceMemory(heartbeat.memory());
-  metrics->SetDeviceUtilization(device, heartbeat.utilization());
+  metrics->Set(GaugeName::kDeviceUtilization, {device},
+               heartbeat.utilization());
   if (heartbeat.has_readings()) {
     // The first readings may arrive before the control thread has noted the
     // GPU.
@@ -372,8 +389,8 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
 // Resolves the disagreement in the scheduler's words: a rank that the worker
 // lacks was interrupted; a rank that it should not have is stopped. Decides in
 // the transaction whether the disagreement still exists.
-void ControlLoop::Impl::PutRight(const std::string& device,
-                                 const Disagreement& disagreement) {
+void ControlLoop::Impl::Resolve(const std::string& device,
+                                const Disagreement& disagreement) {
   LogWarning(
       absl::StrCat("event=mismatch device=", device,
                    " job=", disagreement.attempt.job.value(),

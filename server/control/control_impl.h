@@ -66,7 +66,7 @@ class ControlLoop::Impl {
   void AfterCommit(Transaction& transaction);
   void Count(Transaction& transaction);
   void TellOfQueues() const;
-  void PutRight(const std::string& device, const Disagreement& disagreement);
+  void Resolve(const std::string& device, const Disagreement& disagreement);
 
   const ControlOptions options_;
   const ControlDependencies dependencies_;
@@ -89,7 +89,6 @@ class ControlLoop::Impl {
   ServingSink* serving_ = nullptr;
   absl::btree_set<absl::Time> timers_;
   std::map<std::string, uint64_t> recovered_sequences_;
-  std::shared_ptr<QueueMetrics> queue_metrics_;
   bool reasons_owed_ = false;  // for a later turn
   std::thread thread_;
 };

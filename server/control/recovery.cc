@@ -93,11 +93,9 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
     const scheduler::Device* device = ledger.state.FindDevice(name);
     if (device != nullptr) restored.faults.push_back(device->id);
   }
-  const scheduler::JobSubmitted submitted = EventOf(row.job, ledger);
-  restored.after_ok.insert(submitted.after_ok.begin(),
-                           submitted.after_ok.end());
-  restored.after_any.insert(submitted.after_any.begin(),
-                            submitted.after_any.end());
+  scheduler::JobSubmitted submitted = EventOf(row.job, ledger);
+  restored.after_ok = std::move(submitted.after_ok);
+  restored.after_any = std::move(submitted.after_any);
   // JobRehearsals knows whether one like it was tried.
   restored.untried =
       restored.state == scheduler::JobState::kQueued && restored.attempt == 0;

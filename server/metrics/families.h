@@ -1,5 +1,5 @@
-// Private to server/metrics: every family by name, with help text and buckets.
-// The series of devices, versions and queues belong to them.
+// Private to server/metrics: the families of families.inc and their series. The
+// series of devices, versions and queues belong to them.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -7,25 +7,42 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "server/metrics/gpu_series.h"
+#include "server/metrics/metrics.h"
 
 namespace gpupool::server {
 
-class VersionMetrics;
+// A row of families.inc.
+struct FamilyRow {
+  const char* name;
+  const char* labels;
+  const char* help;
+  // Upper bounds of a histogram's buckets; null for other families.
+  const prometheus::Histogram::BucketBoundaries& (*bounds)();
+};
 
-// Returns upper bounds of buckets, in the unit of the family's name.
-const prometheus::Histogram::BucketBoundaries& StepBounds();
-const prometheus::Histogram::BucketBoundaries& CheckpointBounds();
-const prometheus::Histogram::BucketBoundaries& RequestBounds();
-const prometheus::Histogram::BucketBoundaries& BatchBounds();
+// Return the rows in the order of the enumerators.
+absl::Span<const FamilyRow> RowsOf(GaugeName name);
+absl::Span<const FamilyRow> RowsOf(CounterName name);
+absl::Span<const FamilyRow> RowsOf(HistogramName name);
+
+// A family of the registry, with the names of its labels.
+template <typename Series>
+struct LabelledFamily {
+  prometheus::Family<Series>* family;
+  std::vector<std::string> labels;
+};
 
 // Returns "INVALID_ARGUMENT", the value of label code.
 std::string CodeLabel(absl::StatusCode code);
@@ -35,6 +52,11 @@ struct MetricFamilies {
   MetricFamilies(const MetricFamilies&) = delete;
   MetricFamilies& operator=(const MetricFamilies&) = delete;
 
+  // Return the series with these label values, which they add when it is new.
+  prometheus::Gauge& Series(GaugeName name, LabelValues values);
+  prometheus::Counter& Series(CounterName name, LabelValues values);
+  prometheus::Histogram& Series(HistogramName name, LabelValues values);
+
   struct Steps {
     uint64_t count = 0;
     double seconds = 0;
@@ -42,42 +64,10 @@ struct MetricFamilies {
 
   const std::shared_ptr<prometheus::Registry> registry =
       std::make_shared<prometheus::Registry>();
-  prometheus::Family<prometheus::Gauge>& build_info;
-  prometheus::Family<prometheus::Gauge>& jobs;
-  prometheus::Family<prometheus::Gauge>& queue_jobs;
-  prometheus::Family<prometheus::Gauge>& queue_devices;
-  prometheus::Gauge& reserved_devices;
-  prometheus::Histogram& queue_wait;
-  prometheus::Histogram& prediction_error;
-  prometheus::Family<prometheus::Counter>& preemptions;
-  prometheus::Family<prometheus::Histogram>& checkpoint_duration;
-  prometheus::Histogram& store_commit;
-  prometheus::Histogram& decision;
-  prometheus::Counter& reconcile_mismatches;
-  prometheus::Counter& blamed_jobs;
-  prometheus::Gauge& rehearsals_waiting;
-  prometheus::Family<prometheus::Counter>& rehearsals;
-  prometheus::Family<prometheus::Gauge>& device_memory;
-  prometheus::Family<prometheus::Gauge>& device_utilization;
-  prometheus::Family<prometheus::Gauge>& device_up;
-  prometheus::Family<prometheus::Gauge>& device_quarantined;
-  prometheus::Family<prometheus::Gauge>& device_cooling;
-  prometheus::Family<prometheus::Gauge>& device_drained;
-  prometheus::Family<prometheus::Gauge>& device_faults_in_a_row;
-  prometheus::Family<prometheus::Histogram>& training_step;
-  prometheus::Family<prometheus::Counter>& worker_restarts;
-  prometheus::Family<prometheus::Counter>& worker_hangs;
-  prometheus::Family<prometheus::Counter>& device_faults;
-  prometheus::Family<prometheus::Counter>& requests;
-  prometheus::Family<prometheus::Histogram>& request_duration;
-  prometheus::Family<prometheus::Histogram>& batch_size;
-  prometheus::Family<prometheus::Counter>& programs_compiled;
-  prometheus::Family<prometheus::Counter>& programs_evicted;
-  prometheus::Family<prometheus::Gauge>& inference_queue_depth;
-  prometheus::Family<prometheus::Gauge>& inference_queue_limit;
-  prometheus::Family<prometheus::Gauge>& inference_under_load;
-  prometheus::Family<prometheus::Gauge>& queue_depth;
-  prometheus::Family<prometheus::Gauge>& queue_limit;
+  // Families by their enumerators.
+  std::vector<LabelledFamily<prometheus::Gauge>> gauges;
+  std::vector<LabelledFamily<prometheus::Counter>> counters;
+  std::vector<LabelledFamily<prometheus::Histogram>> histograms;
 
   GpuSeries gpus{registry.get()};
 

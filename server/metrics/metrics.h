@@ -1,7 +1,8 @@
-// Every Prometheus family of the daemon, in one place, behind typed setters.
-// Names follow Prometheus' rules: prefix gpupool_, base units, _total for
-// counters. Readings of GPUs have the names of NVIDIA's exporter instead
-// (gpu_series.h). No label grows with the number of jobs or clients.
+// Every Prometheus family of the daemon. A family is one row of families.inc,
+// and its enumerator here sets its series. Names follow Prometheus' rules:
+// prefix gpupool_, base units, _total for counters. Readings of GPUs have the
+// names of NVIDIA's exporter instead (gpu_series.h). No label grows with the
+// number of jobs or clients.
 //
 // Thread-safety: any thread. The request path holds a VersionMetrics, whose
 // series are looked up once. An observation is then a few atomic operations.
@@ -9,7 +10,9 @@
 // Ownership: handles keep alive what they need and may outlive Metrics.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,12 +31,21 @@ namespace gpupool::server {
 
 struct MetricFamilies;
 
-// Gauges of the length of a bounded queue and of its bound.
-class QueueMetrics {
- public:
-  virtual ~QueueMetrics() = default;
-  virtual void SetDepth(uint64_t depth) = 0;
+enum class GaugeName {
+#define GPUPOOL_GAUGE(id, name, labels, help) id,
+#include "server/metrics/families.inc"
 };
+enum class CounterName {
+#define GPUPOOL_COUNTER(id, name, labels, help) id,
+#include "server/metrics/families.inc"
+};
+enum class HistogramName {
+#define GPUPOOL_HISTOGRAM(id, name, labels, bounds, help) id,
+#include "server/metrics/families.inc"
+};
+
+// Values of a family's labels, in the order of its row.
+using LabelValues = std::initializer_list<absl::string_view>;
 
 // Series of one served model version. They disappear with the last handle.
 class VersionMetrics {
@@ -47,13 +59,11 @@ class VersionMetrics {
   virtual void ObserveCompute(absl::Duration duration) = 0;
   // Observes the time from arrival to the answer.
   virtual void ObserveTotal(absl::Duration duration) = 0;
-  // Observes the rows of one executed batch.
-  virtual void ObserveBatch(uint32_t rows) = 0;
-  // Counts programs that were made for the sizes of a request, and those that
-  // were removed for them.
-  virtual void CountPrograms(uint32_t compiled, uint32_t evicted) = 0;
-  virtual void SetQueueDepth(uint64_t requests) = 0;
-  virtual void SetUnderLoad(bool under_load) = 0;
+  // Set, count and observe as Metrics does, in the families with the labels
+  // "model,version".
+  virtual void Set(GaugeName gauge, double value) = 0;
+  virtual void Count(CounterName counter, double count) = 0;
+  virtual void Observe(HistogramName histogram, double value) = 0;
 };
 
 // Values of labels.
@@ -66,30 +76,17 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // ------------------------------------------------------------------ build
-  void SetBuildInfo(const std::string& version, const std::string& commit);
+  // Sets the gauge.
+  void Set(GaugeName gauge, LabelValues labels, double value);
+  // Adds to the counter. With 0 it only has its series from then on.
+  void Count(CounterName counter, LabelValues labels, double count = 1);
+  // Observes the value, which has the unit of the histogram's name.
+  void Observe(HistogramName histogram, LabelValues labels, double value);
+  void Observe(HistogramName histogram, absl::Duration value);
 
   // ---------------------------------------------------------- jobs, control
   // Sets the number of jobs in each state; absent states are set to 0.
   void SetJobs(const std::map<v1::JobState, uint64_t>& jobs);
-  // Sets the QUEUED jobs, the live jobs and the held devices of a configured
-  // queue.
-  void SetQueue(const std::string& queue, uint64_t waiting, uint64_t running,
-                uint32_t devices);
-  // Observes the time from admission, or from the return to the queue, to the
-  // start.
-  void ObserveQueueWait(absl::Duration duration);
-  // Observes by how much later than predicted a waiting job started; negative:
-  // earlier.
-  void ObservePredictionError(absl::Duration error);
-  // Adds the series of a reason for which jobs are told to make room, at 0.
-  void DeclarePreemption(absl::string_view reason);
-  // Counts a running job that was told to make room.
-  void CountPreemption(absl::string_view reason);
-  // Sets the number of devices that are reserved for a tenant now.
-  void SetReservedDevices(uint32_t devices);
-  // Counts jobs that failed because devices failed under them again and again.
-  void CountBlamedJobs(uint64_t count);
   // Sets the versions and jobs that wait for a rehearsal, and adds the series
   // of CountRehearsal.
   void SetRehearsals(size_t waiting);
@@ -100,21 +97,13 @@ class Metrics {
   // from the request to the first step of an attempt that resumes, including
   // compilation.
   void ObserveCheckpoint(CheckpointPhase phase, absl::Duration duration);
-  void ObserveStoreCommit(absl::Duration duration);
-  void ObserveSchedulerDecision(absl::Duration duration);
-  // Counts attempts on which the store and the workers disagreed.
-  void CountReconcileMismatches(uint64_t count);
 
   // ---------------------------------------------------------------- devices
   // Sets the allocated, reserved, limit and peak bytes of stats.device().
   void SetDeviceMemory(const v1::MemoryStats& stats);
-  // Sets the share of time that was spent computing, 0 .. 1.
-  void SetDeviceUtilization(const std::string& device, double ratio);
+  // Sets whether the device's worker is connected, and adds the series of what
+  // is counted about it.
   void SetDeviceUp(const std::string& device, bool up);
-  // Sets the number of consecutive faults, and whether the device cools down.
-  void SetDeviceFaults(const std::string& device, uint32_t in_a_row,
-                       bool cools);
-  void SetDeviceDrained(const std::string& device, bool drained);
   // Sets the GPU series from device.gpu() and device.readings().
   void SetGpuReadings(const v1::Device& device);
   void ClearGpuReadings(const std::string& device);
@@ -134,12 +123,6 @@ class Metrics {
   // Counts a request that names no served version. It gets no series of its
   // own.
   void CountUnroutedRequest(absl::StatusCode code);
-
-  // ----------------------------------------------------------------- queues
-  // Returns gpupool_queue_depth and gpupool_queue_limit with label
-  // queue=`name`.
-  std::shared_ptr<QueueMetrics> ForQueue(const std::string& name,
-                                         uint64_t limit);
 
   // Returns what the exposer serves. Valid as long as this object.
   std::shared_ptr<prometheus::Collectable> collectable() const;

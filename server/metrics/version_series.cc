@@ -4,14 +4,20 @@
 #include <array>
 #include <atomic>
 #include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "engine/base/check.h"
 
 namespace gpupool::server {
 namespace {
 
 using prometheus::Counter;
+using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
-using prometheus::Labels;
+
+constexpr absl::string_view kVersionLabels = "model,version";
 
 // Series that end with the object, so that unloaded versions leave the
 // exposition. The destructor and a new series of the same labels both hold
@@ -19,22 +25,15 @@ using prometheus::Labels;
 class VersionSeries : public VersionMetrics {
  public:
   VersionSeries(std::shared_ptr<MetricFamilies> families,
-                const std::string& model, const std::string& version,
-                uint64_t queue_limit)
+                const std::string& model, const std::string& version)
       : families_(std::move(families)),
         key_(model, version),
-        labels_{{"model", model}, {"version", version}},
+        gauges_(AddSeries<GaugeName>(families_->gauges)),
+        counters_(AddSeries<CounterName>(families_->counters)),
+        histograms_(AddSeries<HistogramName>(families_->histograms)),
         queue_(AddStage("queue")),
         compute_(AddStage("compute")),
-        total_(AddStage("total")),
-        batch_(families_->batch_size.Add(labels_, BatchBounds())),
-        compiled_(families_->programs_compiled.Add(labels_)),
-        evicted_(families_->programs_evicted.Add(labels_)),
-        depth_(families_->inference_queue_depth.Add(labels_)),
-        limit_(families_->inference_queue_limit.Add(labels_)),
-        under_load_(families_->inference_under_load.Add(labels_)) {
-    limit_.Set(static_cast<double>(queue_limit));
-  }
+        total_(AddStage("total")) {}
 
   ~VersionSeries() override {
     absl::MutexLock lock(&families_->mutex);
@@ -42,17 +41,16 @@ class VersionSeries : public VersionMetrics {
     const auto found = families_->versions.find(key_);
     if (found != families_->versions.end() && !found->second.expired()) return;
     if (found != families_->versions.end()) families_->versions.erase(found);
+    RemoveSeries(families_->gauges, gauges_);
+    RemoveSeries(families_->counters, counters_);
+    RemoveSeries(families_->histograms, histograms_);
     for (Histogram* stage : {&queue_, &compute_, &total_}) {
-      families_->request_duration.Remove(stage);
+      FamilyOf(HistogramName::kRequestDuration, families_->histograms)
+          .Remove(stage);
     }
-    families_->batch_size.Remove(&batch_);
-    families_->programs_compiled.Remove(&compiled_);
-    families_->programs_evicted.Remove(&evicted_);
-    families_->inference_queue_depth.Remove(&depth_);
-    families_->inference_queue_limit.Remove(&limit_);
-    families_->inference_under_load.Remove(&under_load_);
     for (auto& code : codes_) {
-      if (code != nullptr) families_->requests.Remove(code);
+      if (code == nullptr) continue;
+      FamilyOf(CounterName::kRequests, families_->counters).Remove(code);
     }
   }
 
@@ -60,9 +58,8 @@ class VersionSeries : public VersionMetrics {
     const size_t index = std::min(static_cast<size_t>(code), codes_.size() - 1);
     Counter* counter = codes_[index].load(std::memory_order_acquire);
     if (counter == nullptr) {
-      Labels labels = labels_;
-      labels["code"] = CodeLabel(code);
-      counter = &families_->requests.Add(labels);
+      counter = &families_->Series(CounterName::kRequests,
+                                   {key_.first, key_.second, CodeLabel(code)});
       codes_[index].store(counter, std::memory_order_release);
     }
     counter->Increment();
@@ -77,37 +74,61 @@ class VersionSeries : public VersionMetrics {
   void ObserveTotal(absl::Duration duration) override {
     total_.Observe(absl::ToDoubleSeconds(duration));
   }
-  void ObserveBatch(uint32_t rows) override { batch_.Observe(rows); }
-  void CountPrograms(uint32_t compiled, uint32_t evicted) override {
-    if (compiled > 0) compiled_.Increment(compiled);
-    if (evicted > 0) evicted_.Increment(evicted);
+  void Set(GaugeName gauge, double value) override {
+    SeriesOf(gauge, gauges_).Set(value);
   }
-  void SetQueueDepth(uint64_t requests) override {
-    depth_.Set(static_cast<double>(requests));
+  void Count(CounterName counter, double count) override {
+    SeriesOf(counter, counters_).Increment(count);
   }
-  void SetUnderLoad(bool under_load) override {
-    under_load_.Set(under_load ? 1 : 0);
+  void Observe(HistogramName histogram, double value) override {
+    SeriesOf(histogram, histograms_).Observe(value);
   }
 
  private:
+  // Adds a series to each family of the labels "model,version". Null stands for
+  // the others.
+  template <typename Name, typename Series>
+  std::vector<Series*> AddSeries(
+      const std::vector<LabelledFamily<Series>>& families) {
+    std::vector<Series*> all(families.size());
+    const auto rows = RowsOf(Name());
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (absl::string_view(rows[i].labels) != kVersionLabels) continue;
+      all[i] = &families_->Series(Name(i), {key_.first, key_.second});
+    }
+    return all;
+  }
+  template <typename Series>
+  static void RemoveSeries(const std::vector<LabelledFamily<Series>>& families,
+                           const std::vector<Series*>& all) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i] != nullptr) families[i].family->Remove(all[i]);
+    }
+  }
+  template <typename Name, typename Series>
+  static Series& SeriesOf(Name name, const std::vector<Series*>& all) {
+    Series* series = all[static_cast<size_t>(name)];
+    GPUPOOL_CHECK(series != nullptr);
+    return *series;
+  }
+  template <typename Name, typename Series>
+  static Family<Series>& FamilyOf(
+      Name name, const std::vector<LabelledFamily<Series>>& families) {
+    return *families[static_cast<size_t>(name)].family;
+  }
   Histogram& AddStage(const char* stage) {
-    Labels labels = labels_;
-    labels["stage"] = stage;
-    return families_->request_duration.Add(labels, RequestBounds());
+    return families_->Series(HistogramName::kRequestDuration,
+                             {key_.first, key_.second, stage});
   }
 
   const std::shared_ptr<MetricFamilies> families_;
-  const std::pair<std::string, std::string> key_;
-  const Labels labels_;
+  const std::pair<std::string, std::string> key_;  // model and version
+  const std::vector<Gauge*> gauges_;
+  const std::vector<Counter*> counters_;
+  const std::vector<Histogram*> histograms_;
   Histogram& queue_;
   Histogram& compute_;
   Histogram& total_;
-  Histogram& batch_;
-  Counter& compiled_;
-  Counter& evicted_;
-  Gauge& depth_;
-  Gauge& limit_;
-  Gauge& under_load_;
   // Counter of each absl::StatusCode, made at its first use.
   std::array<std::atomic<Counter*>, 17> codes_{};
 };
@@ -117,8 +138,11 @@ class VersionSeries : public VersionMetrics {
 std::shared_ptr<VersionMetrics> MakeVersionSeries(
     std::shared_ptr<MetricFamilies> families, const std::string& model,
     const std::string& version, uint64_t queue_limit) {
-  return std::make_shared<VersionSeries>(std::move(families), model, version,
-                                         queue_limit);
+  auto series =
+      std::make_shared<VersionSeries>(std::move(families), model, version);
+  series->Set(GaugeName::kInferenceQueueLimit,
+              static_cast<double>(queue_limit));
+  return series;
 }
 
 }  // namespace gpupool::server

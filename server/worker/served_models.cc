@@ -13,9 +13,10 @@ namespace gpupool::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
 using Inputs = std::vector<absl::Span<const std::byte>>;
 using Outputs = std::vector<absl::Span<std::byte>>;
+
+constexpr int64_t kUnknownSize = -1;
 
 // Checks that the tensor has the model's type and `rows` examples of its shape.
 // The split into dimensions does not matter, except for varying ones.
@@ -39,8 +40,6 @@ absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
       tensor.data_type, " came for ", engine::Counted(rows, "row"),
       "; the model wants ", bytes, " of data type ", data_type));
 }
-
-constexpr int64_t kUnknownSize = -1;
 
 // Reads the sizes of the model's dimensions from one tensor. Known sizes must
 // agree. The model itself checks the sizes that follow from them.

@@ -64,12 +64,12 @@ class SchedulerTest : public ::testing::Test {
   // Submits a job with the next id.
   JobId Submit(uint64_t bytes, int priority = 0) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .priority = priority, .bytes = bytes});
+    Send(JobSubmitted{.id = id, .priority = priority, .bytes = bytes});
     return id;
   }
   JobId SubmitGang(uint64_t bytes, uint32_t devices, int priority = 0) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
+    Send(JobSubmitted{.id = id,
                       .priority = priority,
                       .bytes = bytes,
                       .device_count = devices});

@@ -44,17 +44,15 @@ void World::SubmitJobs() {
     devices = 2 + static_cast<uint32_t>(Below(workers_.size() - 1));
     gangs_.insert(id);
   }
-  JobSubmitted submitted{
-      .job = id,
-      .tenant = absl::StrCat("team", Below(3), Chance(0.5) ? ".a" : ".b"),
-      .priority = static_cast<int>(Below(5)) - 2,
-      .bytes = 1 + Below(options_.device_bytes),
-      .device_count = devices,
-      .max_attempts = static_cast<uint32_t>(1 + Below(6)),
-      .first_backoff = absl::Milliseconds(Below(500)),
-      .publish_on_success = Chance(0.3),
-  };
-  submitted.queue = DrawQueue(devices);
+  JobSubmitted submitted{.id = id};
+  submitted.tenant = absl::StrCat("team", Below(3), Chance(0.5) ? ".a" : ".b");
+  submitted.priority = static_cast<int>(Below(5)) - 2;
+  submitted.bytes = 1 + Below(options_.device_bytes);
+  submitted.device_count = devices;
+  submitted.max_attempts = static_cast<uint32_t>(1 + Below(6));
+  submitted.first_backoff = absl::Milliseconds(Below(500));
+  submitted.publish_on_success = Chance(0.3);
+  submitted.queue_name = DrawQueue(devices);
   if (Chance(options_.elastic)) {
     for (uint32_t count = devices; count <= workers_.size(); ++count) {
       if (count == devices || Chance(0.5)) {
@@ -73,12 +71,12 @@ void World::SubmitJobs() {
   if (Chance(options_.waits)) {
     for (const auto& [array, tasks] : state_.arrays()) {
       if (!Chance(0.1)) continue;
-      (Chance(0.5) ? submitted.after_ok : submitted.after_any).push_back(array);
+      (Chance(0.5) ? submitted.after_ok : submitted.after_any).insert(array);
     }
     for (const auto& [other, job] : state_.jobs()) {
       if (IsEnded(job.state) || !Chance(0.1)) continue;
       if (submitted.after_ok.size() + submitted.after_any.size() > 3) break;
-      (Chance(0.5) ? submitted.after_ok : submitted.after_any).push_back(other);
+      (Chance(0.5) ? submitted.after_ok : submitted.after_any).insert(other);
     }
   }
   if (Chance(options_.limits)) {
@@ -99,20 +97,20 @@ void World::SubmitJobs() {
 
 // Submits the job as several tasks. Its own id is the array's.
 void World::SubmitArray(const JobSubmitted& job) {
-  total_steps_.erase(job.job);
-  gangs_.erase(job.job);
-  array_ids_.insert(job.job);
+  total_steps_.erase(job.id);
+  gangs_.erase(job.id);
+  array_ids_.insert(job.id);
   ArraySubmitted array;
   const size_t tasks = 2 + Below(6);
   const uint32_t at_once = static_cast<uint32_t>(Below(4));
   for (size_t i = 0; i < tasks; ++i) {
     JobSubmitted task = job;
-    task.job = JobId(++last_job_);
-    task.array = job.job;
-    task.untried = task.untried || IsPoisonous(task.job);
+    task.id = JobId(++last_job_);
+    task.array = job.id;
+    task.untried = task.untried || IsPoisonous(task.id);
     task.max_at_once = at_once;
-    total_steps_[task.job] = 1 + Below(30);
-    if (task.device_count > 1) gangs_.insert(task.job);
+    total_steps_[task.id] = 1 + Below(30);
+    if (task.device_count > 1) gangs_.insert(task.id);
     array.tasks.push_back(std::move(task));
   }
   ++report_.arrays;
@@ -120,7 +118,7 @@ void World::SubmitArray(const JobSubmitted& job) {
 }
 
 void World::SendArray(const ArraySubmitted& array, bool cancel) {
-  const JobId first = array.tasks.front().job;
+  const JobId first = array.tasks.front().id;
   const JobId id = array.tasks.front().array;
   if (acknowledged_.contains(first)) return;
   Enqueue(
@@ -128,18 +126,18 @@ void World::SendArray(const ArraySubmitted& array, bool cancel) {
         if (known_.contains(first)) return;
         ArraySubmitted admitted;
         for (const JobSubmitted& task : array.tasks) {
-          Know(task.job, JobState::kQueued);
+          Know(task.id, JobState::kQueued);
           admitted.tasks.push_back(WithoutEnded(task));
         }
         Apply(admitted);
         for (const JobSubmitted& task : admitted.tasks) {
-          if (task.untried) Rehearse(task.job);
+          if (task.untried) Rehearse(task.id);
         }
       },
       [this, array, first, id, cancel] {
         if (acknowledged_.contains(first)) return;
         for (const JobSubmitted& task : array.tasks) {
-          acknowledged_.insert(task.job);
+          acknowledged_.insert(task.id);
         }
         AskForArray(id);
         if (!cancel) return;
@@ -150,7 +148,7 @@ void World::SendArray(const ArraySubmitted& array, bool cancel) {
               },
               [this, array] {
                 for (const JobSubmitted& task : array.tasks) {
-                  cancelled_.insert(task.job);
+                  cancelled_.insert(task.id);
                 }
               });
         });
@@ -176,24 +174,24 @@ JobSubmitted World::WithoutEnded(JobSubmitted job) const {
     const auto it = known_.find(id);
     return it == known_.end() || IsEnded(it->second);
   };
-  std::erase_if(job.after_ok, ended);
-  std::erase_if(job.after_any, ended);
+  absl::erase_if(job.after_ok, ended);
+  absl::erase_if(job.after_any, ended);
   return job;
 }
 
 void World::Submit(const JobSubmitted& job, bool cancel) {
-  if (acknowledged_.contains(job.job)) return;
+  if (acknowledged_.contains(job.id)) return;
   Enqueue(
       [this, job] {
         // The same request id gives the same job.
-        if (known_.contains(job.job)) return;
-        Know(job.job, JobState::kQueued);
+        if (known_.contains(job.id)) return;
+        Know(job.id, JobState::kQueued);
         Apply(WithoutEnded(job));
-        if (job.untried) Rehearse(job.job);
+        if (job.untried) Rehearse(job.id);
       },
       [this, job, cancel] {
-        if (!acknowledged_.insert(job.job).second || !cancel) return;
-        At(absl::Milliseconds(Below(4000)), [this, id = job.job] {
+        if (!acknowledged_.insert(job.id).second || !cancel) return;
+        At(absl::Milliseconds(Below(4000)), [this, id = job.id] {
           Enqueue([this, id] { Apply(JobCancelRequested{id}); },
                   [this, id] { cancelled_.insert(id); });
         });

@@ -39,7 +39,7 @@ ARROWS = {
     "server/ipc": ["engine/base"],
     "server/pool": ["server/ipc", "engine/base", "proto:messages"],
     "server/store": ["engine/base", "proto:messages"],
-    "server/metrics": ["proto:messages"],
+    "server/metrics": ["engine/base", "proto:messages"],
     "server/control": ["scheduler", "server/pool", "server/store",
                        "server/metrics", "engine/base", "proto:messages"],
     "server/serving": ["scheduler", "server/ipc", "server/control/serving_sink.h",

@@ -80,8 +80,7 @@ int Upload(Context& context, const UploadOptions& options) {
       options.max_queue_delay_microseconds);
   header.mutable_serving()->set_precision(PrecisionOf(options.model.precision));
   header.mutable_serving()->set_benchmark(options.benchmark);
-  absl::StatusOr<v1::ModelVersion> version =
-      UploadModel(**client, header, "", nullptr);
+  absl::StatusOr<v1::ModelVersion> version = UploadModel(**client, header);
   if (!version.ok()) return context.Fail(version.status());
   for (const std::string& warning : version->plan().warnings()) {
     context.Say(absl::StrCat("warning: ", warning));

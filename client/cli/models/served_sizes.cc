@@ -3,15 +3,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/files/tensor_file.h"
@@ -84,17 +85,16 @@ absl::Status SetDimension(const std::string& text, v1::OnnxModel& onnx) {
 absl::Status AddNumbersOf(const std::string& path, v1::PlannedNumbers& bound) {
   const absl::StatusOr<Tensor> tensor = ReadTensorFile(path, "");
   if (!tensor.ok()) return tensor.status();
-  std::string text = JsonText(*tensor);
-  absl::StrReplaceAll({{"[", ""}, {"]", ""}, {"true", "1"}, {"false", "0"}},
-                      &text);
-  for (const absl::string_view one : absl::StrSplit(text, ',')) {
-    double number = 0;
-    if (!absl::SimpleAtod(one, &number)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--bound: ", path, " has no number but '", one, "'"));
-    }
-    bound.add_numbers(number);
+  const std::vector<double> numbers = Numbers(*tensor);
+  if (numbers.empty() ||
+      !std::all_of(numbers.begin(), numbers.end(),
+                   [](double x) { return std::isfinite(x); })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bound: ", path, " has ",
+                     numbers.empty() ? "no numbers" : "NaN or infinity",
+                     "; save the largest numbers that the input will have"));
   }
+  bound.mutable_numbers()->Add(numbers.begin(), numbers.end());
   return absl::OkStatus();
 }
 

@@ -40,7 +40,7 @@ std::string ConfusionText(const v1::ConfusionMatrix& matrix,
   const int classes = static_cast<int>(matrix.classes());
   if (classes == 0 || matrix.counts_size() != classes * classes) return "";
   if (classes > kShownClasses) {
-    return absl::StrCat(indent, "confusion of ", classes,
+    return absl::StrCat(indent, "confusion matrix of ", classes,
                         " classes: see `gpupool get JOB -o json`\n");
   }
   const uint64_t most =
@@ -49,18 +49,18 @@ std::string ConfusionText(const v1::ConfusionMatrix& matrix,
       std::max(absl::StrCat(most).size(), absl::StrCat(classes - 1).size()));
   std::string text =
       absl::StrCat(indent,
-                   "confusion: a row for each label, a column for each "
-                   "answer\n");
+                   "confusion matrix: a row for each label, a column for each "
+                   "prediction\n");
   absl::StrAppendFormat(&text, "%s%*s ", indent, width, "");
-  for (int answer = 0; answer < classes; ++answer) {
-    absl::StrAppendFormat(&text, " %*d", width, answer);
+  for (int predicted = 0; predicted < classes; ++predicted) {
+    absl::StrAppendFormat(&text, " %*d", width, predicted);
   }
   absl::StrAppend(&text, "\n");
   for (int label = 0; label < classes; ++label) {
     absl::StrAppendFormat(&text, "%s%*d:", indent, width, label);
-    for (int answer = 0; answer < classes; ++answer) {
+    for (int predicted = 0; predicted < classes; ++predicted) {
       absl::StrAppendFormat(&text, " %*d", width,
-                            matrix.counts(label * classes + answer));
+                            matrix.counts(label * classes + predicted));
     }
     absl::StrAppend(&text, "\n");
   }

@@ -12,8 +12,8 @@ namespace gpupool::client {
 std::string EvaluationText(const v1::Evaluation& evaluation);
 
 // Returns the confusion matrix as lines, each with `indent` in front: a row for
-// each label, a column for each answer. Of more than 20 classes, returns one
-// line that says how to get them. Empty without a matrix.
+// each label, a column for each prediction. Of more than 20 classes, returns
+// one line that says how to get them. Empty without a matrix.
 std::string ConfusionText(const v1::ConfusionMatrix& matrix,
                           const std::string& indent);
 

@@ -40,10 +40,11 @@ void PrintJobs(const Stream& stream, const JobList& list, bool headers,
 // Prints everything about one job, one fact per line.
 void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now);
 
-// Seconds from its first start to its end, or to `now`; "" before its start.
-// Of the live or last attempt: "cpu:0", "cpu:0,cpu:1", and of many "cuda:0 and
-// 7 more".
+// Returns the devices of the live or last attempt: "cpu:0", "cpu:0,cpu:1", and
+// of many "cuda:0 and 7 more".
 std::string DevicesText(const v1::Job& job);
+// Returns the time from its first start to its end, or to `now`; "" before its
+// start.
 std::string RunTime(const v1::Job& job, absl::Time now);
 
 }  // namespace gpupool::client

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
@@ -22,8 +23,6 @@
 
 namespace gpupool::engine::onnx_import {
 namespace {
-
-constexpr int kMaxExternalFiles = 1000;
 
 // Returns the blob's path after checking that its bytes have the hash in its
 // name.

@@ -63,7 +63,8 @@ std::string Meant(absl::string_view device) {
   return IsNumber(rest) ? absl::StrCat(kind, ":", rest) : "";
 }
 
-// `several`: the remedy for a list of devices.
+// Checks the form of a device's name. `several` is the remedy for a list of
+// devices.
 absl::Status Check(absl::string_view field, const std::string& device,
                    absl::string_view several) {
   if (device.empty() || device == "any" || IsKind(device)) {

@@ -10,7 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/elastic_devices.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/sha256.h"
+#include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/device_check.h"
@@ -22,17 +24,14 @@ namespace gpupool::server {
 namespace {
 
 constexpr int32_t kMaxPriority = 1000;
-constexpr int kMaxLayers = 10'000;
 constexpr int kMaxRank = 8;
-constexpr int kMaxExternalFiles = 1000;
 constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
 constexpr int kMaxBoundNumbers = 1 << 20;
-constexpr size_t kMaxSizeTextBytes = 256;
-constexpr int64_t kMaxElements = int64_t{1} << 31;
+constexpr int64_t kMaxElements = engine::kMaxInputElements;
 constexpr uint32_t kMaxAttempts = 100;
 constexpr double kMaxBackoffSeconds = 3600;
-constexpr uint32_t kMaxDevices = 1024;
+constexpr uint32_t kMaxDevices = engine::kMaxJobDevices;
 constexpr double kMaxRunSeconds = 1e9;
 constexpr int64_t kMaxUnixSeconds = 253402300799;  // 9999-12-31T23:59:59Z
 constexpr int kMaxPrerequisites = 100;
@@ -275,10 +274,10 @@ absl::Status CheckServedSizes(const std::string& field,
         " served_dimensions, derived_dimensions, padding and bound_inputs"));
   }
   for (const auto& [name, text] : onnx.derived_dimensions()) {
-    if (text.size() <= kMaxSizeTextBytes) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".derived_dimensions: ", Quoted(name), " has ",
-                     text.size(), " bytes, the limit is ", kMaxSizeTextBytes));
+    if (text.size() <= engine::kMaxSizeExpressionBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".derived_dimensions: ", Quoted(name), " has ", text.size(),
+        " bytes, the limit is ", engine::kMaxSizeExpressionBytes));
   }
   for (const auto& [name, sizes] : onnx.served_dimensions()) {
     if (sizes.sizes_size() <= kMaxDimensions) continue;
@@ -301,10 +300,10 @@ absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
         field, ".file is for job files; upload the file and give its sha256"));
   }
   RETURN_IF_ERROR(CheckModelFile(field, onnx.sha256(), onnx.bytes()));
-  if (onnx.external_files_size() > kMaxExternalFiles) {
+  if (onnx.external_files_size() > engine::kMaxExternalFiles) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".external_files has ", onnx.external_files_size(),
-                     " entries, the limit is ", kMaxExternalFiles));
+                     " entries, the limit is ", engine::kMaxExternalFiles));
   }
   absl::flat_hash_set<std::string> locations;
   for (const v1::ExternalFile& file : onnx.external_files()) {
@@ -358,10 +357,10 @@ absl::Status CheckModelSpec(absl::string_view field,
         field, " has both onnx and layers; a model is one of them"));
   }
   RETURN_IF_ERROR(CheckInputShape(field, spec));
-  if (spec.layers_size() < 1 || spec.layers_size() > kMaxLayers) {
+  if (spec.layers_size() < 1 || spec.layers_size() > engine::kMaxLayers) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".layers has ", spec.layers_size(),
-                     " layers; a model has 1 .. ", kMaxLayers));
+                     " layers; a model has 1 .. ", engine::kMaxLayers));
   }
   absl::flat_hash_set<std::string> names;
   for (int i = 0; i < spec.layers_size(); ++i) {

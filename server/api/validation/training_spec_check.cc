@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/convert.h"
@@ -19,11 +20,10 @@ using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
 constexpr uint32_t kMaxTrainingBatch = 1 << 20;
-constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
+constexpr uint64_t kMaxSteps = engine::kMaxJobSteps;
 constexpr int kMaxPatterns = 10'000;
 constexpr size_t kMaxPatternBytes = 1024;
 constexpr uint32_t kMaxBestCheckpoints = 100;
-constexpr uint64_t kMaxLosses = 16;
 constexpr uint64_t kMaxGroups = 1000;
 constexpr int kMaxWeights = 1'000'000;
 
@@ -97,7 +97,7 @@ absl::Status CheckLosses(const v1::TrainingSpec& training) {
   if (training.losses().empty()) return CheckLoss("training", training);
   RETURN_IF_ERROR(CheckCount("the number of training.losses",
                              static_cast<uint64_t>(training.losses_size()), 1,
-                             kMaxLosses));
+                             engine::kMaxLosses));
   if (training.loss_case() != v1::TrainingSpec::LOSS_NOT_SET ||
       !training.output().empty()) {
     return absl::InvalidArgumentError(

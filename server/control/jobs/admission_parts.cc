@@ -139,7 +139,6 @@ JobRow& AddRow(Transaction& transaction, v1::Job&& job) {
   return row;
 }
 
-// Needed although planning read the files: they may be gone since then.
 bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
   if (model.has_weights() && !blobs.Contains(model.weights().sha256())) {
     return false;

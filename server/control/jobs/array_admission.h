@@ -31,7 +31,8 @@ inline constexpr size_t kMaxArrayPlans = 100;
 
 using ArrayCallback = Callback<v1::JobArray>;
 
-// `tasks` must be those of the request's spec, checked.
+// Plans, stores and queues the tasks, which must be those of the request's spec
+// and checked. Answers with the array, or with that of an earlier try.
 void SubmitArray(const ControlContext& context,
                  const v1::SubmitJobRequest& request,
                  std::vector<ArrayTask> tasks, ArrayCallback callback);

@@ -1,6 +1,8 @@
 #include "server/control/jobs/forecaster.h"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "scheduler/explain/forecast.h"
@@ -18,11 +20,15 @@ using Forecasts = absl::btree_map<JobId, scheduler::Forecast>;
 
 constexpr int kShareOfTime = 20;
 
-// Stores the forecasts of jobs that have not been started meanwhile.
-void Note(const Forecasts& forecasts, Transaction& transaction) {
+// Stores the forecasts, made at `now`, of jobs that have not been started
+// meanwhile. A job that would start at once has no prediction: it waits for
+// its rehearsal only.
+void StorePredictions(const Forecasts& forecasts, absl::Time now,
+                      Transaction& transaction) {
   for (const auto& [id, forecast] : forecasts) {
     JobRow* row = transaction.ledger().FindJob(id.value());
-    if (row == nullptr || row->job.attempt() > 0 || !forecast.start) continue;
+    if (row == nullptr || row->job.attempt() > 0) continue;
+    if (!forecast.start || *forecast.start <= now) continue;
     *row->job.mutable_predicted_start_time() = ToTimestamp(*forecast.start);
     transaction.TouchJob(id.value());
   }
@@ -94,22 +100,23 @@ void Forecaster::Predict(const Transaction& transaction,
   }
   auto copy = std::make_shared<scheduler::State>(state.Clone());
   const absl::Duration copied = absl::Now() - begin;
-  const bool asked = Ask(
-      [this, copy, jobs, copied, queue, now = transaction.now()](bool stopped) {
-        if (stopped) return;
-        const absl::Time looked = absl::Now();
-        Forecasts forecasts =
-            scheduler::ForecastStarts(std::move(*copy), jobs, now);
-        // A full queue refuses it: a prediction is optional.
-        queue->TryPush([forecasts = std::move(forecasts)](Transaction& turn) {
-          Note(forecasts, turn);
-        });
-        absl::MutexLock lock(&mutex_);
-        const absl::Time done = absl::Now();
-        // The pause is proportional to the cost, copy included, so that
-        // forecasts take a twentieth of the time whatever the number of jobs.
-        next_ = done + (done - looked + copied) * kShareOfTime;
-      });
+  const bool asked = Ask([this, copy, jobs, copied, queue,
+                          now = std::max(transaction.now(), state.now())](
+                             bool stopped) {
+    if (stopped) return;
+    const absl::Time looked = absl::Now();
+    Forecasts forecasts =
+        scheduler::ForecastStarts(std::move(*copy), jobs, now);
+    // A full queue refuses it: a prediction is optional.
+    queue->TryPush([forecasts = std::move(forecasts), now](Transaction& turn) {
+      StorePredictions(forecasts, now, turn);
+    });
+    absl::MutexLock lock(&mutex_);
+    const absl::Time done = absl::Now();
+    // The pause is proportional to the cost, copy included, so that
+    // forecasts take a twentieth of the time whatever the number of jobs.
+    next_ = done + (done - looked + copied) * kShareOfTime;
+  });
   if (!asked) {
     absl::MutexLock lock(&mutex_);
     next_ = begin;

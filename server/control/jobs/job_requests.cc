@@ -261,10 +261,10 @@ scheduler::JobSubmitted EventOf(const v1::Job& job, Ledger& ledger) {
            ledger.state.arrays().contains(scheduler::JobId(id));
   };
   for (uint64_t id : job.spec().after_ok()) {
-    if (waits(id)) submitted.after_ok.push_back(scheduler::JobId(id));
+    if (waits(id)) submitted.after_ok.insert(scheduler::JobId(id));
   }
   for (uint64_t id : job.spec().after_any()) {
-    if (waits(id)) submitted.after_any.push_back(scheduler::JobId(id));
+    if (waits(id)) submitted.after_any.insert(scheduler::JobId(id));
   }
   return submitted;
 }

@@ -21,7 +21,7 @@ class ListJobsRequest;
 class ListJobsResponse;
 }  // namespace gpupool::v1
 namespace gpupool::scheduler {
-struct JobSubmitted;
+struct JobRequest;
 }  // namespace gpupool::scheduler
 
 namespace gpupool::server {
@@ -60,6 +60,6 @@ void ExplainJob(const ControlContext& context, uint64_t id,
 absl::Status CheckStartRules(Transaction& transaction, const v1::JobSpec& spec);
 
 // Returns the job's event with the prerequisites that have not ended.
-scheduler::JobSubmitted EventOf(const v1::Job& job, Ledger& ledger);
+scheduler::JobRequest EventOf(const v1::Job& job, Ledger& ledger);
 
 }  // namespace gpupool::server

@@ -12,8 +12,8 @@
 namespace gpupool::server {
 namespace {
 
-// Ends of the worker that are not the version's, after which it is not tried
-// again.
+// Ends of the worker for which the version or job is not to blame, after which
+// it is not tried again.
 constexpr int kMostUnexplainedEnds = 3;
 // Ends of a worker whose rehearsal has passed its limit of time, and of one
 // that the system has killed.
@@ -92,8 +92,8 @@ void Rehearsals::SendFirst() {
       });
 }
 
-// Without a worker the rehearsal goes on when the next one is there, or ends
-// when it is known that it ended the worker.
+// Ends the rehearsal, unless the worker is gone. Then it begins again with the
+// next worker, or WorkerIsLost ends it.
 void Rehearsals::TakeReply(uint64_t id, const absl::Status& status) {
   if (absl::IsUnavailable(status)) return;
   {

@@ -38,9 +38,10 @@ class Rehearsals {
   // Makes a step of the job that is to be planned.
   void AddTraining(worker::v1::PlanTraining job, Done done);
 
-  // The rehearsal worker is there.
+  // Sends the first rehearsal to the worker, which is ready now.
   void WorkerIsReady();
-  // The rehearsal worker ended. `work`: the owner in its work page.
+  // Ends the first rehearsal if it ended the worker. `work` is the owner in the
+  // worker's work page.
   void WorkerIsLost(const absl::Status& reason, const WorkOwner& work);
 
  private:
@@ -62,6 +63,7 @@ class Rehearsals {
   // Ends the first rehearsal and begins the next.
   void EndFirst(const absl::Status& status);
 
+  // Sets the metric of waiting rehearsals.
   void TellOfWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   WorkerPort* workers_ = nullptr;

@@ -125,13 +125,14 @@ void Admit(const ControlContext& context, const v1::ModelVersion& version,
 void Replan(const ControlContext& context, const v1::Job& job,
             v1::ModelVersion version, const Reply& reply) {
   const auto data = FindData(*context.store, job.spec().data());
-  if (!data.ok()) {
+  if (absl::IsNotFound(data.status())) {
     return reply.callback(absl::FailedPreconditionError(absl::StrCat(
-        "a dataset of job ", job.id(), " is deleted, so that it cannot be ",
-        "planned again (", data.status().message(),
-        "); promote with max_batch_size ",
+        "a dataset of job ", job.id(),
+        " is deleted, so that it cannot be planned again (",
+        data.status().message(), "); promote with max_batch_size ",
         WithDefaults(job.spec().publish().serving()).max_batch_size())));
   }
+  if (!data.ok()) return reply.callback(data.status());
   v1::JobSpec spec = job.spec();
   *spec.mutable_publish()->mutable_serving() = version.serving();
   worker::v1::ToWorker message = PlanTraining(spec, *data);

@@ -93,22 +93,22 @@ void FillRetryDefaults(v1::RetrySpec* retry) {
 
 scheduler::JobSubmitted ToEvent(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
-  v1::RetrySpec retry = job.spec().retry();
+  v1::RetrySpec retry = spec.retry();
   FillRetryDefaults(&retry);
   scheduler::JobSubmitted submitted{
-      .job = scheduler::JobId(job.id()),
-      .tenant = job.spec().tenant(),
-      .queue = job.spec().queue(),
-      .priority = job.spec().priority(),
-      .bytes = job.plan().training().peak(),
-      .wanted_device = job.spec().device(),
-      .device_count = DeviceCount(job.spec()),
-      .device_counts = ElasticCounts(job.spec()),
-      .max_attempts = retry.max_attempts(),
+      .tenant = spec.tenant(),
+      .queue_name = spec.queue(),
+      .wanted_device = spec.device(),
+      .device_counts = ElasticCounts(spec),
+      .demands = DemandsOf(spec),
+      .max_attempts = std::max(retry.max_attempts(), 1u),
       .first_backoff = absl::Seconds(retry.backoff_seconds()),
-      .publish_on_success = job.spec().publish().on_success(),
+      .publish_on_success = spec.publish().on_success(),
+      .id = scheduler::JobId(job.id()),
+      .priority = spec.priority(),
+      .bytes = job.plan().training().peak(),
+      .device_count = DeviceCount(spec),
   };
-  submitted.demands = DemandsOf(spec);
   if (spec.expected_run_seconds() > 0) {
     submitted.expected_run = absl::Seconds(spec.expected_run_seconds());
   }
@@ -160,27 +160,7 @@ std::string LastWorkerEndCounter(uint64_t version) {
 
 scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
                               scheduler::Ranks ranks, absl::Time now) {
-  const scheduler::JobSubmitted submitted = ToEvent(row);
-  scheduler::Job job;
-  job.id = submitted.job;
-  job.tenant = submitted.tenant;
-  job.queue_name = submitted.queue;
-  job.priority = submitted.priority;
-  job.bytes = submitted.bytes;
-  job.wanted_device = submitted.wanted_device;
-  job.device_count = submitted.device_count;
-  job.device_counts = submitted.device_counts;
-  job.demands = submitted.demands;
-  job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
-  job.first_backoff = submitted.first_backoff;
-  job.publish_on_success = submitted.publish_on_success;
-  job.expected_run = submitted.expected_run;
-  job.max_run = submitted.max_run;
-  job.start_before = submitted.start_before;
-  job.deadline = submitted.deadline;
-  job.held = submitted.held;
-  job.array = submitted.array;
-  job.max_at_once = submitted.max_at_once;
+  scheduler::Job job{ToEvent(row)};
   job.attained = absl::Seconds(row.run_seconds());
   // The measured rest is better than the guess of the spec.
   if (row.progress().seconds_left() > 0) {

@@ -27,10 +27,10 @@ bool Transaction::Apply(const scheduler::Event& event,
   scheduler::StepResult result = scheduler::Step(ledger_->state, event, now_);
   decision_time_ += absl::Now() - begin;
   if (const auto* submitted = std::get_if<scheduler::JobSubmitted>(&event)) {
-    submitted_jobs_.push_back(submitted->job);
+    submitted_jobs_.push_back(submitted->id);
   }
   if (const auto* array = std::get_if<scheduler::ArraySubmitted>(&event)) {
-    for (const auto& task : array->tasks) submitted_jobs_.push_back(task.job);
+    for (const auto& task : array->tasks) submitted_jobs_.push_back(task.id);
   }
   for (const auto& change : result.job_changes) MirrorChange(change, error);
   for (const auto& preemption : result.preemptions) Mirror(preemption);

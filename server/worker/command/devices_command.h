@@ -4,7 +4,8 @@
 
 namespace gpupool::server {
 
-// The arguments of main, "devices" being the first. Prints one line of JSON,
+// Takes the arguments of main, of which "devices" is the first. Prints one line
+// of JSON,
 //   {"gpus":[{"device":"cuda:0","name":...,"usable_bytes":...,
 //             "links":["","NVL",...],...}]}
 // or, to standard error, why there are none. Returns the exit code: 0, 1 when

@@ -5,7 +5,8 @@
 
 namespace gpupool::server {
 
-// The arguments of main, "doctor" being the first. Prints one line of JSON,
+// Takes the arguments of main, of which "doctor" is the first. Prints one line
+// of JSON,
 //   {"findings":[{"id":"driver.ok","severity":"ok","text":...,"remedy":""}]}
 // Returns the exit code: 0, 1 when a finding is a failure, 2 for wrong
 // arguments. To be called on the main thread, before any other exists.

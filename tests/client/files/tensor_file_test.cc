@@ -80,6 +80,14 @@ TEST(TensorFileTest, JsonBecomesTheAskedType) {
   EXPECT_EQ(JsonText(*ParseJsonTensor("0.5", "FP32")), "0.5");
 }
 
+TEST(TensorFileTest, NumbersAreInRowMajorOrder) {
+  EXPECT_THAT(Numbers(*ParseJsonTensor("[[1, 2], [3, -4]]", "INT8")),
+              ElementsAre(1, 2, 3, -4));
+  EXPECT_THAT(Numbers(*ParseJsonTensor("[true, false]", "BOOL")),
+              ElementsAre(1, 0));
+  EXPECT_THAT(Numbers(*ParseJsonTensor("0.5", "FP32")), ElementsAre(0.5));
+}
+
 TEST(TensorFileTest, JsonThatIsNoTensorIsRefused) {
   EXPECT_FALSE(ParseJsonTensor("[1, [2]]", "INT64").ok());
   EXPECT_FALSE(ParseJsonTensor("[[1], [2, 3]]", "INT64").ok());

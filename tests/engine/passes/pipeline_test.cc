@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/job_limits.h"
 #include "engine/graph/print.h"
 #include "engine/model/model_programs.h"
 #include "engine/passes/rewrite/rewrite.h"

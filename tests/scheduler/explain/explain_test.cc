@@ -94,7 +94,7 @@ TEST_F(ExplainTest, HoldAndPrerequisitesStandAside) {
   const JobId first = Running();
   const JobId held(++last_job);
   Send(JobSubmitted{
-      .job = held, .bytes = 10, .after_any = {first}, .held = true});
+      .after_any = {first}, .held = true, .id = held, .bytes = 10});
   const Explanation why = Of(held);
   EXPECT_EQ(why.position, 0u);
   EXPECT_THAT(why.changes, ElementsAre("`gpupool release 2`", "job 1 ends"));
@@ -102,7 +102,7 @@ TEST_F(ExplainTest, HoldAndPrerequisitesStandAside) {
 
 TEST_F(ExplainTest, AnUntriedJobStandsAside) {
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .bytes = 10, .untried = true});
+  Send(JobSubmitted{.untried = true, .id = id, .bytes = 10});
   EXPECT_THAT(Of(id).changes,
               ElementsAre("one step of it has been made alone"));
   EXPECT_EQ(WaitingReason(state, job(id)),
@@ -148,7 +148,7 @@ TEST_F(ExplainTest, WhatFitsNowhereSaysSo) {
 
 TEST_F(ExplainTest, ADeviceThatThePoolLostIsToldToBeMissing) {
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .bytes = 1, .wanted_device = "cuda:1"});
+  Send(JobSubmitted{.wanted_device = "cuda:1", .id = id, .bytes = 1});
   EXPECT_THAT(Of(id).changes,
               ElementsAre("the server is started with --devices that has "
                           "cuda:1, or the job is submitted anew without "
@@ -160,7 +160,7 @@ TEST_F(ExplainTest, ADeviceThatItsQueueMayNotUseIsTheQueues) {
   state.SetPolicy({.queues = {{.name = "one", .devices = {"cpu:0"}}}});
   const JobId id(++last_job);
   Send(JobSubmitted{
-      .job = id, .queue = "one", .bytes = 1, .wanted_device = "cpu:1"});
+      .queue_name = "one", .wanted_device = "cpu:1", .id = id, .bytes = 1});
   EXPECT_THAT(Of(id).changes, Contains(HasSubstr("queue 'one' gets cpu:1")));
 }
 
@@ -180,7 +180,7 @@ TEST_F(ExplainTest, ALimitOfItsTenantIsLiftedByItsOwnJobsOnly) {
   state.SetPolicy({.tenants = {{"a", {.most = 1}}}});
   const auto submit = [&](const std::string& tenant) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .tenant = tenant, .bytes = 10});
+    Send(JobSubmitted{.tenant = tenant, .id = id, .bytes = 10});
     return id;
   };
   submit("b");
@@ -199,7 +199,7 @@ TEST_F(ExplainTest, ALimitOfItsQueueIsLiftedByItsOwnJobsOnly) {
   Submit(10);
   const auto submit = [&] {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .queue = "lim", .bytes = 10});
+    Send(JobSubmitted{.queue_name = "lim", .id = id, .bytes = 10});
     return id;
   };
   const JobId own = submit();
@@ -220,7 +220,7 @@ TEST_F(ExplainTest, AtALimitNobodyGivesWay) {
   const auto submit = [&](const std::string& queue, int priority) {
     const JobId id(++last_job);
     Send(JobSubmitted{
-        .job = id, .queue = queue, .priority = priority, .bytes = 100});
+        .queue_name = queue, .id = id, .priority = priority, .bytes = 100});
     return id;
   };
   const JobId other = submit("low", 0);
@@ -247,7 +247,7 @@ TEST_F(ExplainTest, WhatIsBorrowedGivesWayToAGuarantee) {
   const JobId borrower = Running();
   now += absl::Minutes(30);
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .tenant = "a", .bytes = 100});
+  Send(JobSubmitted{.tenant = "a", .id = id, .bytes = 100});
   ASSERT_EQ(Of(id).running.size(), 1u);
   EXPECT_EQ(Of(id).running[0].reason, "is in its minimum run for another 30m");
   now += absl::Minutes(31);

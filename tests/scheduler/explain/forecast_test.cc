@@ -16,13 +16,13 @@ using ::testing::IsEmpty;
 class ForecastTest : public SchedulerTest {
  protected:
   JobSubmitted NewJob(uint64_t bytes, std::optional<absl::Duration> run) {
-    return {.job = JobId(++last_job), .bytes = bytes, .expected_run = run};
+    return {.id = JobId(++last_job), .bytes = bytes, .expected_run = run};
   }
   JobId SubmitFor(uint64_t bytes, std::optional<absl::Duration> run) {
     const JobSubmitted job = NewJob(bytes, run);
     Send(job);
-    if (IsLive(this->job(job.job).state)) Begin(job.job);
-    return job.job;
+    if (IsLive(this->job(job.id).state)) Begin(job.id);
+    return job.id;
   }
   Forecast Of(JobId id, size_t most_events = kMostForecastEvents) {
     return ForecastStarts(state.Clone(), {id}, now, most_events)[id];
@@ -43,7 +43,7 @@ TEST_F(ForecastTest, AnUntriedJobStartsAsOneThatWasTried) {
   JobSubmitted untried = NewJob(80, std::nullopt);
   untried.untried = true;
   Send(untried);
-  EXPECT_EQ(Of(untried.job).start, now + absl::Seconds(100));
+  EXPECT_EQ(Of(untried.id).start, now + absl::Seconds(100));
 }
 
 TEST_F(ForecastTest, ItStartsWhenTheOthersHaveEnded) {
@@ -83,7 +83,7 @@ TEST_F(ForecastTest, AMaximumRunTimeIsAnEnd) {
   JobSubmitted limited = NewJob(80, std::nullopt);
   limited.max_run = absl::Seconds(30);
   Send(limited);
-  Begin(limited.job);
+  Begin(limited.id);
   const JobId id = SubmitFor(80, absl::Seconds(1));
   EXPECT_EQ(Of(id).start, now + absl::Seconds(30));
 }
@@ -93,7 +93,7 @@ TEST_F(ForecastTest, AHeldJobSaysSo) {
   JobSubmitted held = NewJob(10, std::nullopt);
   held.held = true;
   Send(held);
-  EXPECT_THAT(Of(held.job).why_unknown, HasSubstr("gpupool release 1"));
+  EXPECT_THAT(Of(held.id).why_unknown, HasSubstr("gpupool release 1"));
 }
 
 TEST_F(ForecastTest, WhatItWaitsForIsWaitedFor) {
@@ -102,7 +102,7 @@ TEST_F(ForecastTest, WhatItWaitsForIsWaitedFor) {
   JobSubmitted after = NewJob(10, std::nullopt);
   after.after_ok = {first};
   Send(after);
-  EXPECT_EQ(Of(after.job).start, now + absl::Seconds(25));
+  EXPECT_EQ(Of(after.id).start, now + absl::Seconds(25));
 }
 
 TEST_F(ForecastTest, BackingOffAndCoolingDownAreWaitedFor) {

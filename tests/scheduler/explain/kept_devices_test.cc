@@ -24,10 +24,10 @@ class KeptDevicesTest : public SchedulerTest {
   JobId Keeper(uint64_t bytes, bool exclusive) {
     Submit(10);
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
-                      .bytes = bytes,
-                      .wanted_device = "cuda:0",
-                      .demands = {.exclusive = exclusive}});
+    Send(JobSubmitted{.wanted_device = "cuda:0",
+                      .demands = {.exclusive = exclusive},
+                      .id = id,
+                      .bytes = bytes});
     for (uint32_t i = 0; i < kMaxPasses; ++i) {
       const JobId brief = Submit(10);
       EXPECT_EQ(job(brief).state, JobState::kStarting);
@@ -78,7 +78,7 @@ TEST_F(KeptDevicesTest, WithBackfillNobodyIsAboutToStartWhoWouldDelayOthers) {
   state.SetPolicy({.order = Order::kBackfill});
   const auto submit = [&](uint64_t bytes, absl::Duration run) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .bytes = bytes, .expected_run = run});
+    Send(JobSubmitted{.id = id, .bytes = bytes, .expected_run = run});
     if (IsLive(job(id).state)) Begin(id);
     return id;
   };

@@ -19,7 +19,7 @@ class BackfillPolicyTest : public SchedulerTest {
   JobId SubmitFor(std::optional<absl::Duration> expected, uint32_t devices = 1,
                   uint64_t bytes = 100) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
+    Send(JobSubmitted{.id = id,
                       .bytes = bytes,
                       .device_count = devices,
                       .expected_run = expected});
@@ -173,7 +173,7 @@ TEST_F(BackfillPolicyTest, ReservationsNeverMoveBack) {
     if (random() % 2 == 0 || ends.empty()) {
       const uint32_t sizes[] = {1, 1, 1, 2, 3, 4, 8};
       const JobId id(++last_job);
-      Send(JobSubmitted{.job = id,
+      Send(JobSubmitted{.id = id,
                         .bytes = 100,
                         .device_count = sizes[random() % 7],
                         .expected_run = absl::Seconds(1 + random() % 1000)});

@@ -25,8 +25,8 @@ class TenantOrderTest : public SchedulerTest {
   JobId SubmitAs(const std::string& tenant, int priority = 0,
                  uint32_t devices = 1) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
-                      .tenant = tenant,
+    Send(JobSubmitted{.tenant = tenant,
+                      .id = id,
                       .priority = priority,
                       .bytes = 100,
                       .device_count = devices});
@@ -149,7 +149,7 @@ TEST_F(TenantOrderTest, AGuaranteeIsTakenBackFromWhoBorrowedIt) {
     EXPECT_THAT(Devices({"b"}), ElementsAre(4));
     const JobId first(++last_job);
     const StepResult told =
-        Send(JobSubmitted{.job = first, .tenant = "a", .bytes = 100});
+        Send(JobSubmitted{.tenant = "a", .id = first, .bytes = 100});
     ASSERT_EQ(told.preemptions.size(), 1u);
     EXPECT_EQ(told.preemptions[0].reason, PreemptionReason::kGuarantee);
     const JobId second = SubmitAs("a");

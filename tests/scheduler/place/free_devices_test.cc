@@ -21,9 +21,9 @@ TEST_F(FreeDevicesTest, NeverDeniesRoomThatIsThere) {
         EXPECT_TRUE(free.MayHold(need)) << devices << " " << kind;
       }
     }
-    Send(JobSubmitted{.job = JobId(filled + 1),
-                      .bytes = 100,
-                      .wanted_device = filled < 8 ? "cpu" : "cuda"});
+    Send(JobSubmitted{.wanted_device = filled < 8 ? "cpu" : "cuda",
+                      .id = JobId(filled + 1),
+                      .bytes = 100});
   }
   EXPECT_FALSE(FreeDevices(state).MayHold({.bytes = 1}));
 }
@@ -47,11 +47,11 @@ TEST_F(FreeDevicesTest, KnowsExactlyWhatNeverFits) {
 }
 
 TEST_F(FreeDevicesTest, NamedDevicesAndExclusiveNeedsAreNotDenied) {
-  Send(JobSubmitted{.job = JobId(1),
-                    .bytes = 10,
-                    .wanted_device = "cuda:1",
-                    .demands = {.exclusive = true}});
-  Send(JobSubmitted{.job = JobId(2), .bytes = 10, .wanted_device = "cpu:2"});
+  Send(JobSubmitted{.wanted_device = "cuda:1",
+                    .demands = {.exclusive = true},
+                    .id = JobId(1),
+                    .bytes = 10});
+  Send(JobSubmitted{.wanted_device = "cpu:2", .id = JobId(2), .bytes = 10});
   FreeDevices free(state);
   size_t now = 0;
   size_t never = 0;
@@ -76,7 +76,7 @@ TEST_F(FreeDevicesTest, NamedDevicesAndExclusiveNeedsAreNotDenied) {
 }
 
 TEST_F(FreeDevicesTest, SeesBytesAndWhatIsExcluded) {
-  Send(JobSubmitted{.job = JobId(1), .bytes = 40, .wanted_device = "cpu"});
+  Send(JobSubmitted{.wanted_device = "cpu", .id = JobId(1), .bytes = 40});
   const DeviceId taken = DeviceOf(JobId(1));
   absl::btree_set<DeviceId> others;
   for (const auto& [id, device] : state.devices()) {
@@ -89,10 +89,8 @@ TEST_F(FreeDevicesTest, SeesBytesAndWhatIsExcluded) {
 }
 
 TEST_F(FreeDevicesTest, TwoJobsOnSeveralNeverShareADevice) {
-  Send(JobSubmitted{.job = JobId(1),
-                    .bytes = 10,
-                    .wanted_device = "cuda",
-                    .device_count = 2});
+  Send(JobSubmitted{
+      .wanted_device = "cuda", .id = JobId(1), .bytes = 10, .device_count = 2});
   FreeDevices free(state);
   EXPECT_TRUE(
       free.MayHold({.bytes = 90, .wanted_device = "cuda", .devices = 2}));

@@ -10,12 +10,11 @@ class NeedTest : public SchedulerTest {};
 TEST_F(NeedTest, AJobNeedsWhatItWasSubmittedWith) {
   AddReadyDevice("cuda:0", 100);
   const JobId id(++last_job);
-  Send(JobSubmitted{
-      .job = id,
-      .bytes = 500,
-      .wanted_device = "cuda",
-      .device_count = 2,
-      .demands = {.host = {.milli_cores = 10}, .exclusive = true}});
+  Send(JobSubmitted{.wanted_device = "cuda",
+                    .demands = {.host = {.milli_cores = 10}, .exclusive = true},
+                    .id = id,
+                    .bytes = 500,
+                    .device_count = 2});
   const Need need = NeedOf(state, job(id));
   EXPECT_EQ(need.bytes, 500u);
   EXPECT_EQ(need.wanted_device, "cuda");

@@ -143,7 +143,7 @@ TEST_F(ObstacleTest, TheBytesOfStraysComeBack) {
 
 TEST_F(ObstacleTest, AnExclusiveJobHasItsDeviceToItself) {
   const JobId alone(++last_job);
-  Send(JobSubmitted{.job = alone, .bytes = 10, .demands = {.exclusive = true}});
+  Send(JobSubmitted{.demands = {.exclusive = true}, .id = alone, .bytes = 10});
   EXPECT_EQ(Text(need), "job 1 has it to itself");
 }
 

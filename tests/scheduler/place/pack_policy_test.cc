@@ -75,7 +75,7 @@ TEST_F(PackPolicyTest, DevicesWithoutCoresAreNotSpoiledFurther) {
   Learn(100, 50, 1, {.milli_cores = 4000});
   const JobId hungry(++last_job);
   Send(JobSubmitted{
-      .job = hungry, .bytes = 10, .demands = {.host = {.milli_cores = 7000}}});
+      .demands = {.host = {.milli_cores = 7000}}, .id = hungry, .bytes = 10});
   // The bytes that are left there are useless for other jobs.
   EXPECT_EQ(PlaceOf(Submit(20)), PlaceOf(hungry));
 }

@@ -53,7 +53,7 @@ TEST_F(ReservationPolicyTest, WhereOthersRunComesLast) {
   AddNodes(1, 3);
   for (const char* tenant : {"lab", "shop"}) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .tenant = tenant, .bytes = 60});
+    Send(JobSubmitted{.tenant = tenant, .id = id, .bytes = 60});
   }
   ASSERT_EQ(DeviceOf(JobId(2)), DeviceId(1));
   // The tenant's own job on cuda:0 would stay.

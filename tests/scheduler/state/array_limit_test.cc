@@ -25,7 +25,7 @@ class ArrayLimitTest : public SchedulerTest {
     ArraySubmitted array;
     const JobId id(++last_job);
     for (size_t i = 0; i < tasks; ++i) {
-      like.job = JobId(++last_job);
+      like.id = JobId(++last_job);
       like.bytes = 100;
       like.array = id;
       like.max_at_once = at_once;
@@ -148,8 +148,8 @@ TEST_F(ArrayLimitTest, HoldsReleasesAndRequeuesAllTasks) {
 TEST_F(ArrayLimitTest, OthersWaitForAllTasks) {
   const JobId array = SubmitArray(2, 1);
   const JobId ok(++last_job), any(++last_job);
-  Send(JobSubmitted{.job = ok, .bytes = 10, .after_ok = {array}});
-  Send(JobSubmitted{.job = any, .bytes = 10, .after_any = {array}});
+  Send(JobSubmitted{.after_ok = {array}, .id = ok, .bytes = 10});
+  Send(JobSubmitted{.after_any = {array}, .id = any, .bytes = 10});
   End(Task(array, 0), Outcome::kSucceeded);
   EXPECT_EQ(job(ok).state, JobState::kQueued);
   End(Task(array, 1), Outcome::kSucceeded);
@@ -160,8 +160,8 @@ TEST_F(ArrayLimitTest, OthersWaitForAllTasks) {
 TEST_F(ArrayLimitTest, OneFailureFailsWhatWaitsForSuccess) {
   const JobId array = SubmitArray(2, 1);
   const JobId ok(++last_job), any(++last_job);
-  Send(JobSubmitted{.job = ok, .bytes = 10, .after_ok = {array}});
-  Send(JobSubmitted{.job = any, .bytes = 10, .after_any = {array}});
+  Send(JobSubmitted{.after_ok = {array}, .id = ok, .bytes = 10});
+  Send(JobSubmitted{.after_any = {array}, .id = any, .bytes = 10});
   const StepResult result =
       End(Task(array, 0), Outcome::kFailed, "out of range");
   EXPECT_EQ(job(ok).state, JobState::kFailed);

@@ -46,7 +46,7 @@ class WantedDeviceTest : public SchedulerTest {
  protected:
   JobId SubmitTo(const std::string& wanted, uint64_t bytes = 60) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .bytes = bytes, .wanted_device = wanted});
+    Send(JobSubmitted{.wanted_device = wanted, .id = id, .bytes = bytes});
     return id;
   }
   const std::string& NameOf(DeviceId id) const {
@@ -122,7 +122,7 @@ TEST_F(NamedDeviceTest, AStrongerJobTakesThePlaceOnThatDevice) {
   now += absl::Hours(1);
   const JobId strong(++last_job);
   Send(JobSubmitted{
-      .job = strong, .priority = 5, .bytes = 60, .wanted_device = "cpu:1"});
+      .wanted_device = "cpu:1", .id = strong, .priority = 5, .bytes = 60});
   EXPECT_FALSE(job(elsewhere).stop_sent);
   EXPECT_EQ(job(there).stop_sent, StopReason::kPreempted);
   End(there, Outcome::kStopped);
@@ -134,7 +134,7 @@ TEST_F(NamedDeviceTest, BackfillReservesThatDevice) {
   const auto submit = [&](const std::string& wanted, absl::Duration run) {
     const JobId id(++last_job);
     Send(JobSubmitted{
-        .job = id, .bytes = 100, .wanted_device = wanted, .expected_run = run});
+        .wanted_device = wanted, .id = id, .bytes = 100, .expected_run = run});
     if (IsLive(job(id).state)) Begin(id);
     return id;
   };
@@ -155,7 +155,7 @@ TEST_F(NamedDeviceTest, AForecastKnowsTheDevice) {
   Send(ProgressMade{second, {running, 1}, 1, absl::Minutes(5)});
   const Forecast forecast = ForecastSubmission(
       state.Clone(),
-      JobSubmitted{.job = JobId(9), .bytes = 60, .wanted_device = "cpu:1"}, now,
+      JobSubmitted{.wanted_device = "cpu:1", .id = JobId(9), .bytes = 60}, now,
       100);
   EXPECT_EQ(forecast.start, now + absl::Minutes(5));
   EXPECT_THAT(forecast.devices, ElementsAre(second));
@@ -257,10 +257,10 @@ TEST_F(MixedPoolTest, AnElasticOneThatTakesAnyGrowsOnGpus) {
   AddReadyDevice("cuda:1", 100);
   AddReadyDevice("cuda:2", 100);
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id,
-                    .bytes = 60,
-                    .wanted_device = "any",
-                    .device_counts = {1, 2, 4}});
+  Send(JobSubmitted{.wanted_device = "any",
+                    .device_counts = {1, 2, 4},
+                    .id = id,
+                    .bytes = 60});
   ASSERT_EQ(job(id).ranks.size(), 2u);
   for (const Rank& rank : job(id).ranks) {
     EXPECT_EQ(state.devices().at(rank.device).kind, "cuda");
@@ -278,7 +278,7 @@ TEST_F(MixedPoolTest, OneThatIsTooLargeForTheGpuIsToldOfTheCpu) {
 TEST_F(MixedPoolTest, AQueueOfCpuDevicesHasNoOther) {
   state.SetPolicy({.queues = {{.name = "host", .devices = {"cpu"}}}});
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .queue = "host", .bytes = 60});
+  Send(JobSubmitted{.queue_name = "host", .id = id, .bytes = 60});
   EXPECT_EQ(WhereIs(id), "cpu:0");
 }
 

@@ -20,8 +20,8 @@ class QueuesTest : public SchedulerTest {
   JobId SubmitTo(const std::string& queue, uint32_t devices = 1,
                  int priority = 0) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
-                      .queue = queue,
+    Send(JobSubmitted{.queue_name = queue,
+                      .id = id,
                       .priority = priority,
                       .bytes = 100,
                       .device_count = devices});
@@ -149,7 +149,7 @@ TEST_F(QueuesTest, EachHasItsOwnOrder) {
   const auto submit = [&](const char* queue, absl::Duration run) {
     const JobId id(++last_job);
     Send(JobSubmitted{
-        .job = id, .queue = queue, .bytes = 100, .expected_run = run});
+        .queue_name = queue, .id = id, .bytes = 100, .expected_run = run});
     return id;
   };
   const JobId long_there = submit("short", absl::Hours(9));
@@ -242,8 +242,8 @@ TEST_F(QueuesTest, LowerOnesKeepOffAReservation) {
   AddNodes(1, 2);
   const auto submit = [&](const char* queue, uint32_t devices) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
-                      .queue = queue,
+    Send(JobSubmitted{.queue_name = queue,
+                      .id = id,
                       .bytes = 100,
                       .device_count = devices,
                       .expected_run = absl::Hours(1)});
@@ -265,10 +265,11 @@ TEST_F(QueuesTest, AGuaranteeDoesNotReachUp) {
   const JobId high = SubmitTo("high");
   Begin(high);
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .tenant = "a", .bytes = 100});
+  Send(JobSubmitted{.tenant = "a", .id = id, .bytes = 100});
   EXPECT_FALSE(job(high).stop_sent.has_value());
   const JobId same(++last_job);
-  Send(JobSubmitted{.job = same, .tenant = "a", .queue = "high", .bytes = 100});
+  Send(JobSubmitted{
+      .tenant = "a", .queue_name = "high", .id = same, .bytes = 100});
   EXPECT_TRUE(job(high).stop_sent.has_value());
 }
 

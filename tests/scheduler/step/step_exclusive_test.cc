@@ -22,17 +22,17 @@ class StepExclusiveTest : public SchedulerTest {
   JobId SubmitAlone(uint64_t bytes, uint32_t devices = 1, int priority = 0,
                     const std::string& wanted = "") {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
+    Send(JobSubmitted{.wanted_device = wanted,
+                      .demands = {.exclusive = true},
+                      .id = id,
                       .priority = priority,
                       .bytes = bytes,
-                      .wanted_device = wanted,
-                      .device_count = devices,
-                      .demands = {.exclusive = true}});
+                      .device_count = devices});
     return id;
   }
   JobId SubmitOn(const std::string& wanted, uint64_t bytes) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .bytes = bytes, .wanted_device = wanted});
+    Send(JobSubmitted{.wanted_device = wanted, .id = id, .bytes = bytes});
     return id;
   }
   bool Waits(JobId id) const { return job(id).state == JobState::kQueued; }
@@ -88,10 +88,10 @@ TEST_F(StepExclusiveTest, AModelWaitsInWords) {
 TEST_F(StepExclusiveTest, WhileAJobBacksOffOthersTakeItsDevice) {
   for (const bool exclusive : {true, false}) {
     const JobId first(++last_job);
-    Send(JobSubmitted{.job = first,
-                      .bytes = 90,
-                      .wanted_device = "cpu:0",
-                      .demands = {.exclusive = exclusive}});
+    Send(JobSubmitted{.wanted_device = "cpu:0",
+                      .demands = {.exclusive = exclusive},
+                      .id = first,
+                      .bytes = 90});
     Begin(first);
     End(first, Outcome::kInterrupted);
     EXPECT_EQ(job(first).state, JobState::kBackingOff);
@@ -169,7 +169,7 @@ TEST_F(StepExclusiveTest, ItGivesWayAsAnyOther) {
   now += absl::Hours(1);
   const JobId strong(++last_job);
   Send(JobSubmitted{
-      .job = strong, .priority = 5, .bytes = 90, .wanted_device = "cpu:0"});
+      .wanted_device = "cpu:0", .id = strong, .priority = 5, .bytes = 90});
   EXPECT_EQ(job(alone).stop_sent, StopReason::kPreempted);
   End(alone, Outcome::kStopped);
   EXPECT_EQ(DeviceOf(strong), small);
@@ -214,10 +214,10 @@ TEST_F(StepExclusiveTest, AnElasticOneGrowsOnlyToEmptyDevices) {
                    .grow_after = absl::ZeroDuration()});
   Submit(10);
   const JobId elastic(++last_job);
-  Send(JobSubmitted{.job = elastic,
-                    .bytes = 10,
-                    .device_counts = {1, 2},
-                    .demands = {.exclusive = true}});
+  Send(JobSubmitted{.device_counts = {1, 2},
+                    .demands = {.exclusive = true},
+                    .id = elastic,
+                    .bytes = 10});
   Begin(elastic);
   now += absl::Hours(1);
   Send(TimerFired{});

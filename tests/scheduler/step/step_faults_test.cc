@@ -41,7 +41,7 @@ class StepFaultsTest : public SchedulerTest {
 TEST_F(StepFaultsTest, AFaultOfTheDeviceIsNotChargedToTheJob) {
   AddReadyDevice("cpu:0", 100);
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .bytes = 10, .max_attempts = 1});
+  Send(JobSubmitted{.max_attempts = 1, .id = id, .bytes = 10});
   Begin(id);
   const StepResult lost = Fault(id);
   EXPECT_EQ(job(id).state, JobState::kBackingOff);
@@ -54,7 +54,7 @@ TEST_F(StepFaultsTest, AFaultOfTheDeviceIsNotChargedToTheJob) {
 TEST_F(StepFaultsTest, ASparedAttemptIsChargedToNobody) {
   const DeviceId there = AddReadyDevice("cpu:0", 100);
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id, .bytes = 10, .max_attempts = 1});
+  Send(JobSubmitted{.max_attempts = 1, .id = id, .bytes = 10});
   for (int i = 0; i < 9; ++i) {
     Begin(id);
     const StepResult ended = Send(AttemptEnded{.device = there,
@@ -294,8 +294,8 @@ TEST_F(StepFaultsTest, BackfillReservesFromTheEndOfTheCooldownOn) {
   // A job that would end before may not start either, because the device cools
   // down.
   const JobId brief(++last_job);
-  Send(JobSubmitted{
-      .job = brief, .bytes = 10, .expected_run = absl::Seconds(1)});
+  Send(
+      JobSubmitted{.id = brief, .bytes = 10, .expected_run = absl::Seconds(1)});
   EXPECT_EQ(job(brief).state, JobState::kQueued);
   Wait(kFirstCooldown);
   EXPECT_TRUE(IsLive(job(id).state));

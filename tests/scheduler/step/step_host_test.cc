@@ -23,11 +23,11 @@ class StepHostTest : public SchedulerTest {
 
   JobId SubmitWith(HostNeed host, uint32_t devices = 1, int priority = 0) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
+    Send(JobSubmitted{.demands = {.host = host},
+                      .id = id,
                       .priority = priority,
                       .bytes = 10,
-                      .device_count = devices,
-                      .demands = {.host = host}});
+                      .device_count = devices});
     return id;
   }
 };
@@ -114,10 +114,10 @@ TEST_F(StepHostPriorityTest, NobodyStopsForWhoWouldNotHaveTheCores) {
     Begin(id);
   }
   const JobId waits(++last_job);
-  Send(JobSubmitted{.job = waits,
+  Send(JobSubmitted{.demands = {.host = {.milli_cores = 1000}},
+                    .id = waits,
                     .priority = 5,
-                    .bytes = 50,
-                    .demands = {.host = {.milli_cores = 1000}}});
+                    .bytes = 50});
   EXPECT_EQ(job(waits).state, JobState::kQueued);
   for (JobId id : low) EXPECT_FALSE(job(id).stop_sent) << id.value();
 }

@@ -19,7 +19,7 @@ class StepJobsTest : public SchedulerTest {
 };
 
 TEST_F(StepJobsTest, StartsAJobWithItsPlannedBytesAsLimit) {
-  const StepResult result = Send(JobSubmitted{.job = JobId(1), .bytes = 42});
+  const StepResult result = Send(JobSubmitted{.id = JobId(1), .bytes = 42});
   const auto starts = ActionsOf<StartJob>(result);
   ASSERT_THAT(starts, SizeIs(1));
   EXPECT_EQ(starts[0].attempt, (AttemptRef{JobId(1), 1}));
@@ -38,7 +38,7 @@ TEST_F(StepJobsTest, RunsAfterTheWorkerHasBegunAndEndsWithItsWord) {
 
 TEST_F(StepJobsTest, TheSameSubmissionTwiceIsOne) {
   Submit(10);
-  EXPECT_TRUE(Send(JobSubmitted{.job = JobId(1), .bytes = 10}).stale);
+  EXPECT_TRUE(Send(JobSubmitted{.id = JobId(1), .bytes = 10}).stale);
 }
 
 TEST_F(StepJobsTest, AJobsOwnFailureIsNotRetried) {
@@ -62,14 +62,14 @@ TEST_F(StepJobsTest, AnInterruptedJobBacksOffAndStartsAgainInTime) {
 
 TEST_F(StepJobsTest, AnUntriedJobStartsAfterItsRehearsal) {
   const JobId id(1);
-  JobSubmitted submitted{.job = id, .bytes = 10, .untried = true};
+  JobSubmitted submitted{.untried = true, .id = id, .bytes = 10};
   EXPECT_THAT(ActionsOf<StartJob>(Send(submitted)), SizeIs(0));
   EXPECT_EQ(job(id).state, JobState::kQueued);
   EXPECT_THAT(ActionsOf<StartJob>(Send(JobRehearsed{id, absl::OkStatus()})),
               SizeIs(1));
   EXPECT_TRUE(Send(JobRehearsed{id, absl::InternalError("late")}).stale);
   // One that could not be tried starts as well.
-  submitted.job = JobId(2);
+  submitted.id = JobId(2);
   Send(submitted);
   EXPECT_THAT(ActionsOf<StartJob>(
                   Send(JobRehearsed{JobId(2), absl::UnavailableError("busy")})),
@@ -78,7 +78,7 @@ TEST_F(StepJobsTest, AnUntriedJobStartsAfterItsRehearsal) {
 
 TEST_F(StepJobsTest, AJobThatFailsItsRehearsalGetsNoDevice) {
   const JobId id(1);
-  Send(JobSubmitted{.job = id, .bytes = 10, .untried = true});
+  Send(JobSubmitted{.untried = true, .id = id, .bytes = 10});
   const StepResult result =
       Send(JobRehearsed{id, absl::InvalidArgumentError("signal 6")});
   EXPECT_EQ(job(id).state, JobState::kFailed);
@@ -89,16 +89,15 @@ TEST_F(StepJobsTest, AJobThatFailsItsRehearsalGetsNoDevice) {
 
 TEST_F(StepJobsTest, AnUntriedJobLetsOthersPassAndMayBeHeldAndCancelled) {
   const JobId id(1);
-  Send(JobSubmitted{.job = id, .bytes = 10, .untried = true});
+  Send(JobSubmitted{.untried = true, .id = id, .bytes = 10});
   const JobId other(2);
-  EXPECT_THAT(
-      ActionsOf<StartJob>(Send(JobSubmitted{.job = other, .bytes = 10})),
-      SizeIs(1));
+  EXPECT_THAT(ActionsOf<StartJob>(Send(JobSubmitted{.id = other, .bytes = 10})),
+              SizeIs(1));
   Send(JobHoldRequested{id});
   Send(JobRehearsed{id, absl::OkStatus()});
   EXPECT_EQ(job(id).state, JobState::kQueued);
   EXPECT_THAT(ActionsOf<StartJob>(Send(JobReleaseRequested{id})), SizeIs(1));
-  Send(JobSubmitted{.job = JobId(3), .bytes = 10, .untried = true});
+  Send(JobSubmitted{.untried = true, .id = JobId(3), .bytes = 10});
   Send(JobCancelRequested{JobId(3)});
   EXPECT_EQ(job(JobId(3)).state, JobState::kCancelled);
   EXPECT_TRUE(Send(JobRehearsed{JobId(3), absl::OkStatus()}).stale);
@@ -106,7 +105,7 @@ TEST_F(StepJobsTest, AnUntriedJobLetsOthersPassAndMayBeHeldAndCancelled) {
 
 TEST_F(StepJobsTest, GivesUpAfterMaxAttempts) {
   const JobId id(1);
-  Send(JobSubmitted{.job = id, .bytes = 10, .max_attempts = 2});
+  Send(JobSubmitted{.max_attempts = 2, .id = id, .bytes = 10});
   End(id, Outcome::kInterrupted, "device fault");
   FireTimerAt(job(id).wake_time);
   const StepResult result = End(id, Outcome::kInterrupted, "device fault");
@@ -210,7 +209,7 @@ TEST_F(StepJobsTest, ALateReportOfTheLastAttemptsEndStillCounts) {
 TEST_F(StepJobsTest, PublishesOnlySuccessWithACheckpoint) {
   for (bool with_checkpoint : {false, true}) {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id, .bytes = 1, .publish_on_success = true});
+    Send(JobSubmitted{.publish_on_success = true, .id = id, .bytes = 1});
     if (with_checkpoint) Send(CheckpointSaved{device, {id, 1}, 9});
     const auto created = ActionsOf<CreateVersion>(End(id, Outcome::kSucceeded));
     EXPECT_EQ(created.size(), with_checkpoint ? 1u : 0u);

@@ -18,10 +18,10 @@ class StepLimitsTest : public SchedulerTest {
     return Send(TimerFired{});
   }
   JobId SubmitSpec(JobSubmitted submitted) {
-    submitted.job = JobId(++last_job);
+    submitted.id = JobId(++last_job);
     if (submitted.bytes == 0) submitted.bytes = 100;
     last = Send(submitted);
-    return submitted.job;
+    return submitted.id;
   }
   std::string Reason(const StepResult& result) {
     return result.job_changes.empty() ? "" : result.job_changes.front().reason;
@@ -99,7 +99,7 @@ TEST_F(StepLimitsTest, AJobStartsAfterThoseThatItWaitsFor) {
   const JobId first = Submit(10);
   const JobId second = Submit(10);
   const JobId last_one =
-      SubmitSpec({.bytes = 10, .after_ok = {first}, .after_any = {second}});
+      SubmitSpec({.after_ok = {first}, .after_any = {second}, .bytes = 10});
   EXPECT_THAT(WaitingReasons(state, 10)[last_one],
               HasSubstr("waits for job 1 to succeed"));
   Begin(first);
@@ -117,10 +117,10 @@ TEST_F(StepLimitsTest, AFailureTakesAChainOfJobsWithIt) {
   Begin(before);
   const JobId first = before;
   for (int i = 0; i < 20000; ++i) {
-    JobSubmitted next{.job = JobId(++last_job), .bytes = 10};
-    next.after_ok.push_back(before);
+    JobSubmitted next{.id = JobId(++last_job), .bytes = 10};
+    next.after_ok.insert(before);
     Step(state, next, now);
-    before = next.job;
+    before = next.id;
   }
   const StepResult result = End(first, Outcome::kFailed, "broken");
   EXPECT_EQ(result.job_changes.size(), 20001u);
@@ -204,7 +204,7 @@ TEST_F(StepLimitsTest, StartBeforeCountsForTheFirstStartOnly) {
 TEST_F(StepLimitsTest, ADeadlineThatCannotBeMetAnyMoreFailsAtOnce) {
   Submit(100);
   const JobId id = SubmitSpec(
-      {.expected_run = absl::Minutes(50), .deadline = now + absl::Hours(1)});
+      {.deadline = now + absl::Hours(1), .expected_run = absl::Minutes(50)});
   Wait(absl::Minutes(9));
   EXPECT_EQ(job(id).state, JobState::kQueued);
   const StepResult result = Wait(absl::Minutes(1));

@@ -56,7 +56,7 @@ class StepRanksTest : public SchedulerTest {
 
 TEST_F(StepRanksTest, EveryRankIsStartedOnADeviceOfItsOwnAndCharged) {
   const StepResult result =
-      Send(JobSubmitted{.job = JobId(1), .bytes = 60, .device_count = 2});
+      Send(JobSubmitted{.id = JobId(1), .bytes = 60, .device_count = 2});
   const auto starts = ActionsOf<StartJob>(result);
   ASSERT_THAT(starts, SizeIs(2));
   for (uint32_t rank : {0, 1}) {

@@ -36,12 +36,12 @@ class StepReservationsTest : public SchedulerTest {
   }
   JobId SubmitOf(const std::string& tenant, uint64_t bytes = 60,
                  uint32_t devices = 1, JobSubmitted more = {}) {
-    more.job = JobId(++last_job);
+    more.id = JobId(++last_job);
     more.tenant = tenant;
     more.bytes = bytes;
     more.device_count = devices;
     Send(more);
-    return more.job;
+    return more.id;
   }
   void Pass(absl::Duration time) {
     now += time;
@@ -132,7 +132,7 @@ TEST_F(StepReservationsTest, AMinimumRunOrARankDoesNotKeepAJobThere) {
        .queues = {{.name = "high", .min_run = absl::Hours(10), .rank = 9}}});
   AddNodes(1, 1);
   JobSubmitted high;
-  high.queue = "high";
+  high.queue_name = "high";
   high.priority = 1000;
   const JobId job_there = SubmitOf("shop", 60, 1, high);
   Begin(job_there);
@@ -313,7 +313,7 @@ TEST_F(StepReservationsTest, ADeviceThatFailsStaysReserved) {
 
 TEST_F(StepReservationsTest, OneThatBeganWhileNobodyRanTakesEffectAtOnce) {
   AddDevice("cuda:0", 100);
-  Job running{.id = JobId(1), .bytes = 60, .tenant = "shop"};
+  Job running{{.tenant = "shop", .id = JobId(1), .bytes = 60}};
   running.state = JobState::kRunning;
   running.attempt = 1;
   running.ranks = {{DeviceId(0)}};
@@ -400,7 +400,7 @@ TEST_F(StepReservationsTest, AForecastKnowsWhenItEnds) {
   EXPECT_EQ(*found.at(waits).start,
             now + absl::Minutes(65) + absl::Minutes(15));
   JobSubmitted own;
-  own.job = JobId(99);
+  own.id = JobId(99);
   own.tenant = "lab";
   own.bytes = 60;
   own.device_count = 1;

@@ -24,12 +24,12 @@ class ElasticTest : public SchedulerTest {
   JobId SubmitElastic(std::vector<uint32_t> counts, int priority = 0,
                       std::string tenant = "") {
     const JobId id(++last_job);
-    Send(JobSubmitted{.job = id,
-                      .tenant = std::move(tenant),
+    Send(JobSubmitted{.tenant = std::move(tenant),
+                      .device_counts = counts,
+                      .id = id,
                       .priority = priority,
                       .bytes = 80,
-                      .device_count = counts.front(),
-                      .device_counts = counts});
+                      .device_count = counts.front()});
     return id;
   }
   void EndAll(JobId id, Outcome outcome) {
@@ -202,7 +202,7 @@ TEST_F(ElasticTest, ShrinkingIsCountedAsAPreemption) {
   const JobId id = SubmitElastic({1, 2});
   Run(id);
   const JobId waits(++last_job);
-  const StepResult told = Send(JobSubmitted{.job = waits, .bytes = 80});
+  const StepResult told = Send(JobSubmitted{.id = waits, .bytes = 80});
   ASSERT_EQ(told.preemptions.size(), 1u);
   EXPECT_EQ(told.preemptions[0].reason, PreemptionReason::kResize);
   EXPECT_EQ(told.preemptions[0].gives_way_to, waits);

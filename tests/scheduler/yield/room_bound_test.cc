@@ -96,7 +96,7 @@ class RandomPool : public RoomBoundTest,
   }
 
   void SubmitOne(JobSubmitted event) {
-    event.job = JobId(++last_job);
+    event.id = JobId(++last_job);
     event.priority = static_cast<int>(random_() % 2);
     if (are_particular_) {
       event.demands.exclusive = random_() % 4 == 0;

@@ -35,7 +35,7 @@ std::string Get(uint16_t port, const std::string& path) {
 
 TEST(MetricsEndpointTest, ServesWhatTheMetricsHold) {
   Metrics metrics;
-  metrics.SetBuildInfo("0.1.0", "");
+  metrics.Set(GaugeName::kBuildInfo, {"0.1.0", ""}, 1);
   const auto endpoint = MetricsEndpoint::Start("127.0.0.1", 0, metrics);
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
   ASSERT_NE((*endpoint)->port(), 0);

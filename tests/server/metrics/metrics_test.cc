@@ -21,17 +21,53 @@ TEST(MetricsTest, AbsentJobStatesAreZero) {
   EXPECT_THAT(metrics.Text(), HasSubstr("gpupool_jobs{state=\"queued\"} 1"));
 }
 
-TEST(MetricsTest, QueuesHaveJobsAndDevices) {
+TEST(MetricsTest, LabelValuesAreInTheOrderOfTheRow) {
   Metrics metrics;
-  metrics.SetQueue("short", 3, 2, 5);
-  EXPECT_THAT(
-      metrics.Text(),
-      HasSubstr("gpupool_queue_jobs{queue=\"short\",state=\"waiting\"} 3"));
-  EXPECT_THAT(
-      metrics.Text(),
-      HasSubstr("gpupool_queue_jobs{queue=\"short\",state=\"running\"} 2"));
+  metrics.Set(GaugeName::kQueueJobs, {"short", "waiting"}, 3);
+  metrics.Set(GaugeName::kQueueJobs, {"short", "running"}, 2);
+  metrics.Set(GaugeName::kQueueDevices, {"short"}, 5);
+  const std::string text = metrics.Text();
+  for (const char* series :
+       {"gpupool_queue_jobs{queue=\"short\",state=\"waiting\"} 3",
+        "gpupool_queue_jobs{queue=\"short\",state=\"running\"} 2",
+        "gpupool_queue_devices{queue=\"short\"} 5"}) {
+    EXPECT_THAT(text, HasSubstr(series));
+  }
+}
+
+TEST(MetricsTest, EveryLabelNeedsAValue) {
+  Metrics metrics;
+  EXPECT_DEATH(metrics.Set(GaugeName::kQueueJobs, {"short"}, 3),
+               "values.size\\(\\) == family.labels.size\\(\\)");
+}
+
+TEST(MetricsTest, FamiliesWithoutLabelsStartAtZero) {
+  const std::string text = Metrics().Text();
+  EXPECT_THAT(text, HasSubstr("gpupool_reserved_devices 0"));
+  EXPECT_THAT(text, HasSubstr("gpupool_jobs_blamed_total 0"));
+  EXPECT_THAT(text, HasSubstr("gpupool_job_queue_wait_seconds_count 0"));
+}
+
+TEST(MetricsTest, CountersAddUp) {
+  Metrics metrics;
+  metrics.Count(CounterName::kPreemptions, {"order"}, 0);
   EXPECT_THAT(metrics.Text(),
-              HasSubstr("gpupool_queue_devices{queue=\"short\"} 5"));
+              HasSubstr("gpupool_preemptions_total{reason=\"order\"} 0"));
+  metrics.Count(CounterName::kPreemptions, {"order"});
+  metrics.Count(CounterName::kPreemptions, {"order"}, 2);
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("gpupool_preemptions_total{reason=\"order\"} 3"));
+}
+
+TEST(MetricsTest, DurationsAreObservedInSeconds) {
+  Metrics metrics;
+  metrics.Observe(HistogramName::kQueueWait, absl::Milliseconds(20));
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("gpupool_job_queue_wait_seconds_sum 0.02"));
+  EXPECT_THAT(
+      text, HasSubstr("gpupool_job_queue_wait_seconds_bucket{le=\"0.05\"} 1"));
+  EXPECT_THAT(
+      text, HasSubstr("gpupool_job_queue_wait_seconds_bucket{le=\"0.01\"} 0"));
 }
 
 TEST(MetricsTest, DeviceMemoryHasFourKinds) {
@@ -110,17 +146,6 @@ TEST(MetricsTest, LossesOfWorkersAreCountedByTheirKind) {
               HasSubstr("gpupool_device_quarantined{device=\"cpu:1\"} 1"));
 }
 
-TEST(MetricsTest, FaultsInARowAndCooldownsAreSeen) {
-  Metrics metrics;
-  metrics.SetDeviceFaults("cpu:1", 3, true);
-  metrics.CountBlamedJobs(2);
-  const std::string text = metrics.Text();
-  EXPECT_THAT(text, HasSubstr("gpupool_device_cooling{device=\"cpu:1\"} 1"));
-  EXPECT_THAT(
-      text, HasSubstr("gpupool_device_consecutive_faults{device=\"cpu:1\"} 3"));
-  EXPECT_THAT(text, HasSubstr("gpupool_jobs_blamed_total 2"));
-}
-
 TEST(MetricsTest, RehearsalsAreCountedByTheirEnds) {
   Metrics metrics;
   metrics.SetRehearsals(3);
@@ -137,12 +162,12 @@ TEST(MetricsTest, RehearsalsAreCountedByTheirEnds) {
   }
 }
 
-TEST(MetricsTest, DrainedDevicesAreSeen) {
+TEST(MetricsTest, GaugesKeepTheLastValue) {
   Metrics metrics;
-  metrics.SetDeviceDrained("cpu:1", true);
+  metrics.Set(GaugeName::kDeviceDrained, {"cpu:1"}, true);
   EXPECT_THAT(metrics.Text(),
               HasSubstr("gpupool_device_drained{device=\"cpu:1\"} 1"));
-  metrics.SetDeviceDrained("cpu:1", false);
+  metrics.Set(GaugeName::kDeviceDrained, {"cpu:1"}, false);
   EXPECT_THAT(metrics.Text(),
               HasSubstr("gpupool_device_drained{device=\"cpu:1\"} 0"));
 }
@@ -168,7 +193,8 @@ TEST(MetricsTest, SeriesOfAVersionEndWithItsLastHandle) {
   auto version = metrics.ForVersion("digits", "1", 64);
   version->CountRequest(absl::StatusCode::kOk);
   version->ObserveTotal(absl::Milliseconds(3));
-  version->ObserveBatch(8);
+  version->Observe(HistogramName::kBatchSize, 8);
+  version->Count(CounterName::kProgramsCompiled, 1);
   version.reset();
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("digits")));
   version = metrics.ForVersion("digits", "1", 64);
@@ -183,7 +209,7 @@ TEST(MetricsTest, StagesAreSeparateHistograms) {
   version->ObserveQueue(absl::Microseconds(80));
   version->ObserveCompute(absl::Milliseconds(2));
   version->ObserveTotal(absl::Milliseconds(3));
-  version->SetQueueDepth(5);
+  version->Set(GaugeName::kInferenceQueueDepth, 5);
   const std::string text = metrics.Text();
   for (const char* stage : {"queue", "compute", "total"}) {
     EXPECT_THAT(text,
@@ -211,12 +237,11 @@ TEST(MetricsTest, VersionsComeAndGoWhileScrapedAndCounted) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(MetricsTest, QueueShowsDepthAndBound) {
+TEST(MetricsTest, AVersionHasOnlyFamiliesOfVersions) {
   Metrics metrics;
-  metrics.ForQueue("control", 4096)->SetDepth(7);
-  const std::string text = metrics.Text();
-  EXPECT_THAT(text, HasSubstr("gpupool_queue_depth{queue=\"control\"} 7"));
-  EXPECT_THAT(text, HasSubstr("gpupool_queue_limit{queue=\"control\"} 4096"));
+  auto version = metrics.ForVersion("digits", "1", 64);
+  EXPECT_DEATH(version->Set(GaugeName::kReservedDevices, 1),
+               "series != nullptr");
 }
 
 // Gives everything that the daemon exposes to promtool.
@@ -225,23 +250,22 @@ TEST(MetricsTest, PromtoolFindsNothingToSay) {
     GTEST_SKIP() << "promtool is not installed (Debian package prometheus)";
   }
   Metrics metrics;
-  metrics.SetBuildInfo("0.1.0", "abc");
-  metrics.ObserveQueueWait(absl::Seconds(1));
-  metrics.ObserveStoreCommit(absl::Milliseconds(2));
-  metrics.ObserveSchedulerDecision(absl::Microseconds(3));
-  metrics.CountReconcileMismatches(0);
+  metrics.Set(GaugeName::kBuildInfo, {"0.1.0", "abc"}, 1);
+  metrics.Observe(HistogramName::kQueueWait, absl::Seconds(1));
+  metrics.Observe(HistogramName::kStoreCommit, absl::Milliseconds(2));
+  metrics.Observe(HistogramName::kDecision, absl::Microseconds(3));
   v1::MemoryStats stats;
   stats.set_device("cpu:0");
   metrics.SetDeviceMemory(stats);
-  metrics.SetDeviceUtilization("cpu:0", 0.5);
+  metrics.Set(GaugeName::kDeviceUtilization, {"cpu:0"}, 0.5);
   metrics.SetDeviceUp("cpu:0", true);
   metrics.SetTrainingSteps("cpu:0", 3, 0.1);
   auto version = metrics.ForVersion("digits", "1", 8);
   version->CountRequest(absl::StatusCode::kOk);
   version->ObserveTotal(absl::Milliseconds(1));
-  version->ObserveBatch(1);
+  version->Observe(HistogramName::kBatchSize, 1);
   metrics.CountUnroutedRequest(absl::StatusCode::kNotFound);
-  auto queue = metrics.ForQueue("control", 1);
+  metrics.Set(GaugeName::kQueueDepth, {"control"}, 1);
   FILE* promtool = popen("promtool check metrics 2>&1 > /dev/null", "w");
   ASSERT_NE(promtool, nullptr);
   const std::string text = metrics.Text();

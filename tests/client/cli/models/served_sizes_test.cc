@@ -66,6 +66,23 @@ TEST(ServedSizesTest, BoundNumbersMayComeFromAFile) {
               HasSubstr("/missing.npy"));
 }
 
+TEST(ServedSizesTest, BoundNumbersAreFinite) {
+  const std::string path = testing::TempDir() + "/no_numbers.npy";
+  const auto text_for = [&](const std::vector<float>& numbers) {
+    Tensor tensor{.data_type = "FP32",
+                  .shape = {static_cast<int64_t>(numbers.size())}};
+    tensor.bytes.assign(reinterpret_cast<const char*>(numbers.data()),
+                        numbers.size() * sizeof(float));
+    std::ofstream(path, std::ios::binary) << NpyText(tensor);
+    v1::OnnxModel onnx;
+    return std::string(SetSizes({.bound = {"shape=" + path}}, onnx).message());
+  };
+  EXPECT_THAT(text_for({}), HasSubstr("has no numbers"));
+  EXPECT_THAT(text_for({1, NAN}), HasSubstr("has NaN or infinity"));
+  EXPECT_THAT(text_for({INFINITY}), HasSubstr("has NaN or infinity"));
+  EXPECT_EQ(text_for({1, 0.5f}), "");
+}
+
 TEST(ServedSizesTest, WhatCannotBeReadNamesItsOption) {
   v1::OnnxModel onnx;
   for (const char* text :

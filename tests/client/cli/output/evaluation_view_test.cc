@@ -29,7 +29,8 @@ TEST(EvaluationTextTest, MetricsFollowInTheOrderOfTheirNames) {
 
 TEST(ConfusionTextTest, EachLabelHasARow) {
   EXPECT_EQ(ConfusionText(Matrix(2), "  "),
-            "  confusion: a row for each label, a column for each answer\n"
+            "  confusion matrix: a row for each label, a column for each "
+            "prediction\n"
             "         0   1\n"
             "    0:   0  40\n"
             "    1:  80 120\n");
@@ -39,7 +40,7 @@ TEST(ConfusionTextTest, EachLabelHasARow) {
 TEST(ConfusionTextTest, ManyClassesAreNotShown) {
   EXPECT_THAT(ConfusionText(Matrix(20), ""), ::testing::HasSubstr("19:"));
   EXPECT_EQ(ConfusionText(Matrix(21), ""),
-            "confusion of 21 classes: see `gpupool get JOB -o json`\n");
+            "confusion matrix of 21 classes: see `gpupool get JOB -o json`\n");
 }
 
 }  // namespace

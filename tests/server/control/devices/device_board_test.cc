@@ -24,7 +24,7 @@ class DeviceBoardTest : public ::testing::Test {
     board.SetReady("cpu:0", {});
   }
   void PlaceJob() {
-    Step(ledger.state, scheduler::JobSubmitted{.job = JobId(1), .bytes = 60},
+    Step(ledger.state, scheduler::JobSubmitted{.id = JobId(1), .bytes = 60},
          now);
     board.Publish(ledger, false, now);
   }
@@ -114,7 +114,7 @@ TEST_F(DeviceBoardTest, AnAttemptThatShouldNotRunIsToldToo) {
 TEST_F(DeviceBoardTest, ReasonsOfALongQueueAreMadeAnewOnceInAWhileUnderLoad) {
   PlaceJob();
   const auto submit = [&](uint64_t id) {
-    Step(ledger.state, scheduler::JobSubmitted{.job = JobId(id), .bytes = 60},
+    Step(ledger.state, scheduler::JobSubmitted{.id = JobId(id), .bytes = 60},
          now);
   };
   const auto publish = [&](bool more_follows) {

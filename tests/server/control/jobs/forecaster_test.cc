@@ -54,6 +54,28 @@ TEST_F(ForecasterTest, WhereNobodyKnowsThereIsNone) {
   EXPECT_FALSE(GetJob(control(), 2)->has_predicted_start_time());
 }
 
+// Rehearsals of this fixture never end.
+class UntriedForecasterTest : public ForecasterTest {
+ protected:
+  void SetUp() override {
+    rehearsal = [](const worker::v1::ToWorker&)
+        -> absl::StatusOr<worker::v1::FromWorker> {
+      return absl::UnavailableError("ended during the request");
+    };
+    ForecasterTest::SetUp();
+  }
+};
+
+TEST_F(UntriedForecasterTest, AJobThatWaitsForItsRehearsalOnlyHasNone) {
+  ASSERT_TRUE(Submit(RequestFor("r1", 1000)).ok());
+  ASSERT_TRUE(Submit(RequestFor("r2", 10)).ok());
+  // The forecast of the first job is stored before, or together with, that of
+  // the second one.
+  ASSERT_TRUE(Eventually(
+      [&] { return GetJob(control(), 2)->has_predicted_start_time(); }));
+  EXPECT_FALSE(GetJob(control(), 1)->has_predicted_start_time());
+}
+
 TEST(ForecasterQueueTest, LooksAreBoundedAndEachIsAnsweredOnce) {
   Forecaster forecaster;
   int stopped = 0;

@@ -75,7 +75,7 @@ TEST(JobQueuesTest, WarnsOfQueuesWithoutDevicesAndOfJobsWithoutQueues) {
   state.SetPolicy(Policy());
   state.AddDevice("cpu:0", "cpu", 100);
   for (uint64_t id : {1, 2}) {
-    state.RestoreJob({.id = scheduler::JobId(id), .queue_name = "former"});
+    state.RestoreJob({{.queue_name = "former", .id = scheduler::JobId(id)}});
   }
   EXPECT_THAT(QueueWarnings(state),
               ElementsAre("queue 'big' may use cuda, none of which exists "

@@ -39,7 +39,7 @@ class TransactionTest : public ::testing::Test {
     ++ledger.job_counts[v1::QUEUED];
     transaction.TouchJob(id);
     transaction.Apply(scheduler::JobSubmitted{
-        .job = JobId(id), .bytes = 10, .publish_on_success = publish});
+        .publish_on_success = publish, .id = JobId(id), .bytes = 10});
     return id;
   }
   worker::v1::Report NewReport(uint64_t job) {

@@ -1,0 +1,22 @@
+// Limits of jobs and models that stand at two doors: the daemon checks them
+// when a request arrives, and the engine again before it uses the numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpupool::engine {
+
+// Devices that train one job together, and ranks of a group.
+inline constexpr int kMaxJobDevices = 1024;
+// Steps or epochs of a job, and of a part of its schedule. Sums of two are
+// within 64 bits.
+inline constexpr uint64_t kMaxJobSteps = uint64_t{1} << 48;
+inline constexpr int kMaxLosses = 16;
+inline constexpr int kMaxLayers = 10'000;
+// Numbers in one example of a model of layers.
+inline constexpr int64_t kMaxInputElements = int64_t{1} << 31;
+// Files beside an ONNX file that hold its weights.
+inline constexpr int kMaxExternalFiles = 1000;
+
+}  // namespace gpupool::engine

@@ -79,7 +79,7 @@ absl::StatusOr<std::string> SegmentsOf(absl::string_view pickle) {
     bytes = ListBytes(rest);
   }
   if (bytes > 0) return absl::StrCat(kProtocol, rest.substr(0, bytes), ".");
-  return absl::InvalidArgumentError(absl::StrCat(
+  return absl::DataLossError(absl::StrCat(
       "the server's memory dump of ", pickle.size(),
       " bytes has no list of segments in the form that this client knows; "
       "leave out --segments to get it as it is"));

@@ -11,7 +11,7 @@ namespace gpupool::client {
 
 // Returns the value of "segments" in the pickle of a dictionary, as a pickle of
 // its own. The pickle must have the opcodes of engine/memory/pickle_writer.h.
-// INVALID_ARGUMENT when it is damaged or has no such list.
+// DATA_LOSS when it is damaged or has no such list.
 absl::StatusOr<std::string> SegmentsOf(absl::string_view pickle);
 
 }  // namespace gpupool::client

@@ -24,7 +24,7 @@ struct GpuGauge {
   }
 
 // Names and help texts of dcgm-exporter's default counters.
-constexpr GpuGauge kGauges[] = {
+constexpr GpuGauge kGpuGauges[] = {
     {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).",
      GPUPOOL_TOLD(utilization, kPercent)},
     {"DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization (in %).",
@@ -77,7 +77,7 @@ void GpuSeries::SetOne(Family& family, const prometheus::Labels& labels,
 void GpuSeries::Set(const v1::Device& device) {
   absl::MutexLock lock(&mutex_);
   if (families_.empty()) {
-    for (const GpuGauge& gauge : kGauges) {
+    for (const GpuGauge& gauge : kGpuGauges) {
       families_.push_back(&prometheus::BuildGauge()
                                .Name(gauge.name)
                                .Help(gauge.help)
@@ -96,7 +96,7 @@ void GpuSeries::Set(const v1::Device& device) {
   }
   known = labels;
   for (size_t i = 0; i < families_.size(); ++i) {
-    SetOne(*families_[i], labels, kGauges[i].value(device));
+    SetOne(*families_[i], labels, kGpuGauges[i].value(device));
   }
 }
 

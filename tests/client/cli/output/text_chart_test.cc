@@ -58,7 +58,7 @@ TEST(TextChartTest, LossesOfManySizesHaveALogarithmicAxis) {
   const auto lines = TextChart({"loss", &line, {}}, {.columns = 40, .rows = 3});
   EXPECT_THAT(lines[0], HasSubstr("(logarithmic)"));
   // Equal factors have equal heights, so the line is straight.
-  EXPECT_THAT(lines[2], HasSubstr("|        ***"));
+  EXPECT_THAT(lines[2], HasSubstr("|       ***"));
   const Curve plain = Line(5, 1);
   EXPECT_THAT(TextChart({"loss", &plain, {}}, {})[0],
               Not(HasSubstr("logarithmic")));

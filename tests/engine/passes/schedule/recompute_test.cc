@@ -89,19 +89,26 @@ TEST(RecomputeTest, AnImpossibleBudgetGivesTheLeastThereIs) {
 }
 
 TEST(RecomputeTest, RungsKeepLessAndComputeTheSame) {
+  // The passes before recomputation would join the repeated nodes again.
+  PassOptions early{.off = {"recompute", "schedule", "alias"}}, late;
+  for (const absl::string_view pass : PassNames()) {
+    if (pass != "schedule" && pass != "alias") late.off.emplace_back(pass);
+  }
   Graph plain = DeepTraining();
-  ASSERT_TRUE(RunPasses(plain, {.off = {"schedule", "alias"}}, nullptr).ok());
+  ASSERT_TRUE(RunPasses(plain, early, nullptr).ok());
   RecomputeLadder ladder(plain, {});
   const auto scheduled = [&](size_t rung) {
     std::optional<Graph> graph = ladder.At(rung);
     EXPECT_TRUE(graph.has_value());
-    return WithPasses(*graph, {});
+    EXPECT_TRUE(RunPasses(*graph, late, nullptr).ok());
+    return *std::move(graph);
   };
   size_t top = 0;
   while (ladder.At(top + 1).has_value()) ++top;
   ASSERT_GT(top, 3u);
   const Graph kept = scheduled(0);
-  EXPECT_EQ(Print(kept), Print(WithPasses(plain, {})));
+  ASSERT_TRUE(RunPasses(plain, late, nullptr).ok());
+  EXPECT_EQ(Print(kept), Print(plain));
   EXPECT_LT(LiveBytes(scheduled(top / 2)), LiveBytes(kept));
   EXPECT_LT(LiveBytes(scheduled(top)), LiveBytes(scheduled(top / 2)));
   ExpectSame(RunOnce(scheduled(top), 3), RunOnce(kept, 3), 1e-300);

@@ -28,8 +28,8 @@ namespace gpupool::engine {
 //   a branch       1 (then) or 0 (else)
 //   a computation  the number of rows of its results
 //   a loop         kEnterLoop and the types of the states, while iterations
-//                  run; kLeaveLoop, the number of iterations, the types of the
-//                  states and, if that number is not 0, of the rows
+//                  run; kLeaveLoop, the number of rows of stacked outputs (0
+//                  without any), the types of the states, and of one row
 using StageAnswers = std::vector<int64_t>;
 inline constexpr int64_t kLeaveLoop = 0;
 inline constexpr int64_t kEnterLoop = 1;

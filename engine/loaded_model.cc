@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/precision.h"
 #include "engine/runtime/weight_view.h"
+#include "engine/serving/stage_run.h"
 #include "engine/session_convert.h"
 #include "engine/train/initial_weights.h"
 
@@ -104,6 +105,12 @@ absl::Status LoadedModel::LoadPrograms(const ModelSource& source) {
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
                                arena_bytes_, {holder_.name(), "arena"}));
   RETURN_IF_ERROR(SetWeights(source));
+  // The bytes that stages pass on are taken once, so that the peak has them
+  // before the first request.
+  RETURN_IF_ERROR(
+      device_.allocator
+          ->Allocate(planned_.passed_bytes, {holder_.name(), "passed on"})
+          .status());
   std::vector<InferenceProgram> programs = std::move(planned_.programs);
   planned_.programs.clear();
   // The programs for batches come first. Those above the bound are
@@ -148,30 +155,45 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Insert(
     return absl::ResourceExhaustedError(absl::StrCat(
         request_.name, " needs ", program.program.bytes().arena,
         " bytes to run for these sizes, more than the ", arena_bytes_,
-        " of its largest ones; upload it with a list of sizes, as in "
-        "`--dimension NAME=64,128`"));
+        planned_.staged
+            ? " that were planned, as computed values lead to other sizes "
+              "than those of the plan"
+            : " of its largest ones; upload it with a list of sizes, as in "
+              "`--dimension NAME=64,128`"));
   }
   // Old programs are removed before the executor allocates, so that their
   // residents do not push the new ones over the limit.
   cache_->MakeRoom();
   MakeRoomFor(program.program);
+  std::vector<std::string> passed;
+  if (planned_.staged) {
+    std::vector<std::string> names;
+    for (const v1::TensorSpec& spec : inputs_) names.push_back(spec.name());
+    passed = PassedNames(program.program, program.stage_end.get(), names);
+  }
   ASSIGN_OR_RETURN(
       std::unique_ptr<Executor> executor,
       Executor::Create(std::move(program.program),
                        {.weights = *weights_,
                         .arena = absl::MakeSpan(arena_.data(), arena_bytes_),
                         .holder = holder_.name(),
-                        .allocator = device_.allocator}));
+                        .allocator = device_.allocator},
+                       passed));
   RETURN_IF_ERROR(executor->Load());
   return cache_->Add({.key = std::move(program.key),
                       .outputs = std::move(program.outputs),
+                      .stage_end = std::move(program.stage_end),
                       .executor = std::move(executor)});
 }
 
 void LoadedModel::MakeRoomFor(const Program& program) {
   const auto& residents = program.bytes().residents;
+  // Bytes that stages pass on must fit, too, also those that are yet to come.
+  const uint64_t passed =
+      planned_.passed_bytes - std::min(planned_.passed_bytes, passed_bytes_);
   while (limit_bytes_ > 0 && device_.allocator->HolderBytes(holder_.name()) +
-                                     weights_->MissingBytes(residents) >
+                                     weights_->MissingBytes(residents) +
+                                     passed >
                                  limit_bytes_) {
     if (!cache_->RemoveOldest()) return;
   }
@@ -180,10 +202,8 @@ void LoadedModel::MakeRoomFor(const Program& program) {
 absl::StatusOr<ProgramCache::Entry*> LoadedModel::FindOrMake(
     const ProgramKey& key, InferenceAnswer* answer) {
   if (ProgramCache::Entry* entry = cache_->Find(key)) return entry;
-  // Opens the model again; keeping it open would hold the file's weights in
-  // memory a second time.
-  ASSIGN_OR_RETURN(const auto source,
-                   ModelSource::Open(manifest_.model, device_.blob_dir));
+  ASSIGN_OR_RETURN(const auto source, OpenSource());
+  if (planned_.staged) opened_ = source;
   ASSIGN_OR_RETURN(InferenceProgram program,
                    CompileProgram(*source, planned_, key, device_.backend));
   const uint64_t evicted = cache_->evictions();
@@ -193,6 +213,14 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::FindOrMake(
     answer->evicted += static_cast<uint32_t>(cache_->evictions() - evicted);
   }
   return entry;
+}
+
+absl::StatusOr<std::shared_ptr<const ModelSource>> LoadedModel::OpenSource()
+    const {
+  if (opened_ != nullptr) return opened_;
+  // Opens the model again; keeping it open would hold the file's weights in
+  // memory a second time.
+  return ModelSource::Open(manifest_.model, device_.blob_dir);
 }
 
 absl::StatusOr<uint64_t> LoadedModel::RowBytes(
@@ -279,11 +307,16 @@ ProgramKey LoadedModel::KeyOf(const InferenceBatch& batch) const {
 }
 
 LoadedModel::HostInputs LoadedModel::InputsOf(
-    const InferenceBatch& batch) const {
+    const InferenceBatch& batch, const ProgramCache::Entry& entry) const {
   HostInputs inputs;
+  const Graph& graph = entry.executor->program().graph();
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     // A program reads no input without elements.
     if (planned_.inputs[i].bound || batch.inputs[i].empty()) continue;
+    // A stage has only the inputs that it reads.
+    if (planned_.staged && graph.FindValue(inputs_[i].name()) == nullptr) {
+      continue;
+    }
     inputs.push_back({inputs_[i].name(), batch.inputs[i]});
   }
   return inputs;
@@ -309,7 +342,10 @@ absl::StatusOr<LoadedModel::HostOutputs> LoadedModel::OutputsOf(
       return absl::ResourceExhaustedError(absl::StrCat(
           "output '", name, "' has ", bytes, " bytes for these sizes, ",
           "more than the ", batch.outputs[i].size(), " that were planned; ",
-          "upload the model with larger numbers to plan with"));
+          planned_.staged ? "computed values lead to other sizes than those of "
+                            "the plan"
+                          : "upload the model with larger numbers to plan "
+                            "with"));
     }
     if (bytes > 0) outputs.push_back({name, batch.outputs[i].first(bytes)});
     if (answer != nullptr) answer->shapes.push_back(std::move(shape));
@@ -320,6 +356,12 @@ absl::StatusOr<LoadedModel::HostOutputs> LoadedModel::OutputsOf(
 absl::Status LoadedModel::Infer(const InferenceBatch& batch,
                                 InferenceAnswer* answer) {
   RETURN_IF_ERROR(CheckBatch(batch));
+  if (planned_.staged) {
+    const absl::Status status = InferInStages(batch, answer);
+    opened_ = nullptr;
+    passed_bytes_ = 0;
+    return status;
+  }
   ASSIGN_OR_RETURN(ProgramCache::Entry* const entry,
                    FindOrMake(KeyOf(batch), answer));
   // Numbers of bound inputs may change even the number of outputs.
@@ -329,7 +371,33 @@ absl::Status LoadedModel::Infer(const InferenceBatch& batch,
         "numbers of its bound inputs, not ", batch.outputs.size()));
   }
   ASSIGN_OR_RETURN(const HostOutputs outputs, OutputsOf(batch, *entry, answer));
-  return entry->executor->RunOn(InputsOf(batch), outputs);
+  return entry->executor->RunOn(InputsOf(batch, *entry), outputs);
+}
+
+absl::Status LoadedModel::InferInStages(const InferenceBatch& batch,
+                                        InferenceAnswer* answer) {
+  StageRun run(StageStore(device_.allocator, &holder_.name()),
+               &device_.backend->transfer());
+  ProgramKey key = KeyOf(batch);
+  while (true) {
+    key.answers = run.answers();
+    passed_bytes_ = run.bytes();
+    ASSIGN_OR_RETURN(ProgramCache::Entry* const stage, FindOrMake(key, answer));
+    const HostInputs inputs = InputsOf(batch, *stage);
+    if (stage->stage_end != nullptr) {
+      RETURN_IF_ERROR(run.Run(*stage, inputs));
+      continue;
+    }
+    if (stage->outputs.size() != batch.outputs.size()) {
+      return absl::InternalError(
+          absl::StrCat(request_.name, " has ", stage->outputs.size(),
+                       " outputs, not ", batch.outputs.size()));
+    }
+    ASSIGN_OR_RETURN(const HostOutputs outputs,
+                     OutputsOf(batch, *stage, answer));
+    RETURN_IF_ERROR(run.Bring(*stage->executor));
+    return stage->executor->RunOn(inputs, outputs);
+  }
 }
 
 }  // namespace gpupool::engine

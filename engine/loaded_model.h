@@ -4,7 +4,8 @@
 // influence each other, there is a program for each number of rows instead. If
 // dimensions vary, there are programs for their sizes, which are made on demand
 // and of which a bounded number is kept. A model without a batch dimension in
-// all of its inputs and outputs answers one request at a time.
+// all of its inputs and outputs answers one request at a time, and so does one
+// that runs in stages because its execution depends on computed values.
 //
 // Threads and lifetime: as ServedModel.
 #pragma once
@@ -55,7 +56,8 @@ class LoadedModel final : public ServedModel {
   // Bytes of the batch that the program reads and writes.
   using HostInputs = absl::InlinedVector<HostInput, 4>;
   using HostOutputs = absl::InlinedVector<HostOutput, 4>;
-  HostInputs InputsOf(const InferenceBatch& batch) const;
+  HostInputs InputsOf(const InferenceBatch& batch,
+                      const ProgramCache::Entry& entry) const;
   absl::StatusOr<HostOutputs> OutputsOf(const InferenceBatch& batch,
                                         const ProgramCache::Entry& entry,
                                         InferenceAnswer* answer) const;
@@ -67,6 +69,11 @@ class LoadedModel final : public ServedModel {
   absl::StatusOr<ProgramCache::Entry*> FindOrMake(const ProgramKey& key,
                                                   InferenceAnswer* answer);
   absl::StatusOr<ProgramCache::Entry*> Insert(InferenceProgram program);
+  // Runs one stage after the other.
+  absl::Status InferInStages(const InferenceBatch& batch,
+                             InferenceAnswer* answer);
+  // Opens the model's file, unless it is open for this request.
+  absl::StatusOr<std::shared_ptr<const ModelSource>> OpenSource() const;
   // Removes the oldest programs until this one's residents fit the limit.
   void MakeRoomFor(const Program& program);
 
@@ -85,6 +92,10 @@ class LoadedModel final : public ServedModel {
   std::optional<WeightStore> weights_;
   uint64_t arena_bytes_ = 0;
   Allocation arena_;
+  // While a request runs in stages: the file, and the bytes that stages pass
+  // on.
+  std::shared_ptr<const ModelSource> opened_;
+  uint64_t passed_bytes_ = 0;
   std::optional<ProgramCache> cache_;
 };
 

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,8 @@ struct Initializer {
   double value = 0;
   double bound = 0;
 };
+
+struct StageEnd;
 
 // A named weight or state tensor of a program.
 struct PersistentSpec {
@@ -89,6 +93,9 @@ struct ModelGraph {
   Shape input_shape;   // per example, of the first input
   Shape output_shape;  // per example, of the first output
   ValueId output;      // the first
+  // If the graph is a stage before the last one: what the host does after it.
+  // `outputs` are then those of the stage (stage.h).
+  std::shared_ptr<const StageEnd> stage_end;
 
   // Returns the number of elements of trainable persistents.
   uint64_t parameters() const;
@@ -110,6 +117,10 @@ struct BuildOptions {
   // ONNX only: whether inputs and outputs of 16 bits become float32, as
   // datasets and losses have them.
   bool wide_ports = false;
+  // ONNX only: the answers after which the stage begins (stage.h). Nothing:
+  // values that the host must know are refused unless inputs are not needed to
+  // compute them.
+  std::optional<std::vector<int64_t>> answers;
 };
 
 // Builds the forward graph. Its input is "input", float32 [batch,

@@ -117,6 +117,7 @@ absl::Status Executor::Stage(absl::Span<const std::string> brought) {
     }
   }
   for (const GraphOutput& output : graph.outputs()) {
+    if (absl::c_linear_search(brought, output.name)) continue;
     staged_outputs_.push_back({output.value, {}});
   }
   uint64_t total = 0;
@@ -274,6 +275,14 @@ absl::Status Executor::Bring(absl::string_view name,
   GPUPOOL_CHECK(from.size() == value->bytes());
   if (address(value->id) == nullptr) return absl::OkStatus();
   return transfer_->CopyOnDevice(address(value->id), from.data(), from.size());
+}
+
+absl::Status Executor::Take(absl::string_view name, std::byte* to) {
+  const auto id = program_.graph().FindOutput(name);
+  GPUPOOL_CHECK(id.has_value());
+  const uint64_t bytes = program_.graph().value(*id).bytes();
+  if (bytes == 0) return absl::OkStatus();
+  return transfer_->CopyOnDevice(to, address(*id), bytes);
 }
 
 absl::Status Executor::Start() {

@@ -49,8 +49,8 @@ class Executor {
   // Allocates resident memory, labelled "<holder> / packed" and shared with the
   // other executors on the weights, fills constants and binds the kernels.
   // `brought` names the inputs that Bring copies from elsewhere on the device
-  // before each run. If the host cannot reach the device's memory, it has no
-  // bytes of these.
+  // before each run, and the outputs that only Take copies. If the host cannot
+  // reach the device's memory, it has no bytes of these.
   //   INVALID_ARGUMENT    the weights lack a persistent value of the program
   //                       or have it with another type
   //   RESOURCE_EXHAUSTED  from the allocator
@@ -85,6 +85,9 @@ class Executor {
   // Queues a copy of all bytes of a brought input; does nothing when no node
   // reads it. Call it before Start, and after the last run has finished.
   absl::Status Bring(absl::string_view name, absl::Span<const std::byte> from);
+  // Queues a copy of all bytes of an output to elsewhere on the device. Call it
+  // when a run has finished, before the arena's next run.
+  absl::Status Take(absl::string_view name, std::byte* to);
   // Start and Finish are the two halves of Run: the first queues the work, the
   // second waits for it and makes the outputs readable. Between the two, inputs
   // must not be written, and no other executor on the same arena may run.

@@ -13,6 +13,8 @@
 #include "engine/serving/resident_budget.h"
 #include "engine/serving/row_analysis.h"
 #include "engine/serving/size_analysis.h"
+#include "engine/serving/stage_plan.h"
+#include "engine/serving/stage_summary.h"
 
 namespace gpupool::engine {
 namespace {
@@ -45,6 +47,7 @@ struct Draft {
   ProgramKey key;
   Graph graph;
   std::vector<Shape> outputs;
+  std::shared_ptr<const StageEnd> stage_end;
 };
 
 // Returns the names of the passes before the one that stores weights in 16
@@ -88,7 +91,8 @@ class Compiler {
       absl::flat_hash_map<std::string, std::vector<double>> bound) const {
     BuildOptions options{.batch = key.batch,
                          .bound = std::move(bound),
-                         .input_scaling = options_.input_scaling};
+                         .input_scaling = options_.input_scaling,
+                         .answers = key.answers};
     const auto& dimensions = source_.served().dimensions;
     for (size_t i = 0; i < dimensions.size(); ++i) {
       options.dimensions[dimensions[i].name] = key.sizes[i];
@@ -101,7 +105,9 @@ class Compiler {
   // Runs the passes up to the casts, which decide the types in which weights
   // are stored.
   absl::StatusOr<Draft> Prepare(ProgramKey key, ModelGraph model) const {
-    Draft draft{.key = std::move(key), .graph = std::move(model.graph)};
+    Draft draft{.key = std::move(key),
+                .graph = std::move(model.graph),
+                .stage_end = std::move(model.stage_end)};
     for (const ModelPort& port : model.outputs) {
       draft.outputs.push_back(port.shape);
     }
@@ -121,7 +127,8 @@ class Compiler {
       return At(KeyText(source_.served(), draft.key), program.status());
     }
     return InferenceProgram{std::move(draft.key), *std::move(program),
-                            std::move(draft.outputs)};
+                            std::move(draft.outputs),
+                            std::move(draft.stage_end)};
   }
 
  private:
@@ -159,6 +166,14 @@ std::string AloneWarning(const std::string& obstacle) {
       obstacle, " may let the rows of a batch influence each other, so every ",
       "request is computed alone; to have requests share batches, export the ",
       "model so that each row is computed from its own inputs only");
+}
+
+// Returns the warning about a model that runs in stages.
+std::string StagesWarning(const std::string& node) {
+  return absl::StrCat(
+      node, " decides with computed values how the model runs, so it runs in ",
+      "stages: every request is computed alone, and values that were not seen ",
+      "lately make programs, which takes longer");
 }
 
 // Fills in everything except programs, layout and variable axes.
@@ -210,7 +225,21 @@ class Planner {
 
   absl::StatusOr<InferencePrograms> Plan() {
     ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_));
-    RETURN_IF_ERROR(AddBatches(sizes[0]));
+    ASSIGN_OR_RETURN(ModelGraph first, Build({.sizes = sizes[0]}));
+    if (first.stage_end != nullptr) {
+      RETURN_IF_ERROR(PlanStages(std::move(first)));
+    } else {
+      RETURN_IF_ERROR(PlanSizes(sizes, std::move(first)));
+    }
+    return CompileAll();
+  }
+
+ private:
+  // Plans programs for batches and sizes of a model that is one stage.
+  // `first` is the one for the first sizes and a batch of one.
+  absl::Status PlanSizes(const std::vector<std::vector<int64_t>>& sizes,
+                         ModelGraph first) {
+    RETURN_IF_ERROR(AddBatches(sizes[0], std::move(first)));
     for (size_t i = 1; i < sizes.size(); ++i) {
       const ProgramKey key{.batch = int64_t{programs_.max_batch_size},
                            .sizes = sizes[i]};
@@ -231,6 +260,44 @@ class Planner {
       }
       RETURN_IF_ERROR(analysis_.Finish(served_, programs_));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status PlanStages(ModelGraph first) {
+    if (!served_.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(first.stage_end->node,
+                       ": the model runs in stages, because computed ",
+                       "values decide how; such a model is served with one "
+                       "size and without ",
+                       "bound inputs: give each dimension one size "
+                       "(--dimension NAME=SIZE)"));
+    }
+    programs_.warnings.push_back(StagesWarning(first.stage_end->node));
+    StageSummary summary(programs_);
+    const auto build = [&](const StageAnswers& answers) {
+      return Build({.answers = answers});
+    };
+    const auto add = [&](const StageAnswers& answers,
+                         ModelGraph model) -> absl::Status {
+      RETURN_IF_ERROR(summary.Add(model));
+      ASSIGN_OR_RETURN(Draft draft, compiler_.Prepare({.answers = answers},
+                                                      std::move(model)));
+      drafts_.push_back(std::move(draft));
+      return absl::OkStatus();
+    };
+    StagePlanner planner(build, add);
+    RETURN_IF_ERROR(planner.Plan(std::move(first)));
+    programs_.passed_bytes = planner.passed_bytes();
+    // One request must not remove the programs that it needs again.
+    programs_.max_programs = std::min(
+        kMaxServingPrograms,
+        std::max(options_.max_programs, static_cast<uint32_t>(drafts_.size())));
+    summary.Finish();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<InferencePrograms> CompileAll() {
     // All programs share the weights, so the types are decided when every draft
     // exists and before any is compiled.
     programs_.narrow = NarrowInAll(drafts_, options_.compute);
@@ -247,7 +314,6 @@ class Planner {
     return std::move(programs_);
   }
 
- private:
   absl::StatusOr<ModelGraph> Build(const ProgramKey& key) const {
     return compiler_.Build(key, {served_.bound.begin(), served_.bound.end()});
   }
@@ -259,10 +325,11 @@ class Planner {
     return true;
   }
 
-  absl::Status AddBatches(const std::vector<int64_t>& sizes) {
+  absl::Status AddBatches(const std::vector<int64_t>& sizes, ModelGraph first) {
     for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
       const ProgramKey key{.batch = batch, .sizes = sizes};
-      ASSIGN_OR_RETURN(ModelGraph model, Build(key));
+      ASSIGN_OR_RETURN(ModelGraph model,
+                       batch == 1 ? std::move(first) : Build(key));
       // In a batch of one, any first dimension of 1 looks like the batch.
       if (!drafts_.empty() && !FollowsBatch(model, batch)) {
         programs_.batched = false;
@@ -277,6 +344,12 @@ class Planner {
   }
 
   absl::Status Add(ProgramKey key, ModelGraph model) {
+    if (model.stage_end != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          model.stage_end->node, ": for some batches and sizes only, computed ",
+          "values decide how the model runs; serve it with one size and ",
+          "--max-batch-size 1"));
+    }
     // The first draft has the largest sizes, with which ports are described.
     if (drafts_.empty()) Describe(model, programs_);
     ASSIGN_OR_RETURN(key.bound,
@@ -391,6 +464,8 @@ absl::StatusOr<InferenceProgram> CompileProgram(
 PlannedBytes BytesOf(const InferencePrograms& programs) {
   const std::vector<ProgramBytes> bytes = PlainBytes(programs);
   PlannedBytes report = ReportBytes(programs.layout.bytes(), bytes);
+  report.activations += programs.passed_bytes;
+  report.peak += programs.passed_bytes;
   if (programs.max_programs == 0) return report;
   const uint64_t planned = ResidentBytes(bytes);
   const uint64_t budget =

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,17 +18,19 @@
 #include "engine/base/size_expression.h"
 #include "engine/model/model_source.h"
 #include "engine/model/served_sizes.h"
+#include "engine/model/stage.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
 
 namespace gpupool::engine {
 
-// The batch and sizes for which a program is made.
+// The batch, the sizes and the stage for which a program is made.
 struct ProgramKey {
   int64_t batch = 1;
   std::vector<int64_t> sizes;  // in the order of ServedSizes::dimensions
   std::string bound;           // bytes of the bound inputs, in order
+  StageAnswers answers;        // after which the stage begins
 
   friend bool operator==(const ProgramKey&, const ProgramKey&) = default;
 };
@@ -36,6 +39,8 @@ struct InferenceProgram {
   ProgramKey key;
   Program program;
   std::vector<Shape> outputs;  // whole shapes, batch included
+  // The work of the host after this stage; null for the last stage.
+  std::shared_ptr<const StageEnd> stage_end;
 };
 
 // A dimension, other than the batch, that differs between programs. It has the
@@ -96,6 +101,11 @@ struct InferencePrograms {
   // The most programs, of which those for other sizes are made later. 0: the
   // planned ones are all.
   uint32_t max_programs = 0;
+  // Whether the model runs in stages (engine/model/stage.h), and the most bytes
+  // that stages pass on. The programs are then stages for the largest answers;
+  // those for other answers are made later.
+  bool staged = false;
+  uint64_t passed_bytes = 0;
   WeightLayout layout;
   // Float32 weights that are stored in InferenceOptions::compute.
   absl::flat_hash_set<std::string> narrow;

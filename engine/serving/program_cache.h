@@ -19,6 +19,7 @@ class ProgramCache {
   struct Entry {
     ProgramKey key;
     std::vector<Shape> outputs;  // whole shapes, batch included
+    std::shared_ptr<const StageEnd> stage_end;
     std::unique_ptr<Executor> executor;
     uint64_t last_use = 0;
   };

@@ -44,7 +44,8 @@ class OnnxModelSource : public ModelSource {
                            .dimensions = options.dimensions,
                            .training = options.training,
                            .wide_ports = options.wide_ports,
-                           .input_scaling = options.input_scaling};
+                           .input_scaling = options.input_scaling,
+                           .answers = options.answers};
     build.dimensions.insert(model_.dimensions().begin(),
                             model_.dimensions().end());
     build.unbatched_inputs.insert(model_.unbatched_inputs().begin(),

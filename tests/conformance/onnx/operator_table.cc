@@ -76,7 +76,8 @@ inputs is 1e-6. In July 2026 ONNX had 1802 cases of nodes: 1709 pass, and none f
 
 - Numbers that a shape depends on come from constants or from shapes. If they depend
   on an input of the model, that input is bound, and there is one program for each of
-  its values.
+  its values. Compress, If, Loop, NonMaxSuppression, NonZero, Slice and Unique also
+  take computed numbers when a model is served ([models.md](models.md)).
 - If an operator has no case with float32 inputs, all its cases count for the column
   CPU. Other element types run on the reference kernels, except for movement of data.
 - With `*`, the other columns also describe all cases in which the operator occurs. If

@@ -13,6 +13,8 @@
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
+#include "engine/import/onnx/graph/run_loop.h"
+#include "engine/import/onnx/graph/stages.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -51,11 +53,45 @@ absl::StatusOr<Entry> InputEntry(NodeContext& ctx, int i) {
   return *entry;
 }
 
+// Checks that both branches declare as many outputs as the node has, with the
+// same types of elements.
+absl::Status CheckBranches(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const onnx::GraphProto* one, Body(ctx, "then_branch"));
+  ASSIGN_OR_RETURN(const onnx::GraphProto* other, Body(ctx, "else_branch"));
+  if (one->output_size() != ctx.output_count() ||
+      other->output_size() != ctx.output_count()) {
+    return ctx.Refuse("the branches have ", one->output_size(), " and ",
+                      other->output_size(), " outputs for ", ctx.output_count(),
+                      " of the node");
+  }
+  for (int i = 0; i < ctx.output_count(); ++i) {
+    const int a = one->output(i).type().tensor_type().elem_type();
+    const int b = other->output(i).type().tensor_type().elem_type();
+    if (a == 0 || b == 0 || a == b) continue;
+    return ctx.Refuse("output ", i, " is ", OnnxTypeName(a),
+                      " in one branch and ", OnnxTypeName(b), " in the other");
+  }
+  return absl::OkStatus();
+}
+
+// Returns which branch is taken. The host must tell if that is computed.
+absl::StatusOr<bool> Branch(NodeContext& ctx, const Entry& condition) {
+  GraphImporter& importer = ctx.importer();
+  if (importer.HasNumbers(condition) || !importer.stages().on()) {
+    return Truth(ctx, condition, "the condition");
+  }
+  RETURN_IF_ERROR(CheckBranches(ctx));
+  ASSIGN_OR_RETURN(const ValueId value,
+                   importer.Materialize(condition, MemoryClass::kWeight));
+  if (!value.valid()) return ctx.Refuse("the condition is not a tensor");
+  return AskForBranch(ctx, value);
+}
+
 absl::Status ImportIf(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
   if (!ctx.has_input(0)) return ctx.Refuse("the condition is missing");
   ASSIGN_OR_RETURN(const Entry condition, InputEntry(ctx, 0));
-  ASSIGN_OR_RETURN(const bool taken, Truth(ctx, condition, "the condition"));
+  ASSIGN_OR_RETURN(const bool taken, Branch(ctx, condition));
   ASSIGN_OR_RETURN(const onnx::GraphProto* body,
                    Body(ctx, taken ? "then_branch" : "else_branch"));
   ASSIGN_OR_RETURN(const Entries outputs, importer.ImportSubgraph(*body, {}));
@@ -75,19 +111,6 @@ absl::StatusOr<ValueId> Stack(NodeContext& ctx, const ValueIds& rows,
     ASSIGN_OR_RETURN(parts.emplace_back(), ReshapeMaybeEmpty(ctx, row, dims));
   }
   return Concat(ctx, parts, axis);
-}
-
-// Returns a scan output of a loop without iterations: no rows of the declared
-// type.
-absl::StatusOr<ValueId> NoRows(NodeContext& ctx,
-                               const onnx::ValueInfoProto& declared) {
-  const auto& type = declared.type().tensor_type();
-  absl::StatusOr<DType> dtype = DTypeFromOnnx(type.elem_type());
-  if (!dtype.ok()) return ctx.Unsupported(dtype.status().message());
-  std::vector<int64_t> dims{0};
-  for (const auto& dim : type.shape().dim()) dims.push_back(dim.dim_value());
-  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
-  return ctx.Constant({*dtype, shape, {}});
 }
 
 struct LoopLimits {
@@ -121,6 +144,12 @@ class LoopImport {
                          body_.output_size(), " outputs for ", carried,
                          " values carried through the loop");
     }
+    Stages& stages = ctx_.importer().stages();
+    const std::string place = ctx_.importer().Place();
+    if (stages.on() && (stages.Runs(place) || !HasLimits())) {
+      return RunLoop(ctx_, body_);
+    }
+    const Unrolling unrolling(stages, place);
     for (int i = 0; i < carried; ++i) {
       ASSIGN_OR_RETURN(state_.emplace_back(), InputEntry(ctx_, i + 2));
     }
@@ -136,6 +165,12 @@ class LoopImport {
   }
 
  private:
+  // Returns whether the trip count and the first condition are known.
+  bool HasLimits() const {
+    return (!ctx_.has_input(0) || ctx_.IsKnown(0)) &&
+           (!ctx_.has_input(1) || ctx_.IsKnown(1));
+  }
+
   // Runs iteration i. Returns whether the loop goes on, and false without
   // looking at the condition unless `ask` is set.
   absl::StatusOr<bool> Iterate(int64_t i, bool ask) {
@@ -158,6 +193,10 @@ class LoopImport {
     const Entry condition = outputs[0];
     for (size_t k = 0; k < state_.size(); ++k) state_[k] = outputs[k + 1];
     if (!ask) return false;
+    if (ctx_.importer().stages().on() && condition.is_tensor() &&
+        !ctx_.importer().HasNumbers(condition)) {
+      return ctx_.importer().stages().RunLoops(ctx_.Name());
+    }
     return Truth(ctx_, condition, "the condition");
   }
 
@@ -262,6 +301,8 @@ class ScanImport {
   }
 
   absl::Status Iterate(int64_t i, int64_t length) {
+    // A scan is always unrolled.
+    const Unrolling unrolling(ctx_.importer().stages(), "");
     Entries inputs;
     for (ValueId state : state_) inputs.push_back(Entry::Tensor(state));
     for (size_t k = 0; k < scanned_; ++k) {

@@ -1,5 +1,6 @@
 // Resolves If, Loop and Scan while importing: takes a branch whose condition is
-// known and unrolls loops. Internal to the import of ONNX.
+// known and unrolls loops. In stages (stages.h) conditions and trip counts may
+// be computed. Internal to the import of ONNX.
 #pragma once
 
 #include "absl/status/status.h"

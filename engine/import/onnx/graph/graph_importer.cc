@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -38,6 +39,42 @@ OperatorSets OperatorSetsOf(const onnx::ModelProto& model) {
   return sets;
 }
 
+// Collects the values of names. Names that a scope lacks are those of later
+// nodes, or of nodes in bodies.
+class LiveNames {
+ public:
+  LiveNames(const Scope* scope, ValueIds* live) : scope_(scope), live_(live) {}
+
+  void Add(absl::string_view name) const {
+    const Entry* entry = name.empty() ? nullptr : scope_->Find(name);
+    if (entry != nullptr) Add(*entry);
+  }
+  void AddNode(const onnx::NodeProto& node) const {
+    for (const std::string& input : node.input()) Add(input);
+    AddBodies(node);
+  }
+  void AddBodies(const onnx::NodeProto& node) const {
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) AddBody(attribute.g());
+      for (const auto& graph : attribute.graphs()) AddBody(graph);
+    }
+  }
+
+ private:
+  void Add(const Entry& entry) const {
+    if (entry.value.valid()) live_->push_back(entry.value);
+    if (!entry.is_sequence()) return;
+    for (const Entry& one : *entry.sequence) Add(one);
+  }
+  void AddBody(const onnx::GraphProto& graph) const {
+    for (const onnx::NodeProto& node : graph.node()) AddNode(node);
+    for (const auto& output : graph.output()) Add(output.name());
+  }
+
+  const Scope* scope_;
+  ValueIds* live_;
+};
+
 absl::Status Refusal(absl::string_view title, absl::string_view what,
                      const absl::Status& status) {
   return absl::Status(status.code(),
@@ -47,7 +84,8 @@ absl::Status Refusal(absl::string_view title, absl::string_view what,
 }  // namespace
 
 GraphImporter::GraphImporter(const OnnxFile& file,
-                             const OnnxBuildOptions& options)
+                             const OnnxBuildOptions& options,
+                             const absl::flat_hash_set<std::string>& run_loops)
     : file_(file),
       options_(options),
       values_(&model_.graph,
@@ -55,9 +93,10 @@ GraphImporter::GraphImporter(const OnnxFile& file,
                   options.bound.empty() ? kImportBudget : kBoundImportBudget,
                   file.bytes()),
               [this](const std::string& name) { return ReadPersistent(name); }),
-      operator_sets_(OperatorSetsOf(file.model())) {}
+      operator_sets_(OperatorSetsOf(file.model())),
+      stages_(options.answers, run_loops) {}
 
-absl::StatusOr<ModelGraph> GraphImporter::Import() {
+absl::Status GraphImporter::Import() {
   Scope scope(nullptr, &operator_sets_);
   scope_ = &scope;
   RETURN_IF_ERROR(AddModelInputs(*this, scope));
@@ -65,18 +104,21 @@ absl::StatusOr<ModelGraph> GraphImporter::Import() {
   RETURN_IF_ERROR(ImportTopLevel());
   RETURN_IF_ERROR(AddModelOutputs(*this, scope));
   scope_ = nullptr;
-  return std::move(model_);
+  return absl::OkStatus();
 }
 
 absl::Status GraphImporter::ImportTopLevel() {
   int region = 0;
+  frames_.push_back(FrameOf(file_.model().graph(), scope_));
   for (const onnx::NodeProto& node : file_.model().graph().node()) {
+    frames_.back().at = static_cast<size_t>(region);
     const size_t first_node = model_.graph.nodes().size();
     const size_t first_persistent = model_.persistents.size();
     values_.builder().SetSource(NodeName(node), region++);
     RETURN_IF_ERROR(ImportNode(node));
     Describe(node, first_node, first_persistent);
   }
+  frames_.pop_back();
   return absl::OkStatus();
 }
 
@@ -113,12 +155,6 @@ absl::Status GraphImporter::AddInitializers(const onnx::GraphProto& graph,
     scope.Define(tensor.name(),
                  {.stored = &tensor, .element_type = tensor.data_type()});
   }
-  return absl::OkStatus();
-}
-
-template <typename Nodes>
-absl::Status GraphImporter::ImportNodes(const Nodes& nodes) {
-  for (const onnx::NodeProto& node : nodes) RETURN_IF_ERROR(ImportNode(node));
   return absl::OkStatus();
 }
 
@@ -209,15 +245,20 @@ absl::StatusOr<std::vector<Entry>> GraphImporter::ImportSubgraph(
   // Leaves the scope on errors, too.
   const absl::Cleanup leave = [this, outer] {
     scope_ = outer;
+    frames_.pop_back();
     --depth_;
   };
   scope_ = &scope;
+  frames_.push_back(FrameOf(graph, &scope));
   ++depth_;
   for (int i = 0; i < graph.input_size(); ++i) {
     scope.Define(graph.input(i).name(), inputs[static_cast<size_t>(i)]);
   }
   RETURN_IF_ERROR(AddInitializers(graph, scope));
-  RETURN_IF_ERROR(ImportNodes(graph.node()));
+  for (int i = 0; i < graph.node_size(); ++i) {
+    frames_.back().at = static_cast<size_t>(i);
+    RETURN_IF_ERROR(ImportNode(graph.node(i)));
+  }
   std::vector<Entry> outputs;
   for (const auto& output : graph.output()) {
     const Entry* entry = scope.Find(output.name());
@@ -256,8 +297,10 @@ absl::Status GraphImporter::ImportCall(const onnx::NodeProto& node,
   Scope scope(nullptr, &sets);
   const absl::Cleanup leave = [this, outer] {
     scope_ = outer;
+    frames_.pop_back();
     --depth_;
   };
+  frames_.push_back(FrameOf(function, &scope));
   // Inputs are looked up before the scope changes.
   for (int i = 0; i < node.input_size(); ++i) {
     const Entry* entry = Find(node.input(i));
@@ -265,9 +308,10 @@ absl::Status GraphImporter::ImportCall(const onnx::NodeProto& node,
   }
   scope_ = &scope;
   ++depth_;
-  for (const onnx::NodeProto& inner : function.node()) {
+  for (int i = 0; i < function.node_size(); ++i) {
+    frames_.back().at = static_cast<size_t>(i);
     ASSIGN_OR_RETURN(const onnx::NodeProto* filled,
-                     FillAttributes(*this, inner, node));
+                     FillAttributes(*this, function.node(i), node));
     RETURN_IF_ERROR(ImportNode(*filled));
   }
   for (int i = 0; i < node.output_size(); ++i) {
@@ -276,6 +320,61 @@ absl::Status GraphImporter::ImportCall(const onnx::NodeProto& node,
     if (entry != nullptr) outer->Define(node.output(i), *entry);
   }
   return absl::OkStatus();
+}
+
+GraphImporter::Frame GraphImporter::FrameOf(const onnx::GraphProto& graph,
+                                            const Scope* scope) {
+  Frame frame{.scope = scope,
+              .nodes = absl::MakeSpan(graph.node().data(),
+                                      static_cast<size_t>(graph.node_size()))};
+  for (const auto& output : graph.output()) {
+    frame.outputs.push_back(output.name());
+  }
+  return frame;
+}
+
+GraphImporter::Frame GraphImporter::FrameOf(const onnx::FunctionProto& function,
+                                            const Scope* scope) {
+  Frame frame{
+      .scope = scope,
+      .nodes = absl::MakeSpan(function.node().data(),
+                              static_cast<size_t>(function.node_size()))};
+  for (const std::string& output : function.output()) {
+    frame.outputs.push_back(output);
+  }
+  return frame;
+}
+
+std::string GraphImporter::Place() const {
+  return absl::StrJoin(frames_, "/", [](std::string* text, const Frame& frame) {
+    absl::StrAppend(text, frame.at);
+  });
+}
+
+absl::Status GraphImporter::EndStage(StageEnd end,
+                                     std::vector<StageOutput> outputs,
+                                     ValueIds needed) {
+  ValueIds live = LiveValues();
+  live.insert(live.end(), needed.begin(), needed.end());
+  return stages_.End(std::move(end), std::move(outputs), std::move(live));
+}
+
+ValueIds GraphImporter::LiveValues() const {
+  ValueIds live;
+  for (const Frame& frame : frames_) {
+    const LiveNames names(frame.scope, &live);
+    // Later iterations read what a loop's body does, and a branch that is taken
+    // is imported yet. Bodies around those have frames of their own.
+    const onnx::NodeProto& now = *frame.nodes[frame.at];
+    if (&frame == &frames_.back() || now.op_type() == "Loop") {
+      names.AddBodies(now);
+    }
+    for (size_t i = frame.at + 1; i < frame.nodes.size(); ++i) {
+      names.AddNode(*frame.nodes[i]);
+    }
+    for (absl::string_view output : frame.outputs) names.Add(output);
+  }
+  return live;
 }
 
 const Entry* GraphImporter::Find(absl::string_view name) const {
@@ -350,7 +449,14 @@ absl::StatusOr<HostTensor> GraphImporter::Numbers(const Entry& entry,
         absl::StrCat(title, ": ", what, " is not a tensor"));
   }
   if (!values_.HasNumbers(entry.value)) {
-    return NeedsInputs(title, what, values_.InputsOf(entry.value));
+    const std::vector<std::string> inputs = values_.InputsOf(entry.value);
+    if (absl::c_any_of(inputs, IsStageInput)) {
+      return absl::UnimplementedError(absl::StrCat(
+          title, ": ", what, " depends on computed values, and must be known ",
+          "when the program is made; only conditions, trip counts and numbers ",
+          "of rows may be computed"));
+    }
+    return NeedsInputs(title, what, inputs);
   }
   absl::StatusOr<HostTensor> numbers = values_.Numbers(entry.value);
   if (numbers.ok()) return numbers;

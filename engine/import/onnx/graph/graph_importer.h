@@ -16,11 +16,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/import/onnx/file/onnx_file.h"
 #include "engine/import/onnx/graph/folding_builder.h"
 #include "engine/import/onnx/graph/node_context.h"
 #include "engine/import/onnx/graph/onnx_import.h"
 #include "engine/import/onnx/graph/scope.h"
+#include "engine/import/onnx/graph/stages.h"
 #include "engine/model/layer_spec.h"
 
 namespace onnx {
@@ -39,15 +41,27 @@ inline constexpr int kMaxCallDepth = 64;
 
 class GraphImporter {
  public:
-  GraphImporter(const OnnxFile& file, const OnnxBuildOptions& options);
+  // `run_loops` are places of loops that must not be unrolled.
+  GraphImporter(const OnnxFile& file, const OnnxBuildOptions& options,
+                const absl::flat_hash_set<std::string>& run_loops);
 
-  absl::StatusOr<ModelGraph> Import();
+  // Fills in model(). ABORTED when a stage ends or begins anew (stages()); then
+  // model() is the graph so far.
+  absl::Status Import();
 
   const OnnxBuildOptions& options() const { return options_; }
   const OnnxFile& file() const { return file_; }
   FoldingBuilder& values() { return values_; }
   ModelGraph& model() { return model_; }
   Scope& scope() { return *scope_; }
+  Stages& stages() { return stages_; }
+  // Returns the place of the node that is being imported: its position, behind
+  // those of the nodes around it.
+  std::string Place() const;
+  // Ends the stage before the rest of the node that is being imported, which
+  // reads `needed`.
+  absl::Status EndStage(StageEnd end, std::vector<StageOutput> outputs,
+                        ValueIds needed = {});
 
   // Returns the value of an entry that is a tensor. An initializer becomes a
   // persistent value of `memory_class` when it is large, or when it is floating
@@ -81,9 +95,19 @@ class GraphImporter {
   void Warn(std::string text);
 
  private:
+  // A graph or function that is being imported.
+  struct Frame {
+    const Scope* scope = nullptr;
+    absl::Span<const onnx::NodeProto* const> nodes;
+    std::vector<absl::string_view> outputs;
+    size_t at = 0;  // position of the node
+  };
+  static Frame FrameOf(const onnx::GraphProto& graph, const Scope* scope);
+  static Frame FrameOf(const onnx::FunctionProto& function, const Scope* scope);
+  // Returns the values that the rest of the import may read, without the inputs
+  // of the innermost node.
+  ValueIds LiveValues() const;
   absl::Status AddInitializers(const onnx::GraphProto& graph, Scope& scope);
-  template <typename Nodes>
-  absl::Status ImportNodes(const Nodes& nodes);
   absl::Status ImportNode(const onnx::NodeProto& node);
   absl::Status LowerNode(const onnx::NodeProto& node, absl::string_view domain);
   absl::Status ImportTopLevel();
@@ -101,6 +125,8 @@ class GraphImporter {
   FoldingBuilder values_;
   OperatorSets operator_sets_;
   Scope* scope_ = nullptr;
+  Stages stages_;
+  std::vector<Frame> frames_;
   int depth_ = 0;
   int64_t imported_nodes_ = 0;
   std::vector<std::unique_ptr<onnx::NodeProto>> kept_nodes_;

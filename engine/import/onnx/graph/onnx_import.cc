@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowerings.h"
 #include "engine/import/onnx/graph/sequences.h"
+#include "engine/import/onnx/graph/split_stage.h"
 #include "engine/import/onnx/graph/widen_model.h"
 
 namespace gpupool::engine::onnx_import {
@@ -26,6 +28,9 @@ namespace {
 // the rest.
 constexpr size_t kMaxListed = 100;
 constexpr size_t kMaxListedBytes = 4096;
+
+// Most loops that are not unrolled. Each costs another import.
+constexpr size_t kMaxRunLoops = 64;
 
 class OperatorCheck {
  public:
@@ -105,6 +110,61 @@ void WarnOfTraps(const OnnxFile& file, bool training, ModelGraph& model) {
   }
 }
 
+// Reduces the import to a stage, and gives its numbers the types in which they
+// are computed.
+absl::Status Finish(const OnnxBuildOptions& options, GraphImporter& importer) {
+  ModelGraph& model = importer.model();
+  const WidenModelOptions widen{.ports = options.wide_ports,
+                                .roundings = options.training};
+  const Stages& stages = importer.stages();
+  if (!stages.end().has_value() &&
+      (!options.answers.has_value() || options.answers->empty())) {
+    return WidenModel(widen, model);
+  }
+  StageParts parts{.first_node = stages.first_node(),
+                   .outputs = stages.outputs(),
+                   .live = stages.live()};
+  if (!stages.end().has_value()) {
+    for (const ModelPort& port : model.outputs) {
+      parts.outputs.push_back({port.name, port.value});
+    }
+  }
+  std::vector<ModelPort> inputs = model.inputs;
+  std::vector<std::string> kept = SplitStage(parts, model);
+  if (stages.end().has_value()) {
+    auto end = std::make_shared<StageEnd>(*stages.end());
+    end->kept = std::move(kept);
+    model.stage_end = std::move(end);
+  }
+  RETURN_IF_ERROR(WidenModel(widen, model));
+  // All inputs of the model are described, not those of the stage only.
+  for (ModelPort& port : inputs) port.value = {};
+  model.inputs = std::move(inputs);
+  return absl::OkStatus();
+}
+
+// Imports the file, or a stage of it. Begins again, with what it has learnt,
+// when a loop must run that it has begun to unroll.
+absl::StatusOr<ModelGraph> ImportWhole(const OnnxFile& file,
+                                       const OnnxBuildOptions& options) {
+  absl::flat_hash_set<std::string> run_loops;
+  while (true) {
+    GraphImporter importer(file, options, run_loops);
+    const absl::Status imported = importer.Import();
+    const std::vector<std::string>& loops = importer.stages().loops_to_run();
+    if (!imported.ok() && !loops.empty()) {
+      run_loops.insert(loops.begin(), loops.end());
+      if (run_loops.size() <= kMaxRunLoops) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the model has more than ", kMaxRunLoops,
+          " loops whose number of iterations depends on computed values"));
+    }
+    if (!imported.ok() && !importer.stages().end().has_value()) return imported;
+    RETURN_IF_ERROR(Finish(options, importer));
+    return std::move(importer.model());
+  }
+}
+
 }  // namespace
 
 absl::Status CheckOperators(const OnnxFile& file) {
@@ -123,11 +183,8 @@ absl::StatusOr<ModelGraph> ImportOnnx(const OnnxFile& file,
         absl::StrCat("batch size ", options.batch, " must be at least 1"));
   }
   RETURN_IF_ERROR(CheckOperators(file));
-  GraphImporter importer(file, options);
-  absl::StatusOr<ModelGraph> model = importer.Import();
+  absl::StatusOr<ModelGraph> model = ImportWhole(file, options);
   if (!model.ok()) return Shortened(model.status());
-  RETURN_IF_ERROR(WidenModel(
-      {.ports = options.wide_ports, .roundings = options.training}, *model));
   WarnOfTraps(file, options.training, *model);
   return model;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct OnnxBuildOptions {
   // Inputs with given numbers. They are no inputs of the graph, and values that
   // depend only on them and on constants are computed at import.
   absl::flat_hash_map<std::string, HostTensor> bound;
+  // The answers after which a stage begins (engine/model/stage.h). Nothing:
+  // values that the host must know must follow from constants and `bound`.
+  std::optional<std::vector<int64_t>> answers;
   // Whole shapes of inputs. They override all other sizes.
   absl::flat_hash_map<std::string, Shape> input_shapes;
   // Lengths of inputs that are sequences. Each element becomes an input
@@ -44,7 +48,8 @@ struct OnnxBuildOptions {
 // Builds the forward graph and declares no outputs. Weights are persistent
 // values with the names of OnnxFile::stored. An output that is a sequence
 // becomes one port per element, "<name>[<position>]". Numbers of 16 bits are
-// computed in float32 (widen_model.h), and so are weights.
+// computed in float32 (widen_model.h), and so are weights. With `answers` the
+// graph may be a stage (ModelGraph::stage_end).
 //   INVALID_ARGUMENT     a node cannot work, or a size is missing
 //   UNIMPLEMENTED        an operator or a form of it is not supported
 //   FAILED_PRECONDITION  shapes depend on numbers of inputs: see NeededInputs

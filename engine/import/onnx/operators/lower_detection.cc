@@ -1,4 +1,4 @@
-// NonMaxSuppression, which is computed at import: the number of selected boxes
+// NonMaxSuppression, which the host computes: the number of selected boxes
 // depends on their numbers.
 #include <algorithm>
 #include <numeric>
@@ -8,6 +8,7 @@
 #include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/graph/stages.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -66,16 +67,46 @@ std::vector<size_t> Keep(const std::vector<Box>& boxes, const double* scores,
   return kept;
 }
 
-absl::StatusOr<Suppression> ReadRule(NodeContext& ctx) {
+// The inputs of a node: boxes and scores, then those of the others that it has.
+struct Inputs {
+  std::vector<HostOperand> operands;
+  int most = -1, overlap = -1, score = -1;  // positions in `operands`
+};
+
+Inputs InputsOf(const NodeContext& ctx) {
+  Inputs inputs{.operands = {{0, "the boxes"}, {1, "the scores"}}};
+  const auto add = [&](int input, absl::string_view what, int& position) {
+    if (!ctx.has_input(input)) return;
+    position = static_cast<int>(inputs.operands.size());
+    inputs.operands.push_back({input, what});
+  };
+  add(2, "the number of boxes", inputs.most);
+  add(3, "the overlap", inputs.overlap);
+  add(4, "the lowest score", inputs.score);
+  return inputs;
+}
+
+absl::StatusOr<Suppression> ReadRule(const std::vector<HostTensor>& operands,
+                                     const Inputs& inputs) {
+  const auto number = [&](int position) -> absl::StatusOr<const HostTensor*> {
+    const HostTensor& tensor = operands[static_cast<size_t>(position)];
+    if (tensor.numbers.size() == 1) return &tensor;
+    return absl::InvalidArgumentError(
+        absl::StrCat(inputs.operands[static_cast<size_t>(position)].what,
+                     " must be one number, not ", tensor.shape.ToString()));
+  };
   Suppression rule;
-  if (ctx.has_input(2)) {
-    ASSIGN_OR_RETURN(rule.most, KnownInt(ctx, 2, "the number of boxes"));
+  if (inputs.most >= 0) {
+    ASSIGN_OR_RETURN(const HostTensor* most, number(inputs.most));
+    rule.most = most->Integers()[0];
   }
-  if (ctx.has_input(3)) {
-    ASSIGN_OR_RETURN(rule.overlap, KnownFloat(ctx, 3, "the overlap"));
+  if (inputs.overlap >= 0) {
+    ASSIGN_OR_RETURN(const HostTensor* overlap, number(inputs.overlap));
+    rule.overlap = overlap->numbers[0];
   }
-  if (ctx.has_input(4)) {
-    ASSIGN_OR_RETURN(rule.score, KnownFloat(ctx, 4, "the lowest score"));
+  if (inputs.score >= 0) {
+    ASSIGN_OR_RETURN(const HostTensor* score, number(inputs.score));
+    rule.score = score->numbers[0];
     rule.has_score = true;
   }
   return rule;
@@ -84,38 +115,44 @@ absl::StatusOr<Suppression> ReadRule(NodeContext& ctx) {
 // Most comparisons of boxes for one node.
 constexpr int64_t kMaxComparisons = int64_t{1} << 31;
 
-absl::Status CheckSizes(NodeContext& ctx, const Shape& boxes,
-                        const Shape& scores, const Suppression& rule) {
+// Returns the most boxes of a class.
+absl::StatusOr<int64_t> CheckSizes(NodeContext& ctx, const Shape& boxes,
+                                   const Shape& scores) {
   if (boxes.rank() != 3 || boxes[2] != 4 || scores.rank() != 3 ||
       scores[0] != boxes[0] || scores[2] != boxes[1]) {
     return ctx.Refuse("boxes ", boxes.ToString(),
                       " must be [batch, boxes, 4] and scores ",
                       scores.ToString(), " [batch, classes, boxes]");
   }
-  const int64_t kept = std::clamp<int64_t>(rule.most, 0, boxes[1]);
+  int64_t kept = ctx.has_input(2) ? boxes[1] : 0;
+  if (ctx.IsKnown(2)) {
+    ASSIGN_OR_RETURN(const int64_t most,
+                     KnownInt(ctx, 2, "the number of boxes"));
+    kept = std::clamp<int64_t>(most, 0, boxes[1]);
+  }
   if (kept > 0 && scores.elements() > kMaxComparisons / kept) {
     return ctx.Refuse("keeping ", kept, " boxes of each class of scores ",
                       scores.ToString(), " is over the limit of ",
                       kMaxComparisons, " comparisons");
   }
+  if (!ctx.IsKnown(0) || !ctx.IsKnown(1)) return kept;
   absl::Status spent =
       ctx.importer().values().Spend(scores.elements() * (kept + 1));
-  return spent.ok() ? spent : ctx.Refuse(spent.message());
+  if (!spent.ok()) return ctx.Refuse(spent.message());
+  return kept;
 }
 
-absl::Status LowerNonMaxSuppression(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const HostTensor boxes, ctx.Known(0, "the boxes"));
-  ASSIGN_OR_RETURN(const HostTensor scores, ctx.Known(1, "the scores"));
-  ASSIGN_OR_RETURN(const Suppression rule, ReadRule(ctx));
-  ASSIGN_OR_RETURN(const int64_t centre, ctx.Int("center_point_box", 0));
-  RETURN_IF_ERROR(CheckSizes(ctx, boxes.shape, scores.shape, rule));
+// Returns batch, class and position of each box that is selected.
+absl::StatusOr<HostCall::Results> Select(const HostTensor& boxes,
+                                         const HostTensor& scores, bool centre,
+                                         const Suppression& rule) {
   const auto count = static_cast<size_t>(boxes.shape[1]);
   HostTensor selected{DType::kInt64, {}, {}};
   for (int64_t image = 0; image < scores.shape[0]; ++image) {
     std::vector<Box> of_image;
     for (size_t i = 0; i < count; ++i) {
       const size_t at = (static_cast<size_t>(image) * count + i) * 4;
-      of_image.push_back(ReadBox(&boxes.numbers[at], centre != 0));
+      of_image.push_back(ReadBox(&boxes.numbers[at], centre));
     }
     for (int64_t label = 0; label < scores.shape[1]; ++label) {
       const auto row = static_cast<size_t>(image * scores.shape[1] + label);
@@ -128,10 +165,44 @@ absl::Status LowerNonMaxSuppression(NodeContext& ctx) {
       }
     }
   }
-  ASSIGN_OR_RETURN(
-      selected.shape,
-      MakeShape(ctx, {static_cast<int64_t>(selected.numbers.size()) / 3, 3}));
-  ctx.Set(0, ctx.Constant(std::move(selected)));
+  const auto rows = static_cast<int64_t>(selected.numbers.size() / 3);
+  ASSIGN_OR_RETURN(selected.shape, Shape::CreateMaybeEmpty({rows, 3}));
+  return HostCall::Results{rows, {std::move(selected)}};
+}
+
+absl::StatusOr<Shape> ShapeOf(NodeContext& ctx, int input,
+                              absl::string_view what) {
+  if (ctx.IsKnown(input) || !ctx.importer().stages().on()) {
+    ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(input, what));
+    return known.shape;
+  }
+  ASSIGN_OR_RETURN(const ValueId value, ctx.Input(input));
+  return ctx.shape(value);
+}
+
+absl::Status LowerNonMaxSuppression(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const Shape boxes, ShapeOf(ctx, 0, "the boxes"));
+  ASSIGN_OR_RETURN(const Shape scores, ShapeOf(ctx, 1, "the scores"));
+  ASSIGN_OR_RETURN(const int64_t centre, ctx.Int("center_point_box", 0));
+  ASSIGN_OR_RETURN(const int64_t kept, CheckSizes(ctx, boxes, scores));
+  const Inputs inputs = InputsOf(ctx);
+  HostCall call;
+  // At most the number of scores.
+  call.most_rows = scores[0] * scores[1] * kept;
+  RETURN_IF_ERROR(MakeShape(ctx, {call.most_rows, 3}).status());
+  call.types = [](int64_t rows) {
+    const auto shape = Shape::CreateMaybeEmpty({rows, 3});
+    return std::vector<TensorType>{
+        {DType::kInt64, shape.ok() ? *shape : Shape()}};
+  };
+  call.run = [=](const std::vector<HostTensor>& operands)
+      -> absl::StatusOr<HostCall::Results> {
+    ASSIGN_OR_RETURN(const Suppression rule, ReadRule(operands, inputs));
+    return Select(operands[0], operands[1], centre != 0, rule);
+  };
+  ASSIGN_OR_RETURN(const ValueIds selected,
+                   ComputeOnHost(ctx, inputs.operands, call));
+  ctx.Set(0, selected[0]);
   return absl::OkStatus();
 }
 

@@ -5,8 +5,10 @@
 
 #include "absl/types/optional.h"
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/graph/stages.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -78,8 +80,68 @@ AxisRange Cells(int axis, int64_t size, const PythonSlice& slice) {
   return range;
 }
 
+// Slices one axis from a computed start or to a computed end: gathers the cells
+// that the host lists.
+absl::Status SliceByHost(NodeContext& ctx, ValueId x) {
+  ASSIGN_OR_RETURN(const ValueId starts, ctx.Input(1));
+  if (ctx.shape(starts).elements() != 1) {
+    return ctx.Unsupported(
+        "computed starts and ends of several axes are not; slice one axis "
+        "after the other");
+  }
+  std::vector<int64_t> axes{0}, steps{1};
+  if (ctx.has_input(3)) {
+    ASSIGN_OR_RETURN(axes, KnownInts(ctx, 3, "the axes"));
+  }
+  if (ctx.has_input(4)) {
+    ASSIGN_OR_RETURN(steps, KnownInts(ctx, 4, "the steps"));
+  }
+  if (axes.size() != 1 || steps.size() != 1) {
+    return ctx.Refuse("starts, ends, axes and steps differ in length");
+  }
+  ASSIGN_OR_RETURN(const int axis, ctx.Axis(axes[0], ctx.rank(x)));
+  const int64_t size = ctx.shape(x)[axis];
+  const int64_t step = steps[0];
+  if (step == 0) return ctx.Refuse("a step is 0");
+  HostCall call{.most_rows = size, .needed = {x}};
+  call.types = [](int64_t rows) {
+    const auto shape = Shape::CreateMaybeEmpty({rows});
+    return std::vector<TensorType>{
+        {DType::kInt64, shape.ok() ? *shape : Shape()}};
+  };
+  call.run = [=](const std::vector<HostTensor>& operands)
+      -> absl::StatusOr<HostCall::Results> {
+    const std::vector<int64_t> from = operands[0].Integers();
+    const std::vector<int64_t> to = operands[1].Integers();
+    if (from.size() != 1 || to.size() != 1) {
+      return absl::InvalidArgumentError("starts and ends differ in length");
+    }
+    const AxisRange range =
+        Cells(axis, size, {.start = from[0], .end = to[0], .step = step});
+    HostTensor cells{DType::kInt64, {}, {}};
+    for (int64_t i = 0; i < range.size; ++i) {
+      cells.numbers.push_back(
+          static_cast<double>(range.start + i * range.step));
+    }
+    ASSIGN_OR_RETURN(cells.shape, Shape::CreateMaybeEmpty({range.size}));
+    return HostCall::Results{range.size, {std::move(cells)}};
+  };
+  ASSIGN_OR_RETURN(
+      const ValueIds cells,
+      ComputeOnHost(ctx, {{1, "the starts"}, {2, "the ends"}}, call));
+  if (ctx.shape(cells[0]).elements() == 0) {
+    return Finish(ctx, SliceAxis(ctx, x, {.axis = axis, .size = 0}));
+  }
+  return Finish(ctx,
+                ctx.Emit(Op::kGather, {x, cells[0]}, AxisAttributes{axis}));
+}
+
 absl::Status LowerSlice(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
+  if (ctx.importer().stages().on() && ctx.opset() >= 10 &&
+      !(ctx.IsKnown(1) && ctx.IsKnown(2))) {
+    return SliceByHost(ctx, x);
+  }
   ASSIGN_OR_RETURN(const Ranges ranges, ReadRanges(ctx));
   const Shape shape = ctx.shape(x);
   SliceAttributes slice;

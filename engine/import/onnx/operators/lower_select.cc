@@ -9,6 +9,7 @@
 #include "engine/import/onnx/graph/graph_importer.h"
 #include "engine/import/onnx/graph/lowering_parts.h"
 #include "engine/import/onnx/graph/lowerings.h"
+#include "engine/import/onnx/graph/stages.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -26,11 +27,25 @@ absl::Status Charge(NodeContext& ctx, const Shape& shape, int64_t work) {
   return spent.ok() ? spent : ctx.Refuse(spent.message());
 }
 
-absl::StatusOr<ValueId> IntegerList(NodeContext& ctx,
-                                    std::vector<double> numbers) {
-  const int64_t dims[] = {static_cast<int64_t>(numbers.size())};
+// Returns the shape of an input without making a weight of an initializer whose
+// numbers are read at import.
+absl::StatusOr<Shape> ShapeOf(NodeContext& ctx, int input) {
+  if (ctx.IsKnown(input)) {
+    ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(input, "the tensor"));
+    return known.shape;
+  }
+  ASSIGN_OR_RETURN(const ValueId value, ctx.Input(input));
+  return ctx.shape(value);
+}
+
+// Sets the outputs of a TopK that takes no cells.
+absl::Status TakeNone(NodeContext& ctx, ValueId x, int axis) {
+  std::vector<int64_t> dims = Dims(ctx.shape(x));
+  dims[static_cast<size_t>(axis)] = 0;
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
-  return ctx.Constant({DType::kInt64, shape, std::move(numbers)});
+  ctx.Set(0, ctx.Constant({ctx.dtype(x), shape, {}}));
+  ctx.Set(1, ctx.Constant({DType::kInt64, shape, {}}));
+  return absl::OkStatus();
 }
 
 absl::Status LowerTopK(NodeContext& ctx) {
@@ -46,10 +61,11 @@ absl::Status LowerTopK(NodeContext& ctx) {
     ASSIGN_OR_RETURN(top.k, KnownInt(ctx, 1, "k"));
   }
   const int64_t size = ctx.shape(x)[top.axis];
-  if (top.k < 1 || top.k > size) {
-    return ctx.Refuse("k ", top.k, " must be from 1 to the ", size,
+  if (top.k < 0 || top.k > size) {
+    return ctx.Refuse("k ", top.k, " must be from 0 to the ", size,
                       " cells of axis ", top.axis);
   }
+  if (top.k == 0) return TakeNone(ctx, x, top.axis);
   top.largest = largest != 0;
   top.sorted = sorted != 0;
   ASSIGN_OR_RETURN(const ValueIds outputs, ctx.EmitAll(Op::kTopK, {x}, top));
@@ -94,18 +110,16 @@ absl::Status LowerOneHot(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kWhere, {hit, on, off}));
 }
 
-// Finds the positions during the import, as they determine the output's shape.
-absl::Status LowerNonZero(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const HostTensor x, ctx.Known(0, "the tensor"));
+// Returns the positions of all numbers that are not 0, by axis.
+absl::StatusOr<HostCall::Results> NonZeros(const HostTensor& x) {
   const int rank = x.shape.rank();
-  RETURN_IF_ERROR(Charge(ctx, x.shape, 1 + rank));
   std::vector<size_t> found;
   for (size_t i = 0; i < x.numbers.size(); ++i) {
     if (x.numbers[i] != 0) found.push_back(i);
   }
-  const int64_t dims[] = {rank, static_cast<int64_t>(found.size())};
+  const auto rows = static_cast<int64_t>(found.size());
   HostTensor positions{DType::kInt64, {}, {}};
-  ASSIGN_OR_RETURN(positions.shape, MakeShape(ctx, dims));
+  ASSIGN_OR_RETURN(positions.shape, Shape::CreateMaybeEmpty({rank, rows}));
   for (int axis = 0; axis < rank; ++axis) {
     const auto stride = static_cast<size_t>(Product(x.shape, axis + 1, rank));
     const auto size = static_cast<size_t>(x.shape[axis]);
@@ -113,33 +127,78 @@ absl::Status LowerNonZero(NodeContext& ctx) {
       positions.numbers.push_back(static_cast<double>(i / stride % size));
     }
   }
-  ctx.Set(0, ctx.Constant(std::move(positions)));
+  return HostCall::Results{rows, {std::move(positions)}};
+}
+
+// Returns the shape, which is valid for all numbers up to a valid one.
+Shape SmallerShape(absl::Span<const int64_t> dims) {
+  const absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(dims);
+  return shape.ok() ? *shape : Shape();
+}
+
+// The host finds the positions, as they determine the output's shape.
+absl::Status LowerNonZero(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const Shape shape, ShapeOf(ctx, 0));
+  const int64_t rank = shape.rank();
+  if (ctx.IsKnown(0)) RETURN_IF_ERROR(Charge(ctx, shape, 1 + rank));
+  HostCall call{.most_rows = shape.elements()};
+  RETURN_IF_ERROR(MakeShape(ctx, {rank, call.most_rows}).status());
+  call.types = [rank](int64_t rows) {
+    return std::vector<TensorType>{{DType::kInt64, SmallerShape({rank, rows})}};
+  };
+  call.run = [](const std::vector<HostTensor>& operands) {
+    return NonZeros(operands[0]);
+  };
+  ASSIGN_OR_RETURN(const ValueIds found,
+                   ComputeOnHost(ctx, {{0, "the tensor"}}, call));
+  ctx.Set(0, found[0]);
   return absl::OkStatus();
+}
+
+// Returns the number of cells among which Compress chooses.
+absl::StatusOr<int64_t> CellsToChoose(NodeContext& ctx, ValueId x, int* axis) {
+  *axis = -1;
+  if (!ctx.has_attribute("axis")) return ctx.shape(x).elements();
+  ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", 0));
+  ASSIGN_OR_RETURN(*axis, ctx.Axis(at, ctx.rank(x)));
+  return ctx.shape(x)[*axis];
 }
 
 absl::Status LowerCompress(NodeContext& ctx) {
   ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const HostTensor condition, ctx.Known(1, "the condition"));
   int axis = 0;
-  if (ctx.has_attribute("axis")) {
-    ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", 0));
-    ASSIGN_OR_RETURN(axis, ctx.Axis(at, ctx.rank(x)));
-  } else {
-    const int64_t flat[] = {ctx.shape(x).elements()};
-    ASSIGN_OR_RETURN(x, ctx.Reshape(x, flat));
-  }
-  const auto size = static_cast<size_t>(ctx.shape(x)[axis]);
-  std::vector<double> chosen;
+  ASSIGN_OR_RETURN(const int64_t cells, CellsToChoose(ctx, x, &axis));
+  ASSIGN_OR_RETURN(const Shape condition, ShapeOf(ctx, 1));
   // A condition may be shorter than the axis. The remaining cells are not
   // chosen.
-  for (size_t i = 0; i < std::min(size, condition.numbers.size()); ++i) {
-    if (condition.numbers[i] != 0) chosen.push_back(static_cast<double>(i));
+  HostCall call{.most_rows = std::min(cells, condition.elements()),
+                .needed = {x}};
+  call.types = [](int64_t rows) {
+    return std::vector<TensorType>{{DType::kInt64, SmallerShape({rows})}};
+  };
+  call.run = [cells](const std::vector<HostTensor>& operands)
+      -> absl::StatusOr<HostCall::Results> {
+    const std::vector<double>& numbers = operands[0].numbers;
+    const size_t size = std::min(static_cast<size_t>(cells), numbers.size());
+    HostTensor chosen{DType::kInt64, {}, {}};
+    for (size_t i = 0; i < size; ++i) {
+      if (numbers[i] != 0) chosen.numbers.push_back(static_cast<double>(i));
+    }
+    const auto rows = static_cast<int64_t>(chosen.numbers.size());
+    chosen.shape = SmallerShape({rows});
+    return HostCall::Results{rows, {std::move(chosen)}};
+  };
+  ASSIGN_OR_RETURN(const ValueIds found,
+                   ComputeOnHost(ctx, {{1, "the condition"}}, call));
+  if (axis < 0) {
+    ASSIGN_OR_RETURN(x, ctx.Reshape(x, {cells}));
+    axis = 0;
   }
-  if (chosen.empty()) {
+  if (ctx.shape(found[0]).elements() == 0) {
     return Finish(ctx, SliceAxis(ctx, x, {.axis = axis, .size = 0}));
   }
-  ASSIGN_OR_RETURN(const ValueId indices, IntegerList(ctx, std::move(chosen)));
-  return Finish(ctx, ctx.Emit(Op::kGather, {x, indices}, AxisAttributes{axis}));
+  return Finish(ctx,
+                ctx.Emit(Op::kGather, {x, found[0]}, AxisAttributes{axis}));
 }
 
 // Returns the slices of a tensor along one axis, each as a list of numbers.
@@ -196,36 +255,68 @@ Classes GroupEqual(const std::vector<std::vector<double>>& slices,
   return ordered;
 }
 
+// Returns the positions of the first of equal slices, the class of each slice,
+// and the size of each class.
+absl::StatusOr<HostCall::Results> Classify(const HostTensor& x, int axis,
+                                           bool sorted) {
+  // Beyond this, several integers are one double.
+  constexpr double kExact = 9007199254740992;
+  for (double number : x.numbers) {
+    // The map needs an order, which NaN does not have.
+    if (std::isnan(number)) {
+      return absl::InvalidArgumentError("the tensor has a NaN");
+    }
+    if (!IsFloating(x.dtype) && std::abs(number) >= kExact) {
+      return absl::InvalidArgumentError(
+          "the tensor has an integer beyond 2^53, which is not supported");
+    }
+  }
+  Classes classes = GroupEqual(SlicesOf(x, axis), sorted);
+  HostCall::Results results;
+  results.rows = static_cast<int64_t>(classes.first.size());
+  for (auto* list : {&classes.first, &classes.inverse, &classes.counts}) {
+    const auto size = static_cast<int64_t>(list->size());
+    results.tensors.push_back(
+        {DType::kInt64, SmallerShape({size}), std::move(*list)});
+  }
+  return results;
+}
+
 absl::Status LowerUnique(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(HostTensor x, ctx.Known(0, "the tensor"));
-  RETURN_IF_ERROR(Charge(ctx, x.shape, kGroupingWork));
+  ASSIGN_OR_RETURN(Shape shape, ShapeOf(ctx, 0));
+  if (ctx.IsKnown(0)) RETURN_IF_ERROR(Charge(ctx, shape, kGroupingWork));
   ASSIGN_OR_RETURN(ValueId value, ctx.Input(0));
   ASSIGN_OR_RETURN(const int64_t sorted, ctx.Int("sorted", 1));
-  // The map needs an order, which NaN does not have.
-  for (double number : x.numbers) {
-    if (std::isnan(number)) return ctx.Refuse("the tensor has a NaN");
-  }
+  const bool flat = !ctx.has_attribute("axis");
   int axis = 0;
-  if (ctx.has_attribute("axis")) {
-    ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", 0));
-    ASSIGN_OR_RETURN(axis, ctx.Axis(at, x.shape.rank()));
+  if (flat) {
+    ASSIGN_OR_RETURN(shape, MakeShape(ctx, {shape.elements()}));
   } else {
-    const int64_t flat[] = {x.shape.elements()};
-    ASSIGN_OR_RETURN(x.shape, MakeShape(ctx, flat));
-    ASSIGN_OR_RETURN(value, ctx.Reshape(value, flat));
+    ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", 0));
+    ASSIGN_OR_RETURN(axis, ctx.Axis(at, shape.rank()));
   }
-  Classes classes = GroupEqual(SlicesOf(x, axis), sorted != 0);
-  ASSIGN_OR_RETURN(const ValueId first, IntegerList(ctx, classes.first));
-  ASSIGN_OR_RETURN(const ValueId y,
-                   ctx.Emit(Op::kGather, {value, first}, AxisAttributes{axis}));
+  const int64_t slices = shape[axis];
+  HostCall call{.most_rows = slices, .needed = {value}};
+  call.types = [slices](int64_t rows) {
+    std::vector<TensorType> types;
+    for (int64_t size : {rows, slices, rows}) {
+      types.push_back({DType::kInt64, SmallerShape({size})});
+    }
+    return types;
+  };
+  call.run = [=](const std::vector<HostTensor>& operands) {
+    return Classify({operands[0].dtype, shape, operands[0].numbers}, axis,
+                    sorted != 0);
+  };
+  ASSIGN_OR_RETURN(const ValueIds found,
+                   ComputeOnHost(ctx, {{0, "the tensor"}}, call));
+  if (flat) {
+    ASSIGN_OR_RETURN(value, ctx.Reshape(value, {slices}));
+  }
+  ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kGather, {value, found[0]},
+                                             AxisAttributes{axis}));
   ctx.Set(0, y);
-  ctx.Set(1, first);
-  ASSIGN_OR_RETURN(const ValueId inverse,
-                   IntegerList(ctx, std::move(classes.inverse)));
-  ctx.Set(2, inverse);
-  ASSIGN_OR_RETURN(const ValueId counts,
-                   IntegerList(ctx, std::move(classes.counts)));
-  ctx.Set(3, counts);
+  for (int i = 0; i < 3; ++i) ctx.Set(i + 1, found[static_cast<size_t>(i)]);
   return absl::OkStatus();
 }
 

@@ -234,7 +234,8 @@ using AnyAttributes = decltype(Joined(
         PadAttributes, AxisAttributes, GatherGradAttributes, GatherNdAttributes,
         ScatterAttributes, TopKAttributes, ResizeAttributes,
         ResizeGradAttributes, BatchMatMulAttributes, AttentionAttributes,
-        LrnAttributes, RandomAttributes, FusedAttributes, EmaAttributes>(),
+        LrnAttributes, RandomAttributes, FusedAttributes, EmaAttributes,
+        BlockedMatMulAttributes, TreeWalkAttributes>(),
     OptimizerAttributes()));
 
 // The attributes of a node: one of the alternatives, a std::variant in every

@@ -203,6 +203,25 @@ TEST(LowerQuantizedProductTest, WeightsOfAnotherSizeAreRefused) {
                 "2, 8]"));
 }
 
+TEST(LowerQuantizedProductTest, WeightsOfAnotherTypeAreRefused) {
+  EXPECT_THAT(
+      Refusal(
+          "(float[2, 20] x, int8[2, 2, 8] b, float[4] s) => (float[2, 2] y) "
+          "{ y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 4, "
+          "block_size = 16>(x, b, s) } "),
+      HasSubstr("the weights are int8 and must be uint8"));
+}
+
+TEST(LowerQuantizedProductTest, ZeroPointsOfAnotherSizeAreRefused) {
+  EXPECT_THAT(
+      Refusal(
+          "(float[2, 20] x, uint8[2, 2, 8] b, float[4] s, uint8[4] z) => "
+          "(float[2, 2] y) { y = com.microsoft.MatMulNBits<K = 20, N = 2, bits "
+          "= 4, block_size = 16>(x, b, s, z) } "),
+      HasSubstr("the zero points are [4] and must have the 2 numbers of [2, "
+                "1]"));
+}
+
 TEST(LowerQuantizedProductTest, NegativeSizesAreRefused) {
   EXPECT_THAT(
       Refusal(

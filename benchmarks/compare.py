@@ -52,6 +52,10 @@ NETS = {
     "maxvit_t": "3x224x224",
 }
 BENCHES["infer-nets"] = [(net, net, 1, None) for net in NETS]
+BENCHES["infer-trees"] = [(f"forest b{n}", "forest", n, None)
+                          for n in (1, 32, 1000)]
+BENCHES["infer-codes"] = [(f"codes4 b{n}", "codes4", n, None)
+                          for n in (1, 4, 16, 64)]
 BENCHES["train-nets"] = [
     ("efficientnet_b0 b8", "efficientnet_b0", 8, "sgd"),
     ("regnet_y_400mf b8", "regnet_y_400mf", 8, "sgd"),
@@ -64,6 +68,7 @@ SHAPES = {
     "mlp": "784",
     "cnn": "1x28x28",
 }
+OTHER_SHAPES = {**NETS, "forest": "50", "codes4": "2048"}
 
 
 def run(command):
@@ -92,7 +97,7 @@ def peer_command(build, models, model, batch, optimizer):
     modules = build.parent / "peers/node_modules"
     if not (modules / "onnxruntime-node").exists() or not shutil.which("node"):
         return None
-    shape = SHAPES.get(model) or NETS[model]
+    shape = SHAPES.get(model) or OTHER_SHAPES[model]
     return ["node", str(HERE / "peers/ort_infer.mjs"), str(modules),
             str(models / f"{model}.onnx"), f"{batch}x{shape}", THREADS,
             SECONDS]

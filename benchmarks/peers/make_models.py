@@ -4,8 +4,9 @@
     make_models.py FOLDER [NAME...]
 
 Without names, writes those of bench_models.py. Needs python3-torch and
-python3-torchvision. Weights are random, batch norms are kept as they are in
-training, and the first dimension is the batch."""
+python3-torchvision, and python3-onnx for those of operator_models.py. Weights are
+random, batch norms are kept as they are in training, and the first dimension is the
+batch."""
 
 import pathlib
 import sys
@@ -25,10 +26,14 @@ def main():
     torch.set_num_threads(1)
     known = {**bench_models.MODELS, **net_models.NETS}
     for name in sys.argv[2:] or bench_models.MODELS:
-        maker, shape = known[name]
         path = folder / f"{name}.onnx"
         if path.exists():
             continue
+        if name not in known:
+            import operator_models
+            operator_models.WRITERS[name](str(path))
+            continue
+        maker, shape = known[name]
         torch.manual_seed(0)
         model = maker().eval()
         part = path.with_suffix(".part")

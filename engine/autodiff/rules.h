@@ -61,5 +61,6 @@ absl::Status LossRule(RuleContext& context);
 absl::Status ElementwiseRule(RuleContext& context);
 absl::Status MovementRule(RuleContext& context);
 absl::Status ProductRule(RuleContext& context);
+absl::Status BlockedMatMulRule(RuleContext& context);
 
 }  // namespace gpupool::engine::autodiff

@@ -76,6 +76,16 @@ struct BatchMatMulAttributes {
                          const BatchMatMulAttributes&) = default;
 };
 
+// Codes of 4 or 8 bits, packed in bytes with the low half first. Each block of
+// codes of a column shares a scale and a zero point.
+struct BlockedMatMulAttributes {
+  int bits = 4;
+  bool with_zeros = false;  // otherwise all zero points are 2^(bits - 1)
+
+  friend bool operator==(const BlockedMatMulAttributes&,
+                         const BlockedMatMulAttributes&) = default;
+};
+
 // softmax(scale * q k^T + mask) v over heads (Vaswani et al. 2017, arXiv
 // 1706.03762, section 3.2.1). A query that sees no key (all its scores are
 // -infinity) gives zeros, and its lse is -infinity.

@@ -79,6 +79,17 @@ struct ScatterAttributes {
                          const ScatterAttributes&) = default;
 };
 
+// A walk takes `levels` steps through the slots. It goes on to smaller[slot] if
+// the number in the slot's column is at most its threshold, else to
+// larger[slot]. NaN counts as larger, unless the column is given as -1 -
+// column. A leaf leads to itself.
+struct TreeWalkAttributes {
+  int64_t levels = 0;
+
+  friend bool operator==(const TreeWalkAttributes&,
+                         const TreeWalkAttributes&) = default;
+};
+
 struct TopKAttributes {
   int axis = 0;
   int64_t k = 1;

@@ -127,6 +127,17 @@ uint64_t BatchMatMulFlops(const NodeTypes& node) {
   return Multiply(Elements(node.outputs[0]), 2 * inner + (matmul.scale != 1));
 }
 
+uint64_t BlockedMatMulFlops(const NodeTypes& node) {
+  const auto inner = static_cast<uint64_t>(node.inputs[0].shape[1]);
+  return Multiply(Multiply(2, Elements(node.outputs[0])), inner);
+}
+
+// Counts one comparison for each step.
+uint64_t TreeWalkFlops(const NodeTypes& node) {
+  return Multiply(Elements(node.outputs[0]),
+                  static_cast<uint64_t>(node.get<TreeWalkAttributes>().levels));
+}
+
 uint64_t Conv2dFlops(const NodeTypes& node) {
   const TensorType& y = node.outputs[0];
   return Add(ConvFlops(y, node.inputs[1].shape),

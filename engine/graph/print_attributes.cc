@@ -250,6 +250,11 @@ class Writer {
     Add("axis", a.axis);
     Add("reduction", NameOf(kScatterNames, a.reduction));
   }
+  void operator()(const TreeWalkAttributes& a) { Add("levels", a.levels); }
+  void operator()(const BlockedMatMulAttributes& a) {
+    Add("bits", a.bits);
+    Flag("with_zeros", a.with_zeros);
+  }
   void operator()(const TopKAttributes& a) {
     Add("axis", a.axis);
     Add("k", a.k);

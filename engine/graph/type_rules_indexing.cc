@@ -84,7 +84,38 @@ absl::Status CheckReduction(Op op, const ScatterAttributes& scatter,
   return Refuse(op, "a reduction needs numbers, not ", Text(x));
 }
 
+// The most steps of a walk.
+constexpr int64_t kMaxLevels = int64_t{1} << 30;
+
+absl::Status CheckList(Op op, absl::string_view what, const TensorType& type) {
+  if (type.dtype == DType::kInt32 && type.shape.rank() == 1) {
+    return absl::OkStatus();
+  }
+  return Refuse(op, what, " must be int32 with one dimension, not ",
+                Text(type));
+}
+
 }  // namespace
+
+Result TreeWalk(Op op, const Attributes& attributes, Inputs inputs) {
+  const int64_t levels = std::get<TreeWalkAttributes>(attributes).levels;
+  if (levels < 0 || levels > kMaxLevels) {
+    return Refuse(op, levels, " levels must be from 0 to ", kMaxLevels);
+  }
+  const TensorType& x = inputs[0];
+  RETURN_IF_ERROR(CheckFloating(op, x));
+  RETURN_IF_ERROR(CheckRank(op, x, 2));
+  RETURN_IF_ERROR(CheckList(op, "columns", inputs[1]));
+  RETURN_IF_ERROR(CheckList(op, "roots", inputs[5]));
+  const Shape& slots = inputs[1].shape;
+  const TensorType links{DType::kInt32, slots};
+  RETURN_IF_ERROR(CheckType(op, "thresholds", inputs[2], {x.dtype, slots}));
+  RETURN_IF_ERROR(CheckType(op, "larger", inputs[3], links));
+  RETURN_IF_ERROR(CheckType(op, "smaller", inputs[4], links));
+  const int64_t dims[] = {x.shape[0], inputs[5].shape[0]};
+  ASSIGN_OR_RETURN(const Shape y, Shape::CreateMaybeEmpty(dims));
+  return TensorTypes{{DType::kInt32, y}};
+}
 
 Result Gather(Op op, const Attributes& attributes, Inputs inputs) {
   ASSIGN_OR_RETURN(const Shape y,

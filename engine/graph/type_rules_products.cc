@@ -82,7 +82,62 @@ absl::Status CheckLrn(Op op, const LrnAttributes& lrn, const TensorType& x) {
                 lrn.bias, " must be finite");
 }
 
+// Returns how many bytes hold so many codes.
+int64_t PackedBytes(int64_t codes, int bits) { return (codes * bits + 7) / 8; }
+
+absl::Status CheckZeros(Op op, int bits, const TensorType& zeros,
+                        const Shape& scales) {
+  const bool packed = zeros.dtype == DType::kUint8;
+  const int64_t cells = packed ? PackedBytes(scales[1], bits) : scales[1];
+  if ((packed || zeros.dtype == DType::kFloat32) && zeros.shape.rank() == 2 &&
+      zeros.shape[0] == scales[0] && zeros.shape[1] == cells) {
+    return absl::OkStatus();
+  }
+  return Refuse(op, "the zero points ", Text(zeros), " must be float32 ",
+                scales.ToString(), " or packed in uint8 [", scales[0], ", ",
+                PackedBytes(scales[1], bits), "]");
+}
+
 }  // namespace
+
+Result BlockedMatMul(Op op, const Attributes& attributes, Inputs inputs) {
+  const auto& matmul = std::get<BlockedMatMulAttributes>(attributes);
+  const TensorType& a = inputs[0];
+  const TensorType& codes = inputs[1];
+  const TensorType& scales = inputs[2];
+  if (matmul.bits != 4 && matmul.bits != 8) {
+    return Refuse(op, "codes of ", matmul.bits, " bits must have 4 or 8");
+  }
+  if (a.dtype != DType::kFloat32 || scales.dtype != DType::kFloat32 ||
+      codes.dtype != DType::kUint8) {
+    return Refuse(op, "needs numbers and scales of float32 and codes of uint8,",
+                  " not ", Text(a), ", ", Text(scales), " and ", Text(codes));
+  }
+  RETURN_IF_ERROR(CheckRank(op, a, 2));
+  RETURN_IF_ERROR(CheckRank(op, codes, 3));
+  RETURN_IF_ERROR(CheckRank(op, scales, 2));
+  const int64_t columns = codes.shape[0];
+  const int64_t blocks = codes.shape[1];
+  if (scales.shape[0] != columns || scales.shape[1] != blocks) {
+    return Refuse(op, "codes ", codes.shape.ToString(), " need scales [",
+                  columns, ", ", blocks, "], not ", scales.shape.ToString());
+  }
+  const int64_t inner = blocks * codes.shape[2] * (8 / matmul.bits);
+  if (a.shape[1] != inner) {
+    return Refuse(op, "the matrix ", a.shape.ToString(), " must have the ",
+                  inner, " columns of the codes ", codes.shape.ToString());
+  }
+  if (matmul.with_zeros != (inputs.size() == 4)) {
+    return Refuse(op, "has ", inputs.size(), " inputs and ",
+                  matmul.with_zeros ? "needs" : "no", " zero points");
+  }
+  if (matmul.with_zeros) {
+    RETURN_IF_ERROR(CheckZeros(op, matmul.bits, inputs[3], scales.shape));
+  }
+  const int64_t dims[] = {a.shape[0], columns};
+  ASSIGN_OR_RETURN(const Shape y, Shape::Create(dims));
+  return TensorTypes{{DType::kFloat32, y}};
+}
 
 Result BatchMatMul(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& matmul = std::get<BatchMatMulAttributes>(attributes);

@@ -89,6 +89,8 @@ class Rules {
   Facts Resize() const;
   Facts Gather() const;
   Facts GatherNd() const;
+  Facts TreeWalk() const;
+  Facts BlockedMatMul() const;
   Facts ChannelNorm() const;
   Facts BatchNormTraining() const;
   Facts LayerNorm() const;
@@ -275,6 +277,21 @@ Facts Rules::GatherNd() const {
   return Each(Join({Operand(0, to), Operand(1, indices)}));
 }
 
+Facts Rules::TreeWalk() const {
+  return Each(
+      Join({Operand(0, {0, kWhole}), Operand(1, {kWhole}), Operand(2, {kWhole}),
+            Operand(3, {kWhole}), Operand(4, {kWhole}), Operand(5, {1})}));
+}
+
+Facts Rules::BlockedMatMul() const {
+  std::vector<RowOperand> operands{Operand(0, {0, kWhole}),
+                                   Operand(1, {1, kWhole, kWhole})};
+  for (size_t i = 2; i < node_.inputs.size(); ++i) {
+    operands.push_back(Operand(i, {1, kWhole}));
+  }
+  return Each(Join(operands));
+}
+
 // Handles norms whose statistics are inputs. Each cell depends on those of its
 // own channel.
 Facts Rules::ChannelNorm() const {
@@ -358,6 +375,10 @@ Facts Rules::Apply() const {
       return Gather();
     case Op::kGatherNd:
       return GatherNd();
+    case Op::kTreeWalk:
+      return TreeWalk();
+    case Op::kBlockedMatMul:
+      return BlockedMatMul();
     case Op::kScatterElements:
       return Keep(AxisBit(node_.get<ScatterAttributes>().axis));
     case Op::kTopK:

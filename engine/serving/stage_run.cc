@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-absl::Status At(const StageEnd& end, const absl::Status& status) {
+absl::Status AtEnd(const StageEnd& end, const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(end.node, ": ", status.message()));
 }
@@ -134,7 +134,7 @@ absl::Status StageRun::Write(const std::string& name,
 
 absl::Status StageRun::Compute(const StageEnd& end, const Reads& reads) {
   const auto results = end.call.run(reads);
-  if (!results.ok()) return At(end, results.status());
+  if (!results.ok()) return AtEnd(end, results.status());
   GPUPOOL_CHECK(results->rows <= end.call.most_rows);
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    walk_.AddResults(end, results->rows));

@@ -8,8 +8,8 @@ namespace gpupool::engine {
 namespace {
 
 template <typename... Parts>
-absl::Status Refuse(const std::string& chooser, const ServedPort& output,
-                    const Parts&... parts) {
+absl::Status RefuseSummary(const std::string& chooser, const ServedPort& output,
+                           const Parts&... parts) {
   return absl::InvalidArgumentError(
       absl::StrCat(chooser, chooser.empty() ? "" : ": ", "output '",
                    output.port.name, "' ", parts...));
@@ -61,14 +61,15 @@ absl::Status StageSummary::AddOutputs(const ModelGraph& last) {
     const ModelPort& port = last.outputs[i];
     const Shape& first = outputs[i].port.shape;
     if (outputs[i].port.dtype != port.dtype) {
-      return Refuse(chooser_, outputs[i], "is ",
-                    DTypeName(outputs[i].port.dtype), " or ",
-                    DTypeName(port.dtype), ", depending on computed values");
+      return RefuseSummary(
+          chooser_, outputs[i], "is ", DTypeName(outputs[i].port.dtype), " or ",
+          DTypeName(port.dtype), ", depending on computed values");
     }
     if (first.rank() != port.shape.rank()) {
-      return Refuse(chooser_, outputs[i], "has ", first.rank(), " or ",
-                    port.shape.rank(), " dimensions, depending on computed ",
-                    "values; it must have one number of them");
+      return RefuseSummary(chooser_, outputs[i], "has ", first.rank(), " or ",
+                           port.shape.rank(),
+                           " dimensions, depending on computed ",
+                           "values; it must have one number of them");
     }
     std::vector<int64_t> most;
     for (int axis = 0; axis < first.rank(); ++axis) {
@@ -76,7 +77,7 @@ absl::Status StageSummary::AddOutputs(const ModelGraph& last) {
     }
     const absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(most);
     if (!shape.ok()) {
-      return Refuse(chooser_, outputs[i], shape.status().message());
+      return RefuseSummary(chooser_, outputs[i], shape.status().message());
     }
     outputs[i].port.shape = *shape;
   }

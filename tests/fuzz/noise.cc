@@ -92,6 +92,7 @@ bool Rounds(const Node& node) {
     case Op::kGather:
     case Op::kGatherElements:
     case Op::kGatherNd:
+    case Op::kTreeWalk:
     case Op::kTopK:
     case Op::kRandom:
     case Op::kMaxPool:

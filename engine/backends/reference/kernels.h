@@ -39,6 +39,7 @@ void ActivationGradient(const Operands& o);
 void ScaleShift(const Operands& o);
 void Dropout(const Operands& o);
 void MatMul(const Operands& o);
+void BlockedMatMul(const Operands& o);
 void ColumnSum(const Operands& o);
 
 void Conv2d(const Operands& o);
@@ -97,6 +98,7 @@ absl::Status Gather(const Operands& o);
 absl::Status GatherGrad(const Operands& o);
 absl::Status GatherElements(const Operands& o);
 absl::Status GatherNd(const Operands& o);
+absl::Status TreeWalk(const Operands& o);
 absl::Status ScatterElements(const Operands& o);
 absl::Status ScatterNd(const Operands& o);
 // kernels_products.cc

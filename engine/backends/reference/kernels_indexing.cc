@@ -90,7 +90,39 @@ absl::StatusOr<Position> TupleTarget(const Operands& o, int batch_dims,
   return target;
 }
 
+// Returns the next slot of a walk over the numbers of a row.
+absl::StatusOr<double> NextSlot(const Operands& o, absl::Span<const double> row,
+                                double slot) {
+  const auto slots = o.in_shape(1)[0];
+  ASSIGN_OR_RETURN(const int64_t at, Resolve(o.node, slot, slots));
+  const auto place = static_cast<size_t>(at);
+  const double column = o.in(1)[place];
+  const bool missing_smaller = column < 0;
+  ASSIGN_OR_RETURN(const int64_t cell,
+                   Resolve(o.node, missing_smaller ? -1 - column : column,
+                           static_cast<int64_t>(row.size())));
+  const double number = row[static_cast<size_t>(cell)];
+  const bool smaller =
+      std::isnan(number) ? missing_smaller : number <= o.in(2)[place];
+  return o.in(smaller ? 4 : 3)[place];
+}
+
 }  // namespace
+
+absl::Status TreeWalk(const Operands& o) {
+  const int64_t levels = o.node.get<TreeWalkAttributes>().levels;
+  const auto cells = static_cast<size_t>(o.in_shape(0)[1]);
+  const auto trees = static_cast<size_t>(o.out_shape()[1]);
+  for (size_t i = 0; i < o.out().size(); ++i) {
+    const auto row = o.in(0).subspan(i / trees * cells, cells);
+    double slot = o.in(5)[i % trees];
+    for (int64_t level = 0; level < levels; ++level) {
+      ASSIGN_OR_RETURN(slot, NextSlot(o, row, slot));
+    }
+    o.out()[i] = slot;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Gather(const Operands& o) {
   const int axis = o.node.get<AxisAttributes>().axis;

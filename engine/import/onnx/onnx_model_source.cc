@@ -132,14 +132,10 @@ std::vector<DeclaredPort> DeclaredPorts(const onnx::GraphProto& graph) {
   return ports;
 }
 
-absl::StatusOr<std::shared_ptr<const ModelSource>> OpenAt(
-    const v1::OnnxModel& model, const std::string& path,
-    ExternalFiles external) {
-  ASSIGN_OR_RETURN(const MappedFile bytes, MappedFile::Open(path));
+absl::StatusOr<std::shared_ptr<const ModelSource>> OpenMapped(
+    const v1::OnnxModel& model, MappedFile mapped, ExternalFiles external) {
   ASSIGN_OR_RETURN(std::shared_ptr<const OnnxFile> file,
-                   OnnxFile::Parse(absl::string_view(bytes.bytes().data(),
-                                                     bytes.bytes().size()),
-                                   std::move(external)));
+                   OnnxFile::OfMapped(std::move(mapped), std::move(external)));
   return MakeOnnxSource(model, std::move(file));
 }
 
@@ -159,9 +155,10 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxModel(
                                  "external data", blob_dir));
   }
   ASSIGN_OR_RETURN(
-      const std::string path,
-      CheckedBlob(model.sha256(), model.bytes(), "ONNX model", blob_dir));
-  return OpenAt(model, path, ExternalFiles::Listed(std::move(paths)));
+      MappedFile mapped,
+      OpenModelBlob(blob_dir, model.sha256(), model.bytes(), "ONNX model"));
+  return OpenMapped(model, std::move(mapped),
+                    ExternalFiles::Listed(std::move(paths)));
 }
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
@@ -169,7 +166,8 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
   const size_t slash = path.rfind('/');
   const std::string folder =
       slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  return OpenAt(model, path, ExternalFiles::Beneath(folder));
+  ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+  return OpenMapped(model, std::move(mapped), ExternalFiles::Beneath(folder));
 }
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(

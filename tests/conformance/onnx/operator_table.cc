@@ -98,8 +98,8 @@ and those of `ai.onnx.ml`, with ONNX Runtime, in 233 cases.
 - Products of 8-bit codes are computed as float32 products of centered codes.
 - DynamicQuantizeMatMul takes its scale from all rows of a request, as
   DynamicQuantizeLinear does. So requests to such a model are not batched.
-- MatMulNBits takes weights of 4 and 8 bits. They stay packed in memory and are
-  converted with every request.
+- MatMulNBits takes weights of 4 and 8 bits. They stay packed in memory. On a CPU, a
+  few rows multiply the codes as they are, and for many rows panels are unpacked.
 - Attention, QAttention, MultiHeadAttention and GroupQueryAttention give `present` as
   a new tensor and take `past` as an input. A buffer that both share, cached keys in
   8 bits, and the masks of packed sequences are refused.
@@ -113,8 +113,8 @@ LightGBM write.
   of text gives the place of the class among the labels, as int64, and a warning lists
   the labels.
 - ZipMap passes the tensor of scores through, with one column for each class.
-- Trees become lookups: 7 nodes for each level, whatever the number of trees. A tree may
-  have 1000 levels, and all trees 4 million nodes.
+- All trees of an ensemble are one table, which rows walk through. A tree may have 1000
+  levels, and all trees 4 million nodes.
 - Where both of two classes have weights in trees, the larger score is the class. ONNX
   Runtime compares the second score with 0, and gives 0 and 1 instead of the labels.
 - SVMClassifier couples the probabilities of up to 20 classes.

@@ -84,6 +84,10 @@ void AddProducts(std::vector<Case>& cases) {
   cases.push_back({Op::kBatchMatMul,
                    BatchMatMulAttributes{.scale = 0.5},
                    {W({2, 2, 3}), W({3, 2})}});
+  const Argument codes{{DType::kUint8, {2, 2, 1}}, {0x5a, 0xf0, 0x33, 0x81}};
+  cases.push_back({Op::kBlockedMatMul,
+                   BlockedMatMulAttributes{4, true},
+                   {W({3, 4}), codes, W({2, 2}), W({2, 2})}});
   cases.push_back({Op::kAttention,
                    AttentionAttributes{.scale = 0.5, .with_lse = true},
                    {W({1, 2, 3, 2}), W({1, 2, 4, 2}), W({1, 2, 4, 3})}});

@@ -80,6 +80,26 @@ TEST(GatherNdTypeTest, RefusesTuplesAndBatchAxesThatDoNotFit) {
       HasSubstr("more than 2 dimensions"));
 }
 
+TEST(TreeWalkTypeTest, GivesASlotForEachRowAndTree) {
+  const TreeWalkAttributes walk{3};
+  const TensorTypes good{F({5, 4}), I32({9}), F({9}),
+                         I32({9}),  I32({9}), I32({2})};
+  EXPECT_EQ(Only(Op::kTreeWalk, walk, good), I32({5, 2}));
+  const auto error = [&](size_t i, const TensorType& type) {
+    TensorTypes bad = good;
+    bad[i] = type;
+    return Error(Op::kTreeWalk, walk, bad);
+  };
+  EXPECT_THAT(error(0, I64({5, 4})), HasSubstr("floating"));
+  EXPECT_THAT(error(1, I64({9})), HasSubstr("columns must be int32"));
+  EXPECT_THAT(error(2, F({8})), HasSubstr("thresholds"));
+  EXPECT_THAT(error(3, I32({8})), HasSubstr("larger"));
+  EXPECT_THAT(error(4, I32({8})), HasSubstr("smaller"));
+  EXPECT_THAT(error(5, I32({2, 1})), HasSubstr("roots must be int32"));
+  EXPECT_THAT(Error(Op::kTreeWalk, TreeWalkAttributes{-1}, good),
+              HasSubstr("levels"));
+}
+
 TEST(ScatterTypeTest, UpdatesFitTheIndices) {
   EXPECT_EQ(Only(Op::kScatterElements, ScatterAttributes{.axis = 1},
                  {F({2, 4}), I64({2, 9}), F({2, 9})}),

@@ -42,6 +42,42 @@ TEST(BatchMatMulTypeTest, RefusesWhatDoesNotFit) {
               HasSubstr("integers"));
 }
 
+TensorType U8(const Shape& shape) { return {DType::kUint8, shape}; }
+
+TEST(BlockedMatMulTypeTest, CodesGiveTheColumns) {
+  EXPECT_EQ(Only(Op::kBlockedMatMul, BlockedMatMulAttributes{4, false},
+                 {F({3, 64}), U8({7, 2, 16}), F({7, 2})}),
+            F({3, 7}));
+  const BlockedMatMulAttributes zeros{4, true};
+  for (const TensorType& type : {F({7, 3}), U8({7, 2})}) {
+    EXPECT_EQ(Only(Op::kBlockedMatMul, zeros,
+                   {F({3, 48}), U8({7, 3, 8}), F({7, 3}), type}),
+              F({3, 7}));
+  }
+}
+
+TEST(BlockedMatMulTypeTest, RefusesWhatDoesNotFit) {
+  const BlockedMatMulAttributes plain{8, false};
+  const TensorTypes good{F({3, 32}), U8({7, 2, 16}), F({7, 2})};
+  EXPECT_EQ(Only(Op::kBlockedMatMul, plain, good), F({3, 7}));
+  EXPECT_THAT(
+      Error(Op::kBlockedMatMul, {BlockedMatMulAttributes{3, false}}, good),
+      HasSubstr("must have 4 or 8"));
+  EXPECT_THAT(
+      Error(Op::kBlockedMatMul, plain, {good[0], F({7, 2, 16}), good[2]}),
+      HasSubstr("codes of uint8"));
+  EXPECT_THAT(Error(Op::kBlockedMatMul, plain, {F({3, 31}), good[1], good[2]}),
+              HasSubstr("must have the 32 columns"));
+  EXPECT_THAT(Error(Op::kBlockedMatMul, plain, {good[0], good[1], F({7, 3})}),
+              HasSubstr("need scales [7, 2], not [7, 3]"));
+  EXPECT_THAT(
+      Error(Op::kBlockedMatMul, plain, {good[0], good[1], good[2], F({7, 2})}),
+      HasSubstr("no zero points"));
+  EXPECT_THAT(Error(Op::kBlockedMatMul, {BlockedMatMulAttributes{8, true}},
+                    {good[0], good[1], good[2], U8({7, 3})}),
+              HasSubstr("packed in uint8 [7, 2]"));
+}
+
 class AttentionTypeTest : public ::testing::Test {
  protected:
   const TensorType q_ = F({2, 3, 4, 5});

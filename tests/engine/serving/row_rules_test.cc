@@ -49,6 +49,30 @@ TEST_F(RowRulesTest, AMeanOverTheBatchMixes) {
                  "'node0' (reduce)");
 }
 
+TEST_F(RowRulesTest, RowsWalkTreesOnTheirOwn) {
+  RowGraph graph = Graph({3});
+  const auto list = [&](std::vector<double> numbers) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    return graph.Constant({count}, std::move(numbers), DType::kInt32);
+  };
+  const ValueId thresholds = graph.Constant({3}, {0, 0, 1});
+  const ValueId slots =
+      graph.Emit(Op::kTreeWalk,
+                 {graph.x(), list({0, 0, 1}), thresholds, list({0, 1, 0}),
+                  list({0, 1, 1}), list({2, 2})},
+                 TreeWalkAttributes{1});
+  ExpectProof(graph,
+              graph.Emit(Op::kCast, {slots}, CastAttributes{DType::kFloat32}));
+}
+
+TEST_F(RowRulesTest, RowsMultiplyBlockedCodesOnTheirOwn) {
+  RowGraph graph = Graph({4});
+  const ValueId codes = graph.Constant({2, 1, 2}, {1, 2, 3, 4}, DType::kUint8);
+  const ValueId scales = graph.Constant({2, 1}, {1, 2});
+  ExpectProof(graph, graph.Emit(Op::kBlockedMatMul, {graph.x(), codes, scales},
+                                BlockedMatMulAttributes{4, false}));
+}
+
 TEST_F(RowRulesTest, AMeanWithinTheRowDoesNot) {
   RowGraph graph = Graph({3});
   const ValueId mean = graph.Reduce(graph.x(), {1});

@@ -23,7 +23,7 @@ ModelGraph Branches(const StageAnswers& answers, size_t depth) {
   return stage;
 }
 
-absl::StatusOr<std::vector<StageAnswers>> Planned(
+absl::StatusOr<std::vector<StageAnswers>> PlannedStages(
     const std::function<ModelGraph(const StageAnswers&)>& build) {
   std::vector<StageAnswers> planned;
   StagePlanner planner(
@@ -40,8 +40,8 @@ absl::StatusOr<std::vector<StageAnswers>> Planned(
 }
 
 TEST(StagePlanTest, EachBranchIsPlannedOnce) {
-  const auto planned =
-      Planned([](const StageAnswers& answers) { return Branches(answers, 2); });
+  const auto planned = PlannedStages(
+      [](const StageAnswers& answers) { return Branches(answers, 2); });
   ASSERT_TRUE(planned.ok()) << planned.status();
   EXPECT_THAT(*planned, ElementsAre(StageAnswers{}, StageAnswers{1},
                                     StageAnswers{1, 1}, StageAnswers{1, 0},
@@ -49,11 +49,11 @@ TEST(StagePlanTest, EachBranchIsPlannedOnce) {
 }
 
 TEST(StagePlanTest, ManyBranchesDoNotMultiply) {
-  const auto planned = Planned(
+  const auto planned = PlannedStages(
       [](const StageAnswers& answers) { return Branches(answers, 12); });
   ASSERT_TRUE(planned.ok()) << planned.status();
   EXPECT_LT(planned->size(), 13u * 13u);
-  const auto more = Planned(
+  const auto more = PlannedStages(
       [](const StageAnswers& answers) { return Branches(answers, 100); });
   EXPECT_THAT(more.status().message(), HasSubstr("If 'c': more than 128"));
 }

@@ -64,6 +64,9 @@ KernelOr MakeReduce(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeMovement(const CompileRequest& request, const CpuContext& context);
 // Makes gather for any element type, and its gradient.
 KernelOr MakeGather(const CompileRequest& request, const CpuContext& context);
+KernelOr MakeTreeWalk(const CompileRequest& request, const CpuContext& context);
+KernelOr MakeBlockedMatMul(const CompileRequest& request,
+                           const CpuContext& context);
 KernelOr MakeBatchMatMul(const CompileRequest& request,
                          const CpuContext& context);
 KernelOr MakeAttention(const CompileRequest& request,

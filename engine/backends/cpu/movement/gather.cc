@@ -7,6 +7,7 @@
 #include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/backends/function_kernel.h"
+#include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
 namespace {
@@ -40,15 +41,32 @@ GatherShape ShapeOf(const AxisRun& run, const Value& indices, DType dtype) {
   return g;
 }
 
+absl::Status IndexOutside(const GatherShape& g, int64_t index, int64_t i) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("index ", index, " at position ", i, " is not in ", -g.cells,
+                   " .. ", g.cells - 1));
+}
+
 absl::Status CheckIndices(const GatherShape& g, const std::byte* indices) {
   for (int64_t i = 0; i < g.count; ++i) {
     if (g.Index(indices, i) < g.cells) continue;
-    const int64_t index =
+    return IndexOutside(
+        g,
         g.wide ? reinterpret_cast<const int64_t*>(indices)[i]
-               : int64_t{reinterpret_cast<const int32_t*>(indices)[i]};
-    return absl::InvalidArgumentError(
-        absl::StrCat("index ", index, " at position ", i, " is not in ",
-                     -g.cells, " .. ", g.cells - 1));
+               : int64_t{reinterpret_cast<const int32_t*>(indices)[i]},
+        i);
+  }
+  return absl::OkStatus();
+}
+
+// Writes the indices counted from 0.
+template <typename Index>
+absl::Status ResolveIndices(const GatherShape& g, const Index* indices,
+                            int64_t* places) {
+  for (int64_t i = 0; i < g.count; ++i) {
+    const int64_t index = indices[i];
+    places[i] = index < 0 ? index + g.cells : index;
+    if (places[i] < 0 || index >= g.cells) return IndexOutside(g, index, i);
   }
   return absl::OkStatus();
 }
@@ -57,11 +75,10 @@ absl::Status CheckIndices(const GatherShape& g, const std::byte* indices) {
 // channels-last image. All cells of an image use the same indices, so these are
 // counted from 0 once, in the workspace.
 template <typename T>
-void CopyElements(const GatherShape& g, const KernelArguments& at) {
+absl::Status CopyElements(const GatherShape& g, const KernelArguments& at) {
   auto* places = at.workspace<int64_t>();
-  for (int64_t i = 0; i < g.count; ++i) {
-    places[i] = g.Index(at.in<std::byte>(1), i);
-  }
+  RETURN_IF_ERROR(g.wide ? ResolveIndices(g, at.in<int64_t>(1), places)
+                         : ResolveIndices(g, at.in<int32_t>(1), places));
   ParallelFor(g.threads, g.outer, 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T* source = at.in<T>(0) + row * g.cells;
@@ -69,9 +86,12 @@ void CopyElements(const GatherShape& g, const KernelArguments& at) {
       for (int64_t i = 0; i < g.count; ++i) target[i] = source[places[i]];
     }
   });
+  return absl::OkStatus();
 }
 
-void CopyRows(const GatherShape& g, const KernelArguments& at) {
+absl::Status CopyRows(const GatherShape& g, const KernelArguments& at) {
+  // The copies do not check again.
+  RETURN_IF_ERROR(CheckIndices(g, at.in<std::byte>(1)));
   const auto* x = at.in<std::byte>(0);
   const auto* indices = at.in<std::byte>(1);
   auto* y = at.out<std::byte>(0);
@@ -82,9 +102,10 @@ void CopyRows(const GatherShape& g, const KernelArguments& at) {
                   static_cast<size_t>(g.inner_bytes));
     }
   });
+  return absl::OkStatus();
 }
 
-using Copy = void (*)(const GatherShape&, const KernelArguments&);
+using Copy = absl::Status (*)(const GatherShape&, const KernelArguments&);
 
 Copy CopyOf(const GatherShape& g) {
   if (g.outer < g.threads) return CopyRows;
@@ -128,10 +149,7 @@ KernelOr MakeGather(const CompileRequest& request, const CpuContext& context) {
     const Copy copy = CopyOf(g);
     const int64_t places = copy == CopyRows ? 0 : g.count;
     const auto run = [g, copy](const KernelArguments& at) {
-      absl::Status status = CheckIndices(g, at.in<std::byte>(1));
-      // An index outside was refused above. The copies do not check.
-      if (status.ok()) copy(g, at);
-      return status;
+      return copy(g, at);
     };
     return MakeKernel(run, static_cast<uint64_t>(places) * sizeof(int64_t));
   }

@@ -318,6 +318,31 @@ KernelOr MakeTopK(const CompileRequest& request, LaunchStream stream) {
   });
 }
 
+KernelOr MakeTreeWalk(const CompileRequest& request,
+                      const PortableContext& context) {
+  const Value& x = InputOf(request, 0);
+  const Shape& y = OutputOf(request, 0).shape;
+  TreeWalkFunctor functor{};
+  functor.type = x.dtype;
+  functor.cells = x.shape[1];
+  functor.slots = InputOf(request, 1).shape[0];
+  functor.trees = y[1];
+  functor.levels = request.node.get<TreeWalkAttributes>().levels;
+  functor.error = ErrorPlaceOf(request, context);
+  return MakeKernel([functor, count = y.elements(),
+                     stream = context.stream](const KernelArguments& at) {
+    TreeWalkFunctor bound = functor;
+    bound.x = at.in<void>(0);
+    bound.columns = at.in<int32_t>(1);
+    bound.thresholds = at.in<void>(2);
+    bound.larger = at.in<int32_t>(3);
+    bound.smaller = at.in<int32_t>(4);
+    bound.roots = at.in<int32_t>(5);
+    bound.y = at.out<int32_t>(0);
+    LaunchFor(stream, count, bound);
+  });
+}
+
 }  // namespace
 
 KernelOr MakeIndexing(const CompileRequest& request,
@@ -333,6 +358,8 @@ KernelOr MakeIndexing(const CompileRequest& request,
       return MakeScatterElements(request, context);
     case Op::kScatterNd:
       return MakeScatterNd(request, context);
+    case Op::kTreeWalk:
+      return MakeTreeWalk(request, context);
     case Op::kGatherGrad:
       return MakeGatherGrad(request, context);
     default:

@@ -62,6 +62,41 @@ struct GatherElementsFunctor {
   }
 };
 
+// Walks one row of x [rows, cells] through one tree. Call i is row i / trees.
+struct TreeWalkFunctor {
+  const void* x = nullptr;
+  const int32_t* columns = nullptr;
+  const void* thresholds = nullptr;
+  const int32_t* larger = nullptr;
+  const int32_t* smaller = nullptr;
+  const int32_t* roots = nullptr;
+  int32_t* y = nullptr;
+  DType type = DType::kFloat32;
+  int64_t cells = 1, slots = 1, trees = 1, levels = 0;
+  ErrorPlace error;
+
+  // Returns the slot after `slot`, or -1 after an error.
+  GPUPOOL_HOST_DEVICE int64_t Next(int64_t row, int64_t slot) const {
+    const int64_t at = ResolveIndex(error, slot, slots);
+    if (at < 0) return -1;
+    const int32_t column = columns[at];
+    const int64_t cell =
+        ResolveIndex(error, column < 0 ? ~column : column, cells);
+    if (cell < 0) return -1;
+    const double number = LoadNumber(type, x, row * cells + cell).real;
+    const bool small = number != number
+                           ? column < 0
+                           : number <= LoadNumber(type, thresholds, at).real;
+    return small ? smaller[at] : larger[at];
+  }
+  GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / trees;
+    int64_t slot = roots[i - row * trees];
+    for (int64_t level = 0; level < levels; ++level) slot = Next(row, slot);
+    y[i] = static_cast<int32_t>(slot);
+  }
+};
+
 GPUPOOL_HOST_DEVICE inline double CombineReal(ScatterReduction reduction,
                                               double old, double update) {
   switch (reduction) {
@@ -216,5 +251,6 @@ struct GatherGradFunctor {
   FOR(CountPartsFunctor)                     \
   FOR(PlaceTuplesFunctor)                    \
   FOR(RankFunctor)                           \
+  FOR(TreeWalkFunctor)                       \
   ROWS(StartsFunctor)                        \
   ROWS(TopKFunctor)

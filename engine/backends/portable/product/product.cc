@@ -128,6 +128,8 @@ KernelOr MakeProduct(const CompileRequest& request,
     case Op::kConv2dInputGrad:
     case Op::kConv2dWeightGrad:
       return MakeConvolution(request, context);
+    case Op::kBlockedMatMul:
+      return MakeBlockedMatMul(request, context);
     default:
       return MakeMatrixProduct(request, context.stream);
   }

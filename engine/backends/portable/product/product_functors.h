@@ -10,6 +10,7 @@
 #include "engine/backends/portable/arithmetic/walk.h"
 #include "engine/backends/portable/product/attention_functors.h"
 #include "engine/backends/portable/product/attention_parts_functors.h"
+#include "engine/backends/portable/product/blocked_functors.h"
 #include "engine/backends/portable/product/convolution_functors.h"
 #include "engine/backends/portable/product/epilogue.h"
 
@@ -103,6 +104,7 @@ struct WholeProductFunctor {
   FOR(FiniteMaskFunctor<BFloat16>)                 \
   FOR(FiniteMaskFunctor<Float16>)                  \
   FOR(FiniteLogarithmsFunctor)                     \
+  ROWS(BlockedMatMulFunctor)                       \
   ROWS(BlindRowsFunctor<BFloat16>)                 \
   ROWS(BlindRowsFunctor<Float16>)                  \
   ROWS(AttentionSharesFunctor)                     \

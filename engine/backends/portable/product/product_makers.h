@@ -8,6 +8,9 @@ namespace gpupool::engine::portable {
 // Makes kernels of convolutions and their gradients.
 KernelOr MakeConvolution(const CompileRequest& request,
                          const PortableContext& context);
+// Makes kernels of kBlockedMatMul.
+KernelOr MakeBlockedMatMul(const CompileRequest& request,
+                           const PortableContext& context);
 // Makes kernels of kAttention and kAttentionGrad.
 KernelOr MakeAttention(const CompileRequest& request,
                        const PortableContext& context);

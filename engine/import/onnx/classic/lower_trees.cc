@@ -1,5 +1,5 @@
-// Ensembles of trees. All rows walk all trees at once, one level of the trees
-// after the other, by lookups in the table of slots.
+// Ensembles of trees: a walk of each row through each tree, then the scores of
+// the leaves that the walks reach.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -41,46 +41,21 @@ absl::StatusOr<ValueId> ListedColumn(NodeContext& ctx, DType dtype,
 // Returns the int32 slots [rows, trees] of the leaves that x reaches.
 absl::StatusOr<ValueId> WalkTrees(NodeContext& ctx, ValueId x,
                                   const TreeTable& table) {
-  const auto lookup = [&ctx](ValueId of, ValueId slots) {
-    return ctx.Emit(Op::kGather, {of, slots}, AxisAttributes{0});
-  };
-  const auto trees = static_cast<int64_t>(table.roots.size());
-  ASSIGN_OR_RETURN(const ValueId feature,
-                   ListedColumn(ctx, DType::kInt32, table.feature));
-  ASSIGN_OR_RETURN(const ValueId threshold,
+  std::vector<double> columns = table.feature;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (table.missing[i] != 0) columns[i] = -1 - columns[i];
+  }
+  constexpr DType kWhole = DType::kInt32;
+  std::vector<ValueId> operands{x};
+  ASSIGN_OR_RETURN(operands.emplace_back(),
+                   ListedColumn(ctx, kWhole, std::move(columns)));
+  ASSIGN_OR_RETURN(operands.emplace_back(),
                    ListedColumn(ctx, ctx.dtype(x), table.threshold));
-  ASSIGN_OR_RETURN(const ValueId yes,
-                   ListedColumn(ctx, DType::kInt32, table.yes));
-  ASSIGN_OR_RETURN(const ValueId no,
-                   ListedColumn(ctx, DType::kInt32, table.no));
-  ValueId missing;
-  if (table.any_missing) {
-    ASSIGN_OR_RETURN(missing, ListedColumn(ctx, DType::kBool, table.missing));
+  for (const auto* links : {&table.no, &table.yes, &table.roots}) {
+    ASSIGN_OR_RETURN(operands.emplace_back(),
+                     ListedColumn(ctx, kWhole, *links));
   }
-  ASSIGN_OR_RETURN(const ValueId roots,
-                   Listed(ctx, DType::kInt32, {1, trees}, table.roots));
-  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {ctx.shape(x)[0], trees}));
-  ASSIGN_OR_RETURN(ValueId at, ctx.BroadcastTo(roots, shape));
-  for (int64_t level = 0; level < table.levels; ++level) {
-    ASSIGN_OR_RETURN(const ValueId columns, lookup(feature, at));
-    ASSIGN_OR_RETURN(
-        const ValueId number,
-        ctx.Emit(Op::kGatherElements, {x, columns}, AxisAttributes{1}));
-    ASSIGN_OR_RETURN(const ValueId limit, lookup(threshold, at));
-    ASSIGN_OR_RETURN(ValueId smaller,
-                     ctx.Binary(Binary::kLessOrEqual, number, limit));
-    if (table.any_missing) {
-      ASSIGN_OR_RETURN(const ValueId nan, ctx.Unary(Unary::kIsNan, number));
-      ASSIGN_OR_RETURN(const ValueId marked, lookup(missing, at));
-      ASSIGN_OR_RETURN(const ValueId both,
-                       ctx.Binary(Binary::kAnd, nan, marked));
-      ASSIGN_OR_RETURN(smaller, ctx.Binary(Binary::kOr, smaller, both));
-    }
-    ASSIGN_OR_RETURN(const ValueId left, lookup(yes, at));
-    ASSIGN_OR_RETURN(const ValueId right, lookup(no, at));
-    ASSIGN_OR_RETURN(at, ctx.Emit(Op::kWhere, {smaller, left, right}));
-  }
-  return at;
+  return ctx.Emit(Op::kTreeWalk, operands, TreeWalkAttributes{table.levels});
 }
 
 // Returns the score that a leaf has for a target to which it adds nothing.

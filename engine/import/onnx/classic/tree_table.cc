@@ -193,7 +193,6 @@ void TableMaker::Add(int64_t feature, const Slot& slot) {
   table_.yes.push_back(slot.yes);
   table_.no.push_back(slot.no);
   table_.missing.push_back(slot.missing ? 1 : 0);
-  table_.any_missing = table_.any_missing || slot.missing;
 }
 
 void TableMaker::AddEqual(int64_t feature, double number,

@@ -70,8 +70,7 @@ struct TreeTable {
   std::vector<double> roots;     // slots
   std::vector<int64_t> tree_of;  // the position in `roots` of each leaf's tree
   int64_t levels = 0;            // steps after which every walk is at a leaf
-  bool any_missing = false;
-  bool shared = false;  // whether trees have nodes in common
+  bool shared = false;           // whether trees have nodes in common
 };
 
 // Most steps of a walk.

@@ -144,10 +144,11 @@ absl::StatusOr<BlockedWeights> ReadBlocks(NodeContext& ctx) {
   return w;
 }
 
-// Returns input i in float32 with these dimensions. INVALID_ARGUMENT when it
-// has another number of elements.
-absl::StatusOr<ValueId> RealOf(NodeContext& ctx, int i, absl::string_view what,
-                               const std::vector<int64_t>& dims) {
+// Returns input i with these dimensions. INVALID_ARGUMENT when it has another
+// number of elements.
+absl::StatusOr<ValueId> ShapedInput(NodeContext& ctx, int i,
+                                    absl::string_view what,
+                                    const std::vector<int64_t>& dims) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(i));
   ASSIGN_OR_RETURN(const Shape wanted, MakeShape(ctx, dims));
   if (ctx.shape(x).elements() != wanted.elements()) {
@@ -155,120 +156,62 @@ absl::StatusOr<ValueId> RealOf(NodeContext& ctx, int i, absl::string_view what,
                       " and must have the ", wanted.elements(), " numbers of ",
                       wanted.ToString());
   }
-  ASSIGN_OR_RETURN(const ValueId shaped, ctx.Reshape(x, dims));
-  return ctx.Cast(shaped, DType::kFloat32);
+  return ctx.Reshape(x, dims);
 }
 
-// Both 4-bit numbers of each byte, as float32.
-struct Nibbles {
-  ValueId low, high;
-};
-
-absl::StatusOr<Nibbles> SplitBytes(NodeContext& ctx, ValueId bytes) {
-  Nibbles parts;
-  ASSIGN_OR_RETURN(const ValueId ratio,
-                   ctx.Binary(Binary::kMultiply, bytes, 1.0 / 16));
-  ASSIGN_OR_RETURN(parts.high, ctx.Unary(Unary::kFloor, ratio));
-  ASSIGN_OR_RETURN(const ValueId shifted,
-                   ctx.Binary(Binary::kMultiply, parts.high, 16.0));
-  ASSIGN_OR_RETURN(parts.low, ctx.Binary(Binary::kSubtract, bytes, shifted));
-  return parts;
-}
-
-// Returns the zero points as [columns, blocks, 1]. Packed ones of 4 bits begin
-// each column with a new byte.
+// Returns the zero points of blocks: numbers, or codes packed like the weights,
+// with a new byte for each column.
 absl::StatusOr<ValueId> BlockZeros(NodeContext& ctx, const BlockedWeights& w) {
-  if (!ctx.has_input(3)) {
-    return ctx.Scalar(DType::kFloat32, w.bits == 4 ? 8 : 128);
-  }
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(3));
-  if (w.bits == 8 || IsFloating(ctx.dtype(given))) {
-    return RealOf(ctx, 3, "zero points", {w.columns, w.blocks, 1});
+  if (ctx.dtype(given) != DType::kUint8) {
+    ASSIGN_OR_RETURN(const ValueId zeros,
+                     ShapedInput(ctx, 3, "zero points", {w.columns, w.blocks}));
+    return ctx.Cast(zeros, DType::kFloat32);
   }
-  const int64_t bytes = (w.blocks + 1) / 2;
-  ASSIGN_OR_RETURN(const ValueId packed,
-                   RealOf(ctx, 3, "zero points", {w.columns, bytes, 1}));
-  ASSIGN_OR_RETURN(const Nibbles parts, SplitBytes(ctx, packed));
-  ASSIGN_OR_RETURN(const ValueId both, Concat(ctx, {parts.low, parts.high}, 2));
-  ASSIGN_OR_RETURN(const ValueId flat,
-                   ctx.Reshape(both, {w.columns, 2 * bytes, 1}));
-  return SliceAxis(ctx, flat, {.axis = 1, .size = w.blocks});
-}
-
-// Multiplies a [..., k] by the weights (codes - zeros) * scales, where codes
-// are [columns, blocks, cells] and blocks * cells is k.
-struct BlockedProduct {
-  const BlockedWeights& weights;
-  ValueId zeros, scales;
-};
-
-absl::StatusOr<ValueId> TimesBlocks(NodeContext& ctx, ValueId a, ValueId codes,
-                                    const BlockedProduct& product) {
-  const BlockedWeights& w = product.weights;
-  ASSIGN_OR_RETURN(const ValueId centred,
-                   ctx.Binary(Binary::kSubtract, codes, product.zeros));
-  ASSIGN_OR_RETURN(const ValueId real,
-                   ctx.Binary(Binary::kMultiply, centred, product.scales));
-  const Shape shape = ctx.shape(a);
-  const int64_t cells = shape[shape.rank() - 1];
-  ASSIGN_OR_RETURN(const ValueId matrix, ctx.Reshape(real, {w.columns, cells}));
-  ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(matrix, ctx.dtype(a)));
-  ASSIGN_OR_RETURN(
-      const ValueId rows,
-      ctx.Reshape(a, {Product(shape, 0, shape.rank() - 1), cells}));
-  MatMulAttributes attributes;
-  attributes.transpose_b = true;
-  ASSIGN_OR_RETURN(const ValueId y,
-                   ctx.Emit(Op::kMatMul, {rows, typed}, attributes));
-  std::vector<int64_t> dims = Dims(shape);
-  dims.back() = w.columns;
-  return ctx.Reshape(y, dims);
-}
-
-// Multiplies 4-bit weights in two halves: cells at even places of K are in the
-// low parts of bytes, those at odd places in the high parts.
-absl::StatusOr<ValueId> TimesNibbles(NodeContext& ctx, ValueId a, ValueId bytes,
-                                     const BlockedProduct& product) {
-  ASSIGN_OR_RETURN(const Nibbles parts, SplitBytes(ctx, bytes));
-  const int last = ctx.rank(a) - 1;
-  const int64_t half = ctx.shape(a)[last] / 2;
-  ASSIGN_OR_RETURN(const ValueId even,
-                   SliceAxis(ctx, a, {.axis = last, .size = half, .step = 2}));
-  ASSIGN_OR_RETURN(
-      const ValueId odd,
-      SliceAxis(ctx, a, {.axis = last, .start = 1, .size = half, .step = 2}));
-  ASSIGN_OR_RETURN(const ValueId first,
-                   TimesBlocks(ctx, even, parts.low, product));
-  ASSIGN_OR_RETURN(const ValueId second,
-                   TimesBlocks(ctx, odd, parts.high, product));
-  return Plus(ctx, first, second);
+  return ShapedInput(ctx, 3, "zero points",
+                     {w.columns, (w.blocks * w.bits + 7) / 8});
 }
 
 absl::Status LowerMatMulNBits(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const BlockedWeights w, ReadBlocks(ctx));
   if (ctx.has_input(4)) return ctx.Unsupported("the input g_idx is not");
-  ASSIGN_OR_RETURN(ValueId a, ctx.Input(0));
-  RETURN_IF_ERROR(RequireFloating(ctx, a));
-  RETURN_IF_ERROR(RequireRank(ctx, a, 1));
-  const int last = ctx.rank(a) - 1;
-  if (ctx.shape(a)[last] != w.rows) {
-    return ctx.Refuse("A is ", ctx.shape(a).ToString(),
+  ASSIGN_OR_RETURN(const ValueId given, ctx.Input(0));
+  RETURN_IF_ERROR(RequireFloating(ctx, given));
+  RETURN_IF_ERROR(RequireRank(ctx, given, 1));
+  const Shape shape = ctx.shape(given);
+  const int last = shape.rank() - 1;
+  if (shape[last] != w.rows) {
+    return ctx.Refuse("A is ", shape.ToString(),
                       " and its last dimension must be K, ", w.rows);
   }
+  ASSIGN_OR_RETURN(const ValueId rows,
+                   ctx.Reshape(given, {Product(shape, 0, last), w.rows}));
+  ASSIGN_OR_RETURN(ValueId a, ctx.Cast(rows, DType::kFloat32));
   // Zeros for the cells of a block beyond K.
-  std::vector<int64_t> after(static_cast<size_t>(ctx.rank(a)), 0);
-  after.back() = w.blocks * w.block - w.rows;
-  ASSIGN_OR_RETURN(a, PadEnds(ctx, a, std::move(after)));
-  ASSIGN_OR_RETURN(
-      const ValueId bytes,
-      RealOf(ctx, 1, "weights", {w.columns, w.blocks, w.block * w.bits / 8}));
-  BlockedProduct product{.weights = w};
-  ASSIGN_OR_RETURN(product.zeros, BlockZeros(ctx, w));
-  ASSIGN_OR_RETURN(product.scales,
-                   RealOf(ctx, 2, "scales", {w.columns, w.blocks, 1}));
-  ASSIGN_OR_RETURN(const ValueId y, w.bits == 4
-                                        ? TimesNibbles(ctx, a, bytes, product)
-                                        : TimesBlocks(ctx, a, bytes, product));
+  ASSIGN_OR_RETURN(a, PadEnds(ctx, a, {0, w.blocks * w.block - w.rows}));
+  ASSIGN_OR_RETURN(const ValueId codes,
+                   ShapedInput(ctx, 1, "weights",
+                               {w.columns, w.blocks, w.block * w.bits / 8}));
+  if (ctx.dtype(codes) != DType::kUint8) {
+    return ctx.Refuse("the weights are ", DTypeName(ctx.dtype(codes)),
+                      " and must be uint8");
+  }
+  ASSIGN_OR_RETURN(const ValueId given_scales,
+                   ShapedInput(ctx, 2, "scales", {w.columns, w.blocks}));
+  ASSIGN_OR_RETURN(const ValueId scales,
+                   ctx.Cast(given_scales, DType::kFloat32));
+  std::vector<ValueId> operands{a, codes, scales};
+  if (ctx.has_input(3)) {
+    ASSIGN_OR_RETURN(operands.emplace_back(), BlockZeros(ctx, w));
+  }
+  const BlockedMatMulAttributes attributes{.bits = static_cast<int>(w.bits),
+                                           .with_zeros = ctx.has_input(3)};
+  ASSIGN_OR_RETURN(const ValueId product,
+                   ctx.Emit(Op::kBlockedMatMul, operands, attributes));
+  ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(product, ctx.dtype(given)));
+  std::vector<int64_t> dims = Dims(shape);
+  dims.back() = w.columns;
+  ASSIGN_OR_RETURN(const ValueId y, ctx.Reshape(typed, dims));
   return Finish(ctx, PlusInput(ctx, y, 5, "bias"));
 }
 

@@ -96,6 +96,9 @@ absl::StatusOr<int> ExternalFiles::OpenLocation(
 }
 
 absl::StatusOr<uint64_t> ExternalFiles::Size(absl::string_view location) const {
+  if (model_ != nullptr && location == kModelLocation) {
+    return model_->bytes().size();
+  }
   ASSIGN_OR_RETURN(const int file, OpenLocation(location));
   const absl::Cleanup close_file = [file] { close(file); };
   struct stat status = {};
@@ -104,8 +107,27 @@ absl::StatusOr<uint64_t> ExternalFiles::Size(absl::string_view location) const {
   return static_cast<uint64_t>(status.st_size);
 }
 
+absl::Status ExternalFiles::ReadModel(uint64_t offset,
+                                      absl::Span<std::byte> to) const {
+  RETURN_IF_ERROR(model_->CheckWhole());
+  const uint64_t size = model_->bytes().size();
+  // The subtraction avoids an overflow.
+  if (offset > size || to.size() > size - offset) {
+    return absl::DataLossError(
+        absl::StrCat("the model file ends at byte ", size,
+                     ", before the data of a tensor do"));
+  }
+  if (!to.empty()) {
+    std::memcpy(to.data(), model_->bytes().data() + offset, to.size());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ExternalFiles::Read(absl::string_view location, uint64_t offset,
                                  absl::Span<std::byte> to) const {
+  if (model_ != nullptr && location == kModelLocation) {
+    return ReadModel(offset, to);
+  }
   ASSIGN_OR_RETURN(const int file, OpenLocation(location));
   const absl::Cleanup close_file = [file] { close(file); };
   while (!to.empty()) {

@@ -17,6 +17,7 @@
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/file/unshare_norms.h"
 #include "engine/import/onnx/file/wire_check.h"
+#include "engine/import/onnx/file/wire_cut.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -56,31 +57,48 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
   // This check comes first, as it bounds the memory that parsing takes.
   RETURN_IF_ERROR(CheckWire(bytes));
   std::shared_ptr<OnnxFile> file(new OnnxFile(std::move(external)));
-  google::protobuf::io::CodedInputStream stream(
-      reinterpret_cast<const uint8_t*>(bytes.data()),
-      static_cast<int>(bytes.size()));
-  stream.SetRecursionLimit(kMaxMessageDepth + 1);
-  if (!file->model_->ParseFromCodedStream(&stream) ||
-      !stream.ConsumedEntireMessage()) {
-    return absl::InvalidArgumentError("the bytes are not an ONNX model");
-  }
   file->bytes_ = bytes.size();
-  RETURN_IF_ERROR(Shortened(CheckModel(*file->model_)));
-  // This adds initializers, so it precedes the index.
-  UnshareNorms(*file->model_);
-  RETURN_IF_ERROR(Shortened(file->Index()));
-  for (Buffer& buffer : FindBuffers(*file->model_, file->external_)) {
-    file->buffers_[buffer.name] = std::move(buffer.reason);
-  }
+  RETURN_IF_ERROR(file->ParseChecked(bytes));
+  return file;
+}
+
+absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::OfMapped(
+    MappedFile mapped, ExternalFiles external) {
+  const auto model = std::make_shared<const MappedFile>(std::move(mapped));
+  const absl::string_view bytes(model->bytes().data(), model->bytes().size());
+  RETURN_IF_ERROR(CheckWire(bytes));
+  external.SetModel(model);
+  std::shared_ptr<OnnxFile> file(new OnnxFile(std::move(external)));
+  file->bytes_ = bytes.size();
+  RETURN_IF_ERROR(file->ParseChecked(CutInitializers(bytes)));
   return file;
 }
 
 absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Open(
     const std::string& path) {
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  return Parse(absl::string_view(file.bytes().data(), file.bytes().size()),
-               ExternalFiles::Beneath(
-                   std::filesystem::path(path).parent_path().string()));
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  return OfMapped(std::move(file),
+                  ExternalFiles::Beneath(
+                      std::filesystem::path(path).parent_path().string()));
+}
+
+absl::Status OnnxFile::ParseChecked(absl::string_view bytes) {
+  google::protobuf::io::CodedInputStream stream(
+      reinterpret_cast<const uint8_t*>(bytes.data()),
+      static_cast<int>(bytes.size()));
+  stream.SetRecursionLimit(kMaxMessageDepth + 1);
+  if (!model_->ParseFromCodedStream(&stream) ||
+      !stream.ConsumedEntireMessage()) {
+    return absl::InvalidArgumentError("the bytes are not an ONNX model");
+  }
+  RETURN_IF_ERROR(Shortened(CheckModel(*model_)));
+  // This adds initializers, so it precedes the index.
+  UnshareNorms(*model_);
+  RETURN_IF_ERROR(Shortened(Index()));
+  for (Buffer& buffer : FindBuffers(*model_, external_)) {
+    buffers_[buffer.name] = std::move(buffer.reason);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status OnnxFile::Index() {

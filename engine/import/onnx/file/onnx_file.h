@@ -29,6 +29,9 @@ class OnnxFile {
   //                     proportional to `bytes`
   static absl::StatusOr<std::shared_ptr<const OnnxFile>> Parse(
       absl::string_view bytes, ExternalFiles external);
+  // Does the same with a file, whose large initializers stay in the mapping.
+  static absl::StatusOr<std::shared_ptr<const OnnxFile>> OfMapped(
+      MappedFile mapped, ExternalFiles external);
   // Parses the file at `path`, with external data beneath its folder. NOT_FOUND
   // without the file.
   static absl::StatusOr<std::shared_ptr<const OnnxFile>> Open(
@@ -57,6 +60,8 @@ class OnnxFile {
 
  private:
   explicit OnnxFile(ExternalFiles external);
+  // Parses bytes that CheckWire accepted.
+  absl::Status ParseChecked(absl::string_view bytes);
   absl::Status Index();
 
   std::unique_ptr<onnx::ModelProto> model_;

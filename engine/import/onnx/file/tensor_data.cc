@@ -73,6 +73,10 @@ absl::Status CheckExternal(const TensorProto& tensor, uint64_t bytes,
   absl::StatusOr<uint64_t> size = external.Size(range.location);
   if (!size.ok()) return Refuse(tensor, size.status().message());
   if (range.length.has_value() && *range.length != bytes) {
+    if (range.location == kModelLocation) {
+      return Refuse(tensor, "has ", *range.length,
+                    " bytes of data; its shape takes ", bytes);
+    }
     return Refuse(tensor, "takes ", bytes, " bytes, but its external data has ",
                   *range.length);
   }

@@ -29,7 +29,7 @@ absl::Status Charge(NodeContext& ctx, const Shape& shape, int64_t work) {
 
 // Returns the shape of an input without making a weight of an initializer whose
 // numbers are read at import.
-absl::StatusOr<Shape> ShapeOf(NodeContext& ctx, int input) {
+absl::StatusOr<Shape> TypeShape(NodeContext& ctx, int input) {
   if (ctx.IsKnown(input)) {
     ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(input, "the tensor"));
     return known.shape;
@@ -138,7 +138,7 @@ Shape SmallerShape(absl::Span<const int64_t> dims) {
 
 // The host finds the positions, as they determine the output's shape.
 absl::Status LowerNonZero(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const Shape shape, ShapeOf(ctx, 0));
+  ASSIGN_OR_RETURN(const Shape shape, TypeShape(ctx, 0));
   const int64_t rank = shape.rank();
   if (ctx.IsKnown(0)) RETURN_IF_ERROR(Charge(ctx, shape, 1 + rank));
   HostCall call{.most_rows = shape.elements()};
@@ -168,7 +168,7 @@ absl::Status LowerCompress(NodeContext& ctx) {
   ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
   int axis = 0;
   ASSIGN_OR_RETURN(const int64_t cells, CellsToChoose(ctx, x, &axis));
-  ASSIGN_OR_RETURN(const Shape condition, ShapeOf(ctx, 1));
+  ASSIGN_OR_RETURN(const Shape condition, TypeShape(ctx, 1));
   // A condition may be shorter than the axis. The remaining cells are not
   // chosen.
   HostCall call{.most_rows = std::min(cells, condition.elements()),
@@ -283,7 +283,7 @@ absl::StatusOr<HostCall::Results> Classify(const HostTensor& x, int axis,
 }
 
 absl::Status LowerUnique(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(Shape shape, ShapeOf(ctx, 0));
+  ASSIGN_OR_RETURN(Shape shape, TypeShape(ctx, 0));
   if (ctx.IsKnown(0)) RETURN_IF_ERROR(Charge(ctx, shape, kGroupingWork));
   ASSIGN_OR_RETURN(ValueId value, ctx.Input(0));
   ASSIGN_OR_RETURN(const int64_t sorted, ctx.Int("sorted", 1));

@@ -1,4 +1,6 @@
 // Movement, indexing, batched products, attention, the less common optimizers.
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -156,6 +158,66 @@ void BuildGatherNd(OpCase& at) {
   const ValueId x = AnyElements(at, shape);
   at.Emit(Op::kGatherNd, {x, at.Integers({5, 2}, DType::kInt64, -2, 1)},
           GatherNdAttributes{});
+}
+
+// Turns an input of the case into a constant, which kernels may prepare.
+void MakeConstant(OpCase& at, ValueId id) {
+  Value& value = at.graph().mutable_value(id);
+  value.kind = ValueKind::kConstant;
+  value.memory_class = MemoryClass::kIo;
+  value.constant = at.inputs.at(value.name);
+  at.inputs.erase(value.name);
+}
+
+// Leaves come first and lead to themselves. Other slots lead to slots before
+// them. A number is NaN, as is a threshold's neighbour.
+void BuildTreeWalk(OpCase& at) {
+  const int64_t slots = at.Pick(1, 60);
+  const int64_t cells = at.Pick(1, 9);
+  const ValueId x = at.CoarseFloats({at.Pick(1, 150), cells});
+  at.inputs[at.graph().value(x).name][0] = std::nan("");
+  const ValueId columns =
+      at.Integers({slots}, DType::kInt32, -cells, cells - 1);
+  const ValueId thresholds = at.CoarseFloats({slots});
+  const ValueId larger = at.Integers({slots}, DType::kInt32, 0, 0);
+  const ValueId smaller = at.Integers({slots}, DType::kInt32, 0, 0);
+  for (const ValueId links : {larger, smaller}) {
+    auto& numbers = at.inputs[at.graph().value(links).name];
+    for (int64_t i = 0; i < slots; ++i) {
+      numbers[static_cast<size_t>(i)] = static_cast<double>(
+          i < slots / 2 ? i : at.Pick(0, std::max<int64_t>(i - 1, 0)));
+    }
+  }
+  const ValueId roots =
+      at.Integers({at.Pick(1, 40)}, DType::kInt32, 0, slots - 1);
+  at.Emit(Op::kTreeWalk, {x, columns, thresholds, larger, smaller, roots},
+          TreeWalkAttributes{at.Pick(0, 30)});
+  if (at.Coin()) {
+    for (const ValueId id : {columns, thresholds, larger, smaller, roots}) {
+      MakeConstant(at, id);
+    }
+  }
+}
+
+void BuildBlockedMatMul(OpCase& at) {
+  BlockedMatMulAttributes matmul;
+  matmul.bits = at.Coin() ? 4 : 8;
+  matmul.with_zeros = at.Coin();
+  const int64_t columns = at.Pick(1, 150);
+  const int64_t blocks = at.Pick(1, 5);
+  const int64_t bytes = int64_t{4} << at.Pick(0, 4);
+  const int64_t inner = blocks * bytes * 8 / matmul.bits;
+  std::vector<ValueId> inputs{
+      at.Floats({at.Coin() ? 1 : at.Pick(1, 40), inner}, -1, 1),
+      at.Integers({columns, blocks, bytes}, DType::kUint8, 0, 255),
+      at.Floats({columns, blocks}, -0.1, 0.1)};
+  if (matmul.with_zeros) {
+    const int64_t packed = (blocks * matmul.bits + 7) / 8;
+    inputs.push_back(
+        at.Coin() ? at.Floats({columns, blocks}, 0, 15)
+                  : at.Integers({columns, packed}, DType::kUint8, 0, 255));
+  }
+  at.Emit(Op::kBlockedMatMul, inputs, matmul);
 }
 
 void BuildScatterElements(OpCase& at) {
@@ -414,6 +476,8 @@ std::vector<OpCaseMaker> CoreOpCases() {
       {"GatherGrad", BuildGatherGrad, 1e-6},
       {"GatherElements", BuildGatherElements, 0},
       {"GatherNd", BuildGatherNd, 0},
+      {"TreeWalk", BuildTreeWalk, 0},
+      {"BlockedMatMul", BuildBlockedMatMul, 1e-5},
       {"ScatterElements", BuildScatterElements, 1e-6},
       {"ScatterNd", BuildScatterNd, 1e-6},
       {"TopK", BuildTopK, 0},

@@ -73,6 +73,33 @@ TEST(GatherKernelTest, AnIndexOutsideIsNamedWithTheLimit) {
               HasSubstr("index 7 "));
 }
 
+Operand Whole(Numbers numbers) {
+  const Shape shape{static_cast<int64_t>(numbers.size())};
+  return {{DType::kInt32, shape}, std::move(numbers)};
+}
+
+// Slot 2 compares column 1 with 0.5 and slot 3 column 0 with 2, where NaN
+// counts as small. Slots 0 and 1 are leaves.
+TEST(TreeWalkKernelTest, RowsGoOnUntilALeaf) {
+  const double nan = std::nan("");
+  const Numbers x{3, 0.5, 3, 0.75, 2, 1, nan, 1, 0, nan};
+  const Numbers y =
+      RunOp(Op::kTreeWalk, TreeWalkAttributes{2},
+            {F({5, 2}, x), Whole({0, 0, 1, -1}), F({4}, {0, 0, 0.5, 2}),
+             Whole({0, 1, 3, 0}), Whole({0, 1, 1, 1}), Whole({2, 3})})[0];
+  EXPECT_THAT(y, ElementsAre(1, 0, 0, 0, 1, 1, 1, 1, 1, 1));
+}
+
+TEST(TreeWalkKernelTest, ASlotOutsideIsNamed) {
+  const auto error = [](double column, double link) {
+    return Error(Op::kTreeWalk, TreeWalkAttributes{2},
+                 {F({1, 2}, {0, 0}), Whole({column, 0}), F({2}, {1, 1}),
+                  Whole({0, 1}), Whole({link, 1}), Whole({0})});
+  };
+  EXPECT_THAT(error(0, 2), HasSubstr("index 2 "));
+  EXPECT_THAT(error(2, 1), HasSubstr("index 2 "));
+}
+
 TEST(GatherElementsKernelTest, ReplacesOneCoordinate) {
   EXPECT_THAT(RunOp(Op::kGatherElements, AxisAttributes{0},
                     {kMatrix, I({2, 2}, {2, 0, -2, 1})})[0],

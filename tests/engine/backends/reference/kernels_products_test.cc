@@ -28,6 +28,39 @@ Operand RandomOperand(const Shape& shape, uint64_t seed) {
   return F(shape, std::move(numbers));
 }
 
+Operand Bytes(const Shape& shape, Numbers numbers) {
+  return {{DType::kUint8, shape}, std::move(numbers)};
+}
+
+// Two columns of two blocks with two codes each.
+TEST(BlockedMatMulKernelTest, HalvesOfBytesAreCodesWithTheLowOneFirst) {
+  const Operand a = F({1, 4}, {1, 10, 100, 1000});
+  const Operand codes = Bytes({2, 2, 1}, {0x21, 0x43, 0x0f, 0xf0});
+  const Operand scales = F({2, 2}, {1, 2, 1, 1});
+  // Zero points are 8.
+  EXPECT_THAT(RunOp(Op::kBlockedMatMul, BlockedMatMulAttributes{4, false},
+                    {a, codes, scales})[0],
+              ElementsAre(-7 - 60 - 2 * 500 - 2 * 4000, 7 - 80 - 800 + 7000));
+  EXPECT_THAT(RunOp(Op::kBlockedMatMul, BlockedMatMulAttributes{4, true},
+                    {a, codes, scales, F({2, 2}, {0, 1, 0.5, 15})})[0],
+              ElementsAre(1 + 20 + 2 * 200 + 2 * 3000, 14.5 - 5 - 1500));
+  EXPECT_THAT(RunOp(Op::kBlockedMatMul, BlockedMatMulAttributes{4, true},
+                    {a, codes, scales, Bytes({2, 1}, {0x10, 0xf0})})[0],
+              ElementsAre(1 + 20 + 2 * 200 + 2 * 3000, 15 - 1500));
+}
+
+TEST(BlockedMatMulKernelTest, CodesOfEightBitsAreWholeBytes) {
+  const Operand a = F({2, 2}, {1, 10, 0, 1});
+  const Operand codes = Bytes({1, 2, 1}, {130, 7});
+  const Operand scales = F({1, 2}, {0.5, 1});
+  EXPECT_THAT(RunOp(Op::kBlockedMatMul, BlockedMatMulAttributes{8, false},
+                    {a, codes, scales})[0],
+              ElementsAre(1 - 1210, -121));
+  EXPECT_THAT(RunOp(Op::kBlockedMatMul, BlockedMatMulAttributes{8, true},
+                    {a, codes, scales, Bytes({1, 2}, {128, 5})})[0],
+              ElementsAre(1 + 20, 2));
+}
+
 TEST(BatchMatMulKernelTest, MultipliesWithTranspositionsAndScale) {
   const Operand a = F({2, 2}, {1, 2, 3, 4});
   const Operand b = F({2, 2}, {5, 6, 7, 8});

@@ -147,6 +147,17 @@ const RefusedNodes kQuantizedProductRefused[] = {
      "y = com.microsoft.MatMulNBits<K = 20, N = 3, bits = 4, block_size = "
      "16>(x, b, s)",
      "the weights are [2, 2, 8] and must have the 48 numbers of [3, 2, 8]"},
+    {"WeightsOfAnotherTypeAreRefused",
+     "(float[2, 20] x, int8[2, 2, 8] b, float[4] s) => (float[2, 2] y)",
+     "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 4, block_size = "
+     "16>(x, b, s)",
+     "the weights are int8 and must be uint8"},
+    {"ZeroPointsOfAnotherSizeAreRefused",
+     "(float[2, 20] x, uint8[2, 2, 8] b, float[4] s, uint8[4] z) => (float[2, "
+     "2] y)",
+     "y = com.microsoft.MatMulNBits<K = 20, N = 2, bits = 4, block_size = "
+     "16>(x, b, s, z)",
+     "the zero points are [4] and must have the 2 numbers of [2, 1]"},
     {"NegativeSizesAreRefused", kQuantizedProductPorts,
      "y = com.microsoft.MatMulNBits<K = -1, N = 2, bits = 4, block_size = "
      "16>(x, b, s)",

@@ -73,7 +73,7 @@ TEST(GatherKernelTest, AnIndexOutsideIsNamedWithTheLimit) {
               HasSubstr("index 7 "));
 }
 
-Operand Whole(Numbers numbers) {
+Operand WholeNumbers(Numbers numbers) {
   const Shape shape{static_cast<int64_t>(numbers.size())};
   return {{DType::kInt32, shape}, std::move(numbers)};
 }
@@ -85,16 +85,18 @@ TEST(TreeWalkKernelTest, RowsGoOnUntilALeaf) {
   const Numbers x{3, 0.5, 3, 0.75, 2, 1, nan, 1, 0, nan};
   const Numbers y =
       RunOp(Op::kTreeWalk, TreeWalkAttributes{2},
-            {F({5, 2}, x), Whole({0, 0, 1, -1}), F({4}, {0, 0, 0.5, 2}),
-             Whole({0, 1, 3, 0}), Whole({0, 1, 1, 1}), Whole({2, 3})})[0];
+            {F({5, 2}, x), WholeNumbers({0, 0, 1, -1}), F({4}, {0, 0, 0.5, 2}),
+             WholeNumbers({0, 1, 3, 0}), WholeNumbers({0, 1, 1, 1}),
+             WholeNumbers({2, 3})})[0];
   EXPECT_THAT(y, ElementsAre(1, 0, 0, 0, 1, 1, 1, 1, 1, 1));
 }
 
 TEST(TreeWalkKernelTest, ASlotOutsideIsNamed) {
   const auto error = [](double column, double link) {
-    return Error(Op::kTreeWalk, TreeWalkAttributes{2},
-                 {F({1, 2}, {0, 0}), Whole({column, 0}), F({2}, {1, 1}),
-                  Whole({0, 1}), Whole({link, 1}), Whole({0})});
+    return Error(
+        Op::kTreeWalk, TreeWalkAttributes{2},
+        {F({1, 2}, {0, 0}), WholeNumbers({column, 0}), F({2}, {1, 1}),
+         WholeNumbers({0, 1}), WholeNumbers({link, 1}), WholeNumbers({0})});
   };
   EXPECT_THAT(error(0, 2), HasSubstr("index 2 "));
   EXPECT_THAT(error(2, 1), HasSubstr("index 2 "));

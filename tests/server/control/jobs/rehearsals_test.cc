@@ -104,6 +104,18 @@ TEST_F(RehearsalsTest, EndsOfTheWorkerByItselfAreNotTheVersions) {
   EXPECT_EQ(first_->code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(RehearsalsTest, AWorkerThatIsNotHeardIsNotTheVersionsFault) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("good/1", first_);
+  rehearsals_.WorkerIsLost(
+      absl::DeadlineExceededError("no heartbeat from the worker for 5s"),
+      {.version_id = sent_[0].version_id()});
+  EXPECT_FALSE(first_.has_value());
+  answer_ = worker::v1::FromWorker();
+  rehearsals_.WorkerIsReady();
+  EXPECT_TRUE(first_->ok());
+}
+
 TEST_F(RehearsalsTest, AJobThatEndsTheWorkerIsRefused) {
   answer_ = absl::UnavailableError("ended during the request");
   worker::v1::PlanTraining job;

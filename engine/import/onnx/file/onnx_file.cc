@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -77,10 +78,15 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
 
 absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Open(
     const std::string& path) {
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  namespace fs = std::filesystem;
+  // A link may lead to the model, as in the caches of model hubs. Its data are
+  // beside the file itself, as for an upload.
+  std::error_code error;
+  fs::path real = fs::canonical(path, error);
+  if (error) real = path;
+  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(real.native()));
   return Parse(absl::string_view(file.bytes().data(), file.bytes().size()),
-               ExternalFiles::Beneath(
-                   std::filesystem::path(path).parent_path().string()));
+               ExternalFiles::Beneath(real.parent_path().native()));
 }
 
 absl::Status OnnxFile::Index() {

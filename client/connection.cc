@@ -98,7 +98,10 @@ absl::Status Connection::Explain(const grpc::Status& status,
         "; start one with `gpupoold`, or name another with --address or "
         "GPUPOOL_ADDRESS"));
   }
-  if (code == absl::StatusCode::kDeadlineExceeded) {
+  // gRPC has this text for its own deadline. The server's own limits have
+  // theirs, and more time here would not help.
+  if (code == absl::StatusCode::kDeadlineExceeded &&
+      status.error_message() == "Deadline Exceeded") {
     return absl::DeadlineExceededError(absl::StrCat(
         "the server at ", address_, " did not answer within ",
         absl::FormatDuration(timeout), "; allow more time with --timeout"));

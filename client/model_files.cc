@@ -57,15 +57,24 @@ absl::StatusOr<std::string> ExternalPath(const std::string& model,
   const fs::path folder = fs::canonical(model, error).parent_path();
   const fs::path file = fs::canonical(folder / location, error);
   if (error) {
-    return absl::NotFoundError(
-        absl::StrCat(model, " keeps data in '", location,
-                     "', which cannot be read: ", error.message()));
+    std::error_code unknown;
+    const bool is_link = fs::is_symlink(model, unknown);
+    return absl::NotFoundError(absl::StrCat(
+        model, " keeps data in '", location, "', which cannot be read",
+        is_link
+            ? absl::StrCat(" in ", folder.native(), ", where this link leads")
+            : "",
+        ": ", error.message(),
+        is_link ? "; copy what the links stand for into one folder, as `cp -rL "
+                  "FOLDER COPY` does, and name the model there"
+                : ""));
   }
   const auto inside = fs::relative(file, folder, error).native();
   if (!error && inside.rfind("..", 0) != 0) return file.native();
   return absl::InvalidArgumentError(
       absl::StrCat(model, " keeps data in '", location,
-                   "', which is a link out of the model's folder"));
+                   "', which is a link out of the model's folder; copy the "
+                   "file there"));
 }
 
 struct SentFile {

@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/pool/worker_environment.h"
+#include "server/pool/worker_port.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -20,16 +21,10 @@ using worker::v1::ToWorker;
 
 // Interval between attempts to connect to a starting worker.
 constexpr std::chrono::milliseconds kConnectInterval{5};
-// Time within which a process ends after its connection, on a busy machine too:
-// how it ended tells whose fault it was.
-constexpr int kReapMilliseconds = 1000;
 // Messages taken from one worker before the others get their turn.
 constexpr int kMessagesPerTurn = 256;
 // Time within which a worker ends after a fault, if it ends at all.
 constexpr std::chrono::seconds kFaultGrace{2};
-// See PoolOptions::hang_timeout.
-constexpr int kHangMeans = 20;
-constexpr int kOtherHangFactor = 30;
 std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
   return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
 }
@@ -167,7 +162,7 @@ void WorkerLink::Greet(ControlChannel channel) {
   hello->set_protocol_version(kWorkerProtocolVersion);
   hello->set_daemon_boot_id(options_.daemon_boot_id);
   hello->set_last_report_sequence(acknowledged_);
-  if (device_.name == "meta" || device_.name == kRehearsalWorker) {
+  if (device_.name == kMetaDevice || device_.name == kRehearsalWorker) {
     if (absl::Status sent = SendNow(message); !sent.ok()) Lose(sent);
     return;
   }
@@ -401,34 +396,36 @@ std::optional<std::string> WorkerLink::FindHang() const {
   }
   const WorkReading work = work_->Read();
   if (!work.busy) return std::nullopt;
-  const bool regular =
-      work.phase == WorkPhase::kStep || work.phase == WorkPhase::kInfer;
-  const absl::Duration limit =
-      regular ? std::max(options_.hang_timeout,
-                         kHangMeans * absl::FromChrono(work.mean))
-              : kOtherHangFactor * options_.hang_timeout;
-  const absl::Duration age = absl::FromChrono(work.age);
-  if (age <= limit) return std::nullopt;
-  return absl::StrCat(
-      "the worker hangs: ", WorkPhaseText(work.phase), " has taken ",
-      absl::FormatDuration(absl::Trunc(age, absl::Milliseconds(100))),
-      ", the limit is ", absl::FormatDuration(limit),
-      " (--hang-timeout); it is killed");
+  // The order matters: the clock is read last, so that a request is never taken
+  // for younger than the work that it asked for.
+  if (device_.name == kMetaDevice && !IsAwaited(Clock::now() - work.age)) {
+    return absl::StrCat("the planner is killed: nobody waits any longer for ",
+                        "what it does, which has taken ",
+                        absl::FormatDuration(absl::FromChrono(work.age)));
+  }
+  return HangText(work, options_.hang_timeout);
+}
+
+bool WorkerLink::IsAwaited(Clock::time_point begun) const {
+  return std::any_of(pending_.begin(), pending_.end(), [&](const auto& entry) {
+    return entry.second.sent <= begun;
+  });
 }
 
 void WorkerLink::ExpireRequests(Clock::time_point now) {
-  std::vector<ReplyCallback> expired;
+  std::vector<Pending> expired;
   for (auto it = pending_.begin(); it != pending_.end();) {
     if (it->second.deadline > now) {
       ++it;
       continue;
     }
-    expired.push_back(std::move(it->second.callback));
+    expired.push_back(std::move(it->second));
     it = pending_.erase(it);
   }
-  for (const ReplyCallback& callback : expired) {
-    callback(absl::DeadlineExceededError(
-        absl::StrCat(WorkerTitle(device_.name), " did not answer in time")));
+  for (const Pending& request : expired) {
+    request.callback(absl::DeadlineExceededError(
+        LateText(WorkerTitle(device_.name),
+                 absl::FromChrono(request.deadline - request.sent))));
   }
 }
 
@@ -452,10 +449,11 @@ void WorkerLink::Send(ToWorker message, absl::Duration timeout,
   }
   const uint64_t id = next_request_id_++;
   message.set_request_id(id);
+  // The time before the worker can begin with it; see FindHang.
+  const Clock::time_point now = Clock::now();
   if (absl::Status sent = SendNow(message); !sent.ok()) {
     return callback(std::move(sent));
   }
-  const Clock::time_point now = Clock::now();
   pending_[id] = {now, now + Nanoseconds(timeout), std::move(callback)};
 }
 
@@ -496,7 +494,7 @@ void WorkerLink::Detach() {
 void WorkerLink::Kill() {
   if (process_.has_value()) {
     process_->Kill();
-    process_->HowItEnded(kReapMilliseconds);
+    process_->HowItEnded(/*wait_milliseconds=*/1000);
   }
   Detach();
 }
@@ -523,7 +521,7 @@ void WorkerLink::KillAndLose(const absl::Status& reason) {
 absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) const {
   const std::string title = WorkerTitle(device_.name);
   // The planner works for its requests only.
-  if (device_.name == "meta" && pending_.size() == 1 &&
+  if (device_.name == kMetaDevice && pending_.size() == 1 &&
       WasEndedByRequest(end, Clock::now() - pending_.begin()->second.sent)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "reading or planning it ends ", title, " (", end.how, ")"));
@@ -537,7 +535,7 @@ void WorkerLink::Lose(const absl::Status& reason) {
   WorkerEnd end{reason, "", work_.has_value() ? work_->Read() : WorkReading()};
   std::string text(reason.message());
   if (process_.has_value()) {
-    if (const auto how = process_->HowItEnded(kReapMilliseconds)) {
+    if (const auto how = process_->HowItEnded(ReapMilliseconds(device_.name))) {
       absl::StrAppend(&text, " (process ", process_->pid(), ": ", *how, ")");
       end.how = *how;
       process_.reset();

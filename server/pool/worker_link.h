@@ -114,6 +114,8 @@ class WorkerLink {
   bool HasOutlivedAFault(Clock::time_point now);
   // Returns the text about work that hangs; nothing when none does.
   std::optional<std::string> FindHang() const;
+  // Returns whether a waiting request was sent before `begun`.
+  bool IsAwaited(Clock::time_point begun) const;
   void BackOff(const absl::Status& reason, const WorkOwner& work);
   void Quarantine(const std::string& text, const WorkOwner& work);
   void ExpireRequests(Clock::time_point now);

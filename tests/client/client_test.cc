@@ -117,6 +117,17 @@ TEST(ClientTest, NamesTheTimeLimitThatRanOut) {
   EXPECT_THAT(status.message(), HasSubstr("did not answer within 50ms"));
 }
 
+TEST(ClientTest, KeepsTheTextOfALimitThatTheServerHas) {
+  FakeServer server;
+  auto client = Connect(server.address(), absl::ZeroDuration());
+  const absl::Status late = absl::DeadlineExceededError("the planner is late");
+  {
+    absl::MutexLock lock(&server.state.mutex);
+    server.state.failures["GetJob"] = {late};
+  }
+  EXPECT_EQ(client->GetJob({}).status(), late);
+}
+
 TEST(ClientTest, SaysThatAServerDoesNotOfferACall) {
   FakeServer server;
   auto client = Connect(server.address(), absl::ZeroDuration());

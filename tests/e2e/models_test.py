@@ -192,6 +192,10 @@ class Models(harness.TestCase):
         self.assertTrue((server.state / "bag.data").exists())
         server.cli("models", "upload", "bag", path, "--max-batch-size", "8")
         self.check_bag(server, table)
+        link = server.state / "links" / "link.onnx"
+        link.parent.mkdir()
+        link.symlink_to(path)
+        server.cli("models", "check", link)
         exported = server.state / "whole.onnx"
         server.cli("models", "export", "bag", "-O", exported)
         (server.state / "bag.data").unlink()
@@ -200,6 +204,8 @@ class Models(harness.TestCase):
         self.check_bag(server, table)
         error = server.cli("models", "upload", "gone", path, code=3)
         self.assertIn("bag.data", error)
+        error = server.cli("models", "upload", "gone", link, code=3)
+        self.assertIn("cp -rL", error)
 
     def test_all_unsupported_operators_are_listed(self):
         server = self.start("--devices", "cpu:1")

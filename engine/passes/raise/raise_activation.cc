@@ -31,11 +31,18 @@ constexpr double kFar = 600;
 
 // Returns the sample points. Dense ones in -12 .. 12, at irregular places that
 // meet no kink, show where functions saturate. A few far ones find bounds such
-// as 255.
+// as 255. The dense points come first and jump about, because most expressions
+// differ from every function at the first of them.
 Samples SamplePoints() {
-  Samples points{-kFar, -300, -130, -40, 40, 130, 300, kFar};
+  constexpr int kJump = 41;  // has no common divisor with kSamples
+  Samples points;
   for (int i = 0; i < kSamples; ++i) {
-    points.push_back(-12 + 24 * (i + 0.37) / kSamples);
+    points.push_back(-12 +
+                     24 * ((60 + i * kJump) % kSamples + 0.37) / kSamples);
+  }
+  for (const double far : {40.0, 130.0, 300.0, kFar}) {
+    points.push_back(-far);
+    points.push_back(far);
   }
   return points;
 }
@@ -266,20 +273,24 @@ class Expression {
   absl::flat_hash_map<int32_t, int> reads_;
 };
 
+// Returns the first function that equals the expression at all points. Stops at
+// the first point where none does.
 const Known* Recognise(const Expression& expression) {
   static const Samples points = SamplePoints();
-  Samples values;
-  for (const double x : points) values.push_back(expression.At(x));
-  for (const Known& known : KnownFunctions()) {
-    bool same = true;
-    for (size_t i = 0; same && i < points.size(); ++i) {
-      const double wanted = Evaluate(known.op, known.attributes, points[i]);
-      same = std::abs(values[i] - wanted) <=
-             kTolerance * (1 + std::abs(points[i]));
-    }
-    if (same) return &known;
+  std::vector<const Known*> equal;
+  for (const Known& known : KnownFunctions()) equal.push_back(&known);
+  for (const double x : points) {
+    const double value = expression.At(x);
+    const double tolerance = kTolerance * (1 + std::abs(x));
+    const auto differs = [&](const Known* known) {
+      const double wanted = Evaluate(known->op, known->attributes, x);
+      return !(std::abs(value - wanted) <= tolerance);
+    };
+    equal.erase(std::remove_if(equal.begin(), equal.end(), differs),
+                equal.end());
+    if (equal.empty()) return nullptr;
   }
-  return nullptr;
+  return equal.front();
 }
 
 }  // namespace

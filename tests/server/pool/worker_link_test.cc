@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <fstream>
+#include <future>
 #include <set>
 #include <string>
 
@@ -171,6 +172,18 @@ TEST_F(WorkerLinkTest, SaysWhoseWorkEndedTheWorker) {
   EXPECT_EQ(observer_->lost_work("cpu:0").job_id, 7u);
 }
 
+TEST_F(WorkerLinkTest, APlannerThatEndsLateIsExplained) {
+  PoolOptions options = Options();
+  options.devices[0].name = "meta";
+  StartReadyPool(options);
+  ToWorker request;
+  request.mutable_plan_training()->mutable_spec()->set_name("late-abort-plan");
+  const absl::Status refused = Ask("meta", request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_NE(refused.message().find("killed by signal 6"), std::string::npos)
+      << refused;
+}
+
 TEST_F(WorkerLinkTest, ARequestThatEndsThePlannerIsRefused) {
   PoolOptions options = Options();
   options.devices[0].name = "meta";
@@ -186,6 +199,49 @@ TEST_F(WorkerLinkTest, ARequestThatEndsThePlannerIsRefused) {
   request.mutable_plan_training()->mutable_spec()->set_name("");
   EXPECT_TRUE(Ask("meta", request).ok());
   ASSERT_TRUE(WaitReady("meta", 2));
+}
+
+// Otherwise one model that takes minutes to plan would keep everybody from
+// submitting jobs.
+TEST_F(WorkerLinkTest, APlannerWhoseWorkNobodyAwaitsIsReplaced) {
+  PoolOptions options = Options();
+  options.devices[0].name = "meta";
+  options.hang_timeout = absl::Hours(1);
+  StartReadyPool(options);
+  ToWorker request;
+  request.mutable_plan_training()->mutable_spec()->set_name("after /nothing");
+  const absl::Status late = Ask("meta", request, absl::Seconds(1)).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+  EXPECT_NE(late.message().find("the planner did not answer within 1s"),
+            std::string::npos)
+      << late;
+  ASSERT_TRUE(WaitReady("meta", 2));
+  EXPECT_NE(observer_->lost("meta")[0].message().find("nobody waits"),
+            std::string::npos)
+      << observer_->lost("meta")[0];
+  request.mutable_plan_training()->mutable_spec()->set_name("");
+  EXPECT_TRUE(Ask("meta", request).ok());
+}
+
+TEST_F(WorkerLinkTest, APlannerWhoseWorkIsAwaitedIsKept) {
+  PoolOptions options = Options();
+  options.devices[0].name = "meta";
+  options.hang_timeout = absl::Hours(1);
+  StartReadyPool(options);
+  const std::string gate = state_dir_ + "/gate";
+  ToWorker request;
+  request.mutable_plan_training()->mutable_spec()->set_name("after " + gate);
+  std::promise<absl::Status> answer;
+  pool_->Send("meta", request, kPatience,
+              [&](const absl::StatusOr<worker::v1::FromWorker>& reply) {
+                answer.set_value(reply.status());
+              });
+  const int heartbeats = observer_->heartbeat_count();
+  ASSERT_TRUE(Eventually(
+      [&] { return observer_->heartbeat_count() > heartbeats + 3; }));
+  std::ofstream(gate).flush();
+  EXPECT_TRUE(answer.get_future().get().ok());
+  EXPECT_TRUE(observer_->lost("meta").empty());
 }
 
 TEST_F(WorkerLinkTest, AnErrorThatIsNoTextEndsNoWorker) {

@@ -13,12 +13,15 @@
 //   "after PATH"   PlanTraining waits until the file PATH exists
 //   "no-text"      PlanTraining refuses with bytes that are no UTF-8
 // Planning the job "abort-plan" and loading the model "abort/1" end the process
-// by SIGABRT.
+// by SIGABRT. Planning "late-abort-plan" does so a while after its connections
+// have ended, like a process of much memory on a busy machine.
 //
 // Evaluations of a training improve up to step 25. Early stopping ends it when
 // step 30 or a later one was evaluated. Its checkpoints are the step number,
 // written as a digest, so that a resumed job shows from which step it resumes.
 #pragma once
+
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -39,6 +42,7 @@
 #include "engine/base/full_disk.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/engine.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server::testing_engine {
 
@@ -53,6 +57,12 @@ inline void WaitForFile(absl::string_view name) {
   while (!std::filesystem::exists(std::string(name))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+// Shuts all sockets of the process down, and waits a while.
+inline void EndConnections() {
+  for (int fd = 3; fd < 256; ++fd) ::shutdown(fd, SHUT_RDWR);
+  LetOthersRun(absl::Milliseconds(300));
 }
 
 // The state that the ranks of a group share.
@@ -276,7 +286,8 @@ class FakeEngine : public Engine {
       settings_.plan_gate->WaitForNotification();
     }
     WaitForFile(request.spec().name());
-    if (request.spec().name() == "abort-plan") std::abort();
+    if (request.spec().name() == "late-abort-plan") EndConnections();
+    if (absl::EndsWith(request.spec().name(), "abort-plan")) std::abort();
     if (request.spec().name() == "no-text") {
       return absl::InvalidArgumentError("node \xff: unknown");
     }

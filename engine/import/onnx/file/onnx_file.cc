@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -76,10 +77,15 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::OfMapped(
 
 absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Open(
     const std::string& path) {
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  namespace fs = std::filesystem;
+  // A link may lead to the model, as in the caches of model hubs. Its data are
+  // beside the file itself, as for an upload.
+  std::error_code error;
+  fs::path real = fs::canonical(path, error);
+  if (error) real = path;
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(real.native()));
   return OfMapped(std::move(file),
-                  ExternalFiles::Beneath(
-                      std::filesystem::path(path).parent_path().string()));
+                  ExternalFiles::Beneath(real.parent_path().native()));
 }
 
 absl::Status OnnxFile::ParseChecked(absl::string_view bytes) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -93,6 +94,12 @@ TEST(OnnxFileTest, OpensFilesWithTheDataBesideThem) {
   EXPECT_FALSE(OnnxFile::Open(path).ok());
   std::ofstream(folder.path() + "/data.bin") << "12345678";
   EXPECT_TRUE(OnnxFile::Open(path).ok());
+  // A link elsewhere stands for the file and its data.
+  const std::string links = folder.path() + "/links";
+  std::filesystem::create_directory(links);
+  const std::string link = links + "/link.onnx";
+  std::filesystem::create_symlink(path, link);
+  EXPECT_TRUE(OnnxFile::Open(link).ok()) << OnnxFile::Open(link).status();
   EXPECT_FALSE(OnnxFile::Parse(model.SerializeAsString(), {}).ok());
   EXPECT_EQ(OnnxFile::Open(folder.path() + "/none.onnx").status().code(),
             absl::StatusCode::kNotFound);

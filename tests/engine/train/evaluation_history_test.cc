@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-v1::TrainingSpec Training(const std::string& text) {
+v1::TrainingSpec SpecFrom(const std::string& text) {
   v1::TrainingSpec training;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &training));
   return training;
@@ -24,7 +24,7 @@ v1::TrainingSpec Training(const std::string& text) {
 
 TEST(EvaluationHistoryTest, StopsAfterPatienceWithoutImprovement) {
   const auto training =
-      Training("early_stopping { patience: 2 min_delta: 0.1 }");
+      SpecFrom("early_stopping { patience: 2 min_delta: 0.1 }");
   EvaluationHistory history(&training);
   uint64_t step = 0;
   for (double loss : {1.0, 0.5, 0.45, 0.39, 0.38}) {
@@ -46,7 +46,7 @@ TEST(EvaluationHistoryTest, WithoutEarlyStoppingNothingStops) {
 // torch.optim.lr_scheduler.ReduceLROnPlateau lowers the rate at the same
 // evaluations, as tests/conformance/pytorch/schedules.py prints them.
 TEST(EvaluationHistoryTest, PlateausAreThoseOfPytorch) {
-  const auto training = Training(
+  const auto training = SpecFrom(
       "schedule { plateau { factor: 0.5 patience: 1 threshold: 0.01 "
       "cooldown: 1 minimum: 0.06 } }");
   EvaluationHistory history(&training);
@@ -62,7 +62,7 @@ TEST(EvaluationHistoryTest, PlateausAreThoseOfPytorch) {
 }
 
 TEST(EvaluationHistoryTest, TheBestLossesAreKept) {
-  const auto training = Training("keep_best_checkpoints: 2");
+  const auto training = SpecFrom("keep_best_checkpoints: 2");
   EvaluationHistory history(&training);
   std::vector<bool> best;
   for (double loss : {0.5, 0.7, 0.6, 0.65, 0.4}) {
@@ -74,7 +74,7 @@ TEST(EvaluationHistoryTest, TheBestLossesAreKept) {
 }
 
 TEST(EvaluationHistoryTest, AStepCountsOnce) {
-  const auto training = Training("early_stopping { patience: 1 }");
+  const auto training = SpecFrom("early_stopping { patience: 1 }");
   EvaluationHistory history(&training);
   history.Add(5, 1);
   history.Add(5, 1);
@@ -83,7 +83,7 @@ TEST(EvaluationHistoryTest, AStepCountsOnce) {
 
 TEST(EvaluationHistoryTest, LossesThatAreNotFiniteAreNoImprovement) {
   const auto training =
-      Training("early_stopping { patience: 2 } keep_best_checkpoints: 3");
+      SpecFrom("early_stopping { patience: 2 } keep_best_checkpoints: 3");
   EvaluationHistory history(&training);
   history.Add(1, std::nan(""));
   EXPECT_FALSE(history.newest_is_best());
@@ -94,7 +94,7 @@ TEST(EvaluationHistoryTest, LossesThatAreNotFiniteAreNoImprovement) {
 }
 
 TEST(EvaluationHistoryTest, ARestoredHistoryGoesOnAsIfNothingHadHappened) {
-  const auto training = Training(
+  const auto training = SpecFrom(
       "early_stopping { patience: 4 min_delta: 0.01 } keep_best_checkpoints: 3 "
       "schedule { plateau { patience: 1 cooldown: 2 } }");
   std::vector<double> losses;

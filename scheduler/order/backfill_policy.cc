@@ -2,104 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "scheduler/place/free_devices.h"
-#include "scheduler/place/obstacle.h"
 
 namespace gpupool::scheduler {
 namespace {
-
-// Returns when enough of the device will be free; InfiniteFuture when nobody
-// knows. Lets the jobs leave in the order of their expected ends until the need
-// fits.
-absl::Time FreeAt(const State& state, const Device& device, const Need& need,
-                  absl::Time now) {
-  Meanwhile emptied = WhenEmptied(device);
-  emptied.promise_kept = false;
-  if (ObstacleFor(state, device, need, emptied)) return absl::InfiniteFuture();
-  absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
-  for (JobId id : device.jobs) {
-    const Job& job = state.jobs().at(id);
-    ends.emplace_back(ExpectedEnd(job, now), &job);
-  }
-  std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.first, a.second->id) < std::tie(b.first, b.second->id);
-  });
-  absl::Time at = std::max(now, device.cools_until);
-  Meanwhile until = WhenSettled(device);
-  until.cooled = true;
-  const uint64_t needed = NeededOn(need, device);
-  for (const auto& [end, job] : ends) {
-    // Cheap test first: without the bytes there is no need to ask for
-    // obstacles.
-    const bool has_bytes = device.free_bytes(until.returned_bytes) >= needed;
-    if (has_bytes && !ObstacleFor(state, device, need, until)) break;
-    at = std::max(at, end);
-    until.Leave(*job, device);
-  }
-  return at;
-}
-
-struct SiteRoom {
-  absl::string_view kind;
-  // By time of becoming free.
-  std::vector<std::pair<absl::Time, DeviceId>> free;
-  size_t devices = 0;
-  // Returns when `count` of its devices are free.
-  absl::Time At(size_t count) const {
-    return count <= free.size() ? free[count - 1].first
-                                : absl::InfiniteFuture();
-  }
-};
-
-void Take(const SiteRoom& site, size_t count, Reservation& reservation) {
-  for (size_t i = 0; i < count && i < site.free.size(); ++i) {
-    reservation.devices.insert(site.free[i].second);
-    reservation.at = std::max(reservation.at, site.free[i].first);
-  }
-}
-
-// Reserves devices of the machine that has enough of them first.
-std::optional<Reservation> OnOneSite(const std::vector<SiteRoom>& sites,
-                                     size_t count) {
-  const SiteRoom* best = nullptr;
-  for (const SiteRoom& site : sites) {
-    if (best == nullptr || site.At(count) < best->At(count)) best = &site;
-  }
-  if (best == nullptr || best->At(count) == absl::InfiniteFuture()) {
-    return std::nullopt;
-  }
-  Reservation reservation{.at = absl::InfinitePast()};
-  Take(*best, count, reservation);
-  return reservation;
-}
-
-// Reserves whole machines of one kind, those that become free first.
-std::optional<Reservation> OnWholeSites(std::vector<SiteRoom> sites,
-                                        size_t count) {
-  std::stable_sort(sites.begin(), sites.end(),
-                   [](const SiteRoom& a, const SiteRoom& b) {
-                     return a.At(a.devices) < b.At(b.devices);
-                   });
-  std::optional<Reservation> best;
-  for (const SiteRoom& first : sites) {
-    Reservation reservation{.at = absl::InfinitePast()};
-    for (const SiteRoom& site : sites) {
-      if (site.kind != first.kind || site.free.empty()) continue;
-      if (site.At(site.devices) == absl::InfiniteFuture()) continue;
-      if (reservation.devices.size() >= count) break;
-      Take(site, std::min(site.devices, count - reservation.devices.size()),
-           reservation);
-    }
-    if (reservation.devices.size() < count) continue;
-    if (!best || reservation.at < best->at) best = std::move(reservation);
-  }
-  return best;
-}
 
 // Returns the least run time of the shape's jobs (Shape::length).
 absl::Duration ShortestOf(const Shape& shape) {
@@ -112,20 +21,19 @@ absl::Duration ShortestOf(const Shape& shape) {
 // job.
 class Backfill {
  public:
-  Backfill(const State& state, uint32_t queue,
-           const absl::btree_set<DeviceId>& held, absl::Time now)
-      : state_(state), queue_(queue), now_(now), held_(held) {}
+  explicit Backfill(const QueueTurn& turn)
+      : turn_(turn),
+        state_(turn.state),
+        queue_(turn.queue),
+        now_(turn.now),
+        held_(turn.held) {}
 
   QueueChoice Choose() {
-    const Queues::Entry* entry = &state_.queues().at(queue_);
-    free_.emplace(state_, held_, entry);
     for (const Job* job : CandidatesOf(state_, queue_)) {
       // Candidates come in order, so that no later one can be better.
       if (best_ && KeyOf(*best_) < KeyOf(*job)) break;
-      // Only Place can tell whether the first waiting job never fits, so the
-      // quick test is for the jobs behind it.
-      if (first_ != nullptr && job->reserved_devices.empty() &&
-          !MightStart(*job)) {
+      if (job->reserved_devices.empty() && !MightStart(*job)) {
+        if (first_ == nullptr && CouldEverStart(*job)) Reserve(*job);
         continue;
       }
       Consider(*job);
@@ -179,8 +87,13 @@ class Backfill {
   // Tells quickly whether a job behind the first may start at all.
   bool MightStart(const Job& job) {
     const Need need = NeedOf(state_, job);
-    if (!free_->MayHold(need)) return false;
+    if (!turn_.free.MayHold(need)) return false;
     return !beside_ || beside_->MayHold(need) || FirstThatEndsInTime(job);
+  }
+
+  // Returns whether the job would fit in an empty pool.
+  bool CouldEverStart(const Job& job) {
+    return turn_.free.MayEverHold(NeedOf(state_, job));
   }
 
   Places& PlacesFor(const Need& need) {
@@ -200,12 +113,12 @@ class Backfill {
   // devices that it holds by its passes are excluded.
   void Reserve(const Job& job) {
     first_ = &job;
-    reservation_ = EarliestRoom(state_, NeedOf(state_, job), now_, held_);
+    reservation_ = turn_.rooms.Find(state_, NeedOf(state_, job), now_, held_);
     if (reservation_) {
       absl::btree_set<DeviceId> excluded = held_;
       excluded.insert(reservation_->devices.begin(),
                       reservation_->devices.end());
-      beside_.emplace(state_, excluded, &state_.queues().at(queue_));
+      beside_.emplace(turn_.free.Without(reservation_->devices));
       excluded_ = std::move(excluded);
       return;
     }
@@ -239,12 +152,12 @@ class Backfill {
     devices_ = devices;
   }
 
+  const QueueTurn& turn_;
   const State& state_;
   const uint32_t queue_;
   const absl::Time now_;
   absl::btree_set<DeviceId> held_;
-  std::optional<FreeDevices> free_;    // outside held_
-  std::optional<FreeDevices> beside_;  // also outside the reservation
+  std::optional<FreeDevices> beside_;  // outside held_ and the reservation
   absl::btree_set<DeviceId> excluded_;
   std::vector<Places> places_;
   const Job* first_ = nullptr;  // the first waiting job
@@ -255,35 +168,8 @@ class Backfill {
 
 }  // namespace
 
-absl::Time ExpectedEnd(const Job& job, absl::Time now) {
-  if (!job.expected_run) return absl::InfiniteFuture();
-  return std::max(now, now + (*job.expected_run - job.Attained(now)));
-}
-
-std::optional<Reservation> EarliestRoom(
-    const State& state, const Need& need, absl::Time now,
-    const absl::btree_set<DeviceId>& excluded) {
-  if (need.devices == 0) return std::nullopt;
-  std::vector<SiteRoom> sites(state.sites());
-  size_t largest = 0;
-  for (const auto& [id, device] : state.devices()) {
-    if (!DeviceMatches(device, need)) continue;
-    SiteRoom& site = sites[device.site];
-    site.kind = device.kind;
-    largest = std::max(largest, ++site.devices);
-    if (excluded.contains(id)) continue;
-    const absl::Time at = FreeAt(state, device, need, now);
-    if (at != absl::InfiniteFuture()) site.free.emplace_back(at, id);
-  }
-  for (SiteRoom& site : sites) std::sort(site.free.begin(), site.free.end());
-  return need.devices <= largest ? OnOneSite(sites, need.devices)
-                                 : OnWholeSites(std::move(sites), need.devices);
-}
-
-QueueChoice ChooseBackfill(const State& state, uint32_t queue,
-                           const absl::btree_set<DeviceId>& held,
-                           absl::Time now) {
-  return Backfill(state, queue, held, now).Choose();
+QueueChoice ChooseBackfill(const QueueTurn& turn) {
+  return Backfill(turn).Choose();
 }
 
 }  // namespace gpupool::scheduler

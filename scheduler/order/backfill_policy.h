@@ -12,12 +12,12 @@
 // Thread-safety: as State. Pure functions of it.
 #pragma once
 
-#include <optional>
+#include <cstddef>
 
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
+#include "scheduler/order/earliest_rooms.h"
 #include "scheduler/order/queue_policy.h"
-#include "scheduler/place/placement_policy.h"
 #include "scheduler/state/state.h"
 #include "scheduler/state/types.h"
 
@@ -28,26 +28,8 @@ namespace gpupool::scheduler {
 // run time, so that at most one shape has this many jobs that end too late.
 inline constexpr size_t kMaxBackfill = 1000;
 
-struct Reservation {
-  absl::Time at;
-  absl::btree_set<DeviceId> devices;
-};
-
-// Returns when a job ends that runs or is started now, or InfiniteFuture when
-// nobody knows. A job that has run for longer than expected ends now.
-absl::Time ExpectedEnd(const Job& job, absl::Time now);
-
-// Returns the earliest room outside `excluded` if nothing else starts. Of
-// devices that become free at the same time it takes those with the lowest ids.
-// Returns nothing when the time is not known.
-std::optional<Reservation> EarliestRoom(
-    const State& state, const Need& need, absl::Time now,
-    const absl::btree_set<DeviceId>& excluded);
-
-// Chooses the next start of a queue with backfill; called by ChooseNext. The
+// Chooses the next start of a queue with backfill; called by NextStarts. The
 // devices of a reservation are also kept from queues of lower rank.
-QueueChoice ChooseBackfill(const State& state, uint32_t queue,
-                           const absl::btree_set<DeviceId>& held,
-                           absl::Time now);
+QueueChoice ChooseBackfill(const QueueTurn& turn);
 
 }  // namespace gpupool::scheduler

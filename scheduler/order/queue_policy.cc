@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "scheduler/order/backfill_policy.h"
@@ -39,26 +40,23 @@ class FirstOfShapes {
   // Returns null at the end.
   const Job* Next() {
     while (const std::optional<Entry> entry = TakeFirst()) {
-      const Shape& shape = entry->shape->first;
-      if (LevelAtLimit(state_, shape.tenant, shape.devices) ||
-          state_.queues().IsFull(shape.queue, shape.devices)) {
-        continue;
-      }
-      const Job& job = state_.jobs().at(entry->key->job);
+      const Job& job = state_.jobs().at(entry->key.job);
+      if (IsAtLimit(state_, job)) continue;  // all jobs of the shape are
       if (job.reserved_devices.empty() &&
           state_.StrayDevice(job.id) == nullptr) {
         return &job;
       }
-      const auto second = std::next(entry->key);
-      if (second == entry->shape->second.end()) continue;
-      behind_.emplace(*second, Entry{second, entry->shape});
+      const WaitingJobs::Keys& keys = entry->shape->second;
+      const auto second = keys.upper_bound(entry->key);
+      if (second == keys.end()) continue;
+      behind_.emplace(*second, entry->shape);
     }
     return nullptr;
   }
 
  private:
   struct Entry {
-    WaitingJobs::Keys::const_iterator key;
+    QueueKey key;
     const WaitingJobs::OfShape* shape = nullptr;
   };
 
@@ -67,20 +65,21 @@ class FirstOfShapes {
   std::optional<Entry> TakeFirst() {
     if (!behind_.empty() &&
         (next_ == end_ || behind_.begin()->first < next_->first)) {
-      const Entry entry = behind_.begin()->second;
+      const Entry entry{behind_.begin()->first, behind_.begin()->second};
       behind_.erase(behind_.begin());
       return entry;
     }
     if (next_ == end_) return std::nullopt;
-    const WaitingJobs::OfShape* shape = (next_++)->second;
-    return Entry{shape->second.begin(), shape};
+    const Entry entry{next_->first, next_->second};
+    ++next_;
+    return entry;
   }
 
   const State& state_;
   WaitingJobs::Heads::const_iterator next_;
   WaitingJobs::Heads::const_iterator end_;
   // The next jobs of shapes whose first ones were left out.
-  absl::btree_map<QueueKey, Entry> behind_;
+  WaitingJobs::Heads behind_;
 };
 
 bool SomeoneWaits(const State& state, uint32_t queue) {
@@ -101,14 +100,15 @@ size_t MostCandidates(const State& state) {
 }
 
 // Chooses the next start of a queue without backfill.
-QueueChoice ChooseInOrder(const State& state, uint32_t queue,
-                          const absl::btree_set<DeviceId>& held) {
+QueueChoice ChooseInOrder(const QueueTurn& turn) {
+  const State& state = turn.state;
   QueueChoice choice;
-  const std::vector<const Job*> jobs = CandidatesOf(state, queue);
+  const std::vector<const Job*> jobs = CandidatesOf(state, turn.queue);
   if (jobs.empty()) return choice;
-  const Queues::Entry& entry = state.queues().at(queue);
-  absl::btree_set<DeviceId> excluded = held;
-  FreeDevices free(state, excluded, &entry);
+  const Queues::Entry& entry = state.queues().at(turn.queue);
+  absl::btree_set<DeviceId> excluded = turn.held;
+  FreeDevices* free = &turn.free;
+  std::optional<FreeDevices> fewer;
   size_t excluded_there = excluded.size();
   // Passes count only where nobody gives way: elsewhere a job makes room for
   // itself.
@@ -116,7 +116,7 @@ QueueChoice ChooseInOrder(const State& state, uint32_t queue,
   const bool others_count = state.queues().size() > 1;
   for (const Job* job : jobs) {
     const Need need = NeedOf(state, *job);
-    if (!job->reserved_devices.empty() || free.MayHold(need)) {
+    if (!job->reserved_devices.empty() || free->MayHold(need)) {
       Placement placement = Place(state, need, excluded);
       if (placement.fit == Fit::kNow) {
         choice.start = {job->id, std::move(placement.devices), {}};
@@ -125,13 +125,13 @@ QueueChoice ChooseInOrder(const State& state, uint32_t queue,
       }
       // Renew the quick test, so that it also knows the devices held meanwhile.
       if (excluded.size() > excluded_there) {
-        free = FreeDevices(state, excluded, &entry);
+        free = &fewer.emplace(free->Without(excluded));
         excluded_there = excluded.size();
       }
     }
     if (!counts && !others_count) continue;
     // A job that fits nowhere, even in an empty pool, is not passed.
-    if (!free.MayEverHold(need)) continue;
+    if (!free->MayEverHold(need)) continue;
     choice.waiting.push_back(job->id);
     const auto& kept = job->held_devices;
     if (others_count) choice.kept.insert(kept.begin(), kept.end());
@@ -201,9 +201,63 @@ std::vector<const Job*> Candidates(const State& state) {
   return all;
 }
 
-std::optional<NextStart> ChooseNext(const State& state,
-                                    const absl::btree_set<DeviceId>& held,
-                                    absl::Time now) {
+void NextStarts::Forget() {
+  free_.reset();
+  rooms_.resize(state_.queues().size());
+  nothing_.resize(state_.queues().size());
+  bool are_kept = last_ && state_.policy().tenants.empty() &&
+                  candidates_ == MostCandidates(state_) &&
+                  reserving_ == state_.reserving();
+  if (are_kept) {
+    // A task may let others of its array into the queue. A job that has been
+    // passed for too long holds devices from now on.
+    const Job& started = state_.jobs().at(last_->job);
+    nothing_[started.queue].reset();
+    are_kept = started.array == JobId() &&
+               absl::c_all_of(last_->passed, [&](JobId id) {
+                 return state_.jobs().at(id).passes < kMaxPasses;
+               });
+  }
+  if (!are_kept) absl::c_fill(nothing_, std::nullopt);
+  candidates_ = MostCandidates(state_);
+  reserving_ = state_.reserving();
+}
+
+QueueChoice NextStarts::Ask(uint32_t queue,
+                            const absl::btree_set<DeviceId>& excluded) {
+  std::optional<Nothing>& nothing = nothing_[queue];
+  if (nothing && nothing->excluded == excluded) return nothing->choice;
+  QueueChoice choice = AskAgain(queue, excluded);
+  // A start may move a reservation, and changes the order of tenants.
+  const Order order = state_.queues().at(queue).queue.order;
+  if (!choice.start && order != Order::kBackfill &&
+      order != Order::kFairShare) {
+    nothing = Nothing{excluded, choice};
+  }
+  return choice;
+}
+
+QueueChoice NextStarts::AskAgain(uint32_t queue,
+                                 const absl::btree_set<DeviceId>& excluded) {
+  const Queues::Entry& entry = state_.queues().at(queue);
+  std::optional<FreeDevices> own;
+  FreeDevices* free = nullptr;
+  if (!entry.may_use.empty()) {
+    free = &own.emplace(state_, excluded, &entry);
+  } else {
+    if (!free_) free_.emplace(state_, held_);
+    free = excluded.size() == held_.size()
+               ? &*free_
+               : &own.emplace(free_->Without(excluded));
+  }
+  const QueueTurn turn{state_, queue, excluded, now_, *free, rooms_[queue]};
+  return entry.queue.order == Order::kBackfill ? ChooseBackfill(turn)
+                                               : ChooseInOrder(turn);
+}
+
+std::optional<NextStart> NextStarts::Choose() {
+  const State& state = state_;
+  Forget();
   struct Earlier {
     uint32_t queue = 0;
     QueueChoice choice;
@@ -211,7 +265,7 @@ std::optional<NextStart> ChooseNext(const State& state,
   absl::InlinedVector<Earlier, 4> earlier;
   for (uint32_t queue : state.queues().InOrder()) {
     if (!SomeoneWaits(state, queue)) continue;
-    absl::btree_set<DeviceId> excluded = held;
+    absl::btree_set<DeviceId> excluded = held_;
     std::vector<JobId> passed;
     for (const Earlier& one : earlier) {
       // Such a queue would take back what it needs: exclude nothing for it.
@@ -220,14 +274,12 @@ std::optional<NextStart> ChooseNext(const State& state,
       excluded.insert(choice.kept.begin(), choice.kept.end());
       passed.insert(passed.end(), choice.waiting.begin(), choice.waiting.end());
     }
-    QueueChoice choice =
-        state.queues().at(queue).queue.order == Order::kBackfill
-            ? ChooseBackfill(state, queue, excluded, now)
-            : ChooseInOrder(state, queue, excluded);
+    QueueChoice choice = Ask(queue, excluded);
     if (choice.start) {
       std::vector<JobId>& all = choice.start->passed;
       all.insert(all.begin(), passed.begin(), passed.end());
-      return std::move(choice.start);
+      last_ = std::move(choice.start);
+      return last_;
     }
     earlier.push_back({queue, std::move(choice)});
   }

@@ -20,6 +20,9 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
+#include "absl/time/time.h"
+#include "scheduler/order/earliest_rooms.h"
+#include "scheduler/place/free_devices.h"
 #include "scheduler/place/placement_policy.h"
 #include "scheduler/state/state.h"
 #include "scheduler/state/types.h"
@@ -59,6 +62,16 @@ std::vector<const Job*> Candidates(const State& state);
 // equally.
 std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue);
 
+// Holds what a queue looks at when it is its turn to start a job.
+struct QueueTurn {
+  const State& state;
+  uint32_t queue = 0;
+  const absl::btree_set<DeviceId>& held;  // its jobs keep off these devices
+  absl::Time now;
+  FreeDevices& free;     // what its jobs may use outside `held`
+  EarliestRooms& rooms;  // kept for this queue from turn to turn
+};
+
 // The job that one queue would start, and its demands on queues of lower rank.
 struct QueueChoice {
   std::optional<NextStart> start;
@@ -68,11 +81,48 @@ struct QueueChoice {
   absl::btree_set<DeviceId> kept;
 };
 
-// Returns the first queued job that fits now, or nothing. Keeps off the devices
-// in `held`, which are kept free for a version, and off those that earlier jobs
-// hold.
-std::optional<NextStart> ChooseNext(const State& state,
-                                    const absl::btree_set<DeviceId>& held,
-                                    absl::Time now);
+// Chooses the jobs that start in one decision, one after another. It keeps what
+// a start does not change.
+class NextStarts {
+ public:
+  // Keeps off the devices in `held`, which are kept free for a version, and off
+  // those that earlier jobs hold. `held` must outlive this.
+  NextStarts(const State& state, const absl::btree_set<DeviceId>& held,
+             absl::Time now)
+      : state_(state), held_(held), now_(now) {}
+
+  // Returns the first queued job that fits now, or nothing. Between two calls
+  // nothing may happen but that jobs start, are passed, or give up reserved
+  // devices.
+  std::optional<NextStart> Choose();
+
+ private:
+  // Keeps a queue's answer that nothing of it fits. After starts of other
+  // queues' jobs, which only take room, asking again would give the same.
+  struct Nothing {
+    absl::btree_set<DeviceId> excluded;
+    QueueChoice choice;
+  };
+
+  // Forgets the answers that the last start may have changed.
+  void Forget();
+  // Asks one queue, whose jobs keep off the devices in `excluded`, unless its
+  // last answer still holds. AskAgain asks in any case.
+  QueueChoice Ask(uint32_t queue, const absl::btree_set<DeviceId>& excluded);
+  QueueChoice AskAgain(uint32_t queue,
+                       const absl::btree_set<DeviceId>& excluded);
+
+  const State& state_;
+  const absl::btree_set<DeviceId>& held_;
+  const absl::Time now_;
+  std::vector<EarliestRooms> rooms_;             // by queue
+  std::vector<std::optional<Nothing>> nothing_;  // by queue
+  // Outside held_, for the queues that may use all devices. Gone after a start.
+  std::optional<FreeDevices> free_;
+  // Facts of the last call, and the job that it started.
+  size_t candidates_ = 0;  // MostCandidates
+  absl::btree_set<JobId> reserving_;
+  std::optional<NextStart> last_;
+};
 
 }  // namespace gpupool::scheduler

@@ -50,9 +50,7 @@ FreeDevices::FreeDevices(const State& state,
       if (ReservedOnly(state, device, least)) of_tenants_.push_back(&device);
       continue;
     }
-    Kind& kind = kinds_[site.kind];
-    kind.most_free = std::max(kind.most_free, device.free_bytes());
-    admitted_.push_back(&device);
+    Admit({device.free_bytes(), id, device.site, device.gangs > 0});
   }
   for (const Site& site : sites_) {
     if (site.devices == 0) continue;
@@ -62,9 +60,39 @@ FreeDevices::FreeDevices(const State& state,
   }
 }
 
+void FreeDevices::Admit(const Admitted& device) {
+  Kind& kind = kinds_[sites_[device.site].kind];
+  kind.most_free = std::max(kind.most_free, device.free_bytes);
+  admitted_.push_back(device);
+}
+
+FreeDevices FreeDevices::Without(
+    const absl::btree_set<DeviceId>& excluded) const {
+  FreeDevices others;
+  others.state_ = state_;
+  others.queue_ = queue_;
+  others.sites_ = sites_;
+  others.smallest_site_ = smallest_site_;
+  for (const Kind& kind : kinds_) {
+    others.kinds_.push_back({.kind = kind.kind, .full = kind.full});
+  }
+  others.admitted_.reserve(admitted_.size());
+  // Both are sorted by id.
+  auto next = excluded.begin();
+  for (const Admitted& device : admitted_) {
+    while (next != excluded.end() && *next < device.id) ++next;
+    if (next != excluded.end() && *next == device.id) continue;
+    others.Admit(device);
+  }
+  for (const Device* device : of_tenants_) {
+    if (!excluded.contains(device->id)) others.of_tenants_.push_back(device);
+  }
+  return others;
+}
+
 template <typename Holds>
-bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
-  return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
+bool FreeDevices::AnyKind(const Need& need, Holds holds) {
+  return std::any_of(kinds_.begin(), kinds_.end(), [&](Kind& kind) {
     return KindMayMatch(kind.kind, need) && holds(kind);
   });
 }
@@ -73,22 +101,39 @@ bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
 // is the most bytes that n + 1 devices all have.
 void FreeDevices::LookForGangs() {
   looked_for_gangs_ = true;
-  std::vector<Descending> free(sites_.size());
-  for (const Device* device : admitted_) {
-    if (device->gangs == 0) free[device->site].push_back(device->free_bytes());
-  }
+  std::vector<uint32_t> ends(sites_.size());  // of each site's part of `free`
+  uint32_t end = 0;
   for (size_t at = 0; at < sites_.size(); ++at) {
-    if (free[at].empty()) continue;
-    Kind& kind = kinds_[sites_[at].kind];
-    kind.on_all.insert(kind.on_all.end(), free[at].begin(), free[at].end());
-    SortDown(free[at]);
-    Descending& best = kind.on_a_site;
-    best.resize(std::max(best.size(), free[at].size()));
-    for (size_t n = 0; n < free[at].size(); ++n) {
-      best[n] = std::max(best[n], free[at][n]);
-    }
+    ends[at] = end;
+    end += sites_[at].devices;
   }
-  for (Kind& kind : kinds_) SortDown(kind.on_all);
+  std::vector<uint64_t> free(end);
+  for (const Admitted& device : admitted_) {
+    if (device.has_gang) continue;
+    free[ends[device.site]++] = device.free_bytes;
+    kinds_[sites_[device.site].kind].on_all.push_back(device.free_bytes);
+  }
+  uint32_t first = 0;
+  for (size_t at = 0; at < sites_.size(); ++at) {
+    const size_t count = ends[at] - first;
+    const auto begin = free.begin() + first;
+    std::sort(begin, begin + count, std::greater<>());
+    Descending& best = kinds_[sites_[at].kind].on_a_site;
+    if (count > 0) best.resize(std::max(best.size(), count));
+    for (size_t n = 0; n < count; ++n) best[n] = std::max(best[n], begin[n]);
+    first += sites_[at].devices;
+  }
+}
+
+// Sorts no more than the largest gang so far asks for.
+bool FreeDevices::HasOnAll(Kind& kind, const Need& need) {
+  if (need.devices > kind.on_all.size()) return false;
+  if (need.devices > kind.sorted) {
+    std::partial_sort(kind.on_all.begin(), kind.on_all.begin() + need.devices,
+                      kind.on_all.end(), std::greater<>());
+    kind.sorted = need.devices;
+  }
+  return Has(kind.on_all, need);
 }
 
 bool FreeDevices::HostMayHold(const Need& need) const {
@@ -117,10 +162,10 @@ bool FreeDevices::MayHold(const Need& need) {
                        });
   if (!may_one || need.devices == 1) return may_one;
   if (!looked_for_gangs_) LookForGangs();
-  return AnyKind(need, [&](const Kind& kind) {
+  return AnyKind(need, [&](Kind& kind) {
     // A gang that exceeds the smallest machine may span several.
     return Has(kind.on_a_site, need) ||
-           (need.devices > smallest_site_ && Has(kind.on_all, need));
+           (need.devices > smallest_site_ && HasOnAll(kind, need));
   });
 }
 

@@ -24,6 +24,10 @@ class FreeDevices {
                        const absl::btree_set<DeviceId>& excluded = {},
                        const Queues::Entry* queue = nullptr);
 
+  // Returns the same without the devices in `excluded`, while the state has not
+  // changed. Costs less than to look at all devices again.
+  FreeDevices Without(const absl::btree_set<DeviceId>& excluded) const;
+
   // Returns false when Place would certainly find nothing on unreserved
   // devices.
   bool MayHold(const Need& need);
@@ -37,30 +41,44 @@ class FreeDevices {
     absl::string_view kind;
     uint64_t most_free = 0;  // largest free bytes of an admitted device
     // Free bytes of the admitted devices that run no gang: on the machine that
-    // is best for each n, and on all machines.
+    // is best for each n, and on all machines. Of the latter only the first
+    // `sorted` are in order, all others are not larger.
     Descending on_a_site;
-    Descending on_all;
+    std::vector<uint64_t> on_all;
+    size_t sorted = 0;
     Descending full;  // bytes on empty devices
   };
   struct Site {
     size_t kind = 0;  // index into kinds_
     uint32_t devices = 0;
   };
+  // An admitted device: it accepts the least need and is not excluded. Has
+  // copies of what is summed up, so that sums read only these, side by side.
+  struct Admitted {
+    uint64_t free_bytes = 0;
+    DeviceId id;
+    uint32_t site = 0;
+    bool has_gang = false;
+  };
+
+  FreeDevices() = default;
 
   template <typename Holds>
-  bool AnyKind(const Need& need, Holds holds) const;
+  bool AnyKind(const Need& need, Holds holds);
   bool NamedMayEverHold(const Need& need) const;
+  void Admit(const Admitted& device);
   void LookForGangs();
+  static bool HasOnAll(Kind& kind, const Need& need);
   bool HostMayHold(const Need& need) const;
   // Returns whether devices that are reserved for the need's tenant may hold
   // it.
   bool ReservedMayHold(const Need& need) const;
 
-  const State* state_;
-  const Queues::Entry* queue_;
+  const State* state_ = nullptr;
+  const Queues::Entry* queue_ = nullptr;
   absl::InlinedVector<Kind, 2> kinds_;
   std::vector<Site> sites_;
-  std::vector<const Device*> admitted_;  // accept the least need, not excluded
+  std::vector<Admitted> admitted_;         // by id
   std::vector<const Device*> of_tenants_;  // the same, reserved for a tenant
   uint32_t smallest_site_ = 0;  // least devices of one kind on one machine
   bool looked_for_gangs_ = false;

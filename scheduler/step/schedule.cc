@@ -184,9 +184,10 @@ void StartInRoomMade(StepContext& context) {
 // Starts jobs until none fits. Each start changes what fits next.
 void StartWhatFits(StepContext& context,
                    const absl::btree_set<DeviceId>& held) {
+  NextStarts starts(context.state, held, context.now);
   while (true) {
     DropRoomAtLimits(context);
-    const auto next = ChooseNext(context.state, held, context.now);
+    const auto next = starts.Choose();
     if (!next) return;
     for (JobId passed : next->passed) CountPass(context, passed);
     Job& job = *context.edit.FindJob(next->job);

@@ -308,6 +308,7 @@ PreemptionReason ReasonToGiveWay(const State& state, const Job& first,
 }
 
 bool RoomIsComing(const State& state, const Job& job) {
+  if (job.reserved_devices.empty()) return false;
   const Need need = NeedOf(state, job);
   for (DeviceId id : job.reserved_devices) {
     const Device& device = state.devices().at(id);
@@ -318,8 +319,7 @@ bool RoomIsComing(const State& state, const Job& job) {
     }
     if (ObstacleFor(state, device, need, until)) return false;
   }
-  return !job.reserved_devices.empty() &&
-         HostsWillHold(state, need, job.reserved_devices);
+  return HostsWillHold(state, need, job.reserved_devices);
 }
 
 }  // namespace gpupool::scheduler

@@ -93,8 +93,8 @@ void RoomBound::Add(const RunningJobs::Spot& from, const Need& least,
   spot.open = from.free_bytes;
   for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
     if (job.stops || IsGivenBack(job) || jobs_.TakesFrom(queue_, job)) {
-      spot.open += BytesOn(*job.job, *from.device);
-    } else if (job.job->device_count > 1) {
+      spot.open += job.bytes;
+    } else if (job.is_gang) {
       ++spot.open_gangs;
     }
   }
@@ -107,14 +107,13 @@ void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
   OnSpot& spot = spots_[leaver.spot];
   if (!spot.counts || leaver.job->stops) return;
   sites_[spot.site].is_current = false;
-  const Job& job = *leaver.job->job;
-  const uint64_t bytes = BytesOn(job, *jobs_.spots()[leaver.spot].device);
+  const RunningJobs::OnDevice& job = *leaver.job;
   if (in_reach) {
-    spot.reach -= bytes;
-    spot.reach_gangs += job.device_count > 1;
+    spot.reach -= job.bytes;
+    spot.reach_gangs += job.is_gang;
   } else {
-    spot.open -= bytes;
-    spot.open_gangs += job.device_count > 1;
+    spot.open -= job.bytes;
+    spot.open_gangs += job.is_gang;
   }
 }
 

@@ -34,7 +34,12 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
         last = &state.jobs().at(job_id);
       const Queues::Entry& entry = state.queues().at(last->queue);
       OnDevice& job =
-          jobs_.emplace_back(OnDevice{last, last->priority, entry.level});
+          jobs_.emplace_back(OnDevice{.job = last,
+                                      .bytes = BytesOn(*last, device),
+                                      .queue = last->queue,
+                                      .is_gang = last->device_count > 1,
+                                      .priority = last->priority,
+                                      .level = entry.level});
       job.stops = IsStopping(*last);
       job.is_borrowed = reclaims && !job.stops && !guaranteed.contains(job_id);
       if (job.stops || last->state != JobState::kRunning) continue;
@@ -54,6 +59,9 @@ void RunningJobs::NoteStops() {
   for (OnDevice& job : jobs_) {
     if (job.stops || !IsStopping(*job.job)) continue;
     job = {.job = job.job,
+           .bytes = job.bytes,
+           .queue = job.queue,
+           .is_gang = job.is_gang,
            .priority = job.priority,
            .level = job.level,
            .stops = true};
@@ -67,7 +75,7 @@ void RunningJobs::Sum() {
   any_borrowed_ = false;
   for (const OnDevice& job : jobs_) {
     if (!job.can_give_way) continue;
-    Last& last = last_[job.job->queue];
+    Last& last = last_[job.queue];
     last.priority = std::min(last.priority, job.priority);
     last.standing = std::max(last.standing, job.standing);
     deepest_level_ = std::max(deepest_level_, int64_t{job.level});

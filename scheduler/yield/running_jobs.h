@@ -33,9 +33,13 @@ struct Behind {
 
 class RunningJobs {
  public:
-  // A job on one of its devices.
+  // A job on one of its devices. What sums need of the job is copied, since
+  // they read all jobs for each queue, and again after each stop.
   struct OnDevice {
     const Job* job = nullptr;
+    uint64_t bytes = 0;  // on the device
+    uint32_t queue = 0;
+    bool is_gang = false;
     int priority = 0;
     uint32_t level = 0;  // level of its queue
     double standing = 0;
@@ -83,7 +87,7 @@ class RunningJobs {
   Behind Stays(const Job& job) const;
   bool TakesFrom(uint32_t queue, const OnDevice& running) const {
     return running.can_give_way &&
-           state_.queues().TakesFrom(queue, running.job->queue);
+           state_.queues().TakesFrom(queue, running.queue);
   }
   // Returns whether the running job's place may be given back to a job in the
   // queue that reclaims one. Nobody gives way to a queue of lower rank.

@@ -14,6 +14,14 @@ absl::Time MinRunEnd(const State& state, const Job& job) {
   return job.run_since + state.QueueOf(job).min_run;
 }
 
+// Returns false when no running job can be in its minimum run.
+bool AnyMinRun(const Queues& queues) {
+  for (uint32_t i = 0; i < queues.size(); ++i) {
+    if (queues.at(i).queue.min_run > absl::ZeroDuration()) return true;
+  }
+  return false;
+}
+
 bool MayYield(const State& state, const Job& job, absl::Time now) {
   return !IsStopping(job) && MinRunEnd(state, job) <= now;
 }
@@ -140,6 +148,7 @@ std::optional<VersionRoom> RoomForVersion(
 
 absl::Time NextMinRun(const State& state, absl::Time now) {
   absl::Time next = absl::InfiniteFuture();
+  if (!AnyMinRun(state.queues())) return next;
   for (const auto& [id, device] : state.devices()) {
     for (JobId job_id : device.jobs) {
       const Job& job = state.jobs().at(job_id);

@@ -99,5 +99,30 @@ TEST_F(FreeDevicesTest, TwoJobsOnSeveralNeverShareADevice) {
   EXPECT_TRUE(free.MayHold({.bytes = 90, .wanted_device = "cuda"}));
 }
 
+TEST_F(FreeDevicesTest, WithoutSomeDevicesItIsAsIfLookedAtAgain) {
+  for (uint64_t filled = 0; filled < 12; ++filled) {
+    FreeDevices all(state);
+    for (uint64_t left_out = 0; left_out < 1u << 12; left_out += 37) {
+      absl::btree_set<DeviceId> excluded;
+      for (const auto& [id, device] : state.devices()) {
+        if (left_out >> id.value() & 1) excluded.insert(id);
+      }
+      FreeDevices fewer = all.Without(excluded);
+      FreeDevices fresh(state, excluded);
+      for (uint32_t devices : {12, 1, 3, 2, 8, 5}) {
+        for (uint64_t bytes : {0, 50, 60, 100, 101}) {
+          const Need need{.bytes = bytes, .devices = devices};
+          ASSERT_EQ(fewer.MayHold(need), fresh.MayHold(need));
+          ASSERT_EQ(fewer.MayEverHold(need), fresh.MayEverHold(need));
+        }
+      }
+    }
+    Send(JobSubmitted{.job = JobId(filled + 1),
+                      .bytes = 50,
+                      .wanted_device = filled < 8 ? "cpu" : "cuda",
+                      .device_count = filled % 2 == 0 ? 1u : 2u});
+  }
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

@@ -288,7 +288,7 @@ class Planner {
     };
     StagePlanner planner(build, add);
     RETURN_IF_ERROR(planner.Plan(std::move(first)));
-    programs_.passed_bytes = planner.passed_bytes();
+    programs_.passed_bytes = planner.PassedBytes();
     // One request must not remove the programs that it needs again.
     programs_.max_programs = std::min(
         kMaxServingPrograms,

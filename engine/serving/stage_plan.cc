@@ -32,8 +32,33 @@ absl::Status StagePlanner::Plan(ModelGraph first) {
   return Visit(StageWalk(StageStore()), std::move(first));
 }
 
+void StagePlanner::Note(StageWalk& walk) {
+  const uint64_t most = walk.store().TakePeak();
+  passed_bytes_ = std::max(passed_bytes_, most);
+  std::vector<std::string> places = walk.OpenLoops();
+  while (!places.empty()) {
+    LoopBytes& loop = loops_[places.back()];
+    places.pop_back();
+    loop.most = std::max(loop.most, most);
+    loop.outside = places;
+  }
+}
+
+uint64_t StagePlanner::PassedBytes() const {
+  uint64_t most = passed_bytes_;
+  for (const auto& [place, loop] : loops_) {
+    // Loops around it have their rows, too, from their second iterations on.
+    uint64_t bytes = loop.most + loop.rows;
+    for (const std::string& outer : loop.outside) {
+      bytes += loops_.at(outer).rows;
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 absl::Status StagePlanner::GoOn(StageWalk walk) {
-  passed_bytes_ = std::max(passed_bytes_, walk.store().peak());
+  Note(walk);
   ASSIGN_OR_RETURN(ModelGraph stage, build_(walk.answers()));
   return Visit(std::move(walk), std::move(stage));
 }
@@ -42,7 +67,7 @@ absl::Status StagePlanner::Visit(StageWalk walk, ModelGraph stage) {
   const std::shared_ptr<const StageEnd> end = stage.stage_end;
   if (++stages_ > kMaxPlannedStages) {
     return absl::InvalidArgumentError(absl::StrCat(
-        end == nullptr ? "the model" : end->node, ": more than ",
+        end == nullptr ? decider_ : end->node, ": more than ",
         kMaxPlannedStages, " stages would have to be planned, because so many ",
         "values decide how the model runs; export it with fewer conditions, ",
         "loops and sizes that depend on computed values"));
@@ -53,6 +78,7 @@ absl::Status StagePlanner::Visit(StageWalk walk, ModelGraph stage) {
   }
   RETURN_IF_ERROR(add_(walk.answers(), std::move(stage)));
   if (end == nullptr) return absl::OkStatus();
+  decider_ = end->node;
   RETURN_IF_ERROR(walk.Receive(*end, bytes).status());
   switch (end->kind) {
     case StageEnd::Kind::kBranch:
@@ -87,6 +113,7 @@ absl::Status StagePlanner::Branch(StageWalk walk, const StageEnd& end) {
 
 absl::Status StagePlanner::Begin(StageWalk walk, const StageEnd& end) {
   RETURN_IF_ERROR(walk.AddStates(end).status());
+  Note(walk);
   const int64_t trips = end.trips.value_or(std::numeric_limits<int64_t>::max());
   RETURN_IF_ERROR(walk.BeginLoop(end, trips, end.goes_on.value_or(true)));
   return GoOn(std::move(walk));
@@ -103,11 +130,18 @@ absl::Status StagePlanner::Iterate(StageWalk walk, const StageEnd& end) {
     absl::StrAppend(&key, " ", type.shape.ToString());
   }
   RETURN_IF_ERROR(walk.AddStates(end).status());
+  Note(walk);
+  const uint64_t before = walk.store().bytes();
   RETURN_IF_ERROR(walk.AddRows(end).status());
-  passed_bytes_ = std::max(passed_bytes_, walk.store().peak());
+  uint64_t& rows = loops_[end.place].rows;
+  rows = std::max(rows, walk.store().bytes() - before);
   if (!planned_.insert(std::move(key)).second) return absl::OkStatus();
-  if (same || !end.goes_on.value_or(true)) {
-    walk.LeaveLoop(end, same ? walk.trips() : walk.iteration() + 1);
+  // Where results have as many rows as they can have, shapes may only seem to
+  // change. Requests that do change them have the memory of the plan.
+  const bool seems_same =
+      same || (walk.has_results() && walk.trips() > kMaxGrowingTrips);
+  if (seems_same || !end.goes_on.value_or(true)) {
+    walk.LeaveLoop(end, seems_same ? walk.trips() : walk.iteration() + 1);
     return GoOn(std::move(walk));
   }
   if (walk.trips() > kMaxGrowingTrips) {

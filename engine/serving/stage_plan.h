@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,19 @@ class StagePlanner {
   absl::Status Plan(ModelGraph first);
 
   // Returns the most bytes that stages pass on at a time.
-  uint64_t passed_bytes() const { return passed_bytes_; }
+  uint64_t PassedBytes() const;
 
  private:
+  // What a loop passes on. Its first iteration is planned, before which there
+  // are no rows; later ones have the rows besides.
+  struct LoopBytes {
+    uint64_t most = 0;  // in the first iteration
+    uint64_t rows = 0;
+    std::vector<std::string> outside;  // places of the loops around it
+  };
+
+  // Notes what the walk has passed on since the last call.
+  void Note(StageWalk& walk);
   absl::Status Visit(StageWalk walk, ModelGraph stage);
   absl::Status GoOn(StageWalk walk);
   absl::Status Branch(StageWalk walk, const StageEnd& end);
@@ -54,7 +65,9 @@ class StagePlanner {
   const Build build_;
   const Add add_;
   int stages_ = 0;
+  std::string decider_;  // the last node that ended a stage
   uint64_t passed_bytes_ = 0;
+  std::map<std::string, LoopBytes> loops_;  // by place
   // Branches, and ends of iterations, that were planned.
   absl::flat_hash_set<std::string> planned_;
 };

@@ -33,6 +33,8 @@ absl::Status StageStore::Add(const std::string& name, uint64_t bytes) {
   return absl::OkStatus();
 }
 
+uint64_t StageStore::TakePeak() { return std::exchange(peak_, bytes_); }
+
 std::byte* StageStore::data(absl::string_view name) const {
   const auto found = tensors_.find(name);
   GPUPOOL_CHECK(found != tensors_.end());

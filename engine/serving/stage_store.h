@@ -43,6 +43,8 @@ class StageStore {
   // Returns the bytes now and at the most, rounded to the alignment.
   uint64_t bytes() const { return bytes_; }
   uint64_t peak() const { return peak_; }
+  // Returns the most bytes since the last call, and counts on from those now.
+  uint64_t TakePeak();
 
  private:
   struct Tensor {

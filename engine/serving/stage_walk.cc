@@ -38,6 +38,17 @@ StageWalk StageWalk::CountOn() const {
   return copy;
 }
 
+std::vector<std::string> StageWalk::OpenLoops() const {
+  std::vector<std::string> places;
+  for (const Loop& loop : loops_) places.push_back(loop.place);
+  return places;
+}
+
+void StageWalk::TakeResults(int64_t rows) {
+  answers_.push_back(rows);
+  for (Loop& loop : loops_) loop.has_results = true;
+}
+
 absl::StatusOr<std::vector<std::string>> StageWalk::Receive(
     const StageEnd& end, const Sizes& bytes) {
   std::vector<std::string> kept = end.kept;

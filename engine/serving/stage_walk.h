@@ -65,7 +65,7 @@ class StageWalk {
 
   // Go to the next stage.
   void TakeBranch(bool taken) { answers_.push_back(taken ? 1 : 0); }
-  void TakeResults(int64_t rows) { answers_.push_back(rows); }
+  void TakeResults(int64_t rows);
   // Begins a loop of at most this many trips, of which the first may be
   // missing.
   absl::Status BeginLoop(const StageEnd& end, int64_t trips, bool goes_on);
@@ -84,6 +84,10 @@ class StageWalk {
   int64_t trips() const { return loops_.back().trips; }
   // Returns the answers before those of the innermost loop.
   const StageAnswers& before_loop() const { return loops_.back().before; }
+  // Returns the places of the loops that have begun, the innermost one last.
+  std::vector<std::string> OpenLoops() const;
+  // Returns whether the innermost loop has taken results.
+  bool has_results() const { return loops_.back().has_results; }
 
  private:
   struct Loop {
@@ -92,6 +96,7 @@ class StageWalk {
     int64_t trips = 0;
     bool limited = true;  // whether the trips are those of the model
     int64_t iteration = 0;
+    bool has_results = false;
     std::vector<TensorType> entered;
     std::vector<TensorType> rows;
   };

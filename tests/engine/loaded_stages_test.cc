@@ -90,7 +90,7 @@ constexpr char kLoop[] = R"((float[2] x, float limit)
   => (float[2] y, float[N, 2] all, float[2] z)
   <bool start = {1}> {
     h = Mul(x, x)
-    y, all = Loop (, start, x) <body = b (int64 i, bool go, float[2] s)
+    y, all = Loop (_, start, x) <body = b (int64 i, bool go, float[2] s)
       => (bool next, float[2] t, float[2] row) {
         t = Add(s, s)
         n = ReduceSum <keepdims = 0> (t)
@@ -161,7 +161,7 @@ constexpr char kNested[] = R"((int64 n) => (int64 y)
   <int64 one = {1}, int64 two = {2}, int64 three = {3}, int64 zero = {0},
    bool start = {1}> {
     steps = Sub(n, n)
-    last, y = Loop (, start, n, steps) <body = b (int64 i, bool go, int64 s,
+    last, y = Loop (_, start, n, steps) <body = b (int64 i, bool go, int64 s,
         int64 c) => (bool next, int64 t, int64 d) {
         half = Div(s, two)
         twice = Mul(half, two)
@@ -170,7 +170,7 @@ constexpr char kNested[] = R"((int64 n) => (int64 y)
           then_branch = t () => (int64 p) { p = Identity(half) },
           else_branch = e () => (int64 q) {
             z = Sub(s, s)
-            k, q0 = Loop (, start, z, one) <body = w (int64 j, bool on,
+            k, q0 = Loop (_, start, z, one) <body = w (int64 j, bool on,
                 int64 u, int64 v) => (bool more, int64 u1, int64 v1) {
                 u1 = Add(u, one)
                 v1 = Add(v, s)
@@ -266,7 +266,7 @@ constexpr char kDetector[] = R"((float[1, 6, 4] features)
   => (float[N, 4] boxes, float[N] scores, int64[N] labels)
   <float[4, 4] to_box = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
    float[4, 2] to_score = {0.1, 0, 0, 0.1, 0.2, 0, 0, 0.2},
-   int64 most = {3}, float overlap = {0.4}, float low = {0.3},
+   int64 most = {3}, float overlap = {0.4}, float low = {0.7},
    int64[1] two = {2}, int64[1] one = {1}, int64[1] zero = {0},
    int64[1] three = {3}, int64[1] top = {4}, int64[1] flat = {-1},
    int64[2] rows = {-1, 4}> {
@@ -323,7 +323,7 @@ std::vector<Detection> Detect(const std::vector<float>& x) {
       return score(a, label) > score(b, label);
     });
     for (size_t i : order) {
-      if (kept.size() == 3 || score(i, label) <= 0.3F) continue;
+      if (kept.size() == 3 || score(i, label) <= 0.7F) continue;
       if (std::none_of(kept.begin(), kept.end(),
                        [&](size_t k) { return overlap(i, k) > 0.4F; })) {
         kept.push_back(i);
@@ -425,6 +425,7 @@ TEST_F(LoadedStagesTest, ALoopMayGrowAFewTimes) {
 TEST_F(LoadedStagesTest, JobsRefuseComputedConditionsByName) {
   v1::JobSpec job = DigitsJob();
   *job.mutable_model() = Model(kIf);
+  job.mutable_data()->clear_scaling();
   const auto plan = session_->PlanTraining(job, Digits());
   EXPECT_THAT(plan.status().message(),
               HasSubstr("If 'a': the condition depends on the numbers"));

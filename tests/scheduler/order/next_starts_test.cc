@@ -36,7 +36,7 @@ class NextStartsTest : public SchedulerTest {
 
   void SubmitOne() {
     const auto& queues = state.policy().queues;
-    JobSubmitted event{.job = JobId(++last_job)};
+    JobSubmitted event{.id = JobId(++last_job)};
     event.tenant = absl::StrCat("tenant", random() % 3);
     const uint32_t sizes[] = {1, 1, 1, 1, 2, 3, 4, 8};
     event.device_count = sizes[random() % 8];
@@ -44,7 +44,7 @@ class NextStartsTest : public SchedulerTest {
     if (random() % 8 != 0) {
       event.expected_run = absl::Seconds(1 << random() % 12);
     }
-    event.queue = queues[random() % queues.size()].name;
+    event.queue_name = queues[random() % queues.size()].name;
     if (random() % 20 == 0) {
       event.array = JobId(1000000 + last_job % 2);
       event.max_at_once = 2;

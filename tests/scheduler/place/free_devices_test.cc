@@ -117,7 +117,7 @@ TEST_F(FreeDevicesTest, WithoutSomeDevicesItIsAsIfLookedAtAgain) {
         }
       }
     }
-    Send(JobSubmitted{.job = JobId(filled + 1),
+    Send(JobSubmitted{.id = JobId(filled + 1),
                       .bytes = 50,
                       .wanted_device = filled < 8 ? "cpu" : "cuda",
                       .device_count = filled % 2 == 0 ? 1u : 2u});

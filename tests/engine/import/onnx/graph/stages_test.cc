@@ -99,7 +99,7 @@ TEST(StagesTest, KnownNumbersEndNoStage) {
 
 constexpr char kWhile[] =
     "(float x) => (float y) <bool start = {1}, float most = {100}> {"
-    "y = Loop (, start, x) <body = b (int64 i, bool go, float s) => "
+    "y = Loop (_, start, x) <body = b (int64 i, bool go, float s) => "
     "(bool next, float t) { t = Add(s, s) next = Less(t, most) }> }";
 
 TEST(StagesTest, ALoopIsItsBodyAndWhatFollows) {

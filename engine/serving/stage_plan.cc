@@ -134,7 +134,7 @@ absl::Status StagePlanner::Iterate(StageWalk walk, const StageEnd& end) {
   const uint64_t before = walk.store().bytes();
   RETURN_IF_ERROR(walk.AddRows(end).status());
   uint64_t& rows = loops_[end.place].rows;
-  rows = std::max(rows, walk.store().bytes() - before);
+  rows = std::max(rows, std::max(walk.store().bytes(), before) - before);
   if (!planned_.insert(std::move(key)).second) return absl::OkStatus();
   // Where results have as many rows as they can have, shapes may only seem to
   // change. Requests that do change them have the memory of the plan.

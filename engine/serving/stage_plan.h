@@ -46,8 +46,8 @@ class StagePlanner {
   uint64_t PassedBytes() const;
 
  private:
-  // What a loop passes on. Its first iteration is planned, before which there
-  // are no rows; later ones have the rows besides.
+  // The bytes of a loop. Its first iteration is planned, before which there are
+  // no rows; later ones have the rows besides.
   struct LoopBytes {
     uint64_t most = 0;  // in the first iteration
     uint64_t rows = 0;

@@ -123,6 +123,67 @@ TEST_F(LoadedStagesTest, ALoopEndsWithAComputedCondition) {
   }
 }
 
+// Stacked rows and what an If in the body passes on are held at once, but only
+// from the second iteration on.
+TEST_F(LoadedStagesTest, ALoopKeepsItsRowsBesidesWhatItsBodyPassesOn) {
+  auto model = LoadText(
+      "(float[64] x, int64 n) => (float[64] y, float[N] sums) "
+      "<int64 most = {3}, float zero = {0}> {"
+      "y, sums = Loop (n, , x) <body = b (int64 i, bool go, float[64] s) => "
+      "(bool next, float[64] t, float row) { next = Identity(go) "
+      "a = Exp(s) d = Abs(s) row = ReduceSum <keepdims = 0> (s) "
+      "c = Greater(row, zero) u = If (c) <"
+      "then_branch = f () => (float[64] p) { p = Neg(d) }, "
+      "else_branch = e () => (float[64] q) { q = Identity(d) }> "
+      "v = Sub(u, a) t = Add(v, a) }> }");
+  ASSERT_NE(model, nullptr);
+  auto got = Ask(*model,
+                 {Sent::Of(std::vector<float>(64, 1)), Sent::Of<int64_t>({3})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[1].As<float>(), ElementsAre(64, -64, 64));
+  EXPECT_NEAR((*got)[0].As<float>()[5], -1, 1e-5);
+}
+
+// Each iteration appends what it found, also to nothing.
+TEST_F(LoadedStagesTest, ALoopMayAppendComputedNumbersOfRows) {
+  auto model = LoadText(
+      "(float[3] x, int64 n) => (float[N] y) {"
+      "never = Greater(x, x) none = Compress(x, never) "
+      "y = Loop (n, , none) <body = b (int64 i, bool go, float[K] s) => "
+      "(bool next, float[M] t) { next = Identity(go) f = Cast <to = 1> (i) "
+      "k = Greater(x, f) r = Compress(x, k) t = Concat <axis = 0> (s, r) }> }");
+  ASSERT_NE(model, nullptr);
+  const Sent x = Sent::Of<float>({0.5, 2, 1.5});
+  EXPECT_THAT(One<float>(*model, {x, Sent::Of<int64_t>({0})}), IsEmpty());
+  EXPECT_THAT(One<float>(*model, {x, Sent::Of<int64_t>({1})}),
+              ElementsAre(0.5, 2, 1.5));
+  EXPECT_THAT(One<float>(*model, {x, Sent::Of<int64_t>({3})}),
+              ElementsAre(0.5, 2, 1.5, 2, 1.5));
+  // More than all rows of one iteration and of what was before the loop.
+  const absl::Status many =
+      Ask(*model, {Sent::Of<float>({7, 8, 9}), Sent::Of<int64_t>({3})})
+          .status();
+  EXPECT_EQ(many.code(), absl::StatusCode::kResourceExhausted) << many;
+}
+
+// The rows of a slice are computed, and yet the same in every iteration.
+TEST_F(LoadedStagesTest, ALoopSlicesByItsIteration) {
+  auto model = LoadText(
+      "(float[5] x, int64 n) => (float[1] y, float[N, 1] all) "
+      "<int64[1] axis = {0}, int64 one = {1}, float[1] zero = {0}> {"
+      "y, all = Loop (n, , zero) <body = b (int64 i, bool go, float[1] s) => "
+      "(bool next, float[1] t, float[1] row) { next = Identity(go) "
+      "j = Add(i, one) from = Unsqueeze(i, axis) to = Unsqueeze(j, axis) "
+      "r = Slice(x, from, to) t = Add(s, r) row = Identity(t) }> }");
+  ASSERT_NE(model, nullptr);
+  auto got =
+      Ask(*model, {Sent::Of<float>({1, 2, 3, 4, 5}), Sent::Of<int64_t>({5})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].As<float>(), ElementsAre(15));
+  EXPECT_THAT((*got)[1].As<float>(), ElementsAre(1, 3, 6, 10, 15));
+  EXPECT_THAT((*got)[1].shape, ElementsAre(5, 1));
+}
+
 TEST_F(LoadedStagesTest, ALoopRunsAsOftenAsAnInputSays) {
   auto model = LoadText(
       "(float[2] x, int64 n) => (float[2] y, float[N, 2] all) {"
@@ -400,6 +461,13 @@ TEST_F(LoadedStagesTest, RefusalsNameTheNode) {
                       "next = Identity(go) t = Cast <to = 7> (s) }> }"),
               HasSubstr("carried value 0 is float32, and the body makes "
                         "int64"));
+  EXPECT_THAT(Refusal("(float[2] x, int64 n) => (float[2] y) "
+                      "{ y = Loop (n, , x) <body = b (int64 i, bool go, "
+                      "float[2] s) => (bool next, float[2] t) { "
+                      "next = Identity(go) r = RandomNormalLike(s) "
+                      "t = Add(s, r) }> }"),
+              HasSubstr("RandomNormalLike 'r': random numbers would be the "
+                        "same in every iteration"));
   EXPECT_THAT(Refusal("(float[9000, 9000] x) => (int64[2, N] y) "
                       "{ y = NonZero(x) }"),
               HasSubstr("NonZero 'y': the tensor has 81000000 elements"));

@@ -271,6 +271,11 @@ ValueId NodeContext::Scalar(DType dtype, double number) {
 // Adds a seed and a step. Without training nothing counts steps, so every run
 // draws the numbers of the first step.
 absl::StatusOr<NodeContext::RandomSource> NodeContext::Random() {
+  if (importer_->stages().in_iteration()) {
+    return Refuse("random numbers would be the same in every iteration of a ",
+                  "loop whose number of iterations depends on computed values; "
+                  "draw them before the loop");
+  }
   RandomSource source;
   source.stream = importer_->NewStream(NodeName(node_));
   if (!training()) {

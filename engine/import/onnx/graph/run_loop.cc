@@ -142,6 +142,7 @@ class LoopStages {
     Entries inputs{Entry::Tensor(iteration),
                    Entry::Tensor(ctx_.Scalar(DType::kBool, 1))};
     inputs.insert(inputs.end(), states.begin(), states.end());
+    stages_.BeginIteration();
     ASSIGN_OR_RETURN(const Entries outputs,
                      importer_.ImportSubgraph(body_, inputs));
     RETURN_IF_ERROR(PassCondition(outputs[0]));

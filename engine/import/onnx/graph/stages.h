@@ -55,6 +55,11 @@ class Stages {
   }
   size_t first_node() const { return first_node_; }
 
+  // Note, and return, that the body of a loop is imported that runs once for
+  // each iteration.
+  void BeginIteration() { in_iteration_ = true; }
+  bool in_iteration() const { return in_iteration_; }
+
   // Note that a loop at `place` is being unrolled, or a node whose loop is
   // always unrolled (an empty place), and that this has ended.
   void BeginUnrolling(std::string place) {
@@ -79,6 +84,7 @@ class Stages {
   const absl::flat_hash_set<std::string>& run_;
   StageAnswerReader answers_;
   size_t first_node_ = 0;
+  bool in_iteration_ = false;
   std::vector<std::string> unrolling_;
   std::vector<std::string> loops_to_run_;
   std::optional<StageEnd> end_;

@@ -184,6 +184,97 @@ TEST_F(LoadedStagesTest, ALoopSlicesByItsIteration) {
   EXPECT_THAT((*got)[1].shape, ElementsAre(5, 1));
 }
 
+// The carried values change places, and one of them is an input of the model.
+TEST_F(LoadedStagesTest, CarriedValuesMayChangePlaces) {
+  auto model = LoadText(
+      "(float a, float b, int64 n) => (float y, float z, float[N] all) {"
+      "y, z, all = Loop (n, , a, b) <body = l (int64 i, bool go, float s, "
+      "float t) => (bool next, float t1, float s1, float row) { "
+      "next = Identity(go) t1 = Identity(t) s1 = Identity(s) "
+      "row = Add(s, b) }> }");
+  ASSERT_NE(model, nullptr);
+  auto got = Ask(*model, {Sent::Of<float>({1}), Sent::Of<float>({5}),
+                          Sent::Of<int64_t>({3})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].As<float>(), ElementsAre(5));
+  EXPECT_THAT((*got)[1].As<float>(), ElementsAre(1));
+  EXPECT_THAT((*got)[2].As<float>(), ElementsAre(6, 10, 6));
+}
+
+// Outputs may come from any stage, from weights and from inputs.
+TEST_F(LoadedStagesTest, OutputsOfEarlierStagesAreAnswered) {
+  auto model = LoadText(
+      "(float[2] x, float[2] late, float[2] unused) => (float[2] h, "
+      "float[2] same, float[2] w2, float[2] sum, float[2] y, float[2] y2) "
+      "<float[2] w = {3, 4}, float zero = {0}> { "
+      "h = Exp(x) same = Identity(x) w2 = Neg(w) "
+      "s = ReduceSum <keepdims = 0> (x) c = Greater(s, zero) "
+      "y, y1 = If (c) <then_branch = t () => (float[2] a, float[2] a1) "
+      "{ a = Add(late, w2) a1 = Identity(h) }, "
+      "else_branch = e () => (float[2] b, float[2] b1) "
+      "{ b = Identity(w) b1 = Identity(x) }> "
+      "y2 = Mul(y1, late) sum = Add(x, h) }");
+  ASSERT_NE(model, nullptr);
+  for (const float sign : {1.0F, -1.0F}) {
+    auto got = Ask(*model, {Sent::Of<float>({sign, 2 * sign}),
+                            Sent::Of<float>({7, 9}), Sent::Of<float>({0, 0})});
+    ASSERT_TRUE(got.ok()) << got.status();
+    const float e1 = std::exp(sign), e2 = std::exp(2 * sign);
+    const bool up = sign > 0;
+    using testing::FloatEq;
+    EXPECT_THAT((*got)[0].As<float>(), ElementsAre(FloatEq(e1), FloatEq(e2)));
+    EXPECT_THAT((*got)[1].As<float>(), ElementsAre(sign, 2 * sign));
+    EXPECT_THAT((*got)[2].As<float>(), ElementsAre(-3, -4));
+    EXPECT_THAT((*got)[3].As<float>(),
+                ElementsAre(FloatEq(sign + e1), FloatEq(2 * sign + e2)));
+    EXPECT_THAT((*got)[4].As<float>(),
+                up ? ElementsAre(4, 5) : ElementsAre(3, 4));
+    EXPECT_THAT((*got)[5].As<float>(),
+                ElementsAre(FloatEq(7 * (up ? e1 : sign)),
+                            FloatEq(9 * (up ? e2 : 2 * sign))));
+  }
+}
+
+// Each branch of the first If leads to another rank of what is reduced later.
+TEST_F(LoadedStagesTest, BranchesMayDifferInShape) {
+  auto model = LoadText(
+      "(float[4] x, bool c, bool d) => (float y) <int64[2] s = {2, 2}, "
+      "float two = {2}> { a = If (c) <"
+      "then_branch = t () => (float[4] p) { p = Neg(x) }, "
+      "else_branch = e () => (float[2, 2] q) { q = Reshape(x, s) }> "
+      "b = If (d) <then_branch = t2 () => (float[N] p2) { p2 = Mul(a, two) }, "
+      "else_branch = e2 () => (float[N] q2) { q2 = Identity(a) }> "
+      "y = ReduceSum <keepdims = 0> (b) }");
+  ASSERT_NE(model, nullptr);
+  const Sent x = Sent::Of<float>({1, 2, 3, 4});
+  for (const char c : {0, 1}) {
+    for (const char d : {0, 1}) {
+      EXPECT_THAT(
+          One<float>(*model, {x, Sent::Of<char>({c}), Sent::Of<char>({d})}),
+          ElementsAre((c ? -10.0F : 10.0F) * (d ? 2 : 1)));
+    }
+  }
+}
+
+// Two calls of one function decide apart.
+TEST_F(LoadedStagesTest, CallsOfAFunctionDecideApart) {
+  auto model = Load(
+      Store(onnx_import::ModelFromText(
+                "<ir_version: 8, opset_import: [\"\" : 17, \"own\" : 1]> "
+                "agraph (float[3] x, float[3] z) => (float[N] y, float[M] w) "
+                "{ y = own.positive(x) w = own.positive(z) } "
+                "<domain: \"own\", opset_import: [\"\" : 17]> "
+                "positive (a) => (b) { n = Neg(a) k = Greater(a, n) "
+                "b = Compress(a, k) }")
+                .SerializeAsString()));
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto got =
+      Ask(**model, {Sent::Of<float>({1, -2, 3}), Sent::Of<float>({-4, 5, -6})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].As<float>(), ElementsAre(1, 3));
+  EXPECT_THAT((*got)[1].As<float>(), ElementsAre(5));
+}
+
 TEST_F(LoadedStagesTest, ALoopRunsAsOftenAsAnInputSays) {
   auto model = LoadText(
       "(float[2] x, int64 n) => (float[2] y, float[N, 2] all) {"

@@ -117,10 +117,11 @@ TEST_F(FreeDevicesTest, WithoutSomeDevicesItIsAsIfLookedAtAgain) {
         }
       }
     }
-    Send(JobSubmitted{.id = JobId(filled + 1),
-                      .bytes = 50,
-                      .wanted_device = filled < 8 ? "cpu" : "cuda",
-                      .device_count = filled % 2 == 0 ? 1u : 2u});
+    JobSubmitted job{.id = JobId(filled + 1)};
+    job.bytes = 50;
+    job.wanted_device = filled < 8 ? "cpu" : "cuda";
+    job.device_count = filled % 2 == 0 ? 1u : 2u;
+    Send(job);
   }
 }
 

@@ -98,6 +98,7 @@ absl::Time ExpectedEnd(const Job& job, absl::Time now) {
 }
 
 absl::Time EarliestRooms::SiteRoom::At(size_t count) const {
+  if (count == 0) return absl::InfinitePast();
   return count <= free.size() ? free[count - 1].first : absl::InfiniteFuture();
 }
 

@@ -58,5 +58,46 @@ TEST(StagePlanTest, ManyBranchesDoNotMultiply) {
   EXPECT_THAT(more.status().message(), HasSubstr("If 'c': more than 128"));
 }
 
+constexpr uint64_t kRowBytes = 64;
+
+TensorType Bytes(int64_t bytes) {
+  return {DType::kUInt8, *Shape::CreateMaybeEmpty({bytes})};
+}
+
+// Builds a loop of 10 iterations that carries 64 bytes and stacks rows of 64
+// bytes. A branch in its body passes on 6400 bytes.
+ModelGraph LoopWithBranch(const StageAnswers& answers) {
+  ModelGraph stage;
+  StageEnd end{.place = "1", .states = {{"s", Bytes(64)}}};
+  if (answers.empty()) {
+    end.kind = StageEnd::Kind::kLoop;
+    end.trips = 10;
+    end.goes_on = true;
+  } else if (answers[0] == kLeaveLoop) {
+    return stage;
+  } else if (answers.size() == 4) {
+    end = {.kind = StageEnd::Kind::kBranch, .place = "1/2", .kept = {"k"}};
+    stage.outputs = {
+        {.name = "k", .dtype = DType::kUInt8, .shape = Bytes(6400).shape}};
+  } else {
+    end.kind = StageEnd::Kind::kIteration;
+    end.rows = {{"r", Bytes(kRowBytes)}};
+    end.goes_on = true;
+  }
+  stage.stage_end = std::make_shared<StageEnd>(std::move(end));
+  return stage;
+}
+
+TEST(StagePlanTest, LaterIterationsHaveRowsBesidesWhatTheFirstPassesOn) {
+  StagePlanner planner(
+      [](const StageAnswers& answers) -> absl::StatusOr<ModelGraph> {
+        return LoopWithBranch(answers);
+      },
+      [](const StageAnswers&, ModelGraph) { return absl::OkStatus(); });
+  const absl::Status planned = planner.Plan(LoopWithBranch({}));
+  ASSERT_TRUE(planned.ok()) << planned;
+  EXPECT_EQ(planner.PassedBytes(), 6400 + 10 * kRowBytes);
+}
+
 }  // namespace
 }  // namespace gpupool::engine

@@ -61,7 +61,7 @@ TEST(StagePlanTest, ManyBranchesDoNotMultiply) {
 constexpr uint64_t kRowBytes = 64;
 
 TensorType Bytes(int64_t bytes) {
-  return {DType::kUInt8, *Shape::CreateMaybeEmpty({bytes})};
+  return {DType::kUint8, *Shape::CreateMaybeEmpty({bytes})};
 }
 
 // Builds a loop of 10 iterations that carries 64 bytes and stacks rows of 64
@@ -78,7 +78,7 @@ ModelGraph LoopWithBranch(const StageAnswers& answers) {
   } else if (answers.size() == 4) {
     end = {.kind = StageEnd::Kind::kBranch, .place = "1/2", .kept = {"k"}};
     stage.outputs = {
-        {.name = "k", .dtype = DType::kUInt8, .shape = Bytes(6400).shape}};
+        {.name = "k", .dtype = DType::kUint8, .shape = Bytes(6400).shape}};
   } else {
     end.kind = StageEnd::Kind::kIteration;
     end.rows = {{"r", Bytes(kRowBytes)}};

@@ -14,11 +14,11 @@
 #include "engine/data/random_table.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
+#include "engine/model/lr_schedule.h"
 #include "engine/model/precision.h"
 #include "engine/train/blob_file.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
-#include "engine/model/lr_schedule.h"
 #include "engine/train/program_scalars.h"
 
 namespace gpupool::engine {

@@ -275,6 +275,75 @@ TEST_F(LoadedStagesTest, CallsOfAFunctionDecideApart) {
   EXPECT_THAT((*got)[1].As<float>(), ElementsAre(5));
 }
 
+// Values of every type pass from stage to stage.
+TEST_F(LoadedStagesTest, ValuesOfEveryTypeArePassedOn) {
+  const std::vector<std::pair<std::string, int>> types = {
+      {"float", 1},   {"uint8", 2},   {"int8", 3},    {"uint16", 4},
+      {"int16", 5},   {"int32", 6},   {"int64", 7},   {"float16", 10},
+      {"double", 11}, {"uint32", 12}, {"uint64", 13}, {"bfloat16", 16}};
+  for (const auto& [name, number] : types) {
+    SCOPED_TRACE(name);
+    auto model = LoadText(absl::StrCat(
+        "(float[3] x, int64 n) => (float[3] y, float[N, 3] all, float[M] some, "
+        "int64[1, K] where, float[3] z) <float[3] zero = {0, 0, 0}> { "
+        "c = Cast <to = ",
+        number,
+        "> (x) k = Greater(x, zero) "
+        "t, r = Loop (n, , c) <body = b (int64 i, bool go, ",
+        name, "[3] s) => (bool next, ", name, "[3] t1, ", name,
+        "[3] row) { "
+        "next = Identity(go) t1 = Add(s, c) row = Identity(s) }> "
+        "m = Compress(t, k) y = Cast <to = 1> (t) all = Cast <to = 1> (r) "
+        "some = Cast <to = 1> (m) where = NonZero(t) z = Cast <to = 1> (c) }"));
+    if (model == nullptr) continue;
+    auto got =
+        Ask(*model, {Sent::Of<float>({3, 0, 2}), Sent::Of<int64_t>({2})});
+    EXPECT_TRUE(got.ok()) << got.status();
+    if (!got.ok()) continue;
+    EXPECT_THAT((*got)[0].As<float>(), ElementsAre(9, 0, 6));
+    EXPECT_THAT((*got)[1].As<float>(), ElementsAre(3, 0, 2, 6, 0, 4));
+    EXPECT_THAT((*got)[2].As<float>(), ElementsAre(9, 6));
+    EXPECT_THAT((*got)[3].As<int64_t>(), ElementsAre(0, 2));
+    EXPECT_THAT((*got)[4].As<float>(), ElementsAre(3, 0, 2));
+  }
+}
+
+// Half precision at the ports, which has two bytes there.
+TEST_F(LoadedStagesTest, HalfPrecisionPassesOnAtPorts) {
+  for (const std::string name : {"float16", "bfloat16"}) {
+    SCOPED_TRACE(name);
+    auto model =
+        LoadText(absl::StrCat("(", name, "[2] x, bool c) => (", name, "[2] y, ",
+                              name, "[2] h, ", name,
+                              "[N] k) "
+                              "<int64[1] z = {0}> { h = Add(x, x) y = If (c) <"
+                              "then_branch = t () => (",
+                              name,
+                              "[2] a) { a = Neg(h) }, "
+                              "else_branch = e () => (",
+                              name,
+                              "[2] b) { b = Abs(h) }> "
+                              "g = Cast <to = 9> (x) k = Compress(y, g) }"));
+    if (model == nullptr) continue;
+    const bool half = name == "float16";
+    // 1 and -2.
+    const std::vector<uint16_t> x = half
+                                        ? std::vector<uint16_t>{0x3C00, 0xC000}
+                                        : std::vector<uint16_t>{0x3F80, 0xC000};
+    const std::vector<uint16_t> y = half
+                                        ? std::vector<uint16_t>{0xC000, 0x4400}
+                                        : std::vector<uint16_t>{0xC000, 0x4080};
+    std::cerr << model->outputs()[0].ShortDebugString()
+              << model->inputs()[0].ShortDebugString() << "\n";
+    auto got = Ask(*model, {Sent::Of(x), Sent::Of<char>({1})});
+    EXPECT_TRUE(got.ok()) << got.status();
+    if (!got.ok()) continue;
+    auto yy = (*got)[0].As<uint16_t>();
+    yy.resize(2);
+    EXPECT_EQ(yy, y);
+  }
+}
+
 TEST_F(LoadedStagesTest, ALoopRunsAsOftenAsAnInputSays) {
   auto model = LoadText(
       "(float[2] x, int64 n) => (float[2] y, float[N, 2] all) {"

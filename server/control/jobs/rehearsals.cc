@@ -141,8 +141,8 @@ void Rehearsals::WorkerIsLost(const absl::Status& reason,
     if (waiting_.empty()) return;
     Rehearsal& first = waiting_.front();
     is_job = first.message.has_plan_training();
-    // A process that is not heard may only have waited for a processor. One that
-    // hangs is ended by its alarm.
+    // A process that is not heard may only have waited for a processor. One
+    // that hangs is ended by its alarm.
     is_guilty = !absl::IsDeadlineExceeded(reason) &&
                 (is_job ? work.job_id != 0 : work.version_id == first.id);
     is_given_up =

@@ -162,13 +162,14 @@ def header_jobs(build, flags, closure):
 
 
 def tidy_database(build):
-    """Writes the compile commands without g++'s precompiled headers, which clang
-    cannot read. Returns the folder of the file."""
+    """Writes the compile commands without g++'s precompiled headers and warnings,
+    which clang does not know. Returns the folder of the file."""
     folder = build / "lint"
     folder.mkdir(exist_ok=True)
     text = json.dumps(single_commands(build), indent=1)
     (folder / "compile_commands.json").write_text(
-        re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx", "", text))
+        re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx|"
+               r" -Wno-subobject-linkage", "", text))
     return folder
 
 

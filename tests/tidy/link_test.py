@@ -11,7 +11,8 @@ import unittest
 BIN = pathlib.Path(sys.argv.pop(1))
 # Symbols of gpupool::engine that belong to engine/base and may be anywhere.
 BASE = ("Sha256", "Philox", "AlignUp", "kAlignmentBytes", "HexDigest", "IsSha256Hex",
-        "ElasticDevices", "SizeExpression", "SizeRange")
+        "ElasticDevices", "SizeExpression", "SizeRange", "MatchesPattern",
+        "ClosestNames")
 
 
 def symbols(binary):

@@ -22,6 +22,8 @@ class Net:
     convert: Optional[Callable] = None
     # Why the net is not trained here; empty if it is.
     untrained: str = ""
+    # Whether rows depend on each other, so that the file has one batch size.
+    whole: bool = False
 
 
 def images(channels, height, width=None):

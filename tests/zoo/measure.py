@@ -45,7 +45,7 @@ class Scores(nn.Module):
 
 def export(net, module, inputs, path, training=False):
     names = [f"input_{i}" for i in range(len(inputs))]
-    axes = {name: {0: "batch"} for name in [*names, "output"]}
+    axes = {} if net.whole else {name: {0: "batch"} for name in [*names, "output"]}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:

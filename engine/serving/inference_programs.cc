@@ -1,6 +1,7 @@
 #include "engine/serving/inference_programs.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -325,11 +326,13 @@ class Planner {
     return true;
   }
 
-  absl::Status AddBatches(const std::vector<int64_t>& sizes, ModelGraph first) {
+  absl::Status AddBatches(const std::vector<int64_t>& sizes,
+                          std::optional<ModelGraph> first) {
     for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
       const ProgramKey key{.batch = batch, .sizes = sizes};
-      ASSIGN_OR_RETURN(ModelGraph model,
-                       batch == 1 ? std::move(first) : Build(key));
+      ASSIGN_OR_RETURN(
+          ModelGraph model,
+          first ? *std::exchange(first, std::nullopt) : Build(key));
       // In a batch of one, any first dimension of 1 looks like the batch.
       if (!drafts_.empty() && !FollowsBatch(model, batch)) {
         programs_.batched = false;

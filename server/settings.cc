@@ -52,9 +52,10 @@ std::vector<Setting> DeviceSettings() {
       {kGroup, "hang-timeout", SecondsKind(In<&Config::hang_timeout>, 0, kDay),
        "60",
        "a training step or a batch of requests counts as hung when it takes "
-       "longer than this and 20 times as long as usual; its worker is then "
-       "killed; other work (compiling, loading, evaluating, steps with other "
-       "devices) may take 30 times as long; 0: never"},
+       "longer than this and 20 times as long as the job's steps or the "
+       "version's batches usually take; its worker is then killed; a first "
+       "step or batch, and other work (compiling, loading, evaluating, steps "
+       "with other devices), may take 30 times this; 0: never"},
       {kGroup, "checkpoint-interval",
        SecondsKind(In<&Config::checkpoint_interval>, 0, kDay), "180",
        "time between checkpoints of jobs that do not set "

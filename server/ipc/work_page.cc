@@ -15,11 +15,12 @@
 namespace gpupool::server {
 namespace {
 
-constexpr uint64_t kMagic = 0x32656761506b726f;  // "orkPage2"
+constexpr uint64_t kMagic = 0x33656761506b726f;  // "orkPage3"
 constexpr size_t kTextBytes = 480;
-// Window of a phase's moving average, in pieces: the newest one counts one part
-// in 16.
+// Window of a moving average, in pieces: the newest one counts one part in 16.
 constexpr int64_t kMeanWindow = 16;
+// Most averages that are kept.
+constexpr size_t kMostMeans = 256;
 
 int64_t Now() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -49,7 +50,7 @@ struct WorkPage::Layout {
   std::atomic<int64_t> since;  // 0: idle
   std::atomic<uint32_t> phase;
   std::atomic<int32_t> fault;
-  std::array<std::atomic<int64_t>, kWorkPhases> means;
+  std::atomic<int64_t> mean;  // of the present work's owner; 0: none
   Owner owner;
   Owner fault_owner;                  // written before `fault` is set
   std::array<char, kTextBytes> text;  // written before `fault` is set
@@ -69,6 +70,10 @@ absl::string_view WorkPhaseText(WorkPhase phase) {
   return "compiling, loading, evaluating or saving";
 }
 
+bool HasUsualDuration(WorkPhase phase) {
+  return phase == WorkPhase::kStep || phase == WorkPhase::kInfer;
+}
+
 // Writes the magic number last, so that a page with it is initialized.
 absl::StatusOr<WorkPage> WorkPage::Create() {
   ASSIGN_OR_RETURN(MemoryRegion region,
@@ -80,7 +85,7 @@ absl::StatusOr<WorkPage> WorkPage::Create() {
   layout->fault = 0;
   layout->owner.Set({});
   layout->fault_owner.Set({});
-  for (auto& mean : layout->means) mean = 0;
+  layout->mean = 0;
   layout->text.fill('\0');
   layout->magic = kMagic;
   return page;
@@ -103,18 +108,37 @@ WorkPage::Layout& WorkPage::layout() const {
   return *std::launder(reinterpret_cast<Layout*>(region_.data()));
 }
 
-// Shows the piece. A reader that sees the new phase or owner also sees that
-// `since` is not the old one any more.
+// Shows the piece. A reader that sees the new phase, owner or mean also sees
+// that `since` is not the old one any more.
 void WorkPage::Show(const Piece& piece) {
   Layout& page = layout();
   page.since.store(0, std::memory_order_release);
-  page.phase.store(piece.phase, std::memory_order_release);
+  page.phase.store(static_cast<uint32_t>(piece.phase),
+                   std::memory_order_release);
   page.owner.Set(piece.owner);
+  const bool has_mean = HasUsualDuration(piece.phase);
+  page.mean.store(has_mean ? MeanOf(piece).nanoseconds : 0,
+                  std::memory_order_release);
   page.since.store(piece.since, std::memory_order_release);
 }
 
+// Returns the mean of the piece's phase and owner, and makes it the newest one.
+// Forgets the oldest when there are too many.
+WorkPage::Mean& WorkPage::MeanOf(const Piece& piece) {
+  const auto found =
+      std::find_if(means_.begin(), means_.end(), [&](const Mean& mean) {
+        return mean.phase == piece.phase && mean.owner == piece.owner;
+      });
+  if (found != means_.end()) {
+    std::rotate(found, found + 1, means_.end());
+    return means_.back();
+  }
+  if (means_.size() == kMostMeans) means_.erase(means_.begin());
+  return means_.emplace_back(Mean{piece.phase, piece.owner});
+}
+
 void WorkPage::Begin(WorkPhase phase, WorkOwner owner) {
-  pieces_.push_back({static_cast<uint32_t>(phase), Now(), owner});
+  pieces_.push_back({phase, Now(), owner});
   Show(pieces_.back());
 }
 
@@ -125,11 +149,11 @@ WorkOwner WorkPage::End() {
   const int64_t took = Now() - ended.since;
   // Time of the inner piece does not count for the outer one.
   if (!pieces_.empty()) pieces_.back().since += took;
+  if (HasUsualDuration(ended.phase)) {
+    int64_t& mean = MeanOf(ended).nanoseconds;
+    mean = mean == 0 ? took : mean + (took - mean) / kMeanWindow;
+  }
   Show(pieces_.empty() ? Piece() : pieces_.back());
-  std::atomic<int64_t>& mean = layout().means[ended.phase];
-  const int64_t old = mean.load(std::memory_order_relaxed);
-  mean.store(old == 0 ? took : old + (took - old) / kMeanWindow,
-             std::memory_order_relaxed);
   return ended.owner;
 }
 
@@ -155,6 +179,7 @@ WorkReading WorkPage::Read() const {
   const int64_t since = page.since.load(std::memory_order_acquire);
   const uint32_t phase = page.phase.load(std::memory_order_acquire);
   const WorkOwner owner = page.owner.Get();
+  const int64_t mean = page.mean.load(std::memory_order_acquire);
   // Changed between the two reads: as good as idle.
   if (since != page.since.load(std::memory_order_relaxed)) return reading;
   if (since <= 0 || phase >= kWorkPhases) return reading;
@@ -162,8 +187,7 @@ WorkReading WorkPage::Read() const {
   if (reading.fault == 0) reading.owner = owner;
   reading.phase = static_cast<WorkPhase>(phase);
   reading.age = std::chrono::nanoseconds(std::max<int64_t>(Now() - since, 0));
-  reading.mean = std::chrono::nanoseconds(
-      std::max<int64_t>(page.means[phase].load(std::memory_order_relaxed), 0));
+  reading.mean = std::chrono::nanoseconds(std::max<int64_t>(mean, 0));
   return reading;
 }
 

@@ -19,7 +19,7 @@
 
 namespace gpupool::server {
 
-// Kinds of work. Only the first two have a usual duration.
+// Kinds of work.
 enum class WorkPhase : uint32_t {
   kStep,       // one training step
   kInfer,      // one batch of requests
@@ -31,10 +31,16 @@ inline constexpr uint32_t kWorkPhases = 4;
 // Returns "a training step", ...
 absl::string_view WorkPhaseText(WorkPhase phase);
 
+// Returns whether work of this kind takes about as long each time that it is
+// done for an owner.
+bool HasUsualDuration(WorkPhase phase);
+
 // The job or the version for which a piece of work is done. At most one is set.
 struct WorkOwner {
   uint64_t job_id = 0;
   uint64_t version_id = 0;
+
+  friend bool operator==(const WorkOwner&, const WorkOwner&) = default;
 };
 
 // Exit codes of a worker that ended by its device's fault.
@@ -45,8 +51,9 @@ struct WorkReading {
   bool busy = false;
   WorkPhase phase = WorkPhase::kOther;  // while busy
   std::chrono::nanoseconds age{0};      // age of the present work
-  std::chrono::nanoseconds mean{0};  // mean of the phase's last ones; 0: none
-  int fault = 0;                     // exit code; 0: none
+  // Mean duration of the owner's last pieces of this phase; 0: none is known.
+  std::chrono::nanoseconds mean{0};
+  int fault = 0;  // exit code; 0: none
   std::string fault_text;
   // The owner of the work that met the fault; without a fault that of the
   // present work.
@@ -76,16 +83,24 @@ class WorkPage {
  private:
   struct Layout;
   struct Piece {
-    uint32_t phase = 0;
+    WorkPhase phase = WorkPhase::kOther;
     int64_t since = 0;
     WorkOwner owner;
+  };
+  struct Mean {
+    WorkPhase phase = WorkPhase::kOther;
+    WorkOwner owner;
+    int64_t nanoseconds = 0;  // 0: none is known
   };
   explicit WorkPage(MemoryRegion region) : region_(std::move(region)) {}
   Layout& layout() const;
   void Show(const Piece& piece);
+  Mean& MeanOf(const Piece& piece);
 
   MemoryRegion region_;
-  std::vector<Piece> pieces_;  // used by the worker, the present one last
+  // Used by the worker.
+  std::vector<Piece> pieces_;  // the present one last
+  std::vector<Mean> means_;    // the one that was used last stands last
 };
 
 }  // namespace gpupool::server

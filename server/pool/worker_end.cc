@@ -11,10 +11,17 @@ namespace {
 
 // See PoolOptions::hang_timeout.
 constexpr int kHangMeans = 20;
-constexpr int kOtherHangFactor = 30;
+constexpr int kUnknownHangFactor = 30;
 constexpr char kKilled[] = "killed by signal 9";
 
 bool Hung(const WorkerEnd& end) { return absl::IsDeadlineExceeded(end.reason); }
+
+absl::Duration HangLimit(const WorkReading& work, absl::Duration hang_timeout) {
+  const bool is_known = HasUsualDuration(work.phase) && work.mean.count() > 0;
+  return is_known
+             ? std::max(hang_timeout, kHangMeans * absl::FromChrono(work.mean))
+             : kUnknownHangFactor * hang_timeout;
+}
 
 }  // namespace
 
@@ -37,18 +44,15 @@ bool WasEndedByRequest(const WorkerEnd& end, std::chrono::nanoseconds sent) {
 
 std::optional<std::string> HangText(const WorkReading& work,
                                     absl::Duration hang_timeout) {
-  const bool regular =
-      work.phase == WorkPhase::kStep || work.phase == WorkPhase::kInfer;
-  const absl::Duration limit =
-      regular ? std::max(hang_timeout, kHangMeans * absl::FromChrono(work.mean))
-              : kOtherHangFactor * hang_timeout;
+  const absl::Duration limit = HangLimit(work, hang_timeout);
   const absl::Duration age = absl::FromChrono(work.age);
   if (age <= limit) return std::nullopt;
   return absl::StrCat(
       "the worker hangs: ", WorkPhaseText(work.phase), " has taken ",
       absl::FormatDuration(absl::Trunc(age, absl::Milliseconds(100))),
       ", the limit is ", absl::FormatDuration(limit),
-      " (--hang-timeout); it is killed");
+      " (--hang-timeout); it is killed. If such work may take so long, raise "
+      "--hang-timeout or lower the batch size");
 }
 
 std::string LateText(absl::string_view worker, absl::Duration timeout) {

@@ -95,8 +95,9 @@ struct PoolOptions {
   absl::Duration start_timeout = absl::Seconds(20);  // spawn to HelloReply
   absl::Duration heartbeat_timeout = absl::Seconds(5);
   // Minimum duration of a training step or batch of requests that counts as a
-  // hang, if it is also 20 times as long as such work took before. The worker
-  // is then killed. Other work may take 30 times as long. Zero: never.
+  // hang, if it is also 20 times as long as those of the same job or version
+  // took before. The worker is then killed. A first step or batch and all other
+  // work may take 30 times this duration. Zero: never.
   absl::Duration hang_timeout;
   // Time between checkpoints of jobs that name no number of steps. Zero: none.
   absl::Duration checkpoint_interval;

@@ -65,10 +65,9 @@ class WatchedTraining : public engine::Training {
   WatchedTraining(std::unique_ptr<engine::Training> training,
                   const worker::v1::StartJob& request, Watch* watch)
       : training_(std::move(training)),
-        step_phase_(request.has_group() ? WorkPhase::kGroupStep
-                                        : WorkPhase::kStep),
         owner_{.job_id = request.job_id()},
         is_rehearsal_(request.attempt() == kRehearsedAttempt),
+        step_phase_(StepPhase(request)),
         watch_(watch) {}
 
   absl::Status StartStep() override {
@@ -140,10 +139,16 @@ class WatchedTraining : public engine::Training {
     return watch_->Do(WorkPhase::kOther, owner_, work);
   }
 
+  // A rehearsed step is other work: all rehearsals have one owner.
+  static WorkPhase StepPhase(const worker::v1::StartJob& request) {
+    if (request.attempt() == kRehearsedAttempt) return WorkPhase::kOther;
+    return request.has_group() ? WorkPhase::kGroupStep : WorkPhase::kStep;
+  }
+
   const std::unique_ptr<engine::Training> training_;
-  const WorkPhase step_phase_;
   const WorkOwner owner_;
   const bool is_rehearsal_;
+  const WorkPhase step_phase_;
   Watch* const watch_;
   const InjectedFault injected_;
 };

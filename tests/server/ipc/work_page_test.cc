@@ -78,6 +78,50 @@ TEST_F(WorkPageTest, EachPhaseHasAMeanOfItsOwn) {
   EXPECT_GE(daemon_->Read().mean, milliseconds(5));
 }
 
+TEST_F(WorkPageTest, EachOwnerHasAMeanOfItsOwn) {
+  worker_->Begin(WorkPhase::kStep, {.job_id = 7});
+  LetTimePass(absl::Milliseconds(5));
+  worker_->End();
+  worker_->Begin(WorkPhase::kStep, {.job_id = 8});
+  EXPECT_EQ(daemon_->Read().mean.count(), 0);
+  worker_->End();
+  worker_->Begin(WorkPhase::kStep, {.version_id = 7});
+  EXPECT_EQ(daemon_->Read().mean.count(), 0);
+  worker_->End();
+  worker_->Begin(WorkPhase::kStep, {.job_id = 7});
+  EXPECT_GE(daemon_->Read().mean, milliseconds(5));
+}
+
+TEST_F(WorkPageTest, MeansThatAreNotUsedAreForgotten) {
+  const WorkOwner busy = {.job_id = 1};
+  const WorkOwner idle = {.job_id = 2};
+  for (const WorkOwner& owner : {busy, idle}) {
+    worker_->Begin(WorkPhase::kStep, owner);
+    LetTimePass(absl::Milliseconds(5));
+    worker_->End();
+  }
+  for (uint64_t i = 1; i <= 1000; ++i) {
+    worker_->Begin(WorkPhase::kInfer, {.version_id = i});
+    worker_->Begin(WorkPhase::kStep, busy);
+    worker_->End();
+    worker_->End();
+  }
+  worker_->Begin(WorkPhase::kStep, busy);
+  EXPECT_GT(daemon_->Read().mean.count(), 0);
+  worker_->End();
+  worker_->Begin(WorkPhase::kStep, idle);
+  EXPECT_EQ(daemon_->Read().mean.count(), 0);
+}
+
+TEST_F(WorkPageTest, OtherWorkHasNoMean) {
+  for (int i = 0; i < 2; ++i) {
+    worker_->Begin(WorkPhase::kOther, {.job_id = 7});
+    LetTimePass(absl::Milliseconds(1));
+    EXPECT_EQ(daemon_->Read().mean.count(), 0);
+    worker_->End();
+  }
+}
+
 TEST_F(WorkPageTest, APieceInsideAnotherIsShownAndDoesNotCountForIt) {
   const auto start = std::chrono::steady_clock::now();
   worker_->Begin(WorkPhase::kStep);

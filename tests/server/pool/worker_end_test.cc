@@ -45,5 +45,43 @@ TEST(WasEndedByRequestTest, WhenItCrashedOrHungInItsTime) {
   EXPECT_FALSE(WasEndedByRequest(end, seconds(3)));
 }
 
+WorkReading Work(WorkPhase phase, seconds age, seconds mean) {
+  WorkReading work;
+  work.busy = true;
+  work.phase = phase;
+  work.age = age;
+  work.mean = mean;
+  return work;
+}
+
+TEST(HangTextTest, KnownWorkMayTakeTheLimitOrTwentyTimesItsMean) {
+  const absl::Duration limit = absl::Seconds(60);
+  for (WorkPhase phase : {WorkPhase::kStep, WorkPhase::kInfer}) {
+    EXPECT_FALSE(HangText(Work(phase, seconds(60), seconds(1)), limit));
+    EXPECT_TRUE(HangText(Work(phase, seconds(61), seconds(1)), limit));
+    EXPECT_FALSE(HangText(Work(phase, seconds(200), seconds(10)), limit));
+    EXPECT_TRUE(HangText(Work(phase, seconds(201), seconds(10)), limit));
+  }
+}
+
+// Without this a job whose steps take longer than the limit never gets past its
+// first step.
+TEST(HangTextTest, WorkWithoutAMeanMayTakeThirtyTimesTheLimit) {
+  const absl::Duration limit = absl::Seconds(60);
+  for (WorkPhase phase : {WorkPhase::kStep, WorkPhase::kInfer,
+                          WorkPhase::kGroupStep, WorkPhase::kOther}) {
+    EXPECT_FALSE(HangText(Work(phase, seconds(1800), seconds(0)), limit));
+    EXPECT_TRUE(HangText(Work(phase, seconds(1801), seconds(0)), limit));
+  }
+}
+
+TEST(HangTextTest, NamesTheWorkTheLimitAndTheRemedy) {
+  EXPECT_EQ(HangText(Work(WorkPhase::kStep, seconds(90), seconds(1)),
+                     absl::Seconds(60)),
+            "the worker hangs: a training step has taken 1m30s, the limit is "
+            "1m0s (--hang-timeout); it is killed. If such work may take so "
+            "long, raise --hang-timeout or lower the batch size");
+}
+
 }  // namespace
 }  // namespace gpupool::server

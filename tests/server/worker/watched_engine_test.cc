@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "server/worker/rehearsal/training_rehearsal.h"
 #include "tests/server/worker/fake_engine.h"
 
 namespace gpupool::server {
@@ -48,7 +49,7 @@ TEST_F(WatchedEngineTest, WorkIsMarkedWhileItRuns) {
   const auto training = Start("job");
   ASSERT_TRUE(StepOf(*training).ok());
   EXPECT_FALSE(page_->Read().busy);
-  page_->Begin(WorkPhase::kStep);
+  page_->Begin(WorkPhase::kStep, {.job_id = 7});
   EXPECT_GT(page_->Read().mean.count(), 0);  // the mean of the step
 }
 
@@ -65,6 +66,20 @@ TEST_F(WatchedEngineTest, AStepIsMarkedFromItsStartToItsEnd) {
   EXPECT_EQ(page_->Read().phase, WorkPhase::kStep);
   ASSERT_TRUE(training->FinishStep().ok());
   EXPECT_FALSE(page_->Read().busy);
+}
+
+// All rehearsals have one owner, so their steps say nothing about each other.
+TEST_F(WatchedEngineTest, ARehearsedStepIsOtherWork) {
+  worker::v1::StartJob request;
+  request.set_job_id(kRehearsedJob);
+  request.set_attempt(kRehearsedAttempt);
+  request.mutable_spec()->mutable_training()->set_steps(100);
+  const auto training = engine_->StartTraining(request, nullptr);
+  ASSERT_TRUE(training.ok()) << training.status();
+  ASSERT_TRUE((*training)->StartStep().ok());
+  EXPECT_EQ(page_->Read().phase, WorkPhase::kOther);
+  EXPECT_EQ(page_->Read().owner.job_id, kRehearsedJob);
+  ASSERT_TRUE((*training)->FinishStep().ok());
 }
 
 TEST_F(WatchedEngineTest, AJobsOwnErrorEndsNothing) {

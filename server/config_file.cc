@@ -35,7 +35,6 @@ std::string At(const YAML::Mark& mark) {
   return absl::StrCat(" at line ", mark.line + 1, ", column ", mark.column + 1);
 }
 
-// Returns the key as settings are named: with '-' where files may write '_'.
 bool IsUtf8(const std::string& text) {
   try {
     // The strict dump throws for anything else.

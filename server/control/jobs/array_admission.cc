@@ -252,8 +252,9 @@ void SubmitArray(const ControlContext& context,
   const auto earlier = context.store->FindArrayByRequestId(
       request.spec().tenant(), request.request_id());
   if (!earlier.ok()) return callback(earlier.status());
-  if (earlier->has_value())
+  if (earlier->has_value()) {
     return callback(SameArrayOrRefuse(**earlier, request));
+  }
   if (context.board->draining()) return callback(Draining());
   const absl::Status room = context.store->CheckRoom();
   if (!room.ok()) return callback(room);

@@ -21,6 +21,16 @@ class AdmissionTest : public ControlTest {
     ControlTest::SetUp();
     AddDataset("digits");
   }
+  // Counts in plans_ the plans of training that the meta worker is asked for.
+  void CountPlans() {
+    workers->meta =
+        [this, plan = workers->meta](const worker::v1::ToWorker& message) {
+          if (message.has_plan_training()) ++plans_;
+          return plan(message);
+        };
+  }
+
+  int plans_ = 0;
 };
 
 TEST_F(AdmissionTest, TheSameRequestTwiceIsOneJob) {
@@ -145,33 +155,23 @@ TEST_F(AdmissionTest, AValidationSetReplacedDuringThePlanIsNotUsed) {
 }
 
 TEST_F(AdmissionTest, AJobLikeAnEarlierOneIsNotPlannedAgain) {
-  const auto plan = workers->meta;
-  int plans = 0;
-  workers->meta = [&](const worker::v1::ToWorker& message) {
-    if (message.has_plan_training()) ++plans;
-    return plan(message);
-  };
+  CountPlans();
   ASSERT_TRUE(Submit(Request("r1")).ok());
   v1::SubmitJobRequest like = Request("r2");
   like.mutable_spec()->set_name("like-it");
   const auto job = Submit(like);
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(plans, 1);
+  EXPECT_EQ(plans_, 1);
   EXPECT_EQ(job->memory().planned_peak_bytes(), planned_bytes);
   EXPECT_EQ(job->progress().total_steps(), 20u);
   // Another meta worker may make a different plan.
   Hello(kMetaDevice);
   ASSERT_TRUE(Submit(Request("r3")).ok());
-  EXPECT_EQ(plans, 2);
+  EXPECT_EQ(plans_, 2);
 }
 
 TEST_F(AdmissionTest, AModelWhoseFilesAreGoneIsPlannedAgain) {
-  int plans = 0;
-  const auto plan = workers->meta;
-  workers->meta = [&](const worker::v1::ToWorker& message) {
-    if (message.has_plan_training()) ++plans;
-    return plan(message);
-  };
+  CountPlans();
   v1::SubmitJobRequest request = Request("r1");
   const auto sha256 = blobs->Put("a model");
   ASSERT_TRUE(sha256.ok());
@@ -179,20 +179,15 @@ TEST_F(AdmissionTest, AModelWhoseFilesAreGoneIsPlannedAgain) {
   ASSERT_TRUE(Submit(request).ok());
   request.set_request_id("r2");
   ASSERT_TRUE(Submit(request).ok());
-  EXPECT_EQ(plans, 1);
+  EXPECT_EQ(plans_, 1);
   ASSERT_TRUE(blobs->Delete(*sha256).ok());
   request.set_request_id("r3");
   ASSERT_TRUE(Submit(request).ok());
-  EXPECT_EQ(plans, 2);
+  EXPECT_EQ(plans_, 2);
 }
 
 TEST_F(AdmissionTest, AModelWhoseWeightsAreGoneIsPlannedAgain) {
-  int plans = 0;
-  const auto plan = workers->meta;
-  workers->meta = [&](const worker::v1::ToWorker& message) {
-    if (message.has_plan_training()) ++plans;
-    return plan(message);
-  };
+  CountPlans();
   v1::SubmitJobRequest request = Request("r1");
   const auto sha256 = blobs->Put("some weights");
   ASSERT_TRUE(sha256.ok());
@@ -202,7 +197,7 @@ TEST_F(AdmissionTest, AModelWhoseWeightsAreGoneIsPlannedAgain) {
   ASSERT_TRUE(blobs->Delete(*sha256).ok());
   request.set_request_id("r2");
   ASSERT_TRUE(Submit(request).ok());
-  EXPECT_EQ(plans, 2);
+  EXPECT_EQ(plans_, 2);
 }
 
 TEST_F(AdmissionTest, ThePlannersErrorPassesThrough) {

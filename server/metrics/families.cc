@@ -84,10 +84,13 @@ LabelledFamily<Series> Register(Builder builder, const FamilyRow& row,
 }
 
 // Returns the series with these label values; `arguments` make a new one.
+// Family::Add makes a series even if there is one. So the families without
+// labels, which are used in each transaction, remember theirs.
 template <typename Series, typename... Arguments>
 Series& Add(const LabelledFamily<Series>& family, LabelValues values,
             const Arguments&... arguments) {
   GPUPOOL_CHECK(values.size() == family.labels.size());
+  if (family.only != nullptr) return *family.only;
   prometheus::Labels labels;
   auto name = family.labels.begin();
   for (absl::string_view value : values) labels[*name++] = std::string(value);
@@ -108,18 +111,22 @@ std::string CodeLabel(absl::StatusCode code) {
 MetricFamilies::MetricFamilies() {
   for (const FamilyRow& row : kGauges) {
     gauges.push_back(Register<Gauge>(prometheus::BuildGauge(), row, *registry));
-    if (gauges.back().labels.empty()) Add(gauges.back(), {});
+    if (gauges.back().labels.empty()) {
+      gauges.back().only = &Add(gauges.back(), {});
+    }
   }
   for (const FamilyRow& row : kCounters) {
     counters.push_back(
         Register<Counter>(prometheus::BuildCounter(), row, *registry));
-    if (counters.back().labels.empty()) Add(counters.back(), {});
+    if (counters.back().labels.empty()) {
+      counters.back().only = &Add(counters.back(), {});
+    }
   }
   for (const FamilyRow& row : kHistograms) {
     histograms.push_back(
         Register<Histogram>(prometheus::BuildHistogram(), row, *registry));
     if (histograms.back().labels.empty()) {
-      Add(histograms.back(), {}, row.bounds());
+      histograms.back().only = &Add(histograms.back(), {}, row.bounds());
     }
   }
 }

@@ -42,6 +42,7 @@ template <typename Series>
 struct LabelledFamily {
   prometheus::Family<Series>* family;
   std::vector<std::string> labels;
+  Series* only = nullptr;  // the series of a family without labels
 };
 
 // Returns "INVALID_ARGUMENT", the value of label code.

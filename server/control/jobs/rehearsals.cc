@@ -113,6 +113,7 @@ void Rehearsals::PutOthersFirst(const std::string& tenant) {
 
 void Rehearsals::EndFirst(const absl::Status& status) {
   Done done;
+  bool are_more = false;
   {
     absl::MutexLock lock(&mutex_);
     done = std::move(waiting_.front().done);
@@ -124,9 +125,11 @@ void Rehearsals::EndFirst(const absl::Status& status) {
     waiting_.pop_front();
     PutOthersFirst(tenant);
     TellOfWaiting();
+    are_more = !waiting_.empty();
   }
   done(status);
-  SendFirst();
+  // Append has sent a rehearsal that came after the lock was given back.
+  if (are_more) SendFirst();
 }
 
 void Rehearsals::WorkerIsReady() { SendFirst(); }

@@ -60,6 +60,19 @@ TEST_F(RehearsalsTest, WaitsForTheWorker) {
   EXPECT_TRUE(second_->ok());
 }
 
+TEST_F(RehearsalsTest, OneThatComesWhenAnotherEndsIsSentOnce) {
+  worker::v1::LoadVersion version;
+  version.set_name("a/1");
+  rehearsals_.Add(version, [this](const absl::Status& status) {
+    first_ = status;
+    answer_ = absl::UnavailableError("is starting");
+    Add("b/1", second_);
+  });
+  EXPECT_TRUE(first_->ok());
+  EXPECT_FALSE(second_.has_value());
+  EXPECT_EQ(sent_.size(), 2u);
+}
+
 TEST_F(RehearsalsTest, OnlyTheOneThatEndsTheWorkerIsRefused) {
   answer_ = absl::UnavailableError("ended during the request");
   Add("bad/1", first_);

@@ -10,44 +10,38 @@
 namespace gpupool::scheduler {
 namespace {
 
-template <typename... Args>
-absl::Status BrokenState(const Args&... args) {
-  return absl::InternalError(absl::StrCat(args...));
-}
-
 absl::Status CheckVersion(const State& state, const Version& version) {
   const uint64_t id = version.id.value();
   const bool must = version.state == VersionState::kReady ||
                     version.state == VersionState::kUnloading;
   if (must && !version.device) {
-    return BrokenState("version ", id, " is ", ToString(version.state),
-                       " without a device");
+    return Broken("version ", id, " is ", ToString(version.state),
+                  " without a device");
   }
   if (version.device && !MayHoldBytes(version.state)) {
-    return BrokenState("version ", id, " is ", ToString(version.state),
-                       " but has a device");
+    return Broken("version ", id, " is ", ToString(version.state),
+                  " but has a device");
   }
   if (version.suspected &&
       (version.device || version.state != VersionState::kLoading)) {
-    return BrokenState("version ", id,
-                       " is suspected but not waiting for a place");
+    return Broken("version ", id, " is suspected but not waiting for a place");
   }
   if (version.load_sent && !version.device) {
-    return BrokenState("version ", id, " waits for a load without a device");
+    return Broken("version ", id, " waits for a load without a device");
   }
   if (version.under_load != state.under_load().contains(version.id)) {
-    return BrokenState("version ", id, " is not where those under load are");
+    return Broken("version ", id, " is not where those under load are");
   }
   if (!version.device) return absl::OkStatus();
   const Device* device = state.FindDevice(*version.device);
   if (device == nullptr || !device->versions.contains(version.id)) {
-    return BrokenState("version ", id, " is not in its device's list");
+    return Broken("version ", id, " is not in its device's list");
   }
   // A version that unloads may already be wanted elsewhere.
   if (version.state != VersionState::kUnloading &&
       !TakesDevice(version.wanted_device, device->name, device->kind)) {
-    return BrokenState("version ", id, " is on ", device->name, " and wants ",
-                       version.wanted_device);
+    return Broken("version ", id, " is on ", device->name, " and wants ",
+                  version.wanted_device);
   }
   return absl::OkStatus();
 }
@@ -59,15 +53,14 @@ absl::Status CheckStrays(const State& state, const Device& device) {
     if (!state.IsLiveAttempt(attempt)) continue;
     const Rank* rank = state.FindJob(attempt.job)->FindRank(device.id);
     if (rank == nullptr || !rank->end) {
-      return BrokenState("job ", attempt.job.value(), " attempt ",
-                         attempt.number, " is live and a stray on ",
-                         device.name);
+      return Broken("job ", attempt.job.value(), " attempt ", attempt.number,
+                    " is live and a stray on ", device.name);
     }
   }
   for (const auto& [version, size] : device.stray_versions) bytes += size;
   if (bytes != device.stray_bytes) {
-    return BrokenState(device.name, " counts ", device.stray_bytes,
-                       " stray bytes, there are ", bytes);
+    return Broken(device.name, " counts ", device.stray_bytes,
+                  " stray bytes, there are ", bytes);
   }
   return absl::OkStatus();
 }
@@ -78,37 +71,37 @@ absl::Status CheckSums(const State& state, const Device& device) {
   for (JobId id : device.jobs) {
     const Job* job = state.FindJob(id);
     if (job == nullptr || !job->RunsOn(device.id)) {
-      return BrokenState(device.name, " lists job ", id.value(),
-                         " that is not there");
+      return Broken(device.name, " lists job ", id.value(),
+                    " that is not there");
     }
     job_bytes += BytesOn(*job, device);
     const size_t others = device.jobs.size() + device.versions.size() - 1;
     if (job->demands.exclusive && others > 0) {
-      return BrokenState("job ", id.value(), " is exclusive and shares ",
-                         device.name, " with ", others, " others");
+      return Broken("job ", id.value(), " is exclusive and shares ",
+                    device.name, " with ", others, " others");
     }
     if (job->device_count > 1) ++gangs;
   }
   if (gangs > 1) {
-    return BrokenState(device.name, " has ", gangs, " jobs on several devices");
+    return Broken(device.name, " has ", gangs, " jobs on several devices");
   }
   if (gangs != device.gangs) {
-    return BrokenState(device.name, " counts ", device.gangs,
-                       " jobs on several devices, there are ", gangs);
+    return Broken(device.name, " counts ", device.gangs,
+                  " jobs on several devices, there are ", gangs);
   }
   uint64_t version_bytes = 0;
   for (VersionId id : device.versions) {
     const Version* version = state.FindVersion(id);
     if (version == nullptr || version->device != device.id) {
-      return BrokenState(device.name, " lists version ", id.value(),
-                         " that is not there");
+      return Broken(device.name, " lists version ", id.value(),
+                    " that is not there");
     }
     version_bytes += version->bytes;
   }
   if (job_bytes != device.job_bytes || version_bytes != device.version_bytes) {
-    return BrokenState(device.name, " counts ", device.job_bytes, " + ",
-                       device.version_bytes, " bytes, there are ", job_bytes,
-                       " + ", version_bytes);
+    return Broken(device.name, " counts ", device.job_bytes, " + ",
+                  device.version_bytes, " bytes, there are ", job_bytes, " + ",
+                  version_bytes);
   }
   return absl::OkStatus();
 }
@@ -118,23 +111,22 @@ absl::Status CheckDevice(const State& state, const Device& device,
   if (absl::Status sums = CheckSums(state, device); !sums.ok()) return sums;
   const uint64_t placed = device.job_bytes + device.version_bytes;
   if (placed > device.limit_bytes) {
-    return BrokenState(device.name, " has ", placed,
-                       " bytes placed, its limit is ", device.limit_bytes);
+    return Broken(device.name, " has ", placed, " bytes placed, its limit is ",
+                  device.limit_bytes);
   }
   if (device.reserved_for) {
     const Job* job = state.FindJob(*device.reserved_for);
     if (job == nullptr ||
         std::count(job->reserved_devices.begin(), job->reserved_devices.end(),
                    device.id) != 1) {
-      return BrokenState(device.name, " is reserved for job ",
-                         device.reserved_for->value(),
-                         " that does not know it");
+      return Broken(device.name, " is reserved for job ",
+                    device.reserved_for->value(), " that does not know it");
     }
   }
   const bool holds = !device.jobs.empty() || !device.versions.empty() ||
                      device.stray_bytes > 0;
   if (!device.ready && holds && !restoring) {
-    return BrokenState(device.name, " holds something without a worker");
+    return Broken(device.name, " holds something without a worker");
   }
   return CheckStrays(state, device);
 }
@@ -144,26 +136,24 @@ absl::Status CheckShapes(const State& state, size_t queued) {
   size_t in_shapes = 0;
   for (const auto& [shape, keys] : waiting.shapes()) in_shapes += keys.size();
   if (in_shapes != queued) {
-    return BrokenState("the queue's shapes have ", in_shapes, " entries for ",
-                       queued, " queued jobs");
+    return Broken("the queue's shapes have ", in_shapes, " entries for ",
+                  queued, " queued jobs");
   }
   size_t heads = 0;
   for (const auto& [group, of_group] : waiting.heads()) {
     heads += of_group.size();
     for (const auto& [key, shape] : of_group) {
       if (shape->second.empty() || !(*shape->second.begin() == key)) {
-        return BrokenState("job ", key.job.value(),
-                           " is not first of its shape");
+        return Broken("job ", key.job.value(), " is not first of its shape");
       }
       if (state.GroupOf(state.jobs().at(key.job)) != group) {
-        return BrokenState("job ", key.job.value(), " is in the group ",
-                           group.queue, "/", group.tenant);
+        return Broken("job ", key.job.value(), " is in the group ", group.queue,
+                      "/", group.tenant);
       }
     }
   }
   if (heads != waiting.shapes().size()) {
-    return BrokenState(waiting.shapes().size(), " shapes have ", heads,
-                       " heads");
+    return Broken(waiting.shapes().size(), " shapes have ", heads, " heads");
   }
   return absl::OkStatus();
 }
@@ -180,8 +170,8 @@ absl::Status CheckHosts(const State& state) {
   }
   for (size_t i = 0; i < used.size(); ++i) {
     if (used[i] == state.machines()[i].used) continue;
-    return BrokenState("machine ", state.machines()[i].node,
-                       " counts other host cores or bytes than its ranks have");
+    return Broken("machine ", state.machines()[i].node,
+                  " counts other host cores or bytes than its ranks have");
   }
   return absl::OkStatus();
 }
@@ -195,7 +185,7 @@ absl::Status CheckQueues(const State& state) {
   std::vector<Sum> sums(state.queues().size());
   for (const auto& [id, job] : state.jobs()) {
     if (job.queue != state.queues().NumberOf(job.queue_name)) {
-      return BrokenState("job ", id.value(), " is in queue ", job.queue);
+      return Broken("job ", id.value(), " is in queue ", job.queue);
     }
     Sum& sum = sums[job.queue];
     sum.waiting += job.state == JobState::kQueued;
@@ -209,11 +199,10 @@ absl::Status CheckQueues(const State& state) {
         entry.held_devices == sums[i].devices) {
       continue;
     }
-    return BrokenState("queue ", entry.queue.name, " counts ",
-                       entry.waiting_jobs, " waiting and ", entry.running_jobs,
-                       " running jobs on ", entry.held_devices,
-                       " devices, there are ", sums[i].waiting, ", ",
-                       sums[i].running, " and ", sums[i].devices);
+    return Broken("queue ", entry.queue.name, " counts ", entry.waiting_jobs,
+                  " waiting and ", entry.running_jobs, " running jobs on ",
+                  entry.held_devices, " devices, there are ", sums[i].waiting,
+                  ", ", sums[i].running, " and ", sums[i].devices);
   }
   return absl::OkStatus();
 }
@@ -222,8 +211,8 @@ absl::Status CheckReservations(const State& state, const Device& device) {
   const TenantReservation* last = nullptr;
   for (const TenantReservation* next : state.reservations().Of(device.id)) {
     if (last != nullptr && next->start < last->end) {
-      return BrokenState(device.name, " is reserved as '", last->name,
-                         "' and '", next->name, "' at a time");
+      return Broken(device.name, " is reserved as '", last->name, "' and '",
+                    next->name, "' at a time");
     }
     last = next;
   }
@@ -233,9 +222,8 @@ absl::Status CheckReservations(const State& state, const Device& device) {
   for (JobId id : device.jobs) {
     const Job& job = state.jobs().at(id);
     if (present->Takes(job.tenant) || IsStopping(job)) continue;
-    return BrokenState("job ", id.value(), " of ", job.tenant, " goes on on ",
-                       device.name, ", which is reserved for ",
-                       present->tenant);
+    return Broken("job ", id.value(), " of ", job.tenant, " goes on on ",
+                  device.name, ", which is reserved for ", present->tenant);
   }
   return absl::OkStatus();
 }
@@ -256,8 +244,8 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
     }
   }
   if (queued != state.queue().size()) {
-    return BrokenState("the queue has ", state.queue().size(), " entries for ",
-                       queued, " queued jobs");
+    return Broken("the queue has ", state.queue().size(), " entries for ",
+                  queued, " queued jobs");
   }
   absl::btree_map<DeviceId, uint32_t> settling;
   for (const auto& [id, job] : state.jobs()) {
@@ -266,8 +254,8 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
   }
   for (const auto& [id, device] : state.devices()) {
     if (device.settling == settling[id]) continue;
-    return BrokenState(device.name, " counts ", device.settling,
-                       " attempts that are ending, there are ", settling[id]);
+    return Broken(device.name, " counts ", device.settling,
+                  " attempts that are ending, there are ", settling[id]);
   }
   if (absl::Status status = CheckHosts(state); !status.ok()) return status;
   if (absl::Status status = CheckShapes(state, queued); !status.ok()) {
@@ -321,8 +309,8 @@ absl::Status CheckChange(const JobChange& change) {
       break;
   }
   if (legal) return absl::OkStatus();
-  return BrokenState("job ", change.job.value(), " went from ", ToString(from),
-                     " to ", ToString(to));
+  return Broken("job ", change.job.value(), " went from ", ToString(from),
+                " to ", ToString(to));
 }
 
 }  // namespace gpupool::scheduler

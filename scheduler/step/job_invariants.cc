@@ -6,24 +6,19 @@
 namespace gpupool::scheduler {
 namespace {
 
-template <typename... Args>
-absl::Status BrokenJob(const Args&... args) {
-  return absl::InternalError(absl::StrCat(args...));
-}
-
 absl::Status CheckRanks(const State& state, const Job& job) {
   const uint64_t id = job.id.value();
   if (IsLive(job.state) == job.ranks.empty()) {
-    return BrokenJob("job ", id, " is ", ToString(job.state), " but ",
-                     job.ranks.empty() ? "has no device" : "has a device");
+    return Broken("job ", id, " is ", ToString(job.state), " but ",
+                  job.ranks.empty() ? "has no device" : "has a device");
   }
   if (job.ranks.empty()) {
     if (!job.interruption) return absl::OkStatus();
-    return BrokenJob("job ", id, " is being broken up without running");
+    return Broken("job ", id, " is being broken up without running");
   }
   if (job.ranks.size() != job.device_count) {
-    return BrokenJob("job ", id, " has ", job.ranks.size(), " ranks, it needs ",
-                     job.device_count);
+    return Broken("job ", id, " has ", job.ranks.size(), " ranks, it needs ",
+                  job.device_count);
   }
   absl::btree_set<DeviceId> devices;
   absl::btree_set<std::string> kinds;
@@ -31,11 +26,11 @@ absl::Status CheckRanks(const State& state, const Job& job) {
   for (const Rank& rank : job.ranks) {
     const Device* device = state.FindDevice(rank.device);
     if (device == nullptr || device->jobs.contains(job.id) == !!rank.end) {
-      return BrokenJob("job ", id, " is not in its device's list");
+      return Broken("job ", id, " is not in its device's list");
     }
     if (!TakesDevice(job.wanted_device, device->name, device->kind)) {
-      return BrokenJob("job ", id, " is on ", device->name, " and wants ",
-                       job.wanted_device);
+      return Broken("job ", id, " is on ", device->name, " and wants ",
+                    job.wanted_device);
     }
     devices.insert(rank.device);
     kinds.insert(device->kind);
@@ -43,10 +38,10 @@ absl::Status CheckRanks(const State& state, const Job& job) {
     if (!rank.end || waits) ++live;
   }
   if (devices.size() != job.ranks.size() || kinds.size() != 1) {
-    return BrokenJob("job ", id, " has ", job.ranks.size(), " ranks on ",
-                     devices.size(), " devices of ", kinds.size(), " kinds");
+    return Broken("job ", id, " has ", job.ranks.size(), " ranks on ",
+                  devices.size(), " devices of ", kinds.size(), " kinds");
   }
-  if (live == 0) return BrokenJob("job ", id, " goes on after its last rank");
+  if (live == 0) return Broken("job ", id, " goes on after its last rank");
   return absl::OkStatus();
 }
 
@@ -57,8 +52,8 @@ absl::Status CheckTask(const State& state, const Job& job) {
     if ((job.array == JobId() || IsEnded(job.state)) && !job.over_limit) {
       return absl::OkStatus();
     }
-    return BrokenJob("job ", id, " is a task of array ", job.array.value(),
-                     ", which is not known");
+    return Broken("job ", id, " is a task of array ", job.array.value(),
+                  ", which is not known");
   }
   const ArrayTasks& tasks = array->second;
   if (tasks.unended.contains(job.id) == IsEnded(job.state) ||
@@ -66,8 +61,8 @@ absl::Status CheckTask(const State& state, const Job& job) {
       tasks.queued.contains(job.id) != job.MayStart() ||
       tasks.standing.contains(job.id) != job.over_limit ||
       (job.over_limit && !job.MayStartButForLimit())) {
-    return BrokenJob("job ", id, " is ", ToString(job.state),
-                     " and not counted so in array ", job.array.value());
+    return Broken("job ", id, " is ", ToString(job.state),
+                  " and not counted so in array ", job.array.value());
   }
   return absl::OkStatus();
 }
@@ -79,14 +74,14 @@ absl::Status CheckJob(const State& state, const Job& job) {
   if (absl::Status ranks = CheckRanks(state, job); !ranks.ok()) return ranks;
   const bool queued = state.queue().contains(KeyOf(job));
   if (queued != job.MayStart()) {
-    return BrokenJob("job ", id, " is ", ToString(job.state),
-                     job.MayStart() ? ", may start" : ", may not start",
-                     " and ", queued ? "in" : "not in", " the queue");
+    return Broken("job ", id, " is ", ToString(job.state),
+                  job.MayStart() ? ", may start" : ", may not start", " and ",
+                  queued ? "in" : "not in", " the queue");
   }
   const bool is_aside = job.state == JobState::kQueued && !job.MayStart();
   if (is_aside != state.aside().contains(job.id)) {
-    return BrokenJob("job ", id, is_aside ? " does not stand" : " stands",
-                     " aside");
+    return Broken("job ", id, is_aside ? " does not stand" : " stands",
+                  " aside");
   }
   for (const auto* jobs : {&job.after_ok, &job.after_any}) {
     for (JobId before : *jobs) {
@@ -96,66 +91,66 @@ absl::Status CheckJob(const State& state, const Job& job) {
       if (is_there && state.dependents().contains({before, job.id})) {
         continue;
       }
-      return BrokenJob("job ", id, " waits for job ", before.value(),
-                       ", which will not tell it");
+      return Broken("job ", id, " waits for job ", before.value(),
+                    ", which will not tell it");
     }
   }
   const bool waits = !job.after_ok.empty() || !job.after_any.empty();
   if ((waits || job.untried) && job.attempt > 0) {
-    return BrokenJob("job ", id, " ran before what it waits for");
+    return Broken("job ", id, " ran before what it waits for");
   }
   if (job.held && (!job.held_devices.empty() || !job.reserved_devices.empty()))
-    return BrokenJob("job ", id, " is held and holds a device");
+    return Broken("job ", id, " is held and holds a device");
   if (!IsEnded(job.state) && job.failures >= job.max_attempts) {
-    return BrokenJob("job ", id, " goes on after ", job.failures, " failures");
+    return Broken("job ", id, " goes on after ", job.failures, " failures");
   }
   if (job.failures > job.attempt) {
-    return BrokenJob("job ", id, " failed more often than it was started");
+    return Broken("job ", id, " failed more often than it was started");
   }
   const bool sleeps = job.wake_time != absl::InfiniteFuture();
   if (job.state == JobState::kBackingOff && !sleeps) {
-    return BrokenJob("job ", id, " backs off for ever");
+    return Broken("job ", id, " backs off for ever");
   }
   if (sleeps && job.state != JobState::kBackingOff && !IsLive(job.state)) {
-    return BrokenJob("job ", id, " is ", ToString(job.state), " with a timer");
+    return Broken("job ", id, " is ", ToString(job.state), " with a timer");
   }
   if (!job.held_devices.empty() && job.state != JobState::kQueued) {
-    return BrokenJob("job ", id, " holds a device without being queued");
+    return Broken("job ", id, " holds a device without being queued");
   }
   if (!job.reserved_devices.empty() && job.state != JobState::kQueued) {
-    return BrokenJob("job ", id, " reserves a device without being queued");
+    return Broken("job ", id, " reserves a device without being queued");
   }
   if (job.run_since != absl::InfiniteFuture()) {
     if (job.state != JobState::kRunning && job.state != JobState::kCancelling) {
-      return BrokenJob("job ", id, " is ", ToString(job.state),
-                       ", its clock runs");
+      return Broken("job ", id, " is ", ToString(job.state),
+                    ", its clock runs");
     }
     if (!job.HoldsDevices()) {
-      return BrokenJob("job ", id, " holds no device, its clock runs");
+      return Broken("job ", id, " holds no device, its clock runs");
     }
   }
   if (state.elastic().contains(job.id) !=
       (job.elastic() && IsLive(job.state))) {
-    return BrokenJob("job ", id, " is not where live elastic ones are");
+    return Broken("job ", id, " is not where live elastic ones are");
   }
   if (state.saving().contains(job.id) != job.Saves()) {
-    return BrokenJob("job ", id, " is not where those are that save");
+    return Broken("job ", id, " is not where those are that save");
   }
   return CheckTask(state, job);
 }
 
 absl::Status CheckArray(JobId id, const ArrayTasks& tasks) {
   if (tasks.unended.empty()) {
-    return BrokenJob("array ", id.value(), " is kept without tasks");
+    return Broken("array ", id.value(), " is kept without tasks");
   }
   if (tasks.at_once > 0 &&
       tasks.live.size() + tasks.queued.size() > tasks.at_once) {
-    return BrokenJob("array ", id.value(), " has ", tasks.live.size(),
-                     " live tasks and ", tasks.queued.size(),
-                     " in the queue; at most ", tasks.at_once, " are allowed");
+    return Broken("array ", id.value(), " has ", tasks.live.size(),
+                  " live tasks and ", tasks.queued.size(),
+                  " in the queue; at most ", tasks.at_once, " are allowed");
   }
   if (tasks.HasPlace() && !tasks.standing.empty()) {
-    return BrokenJob("array ", id.value(), " has a place that no task takes");
+    return Broken("array ", id.value(), " has a place that no task takes");
   }
   return absl::OkStatus();
 }

@@ -21,7 +21,7 @@ constexpr absl::string_view kVersionLabels = "model,version";
 
 // Series that end with the object, so that unloaded versions leave the
 // exposition. The destructor and a new series of the same labels both hold
-// Families::mutex, which puts them in order.
+// MetricFamilies::mutex, which puts them in order.
 class VersionSeries : public VersionMetrics {
  public:
   VersionSeries(std::shared_ptr<MetricFamilies> families,

@@ -428,7 +428,7 @@ TEST_F(WriteBehindTest, TheHostHoldsTwoCopiesAtMost) {
   RunToEnd(&second);  // waits for the first write
   disk.join();
   const std::vector<std::string> all = DescriptionsNow();
-  EXPECT_TRUE(testing::Value(all, ::testing::Contains("checkpoint 2")));
+  EXPECT_TRUE(::testing::Value(all, ::testing::Contains("checkpoint 2")));
   EXPECT_EQ(WithoutSaving().back(), "ended STOPPED");
 }
 

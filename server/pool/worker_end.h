@@ -15,6 +15,10 @@
 
 namespace gpupool::server {
 
+// Text in the reason of the loss of a worker that was killed because it sent no
+// heartbeats.
+inline constexpr char kNoHeartbeat[] = "no heartbeat from the worker";
+
 struct WorkerEnd {
   // The reason as in WorkerObserver::OnWorkerLost.
   absl::Status reason;

@@ -367,7 +367,7 @@ void WorkerLink::HandleTime(Clock::time_point now) {
 void WorkerLink::CheckHealth(Clock::time_point now) {
   if (now >= last_heard_ + Nanoseconds(options_.heartbeat_timeout)) {
     return KillAndLose(absl::UnavailableError(
-        absl::StrCat("no heartbeat from the worker for ",
+        absl::StrCat(kNoHeartbeat, " for ",
                      absl::FormatDuration(options_.heartbeat_timeout))));
   }
   if (const std::optional<std::string> hang = FindHang()) {

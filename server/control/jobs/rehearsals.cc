@@ -29,6 +29,14 @@ absl::string_view Meaning(const absl::Status& reason) {
              : "";
 }
 
+// Returns whether the server killed the process since it was not heard or hung.
+// Then it may only have waited for a processor: the rehearsal's alarm ends one
+// that hangs.
+bool WasKilledByServer(const absl::Status& reason) {
+  return absl::IsDeadlineExceeded(reason) ||
+         absl::StrContains(reason.message(), kNoHeartbeat);
+}
+
 }  // namespace
 
 void Rehearsals::Start(WorkerPort* workers, Metrics* metrics) {
@@ -144,9 +152,7 @@ void Rehearsals::WorkerIsLost(const absl::Status& reason,
     if (waiting_.empty()) return;
     Rehearsal& first = waiting_.front();
     is_job = first.message.has_plan_training();
-    // A process that is not heard may only have waited for a processor. One
-    // that hangs is ended by its alarm.
-    is_guilty = !absl::IsDeadlineExceeded(reason) &&
+    is_guilty = !WasKilledByServer(reason) &&
                 (is_job ? work.job_id != 0 : work.version_id == first.id);
     is_given_up =
         !is_guilty && ++first.unexplained_ends >= kMostUnexplainedEnds;

@@ -285,7 +285,7 @@ TEST_F(WorkerLinkTest, WorkerThatHangsIsKilledAndReplaced) {
   ASSERT_EQ(::kill(first, SIGSTOP), 0);
   ASSERT_TRUE(WaitReady("cpu:0", 2));
   EXPECT_NE(::kill(first, 0), 0);
-  EXPECT_NE(observer_->lost("cpu:0")[0].message().find("heartbeat"),
+  EXPECT_NE(observer_->lost("cpu:0")[0].message().find(kNoHeartbeat),
             std::string::npos);
 }
 

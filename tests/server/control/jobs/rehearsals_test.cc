@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "server/pool/worker_end.h"
 #include "tests/server/control/fake_workers.h"
 
 namespace gpupool::server {
@@ -120,10 +122,13 @@ TEST_F(RehearsalsTest, EndsOfTheWorkerByItselfAreNotTheVersions) {
 TEST_F(RehearsalsTest, AWorkerThatIsNotHeardIsNotTheVersionsFault) {
   answer_ = absl::UnavailableError("ended during the request");
   Add("good/1", first_);
-  rehearsals_.WorkerIsLost(
-      absl::DeadlineExceededError("no heartbeat from the worker for 5s"),
-      {.version_id = sent_[0].version_id()});
-  EXPECT_FALSE(first_.has_value());
+  for (const absl::Status& reason :
+       {absl::UnavailableError(absl::StrCat(
+            kNoHeartbeat, " for 5s (process 7: killed by signal 9)")),
+        absl::DeadlineExceededError("the worker hangs")}) {
+    rehearsals_.WorkerIsLost(reason, {.version_id = sent_[0].version_id()});
+    EXPECT_FALSE(first_.has_value()) << reason;
+  }
   answer_ = worker::v1::FromWorker();
   rehearsals_.WorkerIsReady();
   EXPECT_TRUE(first_->ok());

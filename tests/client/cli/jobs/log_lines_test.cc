@@ -72,5 +72,10 @@ TEST(LogLinesTest, EvaluationsAndCheckpointsAreShown) {
                           "SAVED   step 20, 4.0 KiB"));
 }
 
+TEST(LogLinesTest, UnknownEventsAreNotShown) {
+  EXPECT_THAT(Shown({v1::JobEvent(), ProgressAt(1, 1)}),
+              ElementsAre(Step(1, "1.5")));
+}
+
 }  // namespace
 }  // namespace gpupool::client

@@ -157,7 +157,10 @@ SvgAxis LinearAxis(double most, std::string label) {
 }
 
 SvgAxis RangeAxis(double least, double most, std::string label) {
-  const double room = most > least ? 0 : std::max(std::abs(least) / 10, 1e-9);
+  // Ticks of a smaller range would have equal numbers.
+  const double size = std::max(std::abs(least), std::abs(most));
+  const double room =
+      most - least > 1e-9 * size ? 0 : std::max(size / 10, 1e-9);
   const double step = RoundStep(most - least + 2 * room);
   const double first = std::floor((least - room) / step + 1e-9);
   const double last = std::ceil((most + room) / step - 1e-9);

@@ -61,11 +61,8 @@ std::vector<v1::JobEvent> LogEvents::Take(const v1::JobEvent& event) {
     return {};
   }
   if (!event.has_progress() || all_progress_) {
-    std::vector<v1::JobEvent> shown;
-    if (event.has_state_change()) {
-      shown = End();
-      next_ = absl::InfinitePast();
-    }
+    std::vector<v1::JobEvent> shown = End();
+    if (event.has_state_change()) next_ = absl::InfinitePast();
     shown.push_back(event);
     return shown;
   }

@@ -1,12 +1,13 @@
-# gpupool_join_sources(TARGET): compiles the sources of a folder as one, at most
+# gpupool_join_sources(TARGET): compiles the sources of a folder together, at most
 # GPUPOOL_SOURCES_TOGETHER at a time, since most of the time goes into headers. So
-# a name in the unnamed namespace of a source is its folder's (./dev lint checks).
+# two sources of a folder may not give the same name in their unnamed namespaces
+# (tests/tidy/unnamed_rules.py).
 function(gpupool_join_sources target)
   if(NOT GPUPOOL_SOURCES_TOGETHER)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # g++ takes the joined sources for headers, whose types several sources share.
+  # g++ takes each joined source for a header and warns of its unnamed types.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()

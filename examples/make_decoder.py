@@ -8,7 +8,7 @@ Inputs are the new tokens, a mask of all tokens (0: ignore) and, for each block,
 the keys and values of the tokens before. Outputs are the scores of the next
 tokens, and the keys and values of all tokens.
 """
-import sys
+import argparse
 
 import numpy as np
 import onnx
@@ -140,7 +140,9 @@ class Graph:
 
 
 def main():
-    onnx.save(Decoder().model(), sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("file", help="the ONNX file to write")
+    onnx.save(Decoder().model(), parser.parse_args().file)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what examples/next_letter.yaml trains: a recurrent network that tells
+"""Writes what examples/next_letter.yaml trains: a recurrent network that predicts
 the next letter of a text, and the letters of a text file (data/licence.txt beside
 it, unless --text names another).
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what examples/reviews.yaml trains: a model with two inputs and two
 outputs, and reviews for it. A review is a row of words. Some words praise and
-some blame; the model tells the stars that it gives and the number of its words.
+some blame; the model predicts its stars and the number of its words.
 
   /usr/bin/python3 examples/reviews.py
 

@@ -110,12 +110,15 @@ def check_format():
 
 
 def single_commands(build):
-    """Returns the compile commands, one for each source: those of a file that
-    includes several are told once for each of them."""
+    """Returns the compile commands, one for each source.
+
+    Sources that CMake compiles together each get the command of the file that
+    includes them (cmake/targets.cmake).
+    """
     commands = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         joined = pathlib.Path(entry["file"])
-        if joined.parent.name != "Unity" or not joined.exists():
+        if joined.parent.name != "Unity":
             commands.append(entry)
             continue
         for source in re.findall(r'^#include "(.*)"$', joined.read_text(), re.M):

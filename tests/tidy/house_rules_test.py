@@ -93,6 +93,8 @@ class HouseRules(unittest.TestCase):
         self.assertIn("'Row'", found("using Row = int;", "using Row = long;"))
         self.assertEqual("", found("using Row = int;", "using Row = int;"))
         self.assertEqual("", found("using ::testing::_;", "using ::testing::_;"))
+        alone = '#include "hwy/foreach_target.h"\nstruct Row {\n  int a;\n};'
+        self.assertNotIn("unnamed", found(alone, alone), "it is compiled by itself")
 
     def test_a_long_source_is_found(self):
         self.expect({"engine/base/a.cc": "int a;\n" * 601,

@@ -6,7 +6,7 @@
 Needs Debian's python3-torch, python3-torchvision, python3-onnx and
 python3-numpy. Weights and inputs are random with fixed seeds. Results are kept
 in --results, so that a run that was ended goes on; --page writes the page from
-all of them."""
+all of them. Exits with 1 if a net is refused or a number is beyond its bound."""
 import argparse
 import datetime
 import json
@@ -150,6 +150,12 @@ def run(nets, results, devices):
     return found
 
 
+def report(found):
+    """Prints the findings and returns the exit code."""
+    print("\n".join(["findings:", *found] if found else ["no findings"]))
+    return 1 if found else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", type=pathlib.Path, required=True)
@@ -169,9 +175,7 @@ def main():
         page(nets, {f.stem: json.loads(f.read_text()) for f in results.glob("*.json")})
         return 0
     chosen = [n for n in nets if not given.names or n.name in given.names]
-    found = run(chosen, results, given.devices)
-    print("\n".join(["findings:", *found] if found else ["no findings"]))
-    return 0
+    return report(run(chosen, results, given.devices))
 
 
 if __name__ == "__main__":

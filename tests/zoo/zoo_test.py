@@ -37,6 +37,12 @@ class Zoo(harness.TestCase):
                     found = [text for text in found if "trained" not in text]
                 self.assertEqual([], found)
 
+    def test_findings_are_a_failure(self):
+        import zoo
+        net = zoo.all_nets()[0]
+        self.assertEqual(0, zoo.report(zoo.faults(net, {"served": 0.0})))
+        self.assertEqual(1, zoo.report(zoo.faults(net, {"served": 1e9})))
+
     def test_the_page_has_each_measured_net_once(self):
         import zoo
         names = re.findall(r"^\| ([a-z0-9_]+) \| [\d,]+ \|", zoo.PAGE.read_text(), re.M)

@@ -15,7 +15,6 @@ constexpr int kMostRows = 12;  // of one chart on a terminal
 constexpr int kLeastRows = 4;
 constexpr int kOtherLines = 2;  // title and steps of a chart
 constexpr int kMostColumns = 160;
-constexpr double kLogarithmicFrom = 50;
 
 // The range of the numbers of a chart.
 struct Range {
@@ -27,9 +26,6 @@ struct Range {
       low = std::min(low, point.value);
       high = std::max(high, point.value);
     }
-  }
-  bool is_logarithmic() const {
-    return low > 0 && high >= kLogarithmicFrom * low;
   }
 };
 
@@ -63,7 +59,7 @@ void AddChart(const Chart& chart, const SvgAxis& steps,
   Range range;
   if (chart.line != nullptr) range.Cover(*chart.line);
   for (const auto& [name, curve] : chart.marks) range.Cover(*curve);
-  const bool logarithmic = range.is_logarithmic();
+  const bool logarithmic = NeedsLogarithmicAxis(range.low, range.high);
   SvgChart drawn{
       chart.title, steps,
       logarithmic ? LogarithmicAxis(range.low, range.high, chart.title)

@@ -55,13 +55,14 @@ std::pair<std::string, std::string> Parts(const v1::JobEvent& event) {
 }  // namespace
 
 std::vector<v1::JobEvent> LogEvents::Take(const v1::JobEvent& event) {
-  if (event.has_caught_up()) return {};
+  // A newer server may send events that this client does not know.
+  if (event.has_caught_up() ||
+      event.event_case() == v1::JobEvent::EVENT_NOT_SET) {
+    return {};
+  }
   if (!event.has_progress() || all_progress_) {
-    std::vector<v1::JobEvent> shown;
-    if (event.has_state_change()) {
-      shown = End();
-      next_ = absl::InfinitePast();
-    }
+    std::vector<v1::JobEvent> shown = End();
+    if (event.has_state_change()) next_ = absl::InfinitePast();
     shown.push_back(event);
     return shown;
   }

@@ -15,7 +15,7 @@ namespace gpupool::client {
 
 // Chooses the events that are shown. Of the reports of progress it shows the
 // first of an attempt, then one for each kProgressInterval, and the last before
-// another state.
+// an event of another kind.
 class LogEvents {
  public:
   static constexpr absl::Duration kProgressInterval = absl::Seconds(10);

@@ -54,12 +54,13 @@ void AddLogs(CLI::App& app, Invocation& invocation) {
   CLI::App* verb =
       AddVerb(app, "logs",
               "Print a job's log lines, losses, evaluations, checkpoints and "
-              "changes of state. Losses are those of every tenth second or so. "
+              "changes of state. Prints one loss for every ten seconds. "
               "With -o json every line is one JSON object.",
               "  gpupool logs 7\n  gpupool logs digits -f");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_flag("-f,--follow", options->follow, "Continue until the job ends");
-  verb->add_flag("-a,--all", options->all, "Every loss that was reported");
+  verb->add_flag("-a,--all", options->all,
+                 "Print every loss that was reported");
   invocation.On(verb, [options](Context& c) { return Logs(c, *options); });
 }
 

@@ -80,8 +80,7 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       app, "profile",
       "Time each node of the next steps of a running job. Prints where the "
-      "time "
-      "goes by op and by layer, and writes a trace for ui.perfetto.dev or "
+      "time goes by op and by layer, and writes a trace for ui.perfetto.dev or "
       "chrome://tracing. The job continues with the same results.",
       "  gpupool profile 7 -O trace.json\n"
       "  gpupool profile digits --steps 20 -O trace.json --flame flame.svg");

@@ -31,7 +31,8 @@ struct ProfileTrace {
   double node_micros() const;
 };
 
-// INVALID_ARGUMENT for text that is no such trace.
+// Returns the trace, which has at least one node. INVALID_ARGUMENT for text
+// that is no such trace.
 absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json);
 
 // The nodes of one op or one layer.
@@ -47,8 +48,8 @@ struct ProfileGroup {
 std::vector<ProfileGroup> GroupProfile(const ProfileTrace& trace,
                                        bool by_layer);
 
-// Returns at most three sentences with numbers about where the time goes, and
-// what would change that.
+// Returns at most three sentences with numbers: where the time goes, and what
+// would change that. The trace must have nodes.
 std::string ProfileAdvice(const ProfileTrace& trace);
 
 }  // namespace gpupool::client

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/output/svg_chart.h"
 #include "client/cli/output/table.h"
 #include "client/text/units.h"
 
@@ -78,11 +78,6 @@ struct Bar {
   }
 };
 
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text,
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {"\"", "&quot;"}});
-}
-
 // Draws bars; micros are those of all steps.
 class Flame {
  public:
@@ -99,13 +94,13 @@ class Flame {
         &svg_,
         "<g><title>%s: %.3f ms a step, %.1f%%</title><rect x=\"%.1f\" "
         "y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/>",
-        Escaped(name), bar.micros / steps_ / 1e3, 100 * width / kWidth, x, y,
+        SvgText(name), bar.micros / steps_ / 1e3, 100 * width / kWidth, x, y,
         width, kRowHeight - 1,
         kColors[static_cast<size_t>(row) % std::size(kColors)]);
     const auto letters = static_cast<size_t>(width / kLetter);
     if (letters >= 3) {
       absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.0f\">%s</text>",
-                            x + 3, y + 13, Escaped(Fit(name, letters)));
+                            x + 3, y + 13, SvgText(Fit(name, letters)));
     }
     svg_ += "</g>\n";
     for (const auto& [below, child] : bar.below) {

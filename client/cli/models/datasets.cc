@@ -162,11 +162,11 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
 
 void AddDatasets(CLI::App& app, Invocation& invocation) {
   CLI::App* datasets =
-      AddVerb(app, "datasets", "UploadDataset, list, show and delete datasets.",
+      AddVerb(app, "datasets", "Upload, list, show and delete datasets.",
               "  gpupool datasets list");
   datasets->require_subcommand(1);
   AddUpload(*datasets, invocation);
-  CLI::App* list = AddVerb(*datasets, "list", "ListDatasets datasets.",
+  CLI::App* list = AddVerb(*datasets, "list", "List datasets.",
                            "  gpupool datasets list -o json");
   invocation.On(list, ListDatasets);
 
@@ -175,10 +175,10 @@ void AddDatasets(CLI::App& app, Invocation& invocation) {
                           "  gpupool datasets get digits");
   get->add_option("NAME", *name, "Name of the dataset")->required();
   invocation.On(get, [name](Context& c) { return GetDataset(c, *name); });
-  CLI::App* remove = AddVerb(*datasets, "delete",
-                             "DeleteDataset a dataset. Refused while a job "
-                             "that has not ended uses it.",
-                             "  gpupool datasets delete digits");
+  CLI::App* remove = AddVerb(
+      *datasets, "delete",
+      "Delete a dataset. Refused while a job that has not ended uses it.",
+      "  gpupool datasets delete digits");
   remove->add_option("NAME", *name, "Name of the dataset")->required();
   invocation.On(remove, [name](Context& c) { return DeleteDataset(c, *name); });
 }

@@ -16,7 +16,14 @@ bool IsShare(absl::string_view metric) {
   return shares.count(metric) > 0;
 }
 
+// Values that span this factor need a logarithmic axis.
+constexpr double kLogarithmicFrom = 50;
+
 }  // namespace
+
+bool NeedsLogarithmicAxis(double low, double high) {
+  return low > 0 && high >= kLogarithmicFrom * low;
+}
 
 void Curve::Add(double step, double value) {
   if (!std::isfinite(value)) return;
@@ -62,12 +69,14 @@ std::vector<Chart> JobCurves::Charts() const {
     }
     charts.push_back(std::move(chart));
   }
+  // A metric that was never finite has a curve without points.
   Chart shares{"held out", nullptr, {}};
   for (const auto& [name, curve] : shares_) {
-    shares.marks.push_back({name, &curve});
+    if (!curve.points().empty()) shares.marks.push_back({name, &curve});
   }
   if (!shares.marks.empty()) charts.push_back(std::move(shares));
   for (const auto& [name, curve] : others_) {
+    if (curve.points().empty()) continue;
     charts.push_back({"held out", nullptr, {{name, &curve}}});
   }
   return charts;

@@ -33,6 +33,10 @@ class Curve {
   std::vector<CurvePoint> points_;
 };
 
+// Returns whether values from `low` to `high` are drawn on a logarithmic axis:
+// positive ones that span a factor of 50 or more.
+bool NeedsLogarithmicAxis(double low, double high);
+
 // Curves with one unit, for one chart.
 struct Chart {
   std::string title;
@@ -44,8 +48,9 @@ class JobCurves {
  public:
   void OnEvent(const v1::JobEvent& event);
 
-  // Returns the loss, the shares between 0 and 1 of evaluations, and each other
-  // metric; none without points. They point into this object.
+  // Returns a chart of the loss, one of the metrics between 0 and 1, and one
+  // for each other metric. Curves without points are left out of the marks, and
+  // so are charts without curves. The charts point into this object.
   std::vector<Chart> Charts() const;
 
  private:

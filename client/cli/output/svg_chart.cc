@@ -26,16 +26,11 @@ std::string Number(double value) {
                       : absl::StrFormat("%.6g", value);
 }
 
-// Returns text for the inside of an element.
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}});
-}
-
 std::string Text(double x, double y, absl::string_view anchor,
                  absl::string_view text) {
   return absl::StrFormat(
       "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y,
-      anchor, Escaped(text));
+      anchor, SvgText(text));
 }
 
 // Returns about four to ten steps of round numbers for a range.
@@ -101,14 +96,14 @@ std::string Panel(const Area& area) {
   const SvgChart& chart = area.chart;
   std::string svg = absl::StrFormat(
       "<text x=\"%.0f\" y=\"%.1f\" font-weight=\"bold\">%s</text>\n", kLeft,
-      area.top - 10, Escaped(chart.title));
+      area.top - 10, SvgText(chart.title));
   svg += Grid(area);
   svg += Text((kLeft + area.right()) / 2, area.bottom() + 34, "middle",
               chart.horizontal.label);
   absl::StrAppendFormat(&svg,
                         "<text transform=\"translate(16 %.1f) rotate(-90)\" "
                         "text-anchor=\"middle\">%s</text>\n",
-                        area.top + kPanel / 2, Escaped(chart.vertical.label));
+                        area.top + kPanel / 2, SvgText(chart.vertical.label));
   for (size_t i = 0; i < chart.lines.size(); ++i) svg += Line(area, i);
   return svg;
 }
@@ -141,6 +136,10 @@ std::string Legend(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string SvgText(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}});
+}
+
 double SvgAxis::Share(double value) const {
   if (!(last > first)) return 0;
   return std::clamp((value - first) / (last - first), 0.0, 1.0);
@@ -158,7 +157,10 @@ SvgAxis LinearAxis(double most, std::string label) {
 }
 
 SvgAxis RangeAxis(double least, double most, std::string label) {
-  const double room = most > least ? 0 : std::max(std::abs(least) / 10, 1e-9);
+  // Ticks of a smaller range would have equal numbers.
+  const double size = std::max(std::abs(least), std::abs(most));
+  const double room =
+      most - least > 1e-9 * size ? 0 : std::max(size / 10, 1e-9);
   const double step = RoundStep(most - least + 2 * room);
   const double first = std::floor((least - room) / step + 1e-9);
   const double last = std::ceil((most + room) / step - 1e-9);

@@ -5,7 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace gpupool::client {
+
+// Returns `text` as the content of an element, with & and < escaped.
+std::string SvgText(absl::string_view text);
 
 using SvgPoints = std::vector<std::pair<double, double>>;
 

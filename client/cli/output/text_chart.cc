@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kLabel = 10;  // columns of the numbers at the left
 constexpr char kMarks[] = "ox+*#@";
-constexpr double kLogarithmicFrom = 50;
 
 // The ranges of steps and values that the area shows.
 struct Range {
@@ -53,8 +52,7 @@ Range RangeOf(const Chart& chart) {
   Range range;
   if (chart.line != nullptr) range.Cover(*chart.line);
   for (const auto& [name, curve] : chart.marks) range.Cover(*curve);
-  range.logarithmic =
-      range.low > 0 && range.high >= kLogarithmicFrom * range.low;
+  range.logarithmic = NeedsLogarithmicAxis(range.low, range.high);
   return range;
 }
 

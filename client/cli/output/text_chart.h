@@ -18,8 +18,8 @@ struct TextChartSize {
 
 // Returns the chart: a title, the rows with numbers at the left, and the steps.
 // The line of a chart is drawn through the means of its points; evaluations are
-// marks: o, x, +, ... Losses that span a factor of 50 or more have a
-// logarithmic axis.
+// marks: o, x, +, ... The axis is logarithmic where NeedsLogarithmicAxis says
+// so.
 std::vector<std::string> TextChart(const Chart& chart,
                                    const TextChartSize& size);
 

@@ -72,5 +72,19 @@ TEST(LogLinesTest, EvaluationsAndCheckpointsAreShown) {
                           "SAVED   step 20, 4.0 KiB"));
 }
 
+TEST(LogLinesTest, AReportIsShownBeforeTheEventsAfterIt) {
+  v1::JobEvent saved;
+  saved.mutable_checkpoint()->set_step(2);
+  EXPECT_THAT(
+      Shown({ProgressAt(1, 1), ProgressAt(2, 2), saved, ProgressAt(3, 3)}),
+      ElementsAre(Step(1, "1.5"), Step(2, "0.75"), "SAVED   step 2, 0 B",
+                  Step(3, "0.5")));
+}
+
+TEST(LogLinesTest, UnknownEventsAreNotShown) {
+  EXPECT_THAT(Shown({v1::JobEvent(), ProgressAt(1, 1)}),
+              ElementsAre(Step(1, "1.5")));
+}
+
 }  // namespace
 }  // namespace gpupool::client

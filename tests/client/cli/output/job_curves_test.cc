@@ -72,5 +72,28 @@ TEST(JobCurvesTest, HasAChartForEachUnit) {
   EXPECT_EQ(charts[2].marks[0].first, "perplexity");
 }
 
+TEST(JobCurvesTest, LeavesOutMetricsThatWereNeverFinite) {
+  JobCurves curves;
+  v1::JobEvent evaluated;
+  evaluated.mutable_evaluation()->set_step(5);
+  evaluated.mutable_evaluation()->set_loss(100);
+  evaluated.mutable_evaluation()->set_accuracy(0.75);
+  auto& metrics = *evaluated.mutable_evaluation()->mutable_metrics();
+  metrics["f1"] = std::numeric_limits<double>::quiet_NaN();
+  metrics["perplexity"] = std::numeric_limits<double>::infinity();
+  curves.OnEvent(evaluated);
+  const std::vector<Chart> charts = curves.Charts();
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0].title, "loss");
+  ASSERT_EQ(charts[1].marks.size(), 1u);
+  EXPECT_EQ(charts[1].marks[0].first, "accuracy");
+}
+
+TEST(JobCurvesTest, PositiveValuesOfManySizesNeedALogarithmicAxis) {
+  EXPECT_TRUE(NeedsLogarithmicAxis(0.1, 5));
+  EXPECT_FALSE(NeedsLogarithmicAxis(0.1, 4));
+  EXPECT_FALSE(NeedsLogarithmicAxis(0, 100));
+}
+
 }  // namespace
 }  // namespace gpupool::client

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace gpupool::client {
 namespace {
 
@@ -30,6 +32,15 @@ TEST(SvgAxisTest, ASingleNumberHasARangeToo) {
     EXPECT_GT(axis.last, value);
     EXPECT_GT(axis.Share(value), 0.1);
     EXPECT_LT(axis.Share(value), 0.9);
+  }
+}
+
+TEST(SvgAxisTest, NumbersThatDifferByRoundingHaveAFewTicks) {
+  for (const double value : {0.1, -5.0, 1e18}) {
+    const SvgAxis axis = RangeAxis(value, std::nextafter(value, 1e19), "x");
+    EXPECT_LT(axis.first, value);
+    EXPECT_GT(axis.last, value);
+    EXPECT_LE(axis.ticks.size(), 12u);
   }
 }
 

@@ -188,7 +188,7 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Insert(
 
 void LoadedModel::MakeRoomFor(const Program& program) {
   const auto& residents = program.bytes().residents;
-  // Bytes that stages pass on must fit, too, also those that are yet to come.
+  // The bytes that later stages will pass on must fit, too.
   const uint64_t passed =
       planned_.passed_bytes - std::min(planned_.passed_bytes, passed_bytes_);
   while (limit_bytes_ > 0 && device_.allocator->HolderBytes(holder_.name()) +

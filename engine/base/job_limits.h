@@ -1,5 +1,5 @@
-// Limits of jobs and models that stand at two doors: the daemon checks them
-// when a request arrives, and the engine again before it uses the numbers.
+// Limits of jobs and models that are checked twice: by the daemon when a
+// request arrives, and by the engine before it uses the numbers.
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/quoted_names.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/label_facts.h"
 #include "gpupool/v1/dataset.pb.h"
@@ -49,11 +50,7 @@ absl::Status CheckShapes(const Pair& pair, const RowForm& one,
 }
 
 std::string NamesOf(const Arrays& arrays) {
-  if (arrays.empty()) return "no names";
-  return absl::StrJoin(arrays, ", ",
-                       [](std::string* out, const ArrayForm& array) {
-                         absl::StrAppend(out, "'", array.name, "'");
-                       });
+  return arrays.empty() ? "no names" : QuotedNames(arrays);
 }
 
 // Checks the arrays of one kind: inputs or targets.

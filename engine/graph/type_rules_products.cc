@@ -82,7 +82,7 @@ absl::Status CheckLrn(Op op, const LrnAttributes& lrn, const TensorType& x) {
                 lrn.bias, " must be finite");
 }
 
-// Returns how many bytes hold so many codes.
+// Returns the number of bytes that hold this many codes.
 int64_t PackedBytes(int64_t codes, int bits) { return (codes * bits + 7) / 8; }
 
 absl::Status CheckZeros(Op op, int bits, const TensorType& zeros,

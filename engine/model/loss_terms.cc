@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/autodiff/formula.h"
+#include "engine/base/quoted_names.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "engine/model/losses.h"
@@ -44,13 +44,6 @@ void SetLoss(const v1::OutputLoss& loss, v1::TrainingSpec& training) {
       training.clear_loss();
       break;
   }
-}
-
-std::string PortNames(const std::vector<ModelPort>& ports) {
-  return absl::StrJoin(ports, ", ",
-                       [](std::string* out, const ModelPort& port) {
-                         absl::StrAppend(out, "'", port.name, "'");
-                       });
 }
 
 // Puts the place in the spec in front of an error of one of several losses.
@@ -174,12 +167,12 @@ absl::StatusOr<const ModelPort*> OutputOf(const LossTerm& term,
       return &model.outputs[0];
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        field, " is missing; the model has ", PortNames(model.outputs)));
+        field, " is missing; the model has ", QuotedNames(model.outputs)));
   }
   if (found == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ": the model has no output '", term.output,
-                     "'; it has ", PortNames(model.outputs)));
+                     "'; it has ", QuotedNames(model.outputs)));
   }
   if (!found->batched) {
     return absl::InvalidArgumentError(

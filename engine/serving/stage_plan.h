@@ -46,8 +46,8 @@ class StagePlanner {
   uint64_t PassedBytes() const;
 
  private:
-  // The bytes of a loop. Its first iteration is planned, before which there are
-  // no rows; later ones have the rows besides.
+  // The bytes of a loop. Only its first iteration is planned, which begins
+  // without rows. Later iterations hold the rows as well.
   struct LoopBytes {
     uint64_t most = 0;  // in the first iteration
     uint64_t rows = 0;

@@ -9,15 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
 namespace {
-
-absl::Status AtEnd(const StageEnd& end, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(end.node, ": ", status.message()));
-}
 
 // Returns the integer; the nearest one of its type if it is beyond that.
 int64_t ToInteger(double number) {
@@ -26,6 +22,12 @@ int64_t ToInteger(double number) {
   if (number >= kLimit) return std::numeric_limits<int64_t>::max();
   if (number <= -kLimit) return std::numeric_limits<int64_t>::min();
   return static_cast<int64_t>(number);
+}
+
+// Returns the condition of a loop.
+bool GoesOn(const StageEnd& end, const std::vector<StageNumbers>& reads) {
+  if (end.goes_on.has_value()) return *end.goes_on;
+  return reads.back().numbers[0] != 0;
 }
 
 }  // namespace
@@ -134,7 +136,7 @@ absl::Status StageRun::Write(const std::string& name,
 
 absl::Status StageRun::Compute(const StageEnd& end, const Reads& reads) {
   const auto results = end.call.run(reads);
-  if (!results.ok()) return AtEnd(end, results.status());
+  if (!results.ok()) return AtPlace(end.node, results.status());
   GPUPOOL_CHECK(results->rows <= end.call.most_rows);
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    walk_.AddResults(end, results->rows));
@@ -166,9 +168,7 @@ absl::Status StageRun::Begin(Executor& executor, const StageEnd& end,
   RETURN_IF_ERROR(TakeStates(executor, end));
   int64_t trips = end.trips.value_or(std::numeric_limits<int64_t>::max());
   if (end.reads_trips) trips = ToInteger(reads[0].numbers[0]);
-  const bool goes_on =
-      end.goes_on.has_value() ? *end.goes_on : reads.back().numbers[0] != 0;
-  RETURN_IF_ERROR(walk_.BeginLoop(end, trips, goes_on));
+  RETURN_IF_ERROR(walk_.BeginLoop(end, trips, GoesOn(end, reads)));
   return SetIteration(end);
 }
 
@@ -181,9 +181,7 @@ absl::Status StageRun::Iterate(Executor& executor, const StageEnd& end,
     RETURN_IF_ERROR(
         executor.Take(end.rows[i].name, walk_.store().data(name) + offset));
   }
-  const bool goes_on =
-      end.goes_on.has_value() ? *end.goes_on : reads.back().numbers[0] != 0;
-  RETURN_IF_ERROR(walk_.EndIteration(end, goes_on));
+  RETURN_IF_ERROR(walk_.EndIteration(end, GoesOn(end, reads)));
   return SetIteration(end);
 }
 

@@ -66,8 +66,8 @@ class StageWalk {
   // Go to the next stage.
   void TakeBranch(bool taken) { answers_.push_back(taken ? 1 : 0); }
   void TakeResults(int64_t rows);
-  // Begins a loop of at most this many trips, of which the first may be
-  // missing.
+  // Begins a loop of at most this many trips. Leaves it at once if there are
+  // none or it does not go on.
   absl::Status BeginLoop(const StageEnd& end, int64_t trips, bool goes_on);
   // Begins the next iteration or leaves the loop.
   //   RESOURCE_EXHAUSTED  the loop goes on beyond the planned trips

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/quoted_names.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 
@@ -14,14 +15,6 @@ namespace {
 template <typename T>
 absl::Span<T> CellsAs(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-// Returns "'ids', 'mask'".
-std::string Names(const std::vector<ArrayFacts>& arrays) {
-  return absl::StrJoin(arrays, ", ",
-                       [](std::string* out, const ArrayFacts& array) {
-                         absl::StrAppend(out, "'", array.name, "'");
-                       });
 }
 
 absl::Status CheckPort(const ModelPort& input) {
@@ -77,7 +70,8 @@ absl::StatusOr<FedInput> FeedByName(const ModelPort& input,
       [&](const ArrayFacts& array) { return array.name == input.name; });
   if (found == facts.inputs.end()) {
     return Refuse("the model's input '", input.name,
-                  "' is not in the dataset, which has ", Names(facts.inputs),
+                  "' is not in the dataset, which has ",
+                  QuotedNames(facts.inputs),
                   "; upload it with gpupool datasets upload --input ",
                   input.name, "=ARRAY");
   }
@@ -146,7 +140,7 @@ absl::StatusOr<size_t> FindTarget(const std::string& field,
                   "an NPZ archive with --target ",
                   target, "=ARRAY");
   }
-  const std::string names = Names(facts.targets);
+  const std::string names = QuotedNames(facts.targets);
   if (target.empty() && facts.targets.size() > 1) {
     return Refuse(field, ": the dataset has the targets ", names,
                   "; list the losses in training.losses, each with its target");

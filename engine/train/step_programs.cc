@@ -195,8 +195,8 @@ absl::StatusOr<Compiled> WithinBudget(const StepCompiler& compiler,
     bounds.back() = std::numeric_limits<uint64_t>::max();
     least = std::min(least, compiled.peak);
   }
-  // Looks for the least that is possible among the rungs that were not
-  // compiled, those first that may have it.
+  // Finds the lowest peak. Compiles the remaining rungs in the order of their
+  // lower bounds, until no bound is below the lowest peak so far.
   while (true) {
     const auto next = std::min_element(bounds.begin(), bounds.end());
     if (*next >= least) break;

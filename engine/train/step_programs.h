@@ -37,14 +37,14 @@ struct StepPrograms {
   Program train;
   std::optional<Program> accumulate;
   // A note on what recomputation saves and costs, or a warning that it saves
-  // nothing. Empty when nothing was asked for, or nothing was needed.
+  // nothing. Empty when none was requested or needed.
   std::string note;
 };
 
 // Compiles the programs. With a budget, all of the job's programs with their
-// weights take at most that much. INVALID_ARGUMENT, with the least budget that
-// can be kept, when none can. A larger budget than one that can be kept can be
-// kept, too.
+// weights take at most that many bytes. If the budget is too low,
+// INVALID_ARGUMENT names the least one that is possible. Every larger budget is
+// possible, too.
 absl::StatusOr<StepPrograms> CompileSteps(const StepGraphs& graphs,
                                           const v1::Recompute& recompute,
                                           const StepTarget& target);

@@ -1,5 +1,5 @@
-// Tells whether a sanitizer watches this build: memory and time are others
-// then.
+// Tells whether this build runs under a sanitizer, which takes more memory and
+// time.
 #pragma once
 
 namespace gpupool::engine {

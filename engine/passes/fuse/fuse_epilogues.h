@@ -10,8 +10,7 @@ namespace gpupool::engine {
 
 absl::Status FuseEpilogues(Graph& graph);
 
-// Returns what the node does with its result, or null: not a convolution or
-// matmul.
+// Returns the epilogue of a convolution or matmul, and null for other nodes.
 Epilogue* MutableEpilogue(Node& node);
 
 }  // namespace gpupool::engine

@@ -322,7 +322,7 @@ class RecomputeLadder::Impl {
  private:
   // Adds a rung. Returns false at the top.
   bool Climb() {
-    if (!checkpoints_.has_gradients() || rungs_.size() > kMaxRungs) {
+    if (!checkpoints_.has_gradients() || rungs_.size() >= kMaxRungs) {
       return false;
     }
     checkpoints_.set_given_up(rungs_.back());

@@ -36,9 +36,9 @@ absl::Status Recompute(Graph& graph, const RecomputeOptions& options);
 // Graphs that compute the same and keep fewer and fewer activations. On rung 0
 // those of `layers` are given up. Each further rung gives up values that live
 // at the peak of the rung below, those that free the most bytes per FLOP first,
-// until a fixed share of the first peak is free. The rungs depend on nothing
-// else. So a search from below for the first rung within a budget succeeds with
-// every budget that is larger than one with which it succeeds.
+// until a fixed share of the first peak is free. The rungs do not depend on a
+// budget. So if a search from below finds a rung within one budget, it also
+// finds one within every larger budget.
 //
 // Thread-safety: none. Owns its graphs.
 class RecomputeLadder {

@@ -17,7 +17,7 @@ namespace {
 constexpr int kLanes = 16;
 // Rows whose numbers stay in the cache while they walk all trees.
 constexpr int64_t kBlockRows = 4 * kLanes;
-// A step takes about as long as so many operations of a product.
+// Operations of a product that take about as long as one step.
 constexpr uint64_t kStepFlops = 100;
 
 struct WalkPlan {
@@ -94,8 +94,10 @@ class TreeWalkKernel : public Kernel {
     return kFactBytes +
            AlignUp(static_cast<uint64_t>(plan_.slots) * sizeof(Slot<T>));
   }
+  // One row alone takes the space of kLanes.
   uint64_t block_bytes() const {
-    return AlignUp(static_cast<uint64_t>(kBlockRows * plan_.cells) * sizeof(T));
+    const int64_t rows = std::clamp<int64_t>(plan_.rows, kLanes, kBlockRows);
+    return AlignUp(static_cast<uint64_t>(rows * plan_.cells) * sizeof(T));
   }
   template <typename U>
   const U* in(size_t i) const {

@@ -11,25 +11,21 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "engine/backends/cuda/driver/nvml_interface.h"
 #include "engine/backends/cuda/driver/xid_catalog.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
 namespace {
 
-// Constants and structures of the library's interface, which never change.
-constexpr int kSuccess = 0;
+// Constants of the library's interface that only this file needs.
 constexpr int kInsufficientSize = 7;
-constexpr int kGpuIsLost = 15;
 constexpr int kResetRequired = 16;
 constexpr unsigned kGpuSensor = 0;
 constexpr unsigned kMultiprocessorClock = 1;
 constexpr unsigned kMemoryClock = 2;
 constexpr unsigned kCorrected = 0;
-constexpr unsigned kUncorrected = 1;
-constexpr unsigned kSinceDriverStart = 0;
 constexpr unsigned long long kXidEvents = 0x8;
-constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr size_t kMaxProcesses = 256;
 constexpr unsigned kByNvlink = 2;
 
@@ -48,17 +44,6 @@ struct Nvml::Functions {
   struct Utilization {
     unsigned gpu;
     unsigned memory;
-  };
-  struct Memory {
-    unsigned long long total;
-    unsigned long long free;
-    unsigned long long used;
-  };
-  struct Process {
-    unsigned pid;
-    unsigned long long bytes;
-    unsigned gpu_instance;
-    unsigned compute_instance;
   };
   struct Event {
     void* device;
@@ -102,13 +87,13 @@ struct Nvml::Functions {
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*by_uuid)(const char*, void**) = nullptr;
   int (*utilization)(void*, Utilization*) = nullptr;
-  int (*memory)(void*, Memory*) = nullptr;
+  int (*memory)(void*, NvmlMemory*) = nullptr;
   int (*temperature)(void*, unsigned, unsigned*) = nullptr;
   int (*power)(void*, unsigned*) = nullptr;
   int (*power_limit)(void*, unsigned*) = nullptr;
   int (*clock)(void*, unsigned, unsigned*) = nullptr;
   int (*ecc)(void*, unsigned, unsigned, unsigned long long*) = nullptr;
-  int (*processes)(void*, unsigned*, Process*) = nullptr;
+  int (*processes)(void*, unsigned*, NvmlProcessInfo*) = nullptr;
   int (*create_events)(void**) = nullptr;
   int (*free_events)(void*) = nullptr;
   int (*register_events)(void*, unsigned long long, void*) = nullptr;
@@ -121,11 +106,11 @@ std::string Nvml::Functions::LinkBetween(void* a, void* b) const {
   unsigned answer = 0;
   // The status 0 means that NVLink works between them.
   if (peer_status != nullptr &&
-      peer_status(a, b, kByNvlink, &answer) == kSuccess && answer == 0) {
+      peer_status(a, b, kByNvlink, &answer) == kNvmlSuccess && answer == 0) {
     return "NVL";
   }
   if (common_ancestor == nullptr ||
-      common_ancestor(a, b, &answer) != kSuccess) {
+      common_ancestor(a, b, &answer) != kNvmlSuccess) {
     return "";
   }
   return LevelText(answer);
@@ -158,7 +143,7 @@ absl::Status Nvml::Functions::Load(const std::string& name) {
   FindOptional("nvmlEventSetWait_v2", wait_events);
   FindOptional("nvmlDeviceGetP2PStatus", peer_status);
   FindOptional("nvmlDeviceGetTopologyCommonAncestor", common_ancestor);
-  if (const int code = init(); code != kSuccess) {
+  if (const int code = init(); code != kNvmlSuccess) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the NVIDIA management library finds no driver: ", ErrorText(code)));
   }
@@ -180,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Nvml>> Nvml::Open(const std::string& library) {
   std::array<char, 96> version = {};
   if (nvml->functions_->driver_version != nullptr &&
       nvml->functions_->driver_version(version.data(), version.size() - 1) ==
-          kSuccess) {
+          kNvmlSuccess) {
     nvml->driver_version_ = version.data();
   }
   return nvml;
@@ -200,7 +185,7 @@ absl::StatusOr<std::unique_ptr<Nvml>> Nvml::OpenFrom(
 DeviceLinks Nvml::LinksBetween(const std::vector<std::string>& uuids) const {
   std::vector<void*> gpus(uuids.size());
   for (size_t i = 0; i < uuids.size(); ++i) {
-    if (functions_->by_uuid(uuids[i].c_str(), &gpus[i]) != kSuccess) {
+    if (functions_->by_uuid(uuids[i].c_str(), &gpus[i]) != kNvmlSuccess) {
       gpus[i] = nullptr;
     }
   }
@@ -216,7 +201,7 @@ DeviceLinks Nvml::LinksBetween(const std::vector<std::string>& uuids) const {
 
 absl::Status Nvml::Watch(const std::string& uuid) {
   const int code = functions_->by_uuid(uuid.c_str(), &device_);
-  if (code != kSuccess) {
+  if (code != kNvmlSuccess) {
     device_ = nullptr;
     return absl::NotFoundError(
         absl::StrCat("the NVIDIA management library knows no GPU ", uuid, ": ",
@@ -225,11 +210,11 @@ absl::Status Nvml::Watch(const std::string& uuid) {
   const Functions& f = *functions_;
   if (events_ != nullptr || f.create_events == nullptr ||
       f.free_events == nullptr || f.register_events == nullptr ||
-      f.wait_events == nullptr || f.create_events(&events_) != kSuccess) {
+      f.wait_events == nullptr || f.create_events(&events_) != kNvmlSuccess) {
     return absl::OkStatus();
   }
   // Some GPUs report no events. Then the readings go on without them.
-  if (f.register_events(device_, kXidEvents, events_) != kSuccess) {
+  if (f.register_events(device_, kXidEvents, events_) != kNvmlSuccess) {
     f.free_events(events_);
     events_ = nullptr;
   }
@@ -240,27 +225,28 @@ void Nvml::ReadNumbers(DeviceReadings& readings) const {
   const Functions& f = *functions_;
   Functions::Utilization utilization = {};
   if (f.utilization != nullptr &&
-      f.utilization(device_, &utilization) == kSuccess) {
+      f.utilization(device_, &utilization) == kNvmlSuccess) {
     readings.utilization = utilization.gpu / 100.0;
     readings.memory_utilization = utilization.memory / 100.0;
   }
-  Functions::Memory memory = {};
-  if (f.memory != nullptr && f.memory(device_, &memory) == kSuccess) {
+  NvmlMemory memory = {};
+  if (f.memory != nullptr && f.memory(device_, &memory) == kNvmlSuccess) {
     readings.used_bytes = memory.used;
   }
   unsigned number = 0;
   if (f.temperature != nullptr &&
-      f.temperature(device_, kGpuSensor, &number) == kSuccess) {
+      f.temperature(device_, kGpuSensor, &number) == kNvmlSuccess) {
     readings.temperature_celsius = number;
   }
-  if (f.power != nullptr && f.power(device_, &number) == kSuccess) {
+  if (f.power != nullptr && f.power(device_, &number) == kNvmlSuccess) {
     readings.power_watts = number / 1000.0;
   }
-  if (f.power_limit != nullptr && f.power_limit(device_, &number) == kSuccess) {
+  if (f.power_limit != nullptr &&
+      f.power_limit(device_, &number) == kNvmlSuccess) {
     readings.power_limit_watts = number / 1000.0;
   }
   const auto clock = [&](unsigned kind, std::optional<uint32_t>& reading) {
-    if (f.clock != nullptr && f.clock(device_, kind, &number) == kSuccess) {
+    if (f.clock != nullptr && f.clock(device_, kind, &number) == kNvmlSuccess) {
       reading = number;
     }
   };
@@ -269,24 +255,25 @@ void Nvml::ReadNumbers(DeviceReadings& readings) const {
   const auto ecc = [&](unsigned kind, std::optional<uint64_t>& reading) {
     unsigned long long count = 0;
     if (f.ecc != nullptr &&
-        f.ecc(device_, kind, kSinceDriverStart, &count) == kSuccess) {
+        f.ecc(device_, kind, kNvmlSinceDriverStart, &count) == kNvmlSuccess) {
       reading = count;
     }
   };
   ecc(kCorrected, readings.ecc_corrected);
-  ecc(kUncorrected, readings.ecc_uncorrected);
+  ecc(kNvmlUncorrected, readings.ecc_uncorrected);
 }
 
 void Nvml::ReadProcesses(DeviceReadings& readings) const {
   if (functions_->processes == nullptr) return;
-  std::vector<Functions::Process> found(kMaxProcesses);
+  std::vector<NvmlProcessInfo> found(kMaxProcesses);
   unsigned count = static_cast<unsigned>(found.size());
   const int code = functions_->processes(device_, &count, found.data());
-  if (code != kSuccess && code != kInsufficientSize) return;
+  if (code != kNvmlSuccess && code != kInsufficientSize) return;
   // The library may report more processes than fit.
   if (count > found.size()) count = static_cast<unsigned>(found.size());
   for (unsigned i = 0; i < count; ++i) {
-    const uint64_t bytes = found[i].bytes == kNotAvailable ? 0 : found[i].bytes;
+    const uint64_t bytes =
+        found[i].bytes == kNvmlNotAvailable ? 0 : found[i].bytes;
     readings.processes.push_back({found[i].pid, bytes});
   }
 }
@@ -297,7 +284,7 @@ std::vector<uint32_t> Nvml::TakeEvents() {
   // Bounded, so that a driver that reports endlessly does not hold the caller.
   while (codes.size() < kMaxXidEvents) {
     Functions::Event event = {};
-    if (functions_->wait_events(events_, &event, 0) != kSuccess) break;
+    if (functions_->wait_events(events_, &event, 0) != kNvmlSuccess) break;
     if (event.type != kXidEvents) continue;
     codes.push_back(static_cast<uint32_t>(event.data));
     xid_events_.push_back({absl::Now(), codes.back()});
@@ -335,11 +322,11 @@ absl::StatusOr<DeviceReadings> Nvml::Read() {
   if (device_ == nullptr) {
     return absl::FailedPreconditionError("no GPU is being watched");
   }
-  Functions::Memory memory = {};
+  NvmlMemory memory = {};
   const int code = functions_->memory == nullptr
-                       ? kSuccess
+                       ? kNvmlSuccess
                        : functions_->memory(device_, &memory);
-  if (code == kGpuIsLost || code == kResetRequired) {
+  if (code == kNvmlGpuIsLost || code == kResetRequired) {
     return SuspectStatus(absl::StrCat("the driver has lost the GPU: ",
                                       functions_->ErrorText(code)));
   }

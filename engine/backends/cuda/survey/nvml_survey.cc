@@ -3,32 +3,15 @@
 #include <array>
 #include <cstddef>
 
+#include "engine/backends/cuda/driver/nvml_interface.h"
 #include "engine/backends/cuda/driver/shared_library.h"
 
 namespace gpupool::engine::cuda {
 namespace {
 
-// Constants and structures of the library's interface, which never change.
-constexpr int kNvmlSuccess = 0;
-constexpr int kFunctionNotFound = 13;
-constexpr int kGpuIsLost = 15;
-constexpr unsigned kUncorrected = 1;
-constexpr unsigned kSinceDriverStart = 0;
-constexpr unsigned long long kNotAvailable = ~0ULL;
+constexpr int kFunctionNotFound = 13;  // a code of the library
 constexpr unsigned kMostNvmlGpus = 1024;
 constexpr size_t kMostProcesses = 64;
-
-struct Memory {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-struct Process {
-  unsigned pid;
-  unsigned long long bytes;
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
 
 // Old libraries may lack all but the first four.
 struct NvmlFunctions {
@@ -40,13 +23,13 @@ struct NvmlFunctions {
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*name)(void*, char*, unsigned) = nullptr;
   int (*uuid)(void*, char*, unsigned) = nullptr;
-  int (*memory)(void*, Memory*) = nullptr;
+  int (*memory)(void*, NvmlMemory*) = nullptr;
   int (*compute_mode)(void*, unsigned*) = nullptr;
   int (*persistence)(void*, unsigned*) = nullptr;
   int (*mig)(void*, unsigned*, unsigned*) = nullptr;
   int (*ecc)(void*, unsigned, unsigned, unsigned long long*) = nullptr;
   int (*remapped)(void*, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
-  int (*processes)(void*, unsigned*, Process*) = nullptr;
+  int (*processes)(void*, unsigned*, NvmlProcessInfo*) = nullptr;
 };
 
 template <typename Function>
@@ -89,8 +72,8 @@ int64_t ReadNumber(int (*function)(void*, unsigned*), void* device) {
 
 void ReadHealth(const NvmlFunctions& f, void* device, NvmlGpu& gpu) {
   unsigned long long errors = 0;
-  if (f.ecc != nullptr &&
-      f.ecc(device, kUncorrected, kSinceDriverStart, &errors) == kNvmlSuccess) {
+  if (f.ecc != nullptr && f.ecc(device, kNvmlUncorrected, kNvmlSinceDriverStart,
+                                &errors) == kNvmlSuccess) {
     gpu.uncorrected_errors = static_cast<int64_t>(errors);
   }
   unsigned corrected = 0;
@@ -108,13 +91,13 @@ NvmlGpu ReadGpu(const NvmlFunctions& f, void* device) {
   NvmlGpu gpu;
   gpu.name = ReadText(f.name, device);
   gpu.uuid = ReadText(f.uuid, device);
-  Memory memory = {};
+  NvmlMemory memory = {};
   const int code =
       f.memory == nullptr ? kFunctionNotFound : f.memory(device, &memory);
   if (code == kNvmlSuccess) {
     gpu.total_bytes = static_cast<int64_t>(memory.total);
     gpu.free_bytes = static_cast<int64_t>(memory.free);
-  } else if (code == kGpuIsLost) {
+  } else if (code == kNvmlGpuIsLost) {
     gpu.code = code;
   }
   gpu.compute_mode = ReadNumber(f.compute_mode, device);
@@ -125,12 +108,12 @@ NvmlGpu ReadGpu(const NvmlFunctions& f, void* device) {
     gpu.mig = current;
   }
   ReadHealth(f, device, gpu);
-  std::array<Process, kMostProcesses> processes = {};
+  std::array<NvmlProcessInfo, kMostProcesses> processes = {};
   unsigned count = processes.size();
   if (f.processes != nullptr &&
       f.processes(device, &count, processes.data()) == kNvmlSuccess) {
     for (unsigned i = 0; i < count && i < processes.size(); ++i) {
-      const bool told = processes[i].bytes != kNotAvailable;
+      const bool told = processes[i].bytes != kNvmlNotAvailable;
       gpu.processes.push_back(
           {processes[i].pid,
            told ? static_cast<int64_t>(processes[i].bytes) : kNotTold});

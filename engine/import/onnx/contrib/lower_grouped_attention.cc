@@ -77,13 +77,7 @@ absl::Status LowerRotary(NodeContext& ctx) {
   RETURN_IF_ERROR(RequireRank(ctx, table, 2, 2));
   const int64_t pairs = ctx.shape(table)[1];
   ASSIGN_OR_RETURN(const ValueId x, TokensOfHeads(ctx, given, pairs));
-  const int64_t width = ctx.shape(x)[3];
-  Rotation rotation;
-  ASSIGN_OR_RETURN(rotation.width, ctx.Int("rotary_embedding_dim", 0));
-  if (rotation.width == 0) rotation.width = width;
-  RETURN_IF_ERROR(CheckRotation(ctx, rotation.width, width));
-  ASSIGN_OR_RETURN(const int64_t interleaved, ctx.Int("interleaved", 0));
-  rotation.interleaved = interleaved != 0;
+  ASSIGN_OR_RETURN(Rotation rotation, ReadRotation(ctx, ctx.shape(x)[3]));
   ASSIGN_OR_RETURN(const ValueId positions,
                    ReadPositions(ctx, 1, ctx.shape(x)[1]));
   ASSIGN_OR_RETURN(rotation.cos,

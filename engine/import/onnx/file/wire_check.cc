@@ -185,24 +185,24 @@ class Walker {
         "holds too many small parts");
   }
 
-  static bool TakeVarint(absl::string_view& bytes, uint64_t& number) {
-    number = 0;
-    // A varint of 64 bits has at most 10 bytes.
-    for (size_t i = 0; i < bytes.size() && i < 10; ++i) {
-      const auto byte = static_cast<uint8_t>(bytes[i]);
-      number |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-      if ((byte & 0x80) == 0) {
-        bytes.remove_prefix(i + 1);
-        return true;
-      }
-    }
-    return false;
-  }
-
   uint64_t budget_;
 };
 
 }  // namespace
+
+bool TakeVarint(absl::string_view& bytes, uint64_t& number) {
+  number = 0;
+  // A varint of 64 bits has at most 10 bytes.
+  for (size_t i = 0; i < bytes.size() && i < 10; ++i) {
+    const auto byte = static_cast<uint8_t>(bytes[i]);
+    number |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if ((byte & 0x80) == 0) {
+      bytes.remove_prefix(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
 
 absl::Status CheckWire(absl::string_view bytes) {
   if (bytes.size() > kMaxFileBytes) {

@@ -15,6 +15,10 @@ inline constexpr uint64_t kMaxFileBytes = (uint64_t{1} << 31) - 1;
 // Most messages inside each other. A subgraph takes three levels.
 inline constexpr int kMaxMessageDepth = 90;
 
+// Takes a varint off the front of the bytes. Returns false, and takes nothing,
+// when they end before it or it has more than the 10 bytes of a 64-bit number.
+bool TakeVarint(absl::string_view& bytes, uint64_t& number);
+
 // Returns INVALID_ARGUMENT when `bytes` is not the wire form of a ModelProto,
 // nests deeper than kMaxMessageDepth, or would take more memory than four times
 // its size plus 256 MiB.

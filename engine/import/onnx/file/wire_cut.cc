@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/import/onnx/file/external_files.h"
 #include "engine/import/onnx/file/tensor_data.h"
+#include "engine/import/onnx/file/wire_check.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -15,14 +16,11 @@ namespace {
 // The wire type of messages, strings and packed numbers.
 constexpr uint64_t kLengthDelimited = 2;
 
-uint64_t TakeVarint(absl::string_view& bytes) {
+// Takes a varint that CheckWire accepted. Should the mapped file have changed
+// since, nothing is left.
+uint64_t TakeChecked(absl::string_view& bytes) {
   uint64_t number = 0;
-  for (int shift = 0; !bytes.empty() && shift < 70; shift += 7) {
-    const auto byte = static_cast<uint8_t>(bytes[0]);
-    bytes.remove_prefix(1);
-    if (shift < 64) number |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    if ((byte & 0x80) == 0) break;
-  }
+  if (!TakeVarint(bytes, number)) bytes = {};
   return number;
 }
 
@@ -49,11 +47,11 @@ struct WireField {
 WireField TakeField(absl::string_view& bytes) {
   WireField field;
   const absl::string_view begin = bytes;
-  field.tag = TakeVarint(bytes);
+  field.tag = TakeChecked(bytes);
   size_t skipped = 0;
   switch (field.tag & 7) {
     case 0:
-      field.number = TakeVarint(bytes);
+      field.number = TakeChecked(bytes);
       break;
     case 1:
       skipped = 8;
@@ -62,7 +60,7 @@ WireField TakeField(absl::string_view& bytes) {
       skipped = 4;
       break;
     default:
-      skipped = TakeVarint(bytes);
+      skipped = TakeChecked(bytes);
       field.content = bytes.substr(0, skipped);
   }
   bytes.remove_prefix(std::min(skipped, bytes.size()));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/import/onnx/file/names.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/control_flow.h"
@@ -77,8 +78,7 @@ class LiveNames {
 
 absl::Status Refusal(absl::string_view title, absl::string_view what,
                      const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(title, ": ", what, ": ", status.message()));
+  return AtPlace(absl::StrCat(title, ": ", what), status);
 }
 
 }  // namespace
@@ -185,9 +185,7 @@ absl::Status GraphImporter::Visit(const onnx::NodeProto& node) {
       2 * int64_t{node.attribute_size()});
   const absl::Status status =
       visited.ok() ? values_.budget().CheckHeld() : visited;
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(NodeTitle(node), ": ", status.message()));
+  return status.ok() ? status : AtPlace(NodeTitle(node), status);
 }
 
 absl::Status GraphImporter::Visit(const onnx::GraphProto& graph) {
@@ -363,8 +361,9 @@ ValueIds GraphImporter::LiveValues() const {
   ValueIds live;
   for (const Frame& frame : frames_) {
     const LiveNames names(frame.scope, &live);
-    // Later iterations read what a loop's body does, and a branch that is taken
-    // is imported yet. Bodies around those have frames of their own.
+    // Later iterations of a loop read what its body reads, and the branch that
+    // is taken has yet to be imported. Other bodies around the innermost node
+    // have frames of their own.
     const onnx::NodeProto& now = *frame.nodes[frame.at];
     if (&frame == &frames_.back() || now.op_type() == "Loop") {
       names.AddBodies(now);

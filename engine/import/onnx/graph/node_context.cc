@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/import/onnx/file/names.h"
 #include "engine/import/onnx/file/narrow_types.h"
 #include "engine/import/onnx/file/tensor_data.h"
@@ -162,9 +163,8 @@ absl::StatusOr<HostTensor> NodeContext::TensorAttribute(
   }
   absl::StatusOr<HostTensor> tensor = ReadChecked(*importer_, found->t());
   if (tensor.ok()) return tensor;
-  return absl::Status(tensor.status().code(),
-                      absl::StrCat(Name(), ": attribute '", name,
-                                   "': ", tensor.status().message()));
+  return AtPlace(absl::StrCat(Name(), ": attribute '", name, "'"),
+                 tensor.status());
 }
 
 absl::StatusOr<DType> NodeContext::TypeAttribute(absl::string_view name,

@@ -143,8 +143,8 @@ absl::Status Finish(const OnnxBuildOptions& options, GraphImporter& importer) {
   return absl::OkStatus();
 }
 
-// Imports the file, or a stage of it. Begins again, with what it has learnt,
-// when a loop must run that it has begun to unroll.
+// Imports the file, or a stage of it. Starts over when a loop that it has begun
+// to unroll must run instead.
 absl::StatusOr<ModelGraph> ImportWhole(const OnnxFile& file,
                                        const OnnxBuildOptions& options) {
   absl::flat_hash_set<std::string> run_loops;

@@ -96,6 +96,22 @@ absl::StatusOr<bool> AskForBranch(NodeContext& ctx, ValueId condition) {
                            {{name, condition}});
 }
 
+absl::StatusOr<Shape> OperandShape(NodeContext& ctx,
+                                   const HostOperand& operand) {
+  if (ctx.IsKnown(operand.input) || !ctx.importer().stages().on()) {
+    ASSIGN_OR_RETURN(const HostTensor known,
+                     ctx.Known(operand.input, operand.what));
+    return known.shape;
+  }
+  ASSIGN_OR_RETURN(const ValueId value, ctx.Input(operand.input));
+  return ctx.shape(value);
+}
+
+Shape SmallerShape(absl::Span<const int64_t> dims) {
+  const absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(dims);
+  return shape.ok() ? *shape : Shape();
+}
+
 absl::StatusOr<ValueIds> ComputeOnHost(NodeContext& ctx,
                                        const std::vector<HostOperand>& operands,
                                        const HostCall& call) {

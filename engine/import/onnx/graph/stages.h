@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/import/onnx/file/host_tensor.h"
 #include "engine/import/onnx/graph/node_context.h"
 #include "engine/model/stage.h"
@@ -55,13 +56,13 @@ class Stages {
   }
   size_t first_node() const { return first_node_; }
 
-  // Note, and return, that the body of a loop is imported that runs once for
-  // each iteration.
+  // Note, and return, that the import is inside of a loop that is not unrolled:
+  // its body is a stage, which runs once for each iteration.
   void BeginIteration() { in_iteration_ = true; }
   bool in_iteration() const { return in_iteration_; }
 
-  // Note that a loop at `place` is being unrolled, or a node whose loop is
-  // always unrolled (an empty place), and that this has ended.
+  // Note that the loop at `place` is being unrolled, and that this has ended.
+  // An empty place stands for a node that is always unrolled.
   void BeginUnrolling(std::string place) {
     unrolling_.push_back(std::move(place));
   }
@@ -129,6 +130,14 @@ struct HostOperand {
   int input = 0;
   absl::string_view what;
 };
+
+// Returns the shape of an operand, without making a weight of an initializer
+// whose numbers are known. FAILED_PRECONDITION as ComputeOnHost.
+absl::StatusOr<Shape> OperandShape(NodeContext& ctx,
+                                   const HostOperand& operand);
+// Returns the shape with these sizes, for HostCall::types. One with the most
+// rows must have been valid.
+Shape SmallerShape(absl::Span<const int64_t> dims);
 
 // Returns the results of `call` on these inputs: constants if their numbers are
 // known, otherwise inputs of the stage after this one, which is ended first.

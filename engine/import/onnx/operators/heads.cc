@@ -128,6 +128,17 @@ absl::Status CheckRotation(const NodeContext& ctx, int64_t width,
                     " must be even, at least 2 and at most ", head_width);
 }
 
+absl::StatusOr<Rotation> ReadRotation(const NodeContext& ctx,
+                                      int64_t head_width) {
+  Rotation rotation;
+  ASSIGN_OR_RETURN(rotation.width, ctx.Int("rotary_embedding_dim", 0));
+  if (rotation.width == 0) rotation.width = head_width;
+  RETURN_IF_ERROR(CheckRotation(ctx, rotation.width, head_width));
+  ASSIGN_OR_RETURN(const int64_t interleaved, ctx.Int("interleaved", 0));
+  rotation.interleaved = interleaved != 0;
+  return rotation;
+}
+
 absl::StatusOr<ValueId> RotateHeads(NodeContext& ctx, ValueId x,
                                     const Rotation& rotation) {
   const int64_t width = ctx.shape(x)[3];

@@ -59,6 +59,10 @@ struct Rotation {
 // width of a head.
 absl::Status CheckRotation(const NodeContext& ctx, int64_t width,
                            int64_t head_width);
+// Returns the rotation that the attributes rotary_embedding_dim and interleaved
+// describe, without its tables. Errors as CheckRotation.
+absl::StatusOr<Rotation> ReadRotation(const NodeContext& ctx,
+                                      int64_t head_width);
 // Rotates the first `width` numbers of each head of x [batch, tokens, heads,
 // head width]: pairs (a, b) become (a cos - b sin, a sin + b cos).
 absl::StatusOr<ValueId> RotateHeads(NodeContext& ctx, ValueId x,

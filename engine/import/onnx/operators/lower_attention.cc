@@ -312,13 +312,7 @@ absl::Status LowerRotary(NodeContext& ctx) {
   const bool flat = ctx.rank(given) == 3;
   ASSIGN_OR_RETURN(const ValueId heads, HeadsOf(ctx, given, "num_heads"));
   ASSIGN_OR_RETURN(const ValueId x, ctx.Transpose(heads, {0, 2, 1, 3}));
-  const int64_t width = ctx.shape(x)[3];
-  Rotation rotation;
-  ASSIGN_OR_RETURN(rotation.width, ctx.Int("rotary_embedding_dim", 0));
-  if (rotation.width == 0) rotation.width = width;
-  RETURN_IF_ERROR(CheckRotation(ctx, rotation.width, width));
-  ASSIGN_OR_RETURN(const int64_t interleaved, ctx.Int("interleaved", 0));
-  rotation.interleaved = interleaved != 0;
+  ASSIGN_OR_RETURN(Rotation rotation, ReadRotation(ctx, ctx.shape(x)[3]));
   ASSIGN_OR_RETURN(rotation.cos, Angles(ctx, 1, rotation.width / 2));
   ASSIGN_OR_RETURN(rotation.sin, Angles(ctx, 2, rotation.width / 2));
   ASSIGN_OR_RETURN(const ValueId y, RotateHeads(ctx, x, rotation));

@@ -170,30 +170,18 @@ absl::StatusOr<HostCall::Results> Select(const HostTensor& boxes,
   return HostCall::Results{rows, {std::move(selected)}};
 }
 
-absl::StatusOr<Shape> ShapeOf(NodeContext& ctx, int input,
-                              absl::string_view what) {
-  if (ctx.IsKnown(input) || !ctx.importer().stages().on()) {
-    ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(input, what));
-    return known.shape;
-  }
-  ASSIGN_OR_RETURN(const ValueId value, ctx.Input(input));
-  return ctx.shape(value);
-}
-
 absl::Status LowerNonMaxSuppression(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const Shape boxes, ShapeOf(ctx, 0, "the boxes"));
-  ASSIGN_OR_RETURN(const Shape scores, ShapeOf(ctx, 1, "the scores"));
+  const Inputs inputs = InputsOf(ctx);
+  ASSIGN_OR_RETURN(const Shape boxes, OperandShape(ctx, inputs.operands[0]));
+  ASSIGN_OR_RETURN(const Shape scores, OperandShape(ctx, inputs.operands[1]));
   ASSIGN_OR_RETURN(const int64_t centre, ctx.Int("center_point_box", 0));
   ASSIGN_OR_RETURN(const int64_t kept, CheckSizes(ctx, boxes, scores));
-  const Inputs inputs = InputsOf(ctx);
   HostCall call;
   // At most the number of scores.
   call.most_rows = scores[0] * scores[1] * kept;
   RETURN_IF_ERROR(MakeShape(ctx, {call.most_rows, 3}).status());
   call.types = [](int64_t rows) {
-    const auto shape = Shape::CreateMaybeEmpty({rows, 3});
-    return std::vector<TensorType>{
-        {DType::kInt64, shape.ok() ? *shape : Shape()}};
+    return std::vector<TensorType>{{DType::kInt64, SmallerShape({rows, 3})}};
   };
   call.run = [=](const std::vector<HostTensor>& operands)
       -> absl::StatusOr<HostCall::Results> {

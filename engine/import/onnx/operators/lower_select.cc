@@ -27,17 +27,6 @@ absl::Status Charge(NodeContext& ctx, const Shape& shape, int64_t work) {
   return spent.ok() ? spent : ctx.Refuse(spent.message());
 }
 
-// Returns the shape of an input without making a weight of an initializer whose
-// numbers are read at import.
-absl::StatusOr<Shape> TypeShape(NodeContext& ctx, int input) {
-  if (ctx.IsKnown(input)) {
-    ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(input, "the tensor"));
-    return known.shape;
-  }
-  ASSIGN_OR_RETURN(const ValueId value, ctx.Input(input));
-  return ctx.shape(value);
-}
-
 // Sets the outputs of a TopK that takes no cells.
 absl::Status TakeNone(NodeContext& ctx, ValueId x, int axis) {
   std::vector<int64_t> dims = Dims(ctx.shape(x));
@@ -130,15 +119,10 @@ absl::StatusOr<HostCall::Results> NonZeros(const HostTensor& x) {
   return HostCall::Results{rows, {std::move(positions)}};
 }
 
-// Returns the shape, which is valid for all numbers up to a valid one.
-Shape SmallerShape(absl::Span<const int64_t> dims) {
-  const absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(dims);
-  return shape.ok() ? *shape : Shape();
-}
-
 // The host finds the positions, as they determine the output's shape.
 absl::Status LowerNonZero(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const Shape shape, TypeShape(ctx, 0));
+  constexpr HostOperand kTensor{0, "the tensor"};
+  ASSIGN_OR_RETURN(const Shape shape, OperandShape(ctx, kTensor));
   const int64_t rank = shape.rank();
   if (ctx.IsKnown(0)) RETURN_IF_ERROR(Charge(ctx, shape, 1 + rank));
   HostCall call{.most_rows = shape.elements()};
@@ -149,8 +133,7 @@ absl::Status LowerNonZero(NodeContext& ctx) {
   call.run = [](const std::vector<HostTensor>& operands) {
     return NonZeros(operands[0]);
   };
-  ASSIGN_OR_RETURN(const ValueIds found,
-                   ComputeOnHost(ctx, {{0, "the tensor"}}, call));
+  ASSIGN_OR_RETURN(const ValueIds found, ComputeOnHost(ctx, {kTensor}, call));
   ctx.Set(0, found[0]);
   return absl::OkStatus();
 }
@@ -168,7 +151,8 @@ absl::Status LowerCompress(NodeContext& ctx) {
   ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
   int axis = 0;
   ASSIGN_OR_RETURN(const int64_t cells, CellsToChoose(ctx, x, &axis));
-  ASSIGN_OR_RETURN(const Shape condition, TypeShape(ctx, 1));
+  constexpr HostOperand kCondition{1, "the condition"};
+  ASSIGN_OR_RETURN(const Shape condition, OperandShape(ctx, kCondition));
   // A condition may be shorter than the axis. The remaining cells are not
   // chosen.
   HostCall call{.most_rows = std::min(cells, condition.elements()),
@@ -189,7 +173,7 @@ absl::Status LowerCompress(NodeContext& ctx) {
     return HostCall::Results{rows, {std::move(chosen)}};
   };
   ASSIGN_OR_RETURN(const ValueIds found,
-                   ComputeOnHost(ctx, {{1, "the condition"}}, call));
+                   ComputeOnHost(ctx, {kCondition}, call));
   if (axis < 0) {
     ASSIGN_OR_RETURN(x, ctx.Reshape(x, {cells}));
     axis = 0;
@@ -283,7 +267,8 @@ absl::StatusOr<HostCall::Results> Classify(const HostTensor& x, int axis,
 }
 
 absl::Status LowerUnique(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(Shape shape, TypeShape(ctx, 0));
+  constexpr HostOperand kTensor{0, "the tensor"};
+  ASSIGN_OR_RETURN(Shape shape, OperandShape(ctx, kTensor));
   if (ctx.IsKnown(0)) RETURN_IF_ERROR(Charge(ctx, shape, kGroupingWork));
   ASSIGN_OR_RETURN(ValueId value, ctx.Input(0));
   ASSIGN_OR_RETURN(const int64_t sorted, ctx.Int("sorted", 1));
@@ -308,8 +293,7 @@ absl::Status LowerUnique(NodeContext& ctx) {
     return Classify({operands[0].dtype, shape, operands[0].numbers}, axis,
                     sorted != 0);
   };
-  ASSIGN_OR_RETURN(const ValueIds found,
-                   ComputeOnHost(ctx, {{0, "the tensor"}}, call));
+  ASSIGN_OR_RETURN(const ValueIds found, ComputeOnHost(ctx, {kTensor}, call));
   if (flat) {
     ASSIGN_OR_RETURN(value, ctx.Reshape(value, {slices}));
   }

@@ -53,8 +53,8 @@ std::vector<Setting> DeviceSettings() {
        "60",
        "a training step or a batch of requests counts as hung when it takes "
        "longer than this and 20 times as long as the job's steps or the "
-       "version's batches usually take; its worker is then killed; a first "
-       "step or batch, and other work (compiling, loading, evaluating, steps "
+       "version's batches usually take; its worker is then killed; the first "
+       "step of a job, and other work (compiling, loading, evaluating, steps "
        "with other devices), may take 30 times this; 0: never"},
       {kGroup, "checkpoint-interval",
        SecondsKind(In<&Config::checkpoint_interval>, 0, kDay), "180",

@@ -17,8 +17,11 @@ constexpr char kKilled[] = "killed by signal 9";
 bool Hung(const WorkerEnd& end) { return absl::IsDeadlineExceeded(end.reason); }
 
 absl::Duration HangLimit(const WorkReading& work, absl::Duration hang_timeout) {
-  const bool is_known = HasUsualDuration(work.phase) && work.mean.count() > 0;
-  return is_known
+  // Nothing tells how long the steps of a job take, until one has ended. A
+  // version has run a batch before it gets its first request.
+  const bool is_first_step =
+      work.phase == WorkPhase::kStep && work.mean.count() == 0;
+  return HasUsualDuration(work.phase) && !is_first_step
              ? std::max(hang_timeout, kHangMeans * absl::FromChrono(work.mean))
              : kUnknownHangFactor * hang_timeout;
 }

@@ -96,8 +96,8 @@ struct PoolOptions {
   absl::Duration heartbeat_timeout = absl::Seconds(5);
   // Minimum duration of a training step or batch of requests that counts as a
   // hang, if it is also 20 times as long as those of the same job or version
-  // took before. The worker is then killed. A first step or batch and all other
-  // work may take 30 times this duration. Zero: never.
+  // took before. The worker is then killed. The first step of a job and all
+  // other work may take 30 times this duration. Zero: never.
   absl::Duration hang_timeout;
   // Time between checkpoints of jobs that name no number of steps. Zero: none.
   absl::Duration checkpoint_interval;

@@ -68,11 +68,19 @@ TEST(HangTextTest, KnownWorkMayTakeTheLimitOrTwentyTimesItsMean) {
 // first step.
 TEST(HangTextTest, WorkWithoutAMeanMayTakeThirtyTimesTheLimit) {
   const absl::Duration limit = absl::Seconds(60);
-  for (WorkPhase phase : {WorkPhase::kStep, WorkPhase::kInfer,
-                          WorkPhase::kGroupStep, WorkPhase::kOther}) {
+  for (WorkPhase phase :
+       {WorkPhase::kStep, WorkPhase::kGroupStep, WorkPhase::kOther}) {
     EXPECT_FALSE(HangText(Work(phase, seconds(1800), seconds(0)), limit));
     EXPECT_TRUE(HangText(Work(phase, seconds(1801), seconds(0)), limit));
   }
+}
+
+TEST(HangTextTest, AFirstBatchMayTakeTheLimitAsOthers) {
+  const absl::Duration limit = absl::Seconds(60);
+  EXPECT_FALSE(
+      HangText(Work(WorkPhase::kInfer, seconds(60), seconds(0)), limit));
+  EXPECT_TRUE(
+      HangText(Work(WorkPhase::kInfer, seconds(61), seconds(0)), limit));
 }
 
 TEST(HangTextTest, NamesTheWorkTheLimitAndTheRemedy) {

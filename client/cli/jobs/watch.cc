@@ -45,6 +45,11 @@ struct WatchArguments {
 };
 
 int Watch(Context& context, const WatchArguments& arguments) {
+  if (arguments.plot && context.options().output == OutputFormat::kJson) {
+    return context.Fail(absl::InvalidArgumentError(
+        "--plot draws for people, and -o json is for programs; leave one of "
+        "them out, or write the picture to a file with -O"));
+  }
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<JobOrArray> found =

@@ -238,6 +238,8 @@ TEST_F(WatchCommandTest, DrawsCurvesAndWritesAPicture) {
   EXPECT_EQ(Run({"watch", "1", "--plot"}), 0);
   EXPECT_THAT(out(), HasSubstr("loss  * training 0.25\n"));
   EXPECT_EQ(Run({"watch", "1", "-O", "/nowhere/x.svg"}), 3);
+  EXPECT_EQ(Run({"watch", "1", "--plot", "-o", "json"}), 2);
+  EXPECT_THAT(err(), HasSubstr("leave one of them out"));
 }
 
 using PlanTest = JobFileTest;

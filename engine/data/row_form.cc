@@ -16,14 +16,14 @@ namespace {
 using Arrays = std::vector<ArrayForm>;
 
 // Returns the dimensions other than 1, which make no difference.
-std::vector<int64_t> Squeezed(const std::vector<int64_t>& shape) {
+std::vector<int64_t> Squeezed(absl::Span<const int64_t> shape) {
   std::vector<int64_t> kept;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept),
                [](int64_t dimension) { return dimension != 1; });
   return kept;
 }
 
-uint64_t NumbersIn(const std::vector<int64_t>& shape) {
+uint64_t NumbersIn(absl::Span<const int64_t> shape) {
   uint64_t numbers = 1;
   for (int64_t dimension : shape) numbers *= static_cast<uint64_t>(dimension);
   return numbers;
@@ -38,10 +38,7 @@ struct Pair {
 
 absl::Status CheckShapes(const Pair& pair, const RowForm& one,
                          const RowForm& other) {
-  const std::vector<int64_t> a = Squeezed(pair.one);
-  const std::vector<int64_t> b = Squeezed(pair.other);
-  const bool flat = a.size() <= 1 || b.size() <= 1;
-  if (a == b || (flat && NumbersIn(a) == NumbersIn(b))) return absl::OkStatus();
+  if (ShapesAgree(pair.one, pair.other)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "data.validation: ", pair.name, " of a row of dataset \"", other.dataset,
       "\" have shape [", absl::StrJoin(pair.other, ","), "], but those of \"",
@@ -104,6 +101,14 @@ RowForm FormOf(const v1::Dataset& dataset) {
 RowForm FormOf(const std::string& name, const Table& table) {
   return {name, table.features().shape, table.labels().shape,
           ArraysOf(table.inputs), ArraysOf(table.targets)};
+}
+
+bool ShapesAgree(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
+  const std::vector<int64_t> one = Squeezed(a);
+  const std::vector<int64_t> other = Squeezed(b);
+  if (one == other) return true;
+  return (one.size() <= 1 || other.size() <= 1) &&
+         NumbersIn(one) == NumbersIn(other);
 }
 
 absl::Status CheckSameForm(const RowForm& one, const RowForm& other) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/data/table.h"
 
 namespace gpupool::v1 {
@@ -34,6 +35,11 @@ struct RowForm {
 
 RowForm FormOf(const v1::Dataset& dataset);
 RowForm FormOf(const std::string& name, const Table& table);
+
+// Returns whether both shapes have the same count of numbers, and the same
+// dimensions other than 1 if both have several. Their products must fit 64
+// bits.
+bool ShapesAgree(absl::Span<const int64_t> a, absl::Span<const int64_t> b);
 
 // Checks that the rows of `other` can take the place of those of `one`: arrays
 // of the same names, each with the same numbers, in the same shape if both have

@@ -9,36 +9,18 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
+#include "engine/data/row_form.h"
 #include "engine/model/losses.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
 namespace {
 
-// Returns the dimensions other than 1, which make no difference.
-template <typename Dimensions>
-std::vector<int64_t> Squeezed(const Dimensions& dimensions) {
-  std::vector<int64_t> kept;
-  std::copy_if(dimensions.begin(), dimensions.end(), std::back_inserter(kept),
-               [](int64_t dimension) { return dimension != 1; });
-  return kept;
-}
-
 // Returns "one label a row" or "labels of shape [3,2] a row".
 std::string LabelText(const LabelFacts& labels) {
   if (labels.shape.empty()) return "one label a row";
   return absl::StrCat("labels of shape [", absl::StrJoin(labels.shape, ","),
                       "] a row");
-}
-
-// Returns whether labels and output have the same count of numbers, and the
-// same shape if both have several dimensions.
-bool ShapesAgree(const LabelFacts& labels, const std::vector<int64_t>& wanted) {
-  uint64_t numbers = 1;
-  for (int64_t dimension : wanted) numbers *= static_cast<uint64_t>(dimension);
-  if (labels.numbers() != numbers) return false;
-  const std::vector<int64_t> found = Squeezed(labels.shape);
-  return found.size() <= 1 || wanted.size() <= 1 || found == wanted;
 }
 
 // Checks that the model distinguishes the largest class number.
@@ -84,7 +66,7 @@ absl::Status CheckClasses(const v1::TrainingSpec& training,
   if (facts.assumed) return absl::OkStatus();
   std::vector<int64_t> positions(output.dims().begin(), output.dims().end());
   positions.erase(positions.begin() + *axis);
-  if (!ShapesAgree(facts.labels, Squeezed(positions))) {
+  if (!ShapesAgree(facts.labels.shape, positions)) {
     return Refuse(
         loss, " with the model's output ", output.ToString(), " compares with ",
         output.rank() == 1
@@ -112,7 +94,7 @@ absl::Status CheckNumbers(const v1::TrainingSpec& training,
   if (facts.assumed) return absl::OkStatus();
   const absl::string_view loss = LossName(training);
   const LabelFacts& labels = facts.labels;
-  if (!ShapesAgree(labels, Squeezed(output.dims()))) {
+  if (!ShapesAgree(labels.shape, output.dims())) {
     return Refuse(loss, " compares number with number: the model's output is ",
                   output.ToString(), ", but the dataset has ",
                   LabelText(labels), "; end the model with dense units ",

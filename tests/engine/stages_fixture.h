@@ -79,11 +79,7 @@ class StagesFixture : public SessionFixture {
     std::vector<std::vector<std::byte>> space;
     std::vector<absl::Span<std::byte>> outputs;
     for (const v1::TensorSpec& spec : model.outputs()) {
-      size_t bytes =
-          spec.data_type() == v1::BOOL ? 1
-          : spec.data_type() == v1::INT64 || spec.data_type() == v1::FLOAT64
-              ? 8
-              : 4;
+      size_t bytes = ElementBytesOf(spec.data_type());
       for (const v1::VariableDimension& axis : spec.variable()) {
         bytes *= static_cast<size_t>(axis.maximum());
       }
@@ -101,13 +97,7 @@ class StagesFixture : public SessionFixture {
     for (size_t i = 0; i < space.size(); ++i) {
       Received& tensor = received.emplace_back();
       tensor.shape = answer_.shapes[i];
-      size_t bytes = space[i].size();
-      for (const auto& axis : model.outputs()[i].variable()) {
-        bytes = axis.maximum() == 0
-                    ? 0
-                    : bytes / static_cast<size_t>(axis.maximum());
-      }
-      if (bytes == 0) bytes = 1;  // without elements
+      size_t bytes = ElementBytesOf(model.outputs()[i].data_type());
       for (const int64_t size : tensor.shape) {
         bytes *= static_cast<size_t>(size);
       }
@@ -115,6 +105,17 @@ class StagesFixture : public SessionFixture {
                           space[i].begin() + static_cast<int64_t>(bytes));
     }
     return received;
+  }
+
+  static size_t ElementBytesOf(v1::DataType type) {
+    switch (type) {
+#define GPUPOOL_DTYPE(dtype, message, name, bytes, ...) \
+  case v1::message:                                     \
+    return bytes;
+#include "engine/base/dtype_table.inc"
+      default:
+        return 0;
+    }
   }
 
   v1::Plan plan_;

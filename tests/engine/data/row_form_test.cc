@@ -67,5 +67,13 @@ TEST(RowFormTest, TablesHaveTheFormsOfTheirDatasets) {
       HasSubstr("labels of a row of dataset \"val\" have shape [3]"));
 }
 
+TEST(RowFormTest, ShapesAgreeInNumbersAndInSeveralDimensions) {
+  EXPECT_TRUE(ShapesAgree({1, 2, 3}, {2, 1, 3}));
+  EXPECT_TRUE(ShapesAgree({6}, {2, 3}));
+  EXPECT_TRUE(ShapesAgree({}, {1, 1}));
+  EXPECT_FALSE(ShapesAgree({2, 3}, {3, 2}));
+  EXPECT_FALSE(ShapesAgree({5}, {2, 3}));
+}
+
 }  // namespace
 }  // namespace gpupool::engine

@@ -85,6 +85,8 @@ TEST_F(ActionRunnerTest, AStartCarriesTheValidationSet) {
 
 TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotServed) {
   FinishedJob("r1", /*publish=*/true);
+  // The control thread sends the load itself, so it must not be held yet.
+  ASSERT_TRUE(Eventually([&] { return workers->sends() == 1; }));
   InOneTurn([&] {
     AnswerLoad("cpu:0");
     LoseWorker();

@@ -87,7 +87,7 @@ TEST(HangTextTest, NamesTheWorkTheLimitAndTheRemedy) {
   EXPECT_EQ(HangText(Work(WorkPhase::kStep, seconds(90), seconds(1)),
                      absl::Seconds(60)),
             "the worker hangs: a training step has taken 1m30s, the limit is "
-            "1m0s (--hang-timeout); it is killed. If such work may take so "
+            "1m (--hang-timeout); it is killed. If such work may take so "
             "long, raise --hang-timeout or lower the batch size");
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/http/rest_json.h"
+#include "server/http/web_routes.h"
 
 namespace gpupool::server {
 namespace {
@@ -54,6 +55,7 @@ class HttpServer::Gateway {
         stub_(inference::GRPCInferenceService::NewStub(std::move(channel))) {
     Configure();
     AddRoutes();
+    AddWebRoutes(server_);
   }
 
   ~Gateway() {

@@ -7,6 +7,7 @@
 //   GET /v2                                  {"name","version","extensions"}
 //   GET /v2/models/M[/versions/V]            name, versions, tensors
 //   GET /v2/models/M[/versions/V]/ready      {"name","ready"}
+//   GET / and /web/...                       the web page (web_routes.h)
 //
 // Not live or not ready is status 400 with the same body. Errors are
 // {"error":text} with the status of the rpc's code.

@@ -1,0 +1,95 @@
+// Calls of the server's API as JSON: POST /api/gpupool.v1.SERVICE/METHOD.
+
+const JSON_TYPE = {'Content-Type': 'application/json'};
+
+export class ApiError extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+async function post(method, request, options) {
+  let answer;
+  try {
+    answer = await fetch(`/api/gpupool.v1.${method}`, {
+      method: 'POST',
+      body: JSON.stringify(request),
+      ...options,
+      headers: {...JSON_TYPE, ...options.headers},
+    });
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new ApiError('UNAVAILABLE', 'the server does not answer');
+  }
+  if (answer.ok) return answer;
+  const told = await answer.json().catch(() => ({}));
+  throw new ApiError(
+      told.code ?? String(answer.status),
+      told.message ?? `the server answered ${answer.status}`);
+}
+
+// Returns the answer of a call, as in call('JobService/GetJob', {id: 7}).
+export async function call(method, request = {}, signal = undefined) {
+  const answer = await post(method, request, {signal});
+  return answer.json();
+}
+
+// Calls `take` with each message of a stream. Ends with the stream.
+export async function stream(method, request, take, signal = undefined) {
+  const answer = await post(
+      method, request, {signal, headers: {Accept: 'application/x-ndjson'}});
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  while (true) {
+    const {value, done} = await reader.read();
+    if (done) break;
+    const lines = (rest + value).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line.trim() !== '') take(messageOf(JSON.parse(line)));
+    }
+  }
+  if (rest.trim() !== '') take(messageOf(JSON.parse(rest)));
+}
+
+// Throws the error with which a stream ends, if the line is one.
+function messageOf(line) {
+  if (line.error?.code === undefined) return line;
+  throw new ApiError(line.error.code, line.error.message);
+}
+
+// Returns all rows of a list that comes in pages, at most `limit`.
+export async function all(method, field, request, limit, signal = undefined) {
+  const rows = [];
+  let page_token = '';
+  do {
+    const page = await call(
+        method, {...request, page_size: Math.min(limit, 1000), page_token},
+        signal);
+    rows.push(...page[field]);
+    page_token = page.next_page_token;
+  } while (page_token !== '' && rows.length < limit);
+  return rows.slice(0, limit);
+}
+
+// Calls `look` now and every `seconds` until the signal aborts. A look begins
+// only after the last one has ended. `onError` gets null after one that worked.
+export async function repeat(seconds, signal, look, onError) {
+  while (!signal.aborted) {
+    try {
+      await look();
+      onError(null);
+    } catch (error) {
+      if (signal.aborted) return;
+      onError(error);
+    }
+    await new Promise(resolve => {
+      const timer = setTimeout(resolve, seconds * 1000);
+      signal.addEventListener('abort', () => {
+        clearTimeout(timer);
+        resolve();
+      }, {once: true});
+    });
+  }
+}

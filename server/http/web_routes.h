@@ -1,0 +1,24 @@
+// The routes of the web page:
+//
+//   GET /            the page
+//   GET /web/NAME    a file of the page (web_files.h)
+//
+// Every answer forbids the page to load anything from other hosts, and to be
+// shown within other pages. Browsers keep the files and ask whether they have
+// changed (ETag).
+#pragma once
+
+#include "absl/strings/string_view.h"
+
+namespace httplib {
+class Server;
+}  // namespace httplib
+
+namespace gpupool::server {
+
+void AddWebRoutes(httplib::Server& server);
+
+// Returns the type of a file by the end of its name, as in "text/css".
+absl::string_view ContentTypeOf(absl::string_view name);
+
+}  // namespace gpupool::server

@@ -25,7 +25,6 @@ namespace gpupool::server {
 namespace {
 
 constexpr int32_t kMaxPriority = 1000;
-constexpr int kMaxRank = engine::kMaxRank;
 constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
 constexpr int kMaxBoundNumbers = 1 << 20;
@@ -205,10 +204,11 @@ absl::Status CheckPublish(v1::PublishSpec* publish) {
 // Checks each dimension and, without overflow, their product.
 absl::Status CheckInputShape(absl::string_view field,
                              const v1::ModelSpec& spec) {
-  if (spec.input_shape_size() < 1 || spec.input_shape_size() > kMaxRank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".input_shape has ", spec.input_shape_size(),
-                     " dimensions; it must have 1 .. ", kMaxRank));
+  if (spec.input_shape_size() < 1 ||
+      spec.input_shape_size() > engine::kMaxExampleRank) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".input_shape has ", spec.input_shape_size(),
+        " dimensions; it must have 1 .. ", engine::kMaxExampleRank));
   }
   int64_t elements = 1;
   for (const int64_t size : spec.input_shape()) {

@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Create(
 
 absl::Status LoadedModel::Plan(const ModelSource& source) {
   const uint32_t max_programs = request_.max_programs == 0
-                                    ? kDefaultServingPrograms
+                                    ? uint32_t{v1::DEFAULT_SERVED_PROGRAMS}
                                     : request_.max_programs;
   options_ = {.input_scaling = manifest_.input_scaling,
               .max_batch_size = request_.max_batch_size,

@@ -21,9 +21,12 @@ struct LoadRequest {
   uint64_t version_id = 0;
   std::string name;             // "digits/1": the owner label of its memory
   std::string manifest_sha256;  // the checkpoint's name
-  uint32_t max_batch_size = 1;  // 1 .. 1024; 1 without a batch dimension
-  uint64_t limit_bytes = 0;     // device memory; 0: the planned bytes
-  uint32_t max_programs = 0;    // kept for varying sizes, up to 256; 0: 16
+  // 1 .. v1::MAX_SERVED_ROWS; 1 without a batch dimension.
+  uint32_t max_batch_size = 1;
+  uint64_t limit_bytes = 0;  // device memory; 0: the planned bytes
+  // Programs that are kept for varying sizes, at most v1::MAX_SERVED_PROGRAMS;
+  // 0: v1::DEFAULT_SERVED_PROGRAMS.
+  uint32_t max_programs = 0;
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
   bool benchmark = false;  // see v1::ServingOptions
 };

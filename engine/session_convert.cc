@@ -158,9 +158,11 @@ InferenceOptions ToOptions(const ServingLimits& limits) {
                            .compute = ComputeType(limits.precision)};
   options.kernels.tensor_float32 = AllowsTensorFloat32(limits.precision);
   if (options.max_batch_size == 0) {
-    options.max_batch_size = kDefaultServingBatch;
+    options.max_batch_size = v1::DEFAULT_SERVED_ROWS;
   }
-  if (options.max_programs == 0) options.max_programs = kDefaultServingPrograms;
+  if (options.max_programs == 0) {
+    options.max_programs = v1::DEFAULT_SERVED_PROGRAMS;
+  }
   return options;
 }
 

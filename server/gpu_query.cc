@@ -6,13 +6,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "server/worker_answer.h"
 
 namespace gpupool::server {
 namespace {
-
-constexpr size_t kMaxGpus = 1024;
 
 absl::Status Nonsense(absl::string_view output) {
   return absl::UnavailableError(
@@ -55,7 +54,9 @@ absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
         nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
     if (!json.is_object() || !json.contains("gpus")) break;
     const nlohmann::json& gpus = json["gpus"];
-    if (!gpus.is_array() || gpus.empty() || gpus.size() > kMaxGpus) break;
+    if (!gpus.is_array() || gpus.empty() || gpus.size() > engine::kMaxGpus) {
+      break;
+    }
     std::vector<UsableGpu> usable;
     for (const nlohmann::json& gpu : gpus) {
       if (!gpu.is_object() || !gpu.contains("usable_bytes") ||

@@ -1,5 +1,5 @@
-// Limits of jobs and models that are checked twice: by the daemon when a
-// request arrives, and by the engine before it uses the numbers.
+// Limits of jobs, models and devices that are checked twice: by the daemon when
+// a request arrives, and by the engine before it uses the numbers.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,13 @@ inline constexpr int kMaxJobDevices = 1024;
 inline constexpr uint64_t kMaxJobSteps = uint64_t{1} << 48;
 inline constexpr int kMaxLosses = 16;
 inline constexpr int kMaxLayers = 10'000;
+inline constexpr size_t kMaxLayerNameBytes = 128;
 // Numbers in one example of a model of layers.
 inline constexpr int64_t kMaxInputElements = int64_t{1} << 31;
 // Files beside an ONNX file that hold its weights.
 inline constexpr int kMaxExternalFiles = 1000;
+// N of cpu:N and cuda:N.
+inline constexpr int kMaxDeviceIndex = 1023;
+inline constexpr int kMaxGpus = kMaxDeviceIndex + 1;
 
 }  // namespace gpupool::engine

@@ -11,7 +11,6 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kMostNames = 10'000;
 constexpr size_t kLongestName = 256;
 
 // Returns Levenshtein's distance. Keeps one row of the cost table: costs[j] is
@@ -62,7 +61,7 @@ std::string ClosestNames(absl::string_view word,
   // Long names are cut, so a hostile list costs a bounded time.
   word = word.substr(0, kLongestName);
   std::vector<std::pair<size_t, size_t>> ranked;  // distance, position
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), kMostComparedNames); ++i) {
     const absl::string_view name(names[i]);
     ranked.emplace_back(Distance(word, name.substr(0, kLongestName)), i);
   }

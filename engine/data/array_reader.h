@@ -18,7 +18,7 @@ namespace gpupool::engine {
 struct ArrayHeader {
   ElementType type = ElementType::kUint8;
   bool big_endian = false;
-  std::vector<int64_t> shape;  // rank 1 .. 8, each >= 1
+  std::vector<int64_t> shape;  // rank 1 .. kMaxRank, each >= 1
 };
 
 // An open array: its header, and the stream positioned at the first element.

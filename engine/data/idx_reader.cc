@@ -4,12 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/tensor_limits.h"
 
 namespace gpupool::engine {
 namespace {
-
-// The same bound as kMaxRank of shapes.
-constexpr int kMaxIdxDimensions = 8;
 
 absl::StatusOr<ElementType> TypeOfCode(uint8_t code) {
   switch (code) {
@@ -45,10 +43,10 @@ absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream) {
   header.big_endian = true;
   ASSIGN_OR_RETURN(header.type, TypeOfCode(static_cast<uint8_t>(start[2])));
   const int dimensions = static_cast<uint8_t>(start[3]);
-  if (dimensions < 1 || dimensions > kMaxIdxDimensions) {
+  if (dimensions < 1 || dimensions > kMaxRank) {
     return absl::InvalidArgumentError(
         absl::StrCat("has ", dimensions, " dimensions (fourth byte); 1 to ",
-                     kMaxIdxDimensions, " are possible"));
+                     kMaxRank, " are possible"));
   }
   for (int i = 0; i < dimensions; ++i) {
     std::array<char, 4> bytes;

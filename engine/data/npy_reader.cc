@@ -11,13 +11,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/tensor_limits.h"
 
 namespace gpupool::engine {
 namespace {
 
 // Bounds the memory for headers of untrusted files.
 constexpr size_t kMaxHeaderBytes = 64 << 10;
-constexpr size_t kMaxNpyDimensions = 8;
 
 // Returns an error that names the key, quotes its text and adds the remedy.
 absl::Status Bad(absl::string_view key, absl::string_view found,
@@ -82,8 +82,9 @@ absl::Status SetShape(absl::string_view text, ArrayHeader& header) {
     }
     header.shape.push_back(size);
   }
-  if (header.shape.empty() || header.shape.size() > kMaxNpyDimensions) {
-    return Bad("'shape'", text, "1 to 8 dimensions are possible");
+  if (header.shape.empty() || header.shape.size() > kMaxRank) {
+    return Bad("'shape'", text,
+               absl::StrCat("1 to ", kMaxRank, " dimensions are possible"));
   }
   return CheckedElementCount(header.shape).status();
 }

@@ -16,7 +16,6 @@ namespace gpupool::engine {
 namespace {
 
 constexpr int64_t kMaxBatch = int64_t{1} << 31;
-constexpr size_t kMaxNameLength = 128;
 
 std::string KindName(const v1::Layer& layer) {
   if (layer.kind_case() == v1::Layer::KIND_NOT_SET) return "layer";
@@ -24,13 +23,13 @@ std::string KindName(const v1::Layer& layer) {
 }
 
 absl::Status CheckName(absl::string_view name) {
-  bool fine = name.size() <= kMaxNameLength && name != "input";
+  bool fine = name.size() <= kMaxLayerNameBytes && name != "input";
   for (char c : name) {
     fine = fine && (absl::ascii_isalnum(c) || c == '_' || c == '.');
   }
   if (fine) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("layer name '", name, "': use at most ", kMaxNameLength,
+      absl::StrCat("layer name '", name, "': use at most ", kMaxLayerNameBytes,
                    " letters, digits, '_' and '.', and not the name 'input'"));
 }
 
@@ -46,10 +45,10 @@ absl::StatusOr<Shape> InputShape(const v1::ModelSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("input_shape: ", shape.status().message()));
   }
-  // One dimension less than the largest rank, since the batch is added.
-  if (shape->rank() >= kMaxRank || shape->elements() > kMaxInputElements) {
+  if (shape->rank() > kMaxExampleRank ||
+      shape->elements() > kMaxInputElements) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "input_shape ", shape->ToString(), ": at most ", kMaxRank - 1,
+        "input_shape ", shape->ToString(), ": at most ", kMaxExampleRank,
         " dimensions and ", kMaxInputElements, " numbers are possible"));
   }
   return *shape;

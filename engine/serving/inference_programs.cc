@@ -20,6 +20,9 @@
 namespace gpupool::engine {
 namespace {
 
+constexpr uint32_t kMaxBatchRows = v1::MAX_SERVED_ROWS;
+constexpr uint32_t kMaxPrograms = v1::MAX_SERVED_PROGRAMS;
+
 // Returns "sequence=64, batch 8"; empty for models of one size.
 std::string KeyText(const ServedSizes& served, const ProgramKey& key) {
   std::string text;
@@ -200,15 +203,15 @@ void Describe(const ModelGraph& model, InferencePrograms& programs) {
 }
 
 absl::Status CheckOptions(const InferenceOptions& options) {
-  if (options.max_batch_size < 1 || options.max_batch_size > kMaxServingBatch) {
+  if (options.max_batch_size < 1 || options.max_batch_size > kMaxBatchRows) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_batch_size ", options.max_batch_size,
-                     " must be from 1 to ", kMaxServingBatch));
+                     " must be from 1 to ", kMaxBatchRows));
   }
-  if (options.max_programs < 1 || options.max_programs > kMaxServingPrograms) {
+  if (options.max_programs < 1 || options.max_programs > kMaxPrograms) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_programs ", options.max_programs,
-                     " must be from 1 to ", kMaxServingPrograms));
+                     " must be from 1 to ", kMaxPrograms));
   }
   return absl::OkStatus();
 }
@@ -292,7 +295,7 @@ class Planner {
     programs_.passed_bytes = planner.PassedBytes();
     // One request must not remove the programs that it needs again.
     programs_.max_programs = std::min(
-        kMaxServingPrograms,
+        kMaxPrograms,
         std::max(options_.max_programs, static_cast<uint32_t>(drafts_.size())));
     summary.Finish();
     return absl::OkStatus();

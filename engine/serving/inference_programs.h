@@ -22,6 +22,7 @@
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::engine {
 
@@ -69,16 +70,12 @@ struct ServedPort {
   bool bound = false;
 };
 
-inline constexpr uint32_t kMaxServingBatch = 1024;
-inline constexpr uint32_t kDefaultServingBatch = 32;
-inline constexpr uint32_t kMaxServingPrograms = 256;
-inline constexpr uint32_t kDefaultServingPrograms = 16;
-
 struct InferenceOptions {
   bool input_scaling = false;
-  uint32_t max_batch_size = 1;  // 1 .. kMaxServingBatch
-  // The most programs kept at a time when sizes vary, 1 .. kMaxServingPrograms.
-  uint32_t max_programs = kDefaultServingPrograms;
+  uint32_t max_batch_size = 1;  // 1 .. v1::MAX_SERVED_ROWS
+  // The most programs kept at a time when sizes vary, 1 ..
+  // v1::MAX_SERVED_PROGRAMS.
+  uint32_t max_programs = v1::DEFAULT_SERVED_PROGRAMS;
   // The type of products and of the ops between them.
   DType compute = DType::kFloat32;
   KernelOptions kernels;

@@ -26,7 +26,7 @@ void ProgramCache::MakeRoom() {
 }
 
 bool ProgramCache::RemoveOldest() {
-  // Linear, because a cache has at most kMaxServingPrograms entries.
+  // Linear, because a cache has at most v1::MAX_SERVED_PROGRAMS entries.
   const auto oldest = std::min_element(
       entries_.begin(), entries_.end(),
       [](const auto& a, const auto& b) { return a->last_use < b->last_use; });

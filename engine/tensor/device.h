@@ -23,8 +23,6 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-inline constexpr int kMaxDeviceIndex = 1023;
-
 // Returns "cpu", "cuda", "mps" or "meta". The text is never freed.
 absl::string_view DeviceTypeName(DeviceType type);
 

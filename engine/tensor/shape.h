@@ -10,12 +10,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/tensor_limits.h"
 #include "engine/tensor/dtype.h"
 
 namespace gpupool::engine {
 
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
-inline constexpr int kMaxRank = 8;
 
 class Shape {
  public:

@@ -9,7 +9,7 @@ namespace gpupool::engine {
 namespace {
 
 // Returns whether every float32 element is finite: its exponent is not all
-// ones. The loop has no branch, so the compiler can vectorise it.
+// ones. The loop has no branch, so the compiler can vectorize it.
 bool AllFinite(const TensorBytes& tensor) {
   if (tensor.facts.dtype != DType::kFloat32) return true;
   constexpr uint32_t kExponent = 0x7f800000;

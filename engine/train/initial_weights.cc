@@ -47,7 +47,7 @@ absl::Status SetNumbers(const ModelSource& source, const PersistentSpec& spec,
   if (!StartsAtZero(spec.initializer)) {
     return absl::UnimplementedError(
         absl::StrCat("\"", spec.name, "\": ", DTypeName(spec.dtype),
-                     " values cannot be initialised"));
+                     " values cannot be initialized"));
   }
   std::memset(bytes.data(), 0, bytes.size());
   return absl::OkStatus();

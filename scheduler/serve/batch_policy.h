@@ -13,16 +13,12 @@
 
 namespace gpupool::scheduler {
 
-// Default limits of served versions.
-inline constexpr uint32_t kDefaultMaxBatchSize = 32;
-inline constexpr uint32_t kLargestMaxBatchSize = 1024;
-inline constexpr uint32_t kDefaultMaxQueueSize = 1024;  // waiting requests
-inline constexpr uint32_t kDefaultMaxPrograms = 16;     // one for each size
-inline constexpr uint32_t kLargestMaxPrograms = 256;
+// Default limit of the waiting requests of a version.
+inline constexpr uint32_t kDefaultMaxQueueSize = 1024;
 
 struct BatchOptions {
   // Maximum number of rows of one batch, >= 1.
-  uint32_t max_batch_size = kDefaultMaxBatchSize;
+  uint32_t max_batch_size = 1;
   // Maximum wait of the oldest request for others. Zero: send at once.
   absl::Duration max_queue_delay = absl::ZeroDuration();
   // Maximum number of batches at the worker at a time, >= 1. While one is

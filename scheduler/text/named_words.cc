@@ -1,8 +1,10 @@
 #include "scheduler/text/named_words.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace gpupool::scheduler {
@@ -34,6 +36,19 @@ std::vector<NamedWords> SplitNamedWords(absl::string_view text) {
     }
   }
   return entries;
+}
+
+bool IsEntryName(absl::string_view name) {
+  if (name.empty() || name.size() > 128 || name.front() == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+}
+
+absl::Status WrongEntry(absl::string_view kind, const NamedWords& entry,
+                        absl::string_view what, absl::string_view allowed) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      kind, " '", entry.name, "'", entry.where, ": ", what, "; ", allowed));
 }
 
 }  // namespace gpupool::scheduler

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace gpupool::scheduler {
@@ -28,5 +29,14 @@ struct NamedWords {
 // Splits at ';', the first ':', ',' and '='. Ignores spaces around the parts
 // and empty entries. Never fails: a part without '=' is a word without a value.
 std::vector<NamedWords> SplitNamedWords(absl::string_view text);
+
+// Returns whether `name` has 1 to 128 letters, digits, '-', '_' and '.', and
+// does not begin with '.'.
+bool IsEntryName(absl::string_view name);
+
+// Returns InvalidArgument with the entry, its place, what is wrong with it and
+// what is allowed. `kind` is "queue" or "tenant".
+absl::Status WrongEntry(absl::string_view kind, const NamedWords& entry,
+                        absl::string_view what, absl::string_view allowed);
 
 }  // namespace gpupool::scheduler

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,19 +12,6 @@
 
 namespace gpupool::scheduler {
 namespace {
-
-absl::Status WrongQueue(const NamedWords& queue, absl::string_view what,
-                        absl::string_view allowed) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "queue '", queue.name, "'", queue.where, ": ", what, "; ", allowed));
-}
-
-bool IsQueueName(absl::string_view name) {
-  if (name.empty() || name.size() > 128 || name.front() == '.') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-  });
-}
 
 // The rule that a value breaks; empty when the value was set.
 using Refusal = std::string;
@@ -97,7 +83,7 @@ Refusal SetTenants(absl::string_view value, Queue* queue) {
   queue->tenants = absl::StrSplit(value, '+');
   const bool ok =
       std::all_of(queue->tenants.begin(), queue->tenants.end(),
-                  [](const auto& name) { return IsQueueName(name); });
+                  [](const auto& name) { return IsEntryName(name); });
   return ok ? ""
             : "name tenants with + between them, as in shop+research.vision";
 }
@@ -132,9 +118,9 @@ absl::Status SetField(const NamedWords& entry, const NamedWords::Word& word,
     if (field.key != word.key) continue;
     const Refusal refusal = field.set(word.value, queue);
     if (refusal.empty()) return absl::OkStatus();
-    return WrongQueue(entry, given, refusal);
+    return WrongEntry("queue", entry, given, refusal);
   }
-  return WrongQueue(entry, given, KnownKeys());
+  return WrongEntry("queue", entry, given, KnownKeys());
 }
 
 absl::StatusOr<Queue> Make(const NamedWords& entry, const QueuePolicy& rest) {
@@ -142,8 +128,8 @@ absl::StatusOr<Queue> Make(const NamedWords& entry, const QueuePolicy& rest) {
               .order = rest.order,
               .hysteresis = rest.hysteresis,
               .min_run = rest.min_run};
-  if (!IsQueueName(queue.name)) {
-    return WrongQueue(entry, "is no name",
+  if (!IsEntryName(queue.name)) {
+    return WrongEntry("queue", entry, "is no name",
                       "names have letters, digits, '-', '_' and '.'");
   }
   for (const NamedWords::Word& word : entry.words) {
@@ -170,7 +156,8 @@ absl::StatusOr<std::vector<Queue>> MakeQueues(
         std::any_of(queues.begin(), queues.end(),
                     [&](const Queue& q) { return q.name == queue->name; });
     if (is_there) {
-      return WrongQueue(entry, "is there twice", "write all of it once");
+      return WrongEntry("queue", entry, "is there twice",
+                        "write all of it once");
     }
     queues.push_back(*std::move(queue));
   }

@@ -1,9 +1,7 @@
 #include "scheduler/text/tenant_text.h"
 
-#include <algorithm>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -11,19 +9,10 @@
 namespace gpupool::scheduler {
 namespace {
 
-absl::Status WrongTenant(const NamedWords& tenant, absl::string_view what,
-                         absl::string_view allowed) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "tenant '", tenant.name, "'", tenant.where, ": ", what, "; ", allowed));
-}
-
+// Returns whether the text is names with single dots between them.
 bool IsTenantName(absl::string_view name) {
-  if (name.empty() || name.size() > 128) return false;
-  if (name.front() == '.' || name.back() == '.') return false;
-  if (absl::StrContains(name, "..")) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-  });
+  return IsEntryName(name) && name.back() != '.' &&
+         !absl::StrContains(name, "..");
 }
 
 absl::Status SetShare(const NamedWords& tenant, const NamedWords::Word& word,
@@ -32,21 +21,21 @@ absl::Status SetShare(const NamedWords& tenant, const NamedWords::Word& word,
   if (word.key == "weight") {
     if (!absl::SimpleAtod(word.value, &share->weight) ||
         !(share->weight >= 1 / kMostWeight && share->weight <= kMostWeight)) {
-      return WrongTenant(tenant, given,
-                         absl::StrCat("a weight is a number from ",
-                                      1 / kMostWeight, " to ", kMostWeight));
+      return WrongEntry("tenant", tenant, given,
+                        absl::StrCat("a weight is a number from ",
+                                     1 / kMostWeight, " to ", kMostWeight));
     }
     return absl::OkStatus();
   }
   if (word.key != "guaranteed" && word.key != "most") {
-    return WrongTenant(
-        tenant, given,
+    return WrongEntry(
+        "tenant", tenant, given,
         "known are weight=NUMBER, guaranteed=DEVICES, most=DEVICES");
   }
   uint32_t devices = 0;
   if (!absl::SimpleAtoi(word.value, &devices) || devices > kMostTenantDevices) {
-    return WrongTenant(
-        tenant, given,
+    return WrongEntry(
+        "tenant", tenant, given,
         absl::StrCat("a number of devices is from 0 to ", kMostTenantDevices));
   }
   (word.key == "most" ? share->most : share->guaranteed) = devices;
@@ -55,14 +44,14 @@ absl::Status SetShare(const NamedWords& tenant, const NamedWords::Word& word,
 
 absl::Status Add(const NamedWords& tenant, TenantShares* shares) {
   if (!IsTenantName(tenant.name)) {
-    return WrongTenant(
-        tenant, "is no name",
+    return WrongEntry(
+        "tenant", tenant, "is no name",
         "names have letters, digits, '-', '_', and '.' between levels");
   }
   if (tenant.words.empty()) {
-    return WrongTenant(tenant, "nothing is set",
-                       "give it a weight, a guarantee or a limit, as in "
-                       "NAME:weight=2,most=4");
+    return WrongEntry("tenant", tenant, "nothing is set",
+                      "give it a weight, a guarantee or a limit, as in "
+                      "NAME:weight=2,most=4");
   }
   TenantShare share;
   for (const NamedWords::Word& word : tenant.words) {
@@ -70,13 +59,14 @@ absl::Status Add(const NamedWords& tenant, TenantShares* shares) {
     if (!set.ok()) return set;
   }
   if (share.guaranteed && share.most && *share.guaranteed > *share.most) {
-    return WrongTenant(tenant,
-                       absl::StrCat("guaranteed=", *share.guaranteed,
-                                    " is above most=", *share.most),
-                       "guarantee no more than it may use");
+    return WrongEntry("tenant", tenant,
+                      absl::StrCat("guaranteed=", *share.guaranteed,
+                                   " is above most=", *share.most),
+                      "guarantee no more than it may use");
   }
   if (!shares->emplace(tenant.name, share).second) {
-    return WrongTenant(tenant, "is there twice", "write all of it once");
+    return WrongEntry("tenant", tenant, "is there twice",
+                      "write all of it once");
   }
   return absl::OkStatus();
 }

@@ -22,13 +22,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/tensor_limits.h"
 
 namespace gpupool::server {
 
 inline constexpr uint64_t kRingMagic = 0x676e69727470756cULL;
 inline constexpr uint32_t kRingVersion = 5;
 inline constexpr uint32_t kMaxSlotTensors = 128;
-inline constexpr uint32_t kMaxSlotRank = 8;
+inline constexpr uint32_t kMaxSlotRank = engine::kMaxRank;
 inline constexpr uint32_t kMaxSlots = 4096;
 inline constexpr uint64_t kMaxSlotBytes = uint64_t{1} << 32;
 inline constexpr uint64_t kSlotTensorAlignment = 64;

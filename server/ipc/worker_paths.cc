@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "engine/base/job_limits.h"
 
 namespace gpupool::server {
 namespace {
@@ -15,11 +16,11 @@ bool IsDeviceName(absl::string_view device) {
       !absl::ConsumePrefix(&device, "cuda:")) {
     return false;
   }
-  constexpr int kMaxIndex = 1023;
   int index = 0;
   const bool canonical = !device.empty() && absl::ascii_isdigit(device[0]) &&
                          (device.size() == 1 || device[0] != '0');
-  return canonical && absl::SimpleAtoi(device, &index) && index <= kMaxIndex;
+  return canonical && absl::SimpleAtoi(device, &index) &&
+         index <= engine::kMaxDeviceIndex;
 }
 
 }  // namespace
@@ -36,7 +37,8 @@ absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
     return absl::InvalidArgumentError(
         absl::StrCat("\"", device,
                      "\" is not a device; write meta, cpu:N or cuda:N with N "
-                     "from 0 to 1023"));
+                     "from 0 to ",
+                     engine::kMaxDeviceIndex));
   }
   std::string name = device;
   if (const size_t colon = name.find(':'); colon != std::string::npos) {

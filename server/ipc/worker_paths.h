@@ -24,8 +24,7 @@ inline constexpr char kRehearsalWorker[] = "rehearsal";
 std::string WorkerTitle(const std::string& device);
 
 // Returns the paths. InvalidArgument unless `device` is "meta", "rehearsal",
-// "cpu:N" or
-// "cuda:N" with 0 <= N < 1024.
+// "cpu:N" or "cuda:N" with 0 <= N <= engine::kMaxDeviceIndex.
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
                                            const std::string& device);
 

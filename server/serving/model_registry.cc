@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/limits.pb.h"
 #include "scheduler/serve/batch_policy.h"
 #include "server/serving/slot_packing.h"
 
@@ -72,8 +73,8 @@ void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
 }
 
 uint32_t MaxBatchSize(const v1::ServingOptions& serving) {
-  if (serving.max_batch_size() == 0) return scheduler::kDefaultMaxBatchSize;
-  return std::min(serving.max_batch_size(), scheduler::kLargestMaxBatchSize);
+  if (serving.max_batch_size() == 0) return v1::DEFAULT_SERVED_ROWS;
+  return std::min(serving.max_batch_size(), uint32_t{v1::MAX_SERVED_ROWS});
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ enum WorkerExit : int {
 // try cannot change have a code of their own.
 int ExitWithoutEngine(const absl::Status& status);
 
+// Limit of a worker's threads for computing.
+inline constexpr int kMaxWorkerThreads = 1024;
+
 struct WorkerOptions {
   EngineOptions engine;  // RunWorker sets the folders
   std::string state_dir;

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   app.add_option("--memory-limit-bytes", worker.engine.memory_limit_bytes,
                  "bytes that the device may hold; 0: no limit");
   app.add_option("--threads", worker.engine.threads, "threads for computing")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, gpupool::server::kMaxWorkerThreads));
   app.add_option(
       "--plan-for", worker.engine.plan_for,
       "meta: the device that plans are made for, cpu or cuda:N; default cpu");

@@ -49,7 +49,7 @@ ARROWS = {
     "server/http": ["proto:messages", "proto:services"],
     "server/worker": ["engine", "server/ipc", "proto:messages"],
     "server/worker/command": ["engine", "server/ipc", "server/serving",
-                              "server/worker"],
+                              "server/worker", "proto:messages"],
     "server": ["server", "scheduler", "engine/base", "proto:messages",
                "proto:services"],
     "client": ["scheduler/simulator", "proto:messages", "proto:services"],

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/job_argument.h"
@@ -17,12 +18,13 @@
 #include "client/text/counted.h"
 #include "client/text/text_file.h"
 #include "client/text/units.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::client {
 namespace {
 
-// The server's limit of ProfileJobRequest.steps.
-constexpr uint32_t kMostSteps = 100;
+constexpr uint32_t kDefaultSteps = v1::DEFAULT_PROFILED_STEPS;
+constexpr uint32_t kMostSteps = v1::MAX_PROFILED_STEPS;
 constexpr size_t kMostTraceBytes = size_t{1} << 30;
 
 struct ProfileOptions {
@@ -86,8 +88,9 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
       "  gpupool profile digits --steps 20 -O trace.json --flame flame.svg");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_option("--steps", options->steps,
-                   "Number of steps, 1 to 100; the job may end before them "
-                   "(default: 5)")
+                   absl::StrCat("Number of steps, 1 to ", kMostSteps,
+                                "; the job may end before them (default: ",
+                                kDefaultSteps, ")"))
       ->check(CLI::Range(1u, kMostSteps))
       ->type_name("N");
   verb->add_option("-O,--file", options->file, "The file to write")

@@ -4,14 +4,16 @@
 #include <CLI/Validators.hpp>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/yaml/precision_words.h"
 #include "client/yaml/yaml_message.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::client {
 namespace {
 
-// The server's limit of ServingOptions.max_programs.
-constexpr uint32_t kMostPrograms = 256;
+constexpr uint32_t kDefaultPrograms = v1::DEFAULT_SERVED_PROGRAMS;
+constexpr uint32_t kMostPrograms = v1::MAX_SERVED_PROGRAMS;
 
 }  // namespace
 
@@ -38,8 +40,9 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
   AddMaxBatchSize(verb, options.max_batch_size);
   verb.add_option(
           "--max-programs", options.max_programs,
-          "Maximum number of programs to keep when sizes vary, 1 to 256 "
-          "(default: 16)")
+          absl::StrCat(
+              "Maximum number of programs to keep when sizes vary, 1 to ",
+              kMostPrograms, " (default: ", kDefaultPrograms, ")"))
       ->check(CLI::Range(1u, kMostPrograms))
       ->type_name("N");
   verb.add_option("--precision", options.precision,

@@ -18,6 +18,7 @@
 #include "client/cli/models/check_view.h"
 #include "client/cli/models/model_file_options.h"
 #include "client/files/local_file.h"
+#include "gpupool/v1/limits.pb.h"
 #include "gpupool/v1/model_check.pb.h"
 
 namespace gpupool::client {
@@ -25,7 +26,7 @@ namespace {
 
 // Compiling the largest files takes about a minute.
 constexpr absl::Duration kLimit = absl::Minutes(10);
-constexpr uint32_t kMostCheckedRows = 1 << 20;
+constexpr uint32_t kMostCheckedRows = v1::MAX_TRAINING_ROWS;
 
 struct ModelCheckOptions {
   ModelFileOptions model;

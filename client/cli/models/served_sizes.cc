@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/files/tensor_file.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::client {
 namespace {
@@ -98,15 +99,16 @@ absl::Status AddNumbersOf(const std::string& path, v1::PlannedNumbers& bound) {
   return absl::OkStatus();
 }
 
-// The server's limit of ServingOptions.max_batch_size.
-constexpr uint32_t kMostServedRows = 1024;
+constexpr uint32_t kDefaultServedRows = v1::DEFAULT_SERVED_ROWS;
+constexpr uint32_t kMostServedRows = v1::MAX_SERVED_ROWS;
 
 }  // namespace
 
 void AddMaxBatchSize(CLI::App& verb, uint32_t& rows) {
-  verb.add_option("--max-batch-size", rows,
-                  "Maximum number of rows in one batch, 1 to 1024 (default: "
-                  "32)")
+  verb.add_option(
+          "--max-batch-size", rows,
+          absl::StrCat("Maximum number of rows in one batch, 1 to ",
+                       kMostServedRows, " (default: ", kDefaultServedRows, ")"))
       ->check(CLI::Range(1u, kMostServedRows))
       ->type_name("N");
 }

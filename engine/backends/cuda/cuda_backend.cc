@@ -47,7 +47,7 @@ absl::Status CudaBackend::FinishRun(const Graph& graph) {
   // Read first: the calls below would overwrite the error.
   const absl::Status launched =
       StatusOf(cudaGetLastError(), "launching a kernel");
-  // If a rank is lost, synchronising with the stream would block forever.
+  // If a rank is lost, synchronizing with the stream would block forever.
   if (ranks() != nullptr) RETURN_IF_ERROR(ranks()->AwaitCompute());
   RETURN_IF_ERROR(transfer_.Synchronize());
   RETURN_IF_ERROR(launched);

@@ -53,7 +53,7 @@ struct Known {
   Attributes attributes;
 };
 
-// Returns the functions to compare with. A list of brace initialisers would
+// Returns the functions to compare with. A list of brace initializers would
 // copy each variant, for which the compiler needs gigabytes.
 std::vector<Known> MakeKnownFunctions() {
   std::vector<Known> known;

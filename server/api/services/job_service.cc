@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "gpupool/v1/limits.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/transfer/worker_file.h"
@@ -18,14 +19,14 @@
 namespace gpupool::server {
 namespace {
 
-constexpr uint32_t kProfiledSteps = 5;  // when the client does not say
-constexpr uint32_t kMaxProfiledSteps = 100;
+constexpr uint32_t kDefaultProfiledSteps = v1::DEFAULT_PROFILED_STEPS;
+constexpr uint32_t kMaxProfiledSteps = v1::MAX_PROFILED_STEPS;
 
 absl::Status CheckProfiledSteps(uint32_t steps) {
   if (steps <= kMaxProfiledSteps) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "steps is ", steps, "; a profile has 1 to ", kMaxProfiledSteps,
-      " steps (0 stands for ", kProfiledSteps, ")"));
+      " steps (0 stands for ", kDefaultProfiledSteps, ")"));
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
   if (!checked.ok()) return new Refuse<v1::ProfileJobResponse>(checked);
   using Profile = WorkerFile<v1::ProfileJobResponse>;
   const uint32_t steps =
-      request->steps() == 0 ? kProfiledSteps : request->steps();
+      request->steps() == 0 ? kDefaultProfiledSteps : request->steps();
   return Profile::Begin(
       std::make_shared<Profile>(
           blobs_,

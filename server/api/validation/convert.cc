@@ -10,8 +10,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/limits.pb.h"
 #include "server/control/records/rows.h"
 
 namespace gpupool::server {
@@ -21,9 +23,8 @@ constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxLabelColumns = 65536;
 constexpr size_t kMaxArrays = 64;
-constexpr uint32_t kMaxDeviceIndex = 1023;
-constexpr uint32_t kMaxServedBatch = scheduler::kLargestMaxBatchSize;
-constexpr uint32_t kMaxPrograms = scheduler::kLargestMaxPrograms;
+constexpr uint32_t kMaxServedBatch = v1::MAX_SERVED_ROWS;
+constexpr uint32_t kMaxPrograms = v1::MAX_SERVED_PROGRAMS;
 constexpr uint32_t kMaxQueue = 65536;
 constexpr uint32_t kMaxDelayMicroseconds = 10'000'000;
 
@@ -300,13 +301,14 @@ absl::Status CheckDevice(absl::string_view device) {
   if ((absl::ConsumePrefix(&index, "cpu:") ||
        absl::ConsumePrefix(&index, "cuda:")) &&
       !index.empty() && absl::ascii_isdigit(index.front()) &&
-      absl::SimpleAtoi(index, &number) && number <= kMaxDeviceIndex) {
+      absl::SimpleAtoi(index, &number) && number <= engine::kMaxDeviceIndex) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("device is ", Quoted(device),
-                   "; write it as \"cpu:0\" or \"cuda:1\", see `gpupool "
-                   "devices`"));
+                   "; write it as \"cpu:0\" or \"cuda:1\", with a number from "
+                   "0 to ",
+                   engine::kMaxDeviceIndex, ", see `gpupool devices`"));
 }
 
 absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,

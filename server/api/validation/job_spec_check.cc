@@ -14,6 +14,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/tensor_limits.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/device_check.h"
 #include "server/api/validation/field_range.h"
@@ -24,7 +25,6 @@ namespace gpupool::server {
 namespace {
 
 constexpr int32_t kMaxPriority = 1000;
-constexpr int kMaxRank = 8;
 constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
 constexpr int kMaxBoundNumbers = 1 << 20;
@@ -204,10 +204,11 @@ absl::Status CheckPublish(v1::PublishSpec* publish) {
 // Checks each dimension and, without overflow, their product.
 absl::Status CheckInputShape(absl::string_view field,
                              const v1::ModelSpec& spec) {
-  if (spec.input_shape_size() < 1 || spec.input_shape_size() > kMaxRank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".input_shape has ", spec.input_shape_size(),
-                     " dimensions; it must have 1 .. ", kMaxRank));
+  if (spec.input_shape_size() < 1 ||
+      spec.input_shape_size() > engine::kMaxExampleRank) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".input_shape has ", spec.input_shape_size(),
+        " dimensions; it must have 1 .. ", engine::kMaxExampleRank));
   }
   int64_t elements = 1;
   for (const int64_t size : spec.input_shape()) {
@@ -228,16 +229,14 @@ bool IsLayerNameByte(char c) {
 
 // Checks a layer's name. "input" stands for the model's input.
 absl::Status CheckLayerName(const std::string& field, const std::string& name) {
-  constexpr size_t kMaxBytes = 128;
-  if (name.size() <= kMaxBytes && name != "input" &&
+  if (name.size() <= engine::kMaxLayerNameBytes && name != "input" &&
       std::all_of(name.begin(), name.end(), IsLayerNameByte)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ".name is ", Quoted(name),
-      "; a layer's name has at "
-      "most ",
-      kMaxBytes, " letters, digits, '_' or '.' and is not \"input\""));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ".name is ", Quoted(name),
+                   "; a layer's name has at most ", engine::kMaxLayerNameBytes,
+                   " letters, digits, '_' or '.' and is not \"input\""));
 }
 
 absl::Status CheckModelFile(absl::string_view field, const std::string& sha256,

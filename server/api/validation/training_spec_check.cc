@@ -19,9 +19,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-constexpr uint32_t kMaxTrainingBatch = 1 << 20;
+constexpr uint32_t kMaxTrainingBatch = v1::MAX_TRAINING_ROWS;
 constexpr uint64_t kMaxSteps = engine::kMaxJobSteps;
-constexpr int kMaxPatterns = 10'000;
+constexpr int kMaxPatterns = engine::kMaxLayers;  // one for each layer
 constexpr size_t kMaxPatternBytes = 1024;
 constexpr uint32_t kMaxBestCheckpoints = 100;
 constexpr uint64_t kMaxGroups = 1000;

@@ -23,7 +23,7 @@ bool HasEnded(const v1::JobArray& array) {
 
 }  // namespace
 
-// Compares serialised counts, and asks for the next look by a timer.
+// Compares serialized counts, and asks for the next look by a timer.
 WatchArrayStream::Step WatchArrayStream::Next() {
   if (ended_) return absl::OkStatus();
   const absl::Time now = absl::Now();

@@ -28,7 +28,7 @@ class WatchArrayStream : public EventWriter<v1::JobArray> {
   const ControlContext* const control_;
   const uint64_t id_;
   absl::Time next_look_ = absl::InfinitePast();
-  std::string last_;  // last message written, serialised
+  std::string last_;  // last message written, serialized
   bool ended_ = false;
 };
 

@@ -16,7 +16,7 @@ constexpr absl::Duration kLongestTimer = absl::Seconds(1);
 
 }  // namespace
 
-// Compares serialised messages, and asks for the next look by a timer.
+// Compares serialized messages, and asks for the next look by a timer.
 WatchDevicesStream::Step WatchDevicesStream::Next() {
   const absl::Time now = absl::Now();
   if (now < next_look_) {

@@ -27,7 +27,7 @@ class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
   const ControlContext* const control_;
   const absl::Duration interval_;
   absl::Time next_look_ = absl::InfinitePast();
-  std::string last_;  // last message written, serialised
+  std::string last_;  // last message written, serialized
 };
 
 }  // namespace gpupool::server

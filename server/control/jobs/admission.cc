@@ -48,32 +48,18 @@ struct Submission {
   JobCallback callback;
 };
 
-// Returns the job, for a request that is repeated. AlreadyExists when the
-// request id came with another spec.
-absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
-                                     const v1::SubmitJobRequest& request) {
-  if (CanonicalBytes(job.spec()) == CanonicalBytes(request.spec())) return job;
-  return absl::AlreadyExistsError(absl::StrCat(
-      "request_id \"", request.request_id(), "\" was used for job ", job.id(),
-      " with another spec; use a new request_id for a new job"));
-}
-
-// Returns the job that was submitted with this request id, committed or not.
+// Returns the earlier job of this request id, or nothing when it is new. Fails
+// when an array has it.
 absl::StatusOr<std::optional<v1::Job>> Earlier(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
-  const std::string& tenant = request.spec().tenant();
-  const JobRow* row =
-      transaction.ledger().FindRequest(tenant, request.request_id());
-  if (row != nullptr) return std::optional<v1::Job>(row->job);
-  ASSIGN_OR_RETURN(const auto array,
-                   EarlierArray(transaction, tenant, request.request_id()));
-  if (array) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "request_id \"", request.request_id(), "\" was used for array ",
-        array->id(), "; use a new request_id for a new job"));
-  }
-  return transaction.store().FindByRequestId(request.spec().tenant(),
-                                             request.request_id());
+  ASSIGN_OR_RETURN(std::optional<v1::Job> job,
+                   EarlierJob(transaction, request));
+  if (job) return job;
+  ASSIGN_OR_RETURN(
+      const auto array,
+      EarlierArray(transaction, request.spec().tenant(), request.request_id()));
+  if (!array) return std::nullopt;
+  return RequestIdUsed(request, absl::StrCat("array ", array->id()), "job");
 }
 
 uint64_t AddJob(const ControlContext& context, Transaction& transaction,

@@ -23,11 +23,49 @@
 #include "server/store/store.h"
 
 namespace gpupool::server {
+namespace {
+
+absl::string_view KindOf(const v1::Job&) { return "job"; }
+absl::string_view KindOf(const v1::JobArray&) { return "array"; }
+
+}  // namespace
 
 absl::Status Draining() {
   return absl::UnavailableError(
       "the server is draining and accepts no jobs; try again after its "
       "restart");
+}
+
+absl::StatusOr<std::optional<v1::Job>> EarlierJob(
+    Transaction& transaction, const v1::SubmitJobRequest& request) {
+  const std::string& tenant = request.spec().tenant();
+  const JobRow* row =
+      transaction.ledger().FindRequest(tenant, request.request_id());
+  if (row != nullptr) return std::optional<v1::Job>(row->job);
+  return transaction.store().FindByRequestId(tenant, request.request_id());
+}
+
+template <typename Row>
+absl::StatusOr<Row> SameOrRefuse(const Row& earlier,
+                                 const v1::SubmitJobRequest& request) {
+  if (CanonicalBytes(earlier.spec()) == CanonicalBytes(request.spec())) {
+    return earlier;
+  }
+  const absl::string_view kind = KindOf(earlier);
+  return RequestIdUsed(
+      request, absl::StrCat(kind, " ", earlier.id(), " with another spec"),
+      kind);
+}
+template absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job&,
+                                              const v1::SubmitJobRequest&);
+template absl::StatusOr<v1::JobArray> SameOrRefuse(const v1::JobArray&,
+                                                   const v1::SubmitJobRequest&);
+
+absl::Status RequestIdUsed(const v1::SubmitJobRequest& request,
+                           absl::string_view holder, absl::string_view wanted) {
+  return absl::AlreadyExistsError(
+      absl::StrCat("request_id \"", request.request_id(), "\" was used for ",
+                   holder, "; use a new request_id for a new ", wanted));
 }
 
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,

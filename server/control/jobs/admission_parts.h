@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "gpupool/v1/dataset.pb.h"
 
 namespace gpupool::v1 {
@@ -17,6 +19,7 @@ class Job;
 class JobSpec;
 class ModelSpec;
 class Plan;
+class SubmitJobRequest;
 }  // namespace gpupool::v1
 namespace gpupool::worker::v1 {
 class PlanReply;
@@ -32,6 +35,19 @@ struct ControlContext;
 struct JobRow;
 
 absl::Status Draining();
+
+// Returns the job that was submitted with the request's id, committed or not.
+absl::StatusOr<std::optional<v1::Job>> EarlierJob(
+    Transaction& transaction, const v1::SubmitJobRequest& request);
+// Returns `earlier`, the v1::Job or v1::JobArray that came with the request's
+// id. AlreadyExists when its spec is another one.
+template <typename Row>
+absl::StatusOr<Row> SameOrRefuse(const Row& earlier,
+                                 const v1::SubmitJobRequest& request);
+// Returns AlreadyExists: the id of the request, which is for a new `wanted`,
+// was used for `holder`, such as "array 7".
+absl::Status RequestIdUsed(const v1::SubmitJobRequest& request,
+                           absl::string_view holder, absl::string_view wanted);
 
 // Returns OK if `jobs` more jobs may be admitted now.
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,

@@ -59,35 +59,16 @@ absl::Status OfTask(const ArrayTask& task, const absl::Status& status) {
       status.code(), absl::StrCat("task ", task.index, ": ", status.message()));
 }
 
-absl::StatusOr<v1::JobArray> SameArrayOrRefuse(
-    const v1::JobArray& array, const v1::SubmitJobRequest& request) {
-  if (CanonicalBytes(array.spec()) == CanonicalBytes(request.spec())) {
-    return array;
-  }
-  return absl::AlreadyExistsError(absl::StrCat(
-      "request_id \"", request.request_id(), "\" was used for array ",
-      array.id(), " with another spec; use a new request_id for a new array"));
-}
-
 // Returns the earlier array of this request id, or nothing when it is new.
 // Fails when a job has it.
 absl::StatusOr<std::optional<v1::JobArray>> EarlierRequest(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
-  const std::string& tenant = request.spec().tenant();
-  const std::string& id = request.request_id();
-  const JobRow* row = transaction.ledger().FindRequest(tenant, id);
-  std::optional<v1::Job> job;
-  if (row != nullptr) {
-    job = row->job;
-  } else {
-    ASSIGN_OR_RETURN(job, transaction.store().FindByRequestId(tenant, id));
-  }
+  ASSIGN_OR_RETURN(const auto job, EarlierJob(transaction, request));
   if (job) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("request_id \"", id, "\" was used for job ", job->id(),
-                     "; use a new request_id for a new array"));
+    return RequestIdUsed(request, absl::StrCat("job ", job->id()), "array");
   }
-  return EarlierArray(transaction, tenant, id);
+  return EarlierArray(transaction, request.spec().tenant(),
+                      request.request_id());
 }
 
 // Checks the array as a whole and each task. Runs in the transaction, since the
@@ -156,7 +137,7 @@ void AdmitArray(const ControlContext& context, Transaction& transaction,
   const auto earlier = EarlierRequest(transaction, submission->request);
   if (!earlier.ok()) return submission->callback(earlier.status());
   if (earlier->has_value()) {
-    const auto same = SameArrayOrRefuse(**earlier, submission->request);
+    const auto same = SameOrRefuse(**earlier, submission->request);
     if (!same.ok()) return submission->callback(same.status());
     return AnswerWithArray(context, transaction, same->id(),
                            submission->callback);
@@ -253,7 +234,7 @@ void SubmitArray(const ControlContext& context,
       request.spec().tenant(), request.request_id());
   if (!earlier.ok()) return callback(earlier.status());
   if (earlier->has_value()) {
-    return callback(SameArrayOrRefuse(**earlier, request));
+    return callback(SameOrRefuse(**earlier, request));
   }
   if (context.board->draining()) return callback(Draining());
   const absl::Status room = context.store->CheckRoom();

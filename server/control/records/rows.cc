@@ -9,6 +9,7 @@
 #include "engine/base/elastic_devices.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::server {
 
@@ -54,13 +55,13 @@ std::string CanonicalBytes(const google::protobuf::Message& message) {
 
 v1::ServingOptions WithDefaults(v1::ServingOptions options) {
   if (options.max_batch_size() == 0) {
-    options.set_max_batch_size(scheduler::kDefaultMaxBatchSize);
+    options.set_max_batch_size(v1::DEFAULT_SERVED_ROWS);
   }
   if (options.max_queue_size() == 0) {
     options.set_max_queue_size(scheduler::kDefaultMaxQueueSize);
   }
   if (options.max_programs() == 0) {
-    options.set_max_programs(scheduler::kDefaultMaxPrograms);
+    options.set_max_programs(v1::DEFAULT_SERVED_PROGRAMS);
   }
   return options;
 }

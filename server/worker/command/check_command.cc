@@ -12,6 +12,7 @@
 #include <string>
 
 #include "engine/check_model.h"
+#include "gpupool/v1/limits.pb.h"
 #include "server/ipc/slot_ring.h"
 #include "server/serving/model_registry.h"
 #include "server/worker/run_worker.h"
@@ -19,8 +20,7 @@
 namespace gpupool::server {
 namespace {
 
-constexpr int kMostThreads = 1024;
-constexpr int kMostRows = 1 << 20;
+constexpr int kMostRows = v1::MAX_TRAINING_ROWS;
 
 // Reads the request. Returns "", or why it cannot be read.
 std::string ReadRequest(const std::string& path,
@@ -74,7 +74,7 @@ int RunCheckCommand(int argc, char** argv) {
                  "rows of the training step; default 32")
       ->check(CLI::Range(1, kMostRows));
   app.add_option("--threads", options.threads, "threads to plan for; default 1")
-      ->check(CLI::Range(1, kMostThreads));
+      ->check(CLI::Range(1, kMaxWorkerThreads));
   try {
     app.parse(argc - 1, argv + 1);
   } catch (const CLI::ParseError& error) {

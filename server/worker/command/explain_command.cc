@@ -9,6 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "engine/explain.h"
+#include "gpupool/v1/limits.pb.h"
+#include "server/worker/run_worker.h"
 
 namespace gpupool::server {
 namespace {
@@ -42,7 +44,7 @@ int RunExplainCommand(int argc, char** argv) {
                  "an ONNX file, or a ModelSpec in JSON")
       ->required();
   app.add_option("--batch", options.batch, "examples per run; default 1")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, int{v1::MAX_TRAINING_ROWS}));
   app.add_flag("--train", options.training,
                "the training step instead of inference");
   app.add_option("--dimension", dimensions,
@@ -58,7 +60,7 @@ int RunExplainCommand(int argc, char** argv) {
   app.add_option("--recompute-budget-bytes", options.recompute_budget_bytes,
                  "compute activations again until a run's live bytes fit");
   app.add_option("--threads", options.threads, "threads for computing")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, kMaxWorkerThreads));
   app.add_flag("--dump", options.dump, "the graph after the last pass");
   try {
     app.parse(argc - 1, argv + 1);

@@ -91,7 +91,7 @@ inputs is 1e-6. In August 2026 ONNX had 1802 cases of nodes: 1713 pass, and none
   like all others. LinearAttention becomes some nodes per token, and a transform a
   product with matrices of up to 4 million numbers.
 
-The operators of `com.microsoft` are those that ONNX Runtime's quantizers and its
+The operators of `com.microsoft` are those that ONNX Runtime's quantisers and its
 optimizer of transformers write. `tests/conformance/onnx/peer_cases.py` compares them,
 and those of `ai.onnx.ml`, with ONNX Runtime, in 233 cases.
 

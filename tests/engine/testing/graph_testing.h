@@ -28,7 +28,7 @@ reference::Numbers RandomNumbers(int64_t count, uint64_t seed, double low = -1,
 // "running_var" or "adam.v" get positive numbers.
 reference::NamedNumbers RandomPersistents(const Graph& graph, uint64_t seed);
 
-// Returns initial values from the initialisers.
+// Returns initial values from the initializers.
 reference::NamedNumbers InitialPersistents(const ModelGraph& model,
                                            uint64_t seed);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace gpupool::scheduler {
 namespace {
 
@@ -34,6 +36,25 @@ TEST(SplitNamedWordsTest, OnlyTheFirstColonEndsTheName) {
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].name, "big");
   EXPECT_EQ(entries[0].words[0].value, "cuda:0+cuda:1");
+}
+
+TEST(IsEntryNameTest, AllowsLettersDigitsAndThreeSigns) {
+  for (const std::string& name :
+       {std::string("a"), std::string("A-1_b.c."), std::string(128, 'a')}) {
+    EXPECT_TRUE(IsEntryName(name)) << name;
+  }
+  for (const std::string& name :
+       {std::string(), std::string(".a"), std::string("a b"),
+        std::string("a/b"), std::string(129, 'a')}) {
+    EXPECT_FALSE(IsEntryName(name)) << name;
+  }
+}
+
+TEST(WrongEntryTest, NamesTheEntryItsPlaceAndWhatIsAllowed) {
+  const NamedWords entry{.name = "big", .where = " at line 3"};
+  EXPECT_EQ(WrongEntry("queue", entry, "rank=x", "a rank is a number"),
+            absl::InvalidArgumentError(
+                "queue 'big' at line 3: rank=x; a rank is a number"));
 }
 
 }  // namespace

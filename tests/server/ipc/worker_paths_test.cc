@@ -1,6 +1,9 @@
 #include "server/ipc/worker_paths.h"
 
-#include "gtest/gtest.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
 
 namespace gpupool::server {
 namespace {
@@ -14,6 +17,13 @@ TEST(WorkerPathsTest, EveryDeviceHasItsOwnFolder) {
   EXPECT_EQ(WorkerPathsFor("/state", "meta")->folder, "/state/workers/meta");
   EXPECT_EQ(WorkerPathsFor("/state", kRehearsalWorker)->folder,
             "/state/workers/rehearsal");
+}
+
+TEST(WorkerPathsTest, TheLargestNumberOfADeviceIs1023) {
+  EXPECT_TRUE(WorkerPathsFor("/state", "cuda:1023").ok());
+  const absl::Status status = WorkerPathsFor("/state", "cuda:1024").status();
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("N from 0 to 1023"));
 }
 
 TEST(WorkerPathsTest, RefusesNamesThatAreNoDevice) {

@@ -22,7 +22,7 @@ struct FaultRow {
 // the like, capture errors (900 to 908), a refused graph update (910).
 constexpr FaultRow kFaultRows[] = {
     {0, FaultClass::kNone},          {2, FaultClass::kOutOfMemory},
-    {3, FaultClass::kUnavailable},    // cannot be initialised
+    {3, FaultClass::kUnavailable},    // cannot be initialized
     {4, FaultClass::kSticky},         // the runtime is shutting down
     {35, FaultClass::kUnavailable},   // the driver is older than the runtime
     {46, FaultClass::kUnavailable},   // devices busy or exclusive
@@ -41,7 +41,7 @@ constexpr FaultRow kFaultRows[] = {
     {718, FaultClass::kSticky},       // invalid program counter
     {719, FaultClass::kSticky},       // launch failure
     {721, FaultClass::kSticky},       // tensor memory leak
-    {802, FaultClass::kUnavailable},  // system not yet initialised
+    {802, FaultClass::kUnavailable},  // system not yet initialized
     {803, FaultClass::kUnavailable},  // driver and runtime do not fit
     {804, FaultClass::kUnavailable},  // compatibility not supported here
     {810, FaultClass::kSticky},       // MPS client terminated

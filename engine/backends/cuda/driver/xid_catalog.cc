@@ -49,7 +49,7 @@ constexpr XidRow kXidRows[] = {
     {121, FaultClass::kNone, "corrected error of the chip-to-chip link"},
     {140, FaultClass::kQuarantine, "unrecovered memory error; reset the GPU"},
     {143, FaultClass::kQuarantine,
-     "the GPU could not be initialised; reset the GPU"},
+     "the GPU could not be initialized; reset the GPU"},
     {155, FaultClass::kQuarantine, "NVLink error; reset the GPU"},
     {156, FaultClass::kQuarantine,
      "parts of the GPU are to be retired; reset the GPU"},

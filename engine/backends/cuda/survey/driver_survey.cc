@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/backends/cuda/driver/shared_library.h"
+#include "engine/base/job_limits.h"
 
 namespace gpupool::engine::cuda {
 namespace {
@@ -18,7 +19,6 @@ constexpr int kNotFound = 500;  // a function that is missing
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
 constexpr int kVirtualMemory = 102;
-constexpr int kMostCudaGpus = 1024;
 
 struct Uuid {
   std::array<unsigned char, 16> bytes;
@@ -58,7 +58,7 @@ class Surveyor {
         !Worked("cuDeviceGetCount", f_.count(&count))) {
       return;
     }
-    for (int i = 0; i < count && i < kMostCudaGpus; ++i) {
+    for (int i = 0; i < count && i < kMaxGpus; ++i) {
       if (!AddGpu(i)) return;
     }
     for (size_t a = 0; a < gpus_.size(); ++a) {

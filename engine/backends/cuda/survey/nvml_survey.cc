@@ -5,12 +5,12 @@
 
 #include "engine/backends/cuda/driver/nvml_interface.h"
 #include "engine/backends/cuda/driver/shared_library.h"
+#include "engine/base/job_limits.h"
 
 namespace gpupool::engine::cuda {
 namespace {
 
 constexpr int kFunctionNotFound = 13;  // a code of the library
-constexpr unsigned kMostNvmlGpus = 1024;
 constexpr size_t kMostProcesses = 64;
 
 // Old libraries may lack all but the first four.
@@ -131,7 +131,8 @@ void ReadAll(const NvmlFunctions& f, NvmlSurvey& survey) {
   unsigned count = 0;
   survey.code = f.count(&count);
   for (unsigned i = 0;
-       survey.code == kNvmlSuccess && i < count && i < kMostNvmlGpus; ++i) {
+       survey.code == kNvmlSuccess && i < count && i < unsigned{kMaxGpus};
+       ++i) {
     void* device = nullptr;
     const int code = f.by_index(i, &device);
     if (code == kNvmlSuccess) {

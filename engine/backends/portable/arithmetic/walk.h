@@ -9,10 +9,12 @@
 #include <cstdint>
 
 #include "engine/backends/portable/arithmetic/host_device.h"
+#include "engine/base/tensor_limits.h"
 
 namespace gpupool::engine::portable {
 
-inline constexpr int kMaxLoops = 8;
+// One loop for each axis.
+inline constexpr int kMaxLoops = kMaxRank;
 
 // Divides n by divisor, for 0 <= n < 2^31 and 1 <= divisor < 2^31.
 struct FastDivisor {

@@ -1,4 +1,4 @@
-// Activations and softmax that ONNX Runtime's optimiser joins with a bias.
+// Activations and softmax that ONNX Runtime's optimizer joins with a bias.
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/contrib/contrib_parts.h"
 #include "engine/import/onnx/graph/lowering_parts.h"

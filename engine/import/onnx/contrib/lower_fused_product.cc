@@ -1,4 +1,4 @@
-// Products and convolutions that ONNX Runtime's optimiser joins with a scale, a
+// Products and convolutions that ONNX Runtime's optimizer joins with a scale, a
 // transpose, a sum or an activation.
 #include <utility>
 #include <vector>

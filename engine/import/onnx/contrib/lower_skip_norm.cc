@@ -1,4 +1,4 @@
-// Normalisations that ONNX Runtime's optimiser joins with residual sums and
+// Normalisations that ONNX Runtime's optimizer joins with residual sums and
 // with the lookup of embeddings.
 #include <vector>
 

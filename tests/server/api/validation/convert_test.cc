@@ -77,13 +77,14 @@ TEST(CheckIdTest, BeginsAtOneAndFitsTheStore) {
 }
 
 TEST(CheckDeviceTest, KnowsTwoKinds) {
-  for (const char* name : {"cpu:0", "cuda:15"}) {
+  for (const char* name : {"cpu:0", "cuda:15", "cuda:1023"}) {
     EXPECT_TRUE(CheckDevice(name).ok()) << name;
   }
   for (const char* name : {"", "cpu", "cpu:", "cpu:-1", "cpu: 1", "gpu:0",
                            "cpu:99999", "cpu:0/..", "meta:0", "meta", "nope"}) {
     Refused(CheckDevice(name), {"cpu:0"});
   }
+  Refused(CheckDevice("cuda:1024"), {"cuda:1024", "from 0 to 1023"});
 }
 
 TEST(CheckUploadHeaderTest, FillsFormatAndRolesFromTheFileNames) {

@@ -242,11 +242,16 @@ TEST(CheckModelSpecTest, Shapes) {
       {[](v1::JobSpec* s) { s->mutable_model()->set_input_shape(0, 0); },
        {"input_shape holds 0"}},
       {[](v1::JobSpec* s) {
-         for (int i = 0; i < 7; ++i) {
+         for (int i = 0; i < 6; ++i) {
            s->mutable_model()->add_input_shape(INT64_MAX);
          }
        },
        {"2^31"}},
+      // The batch is the eighth dimension.
+      {[](v1::JobSpec* s) {
+         for (int i = 0; i < 7; ++i) s->mutable_model()->add_input_shape(1);
+       },
+       {"model.input_shape has 8", "1 .. 7"}},
       {[](v1::JobSpec* s) {
          for (int i = 0; i < 8; ++i) s->mutable_model()->add_input_shape(1);
        },

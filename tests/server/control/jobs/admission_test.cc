@@ -41,12 +41,16 @@ TEST_F(AdmissionTest, TheSameRequestTwiceIsOneJob) {
 }
 
 TEST_F(AdmissionTest, TheSameRequestWithAnotherSpecIsRefused) {
-  ASSERT_TRUE(Submit(Request("r1")).ok());
+  const auto first = Submit(Request("r1"));
+  ASSERT_TRUE(first.ok()) << first.status();
   v1::SubmitJobRequest other = Request("r1");
   other.mutable_spec()->set_priority(7);
   const auto status = Submit(other).status();
   EXPECT_TRUE(absl::IsAlreadyExists(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("request_id \"r1\""));
+  EXPECT_EQ(status.message(),
+            absl::StrCat("request_id \"r1\" was used for job ", first->id(),
+                         " with another spec; use a new request_id for a new "
+                         "job"));
 }
 
 TEST_F(AdmissionTest, TheSameRequestOfAnotherTenantIsAnotherJob) {

@@ -97,6 +97,23 @@ TEST_F(ArrayAdmissionTest, TheSameRequestIsTheSameArrayAlsoAfterARestart) {
       absl::IsAlreadyExists(SubmitArray(ArrayRequest("r2", "0-3")).status()));
 }
 
+TEST_F(ArrayAdmissionTest, RefusalsNameWhoHasTheRequestId) {
+  const auto array = SubmitArray(ArrayRequest("r1", "0-3"));
+  ASSERT_TRUE(array.ok()) << array.status();
+  EXPECT_EQ(SubmitArray(ArrayRequest("r1", "0-4")).status().message(),
+            absl::StrCat("request_id \"r1\" was used for array ", array->id(),
+                         " with another spec; use a new request_id for a new "
+                         "array"));
+  EXPECT_EQ(Submit(Request("r1")).status().message(),
+            absl::StrCat("request_id \"r1\" was used for array ", array->id(),
+                         "; use a new request_id for a new job"));
+  const auto job = Submit(Request("r2"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(SubmitArray(ArrayRequest("r2", "0-3")).status().message(),
+            absl::StrCat("request_id \"r2\" was used for job ", job->id(),
+                         "; use a new request_id for a new array"));
+}
+
 TEST_F(ArrayAdmissionTest, TheLimitHoldsAndIsKnownAfterARestart) {
   Hello("cpu:0");
   const auto array = SubmitArray(ArrayRequest("r1", "0-3", 1));

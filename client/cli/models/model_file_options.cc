@@ -4,6 +4,7 @@
 #include <CLI/Validators.hpp>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/yaml/precision_words.h"
 #include "client/yaml/yaml_message.h"
 
@@ -12,6 +13,15 @@ namespace {
 
 // The server's limit of ServingOptions.max_programs.
 constexpr uint32_t kMostPrograms = 256;
+
+// Returns the first option that is given and describes an ONNX file only, or
+// "".
+std::string OnnxOption(const ModelFileOptions& options) {
+  if (!options.sizes.dimensions.empty()) return "--dimension";
+  if (!options.sizes.padding.empty()) return "--pad";
+  if (!options.sizes.bound.empty()) return "--bound";
+  return options.unbatched_inputs.empty() ? "" : "--unbatched-input";
+}
 
 }  // namespace
 
@@ -61,6 +71,13 @@ absl::StatusOr<v1::ModelSpec> ReadModelSpec(const ModelFileOptions& options) {
   v1::ModelSpec spec;
   if (absl::EndsWith(options.file, ".yaml") ||
       absl::EndsWith(options.file, ".yml")) {
+    const std::string option = OnnxOption(options);
+    if (!option.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          option, " is for ONNX files; ", options.file,
+          " is YAML: leave the option away, or write what it says under `onnx` "
+          "in the file"));
+    }
     absl::Status read = YamlFileToMessage(options.file, spec);
     if (!read.ok()) return read;
     return spec;

@@ -5,27 +5,30 @@
 
 namespace gpupool::client {
 
-absl::StatusOr<uint64_t> DumpMemory(Client& client,
-                                    const v1::DumpMemoryRequest& request,
-                                    const std::string& path, DumpForm form) {
+absl::StatusOr<DumpedMemory> DumpMemory(Client& client,
+                                        const v1::DumpMemoryRequest& request,
+                                        const std::string& path,
+                                        DumpForm form) {
   absl::StatusOr<PartialFile> file = PartialFile::Create(path);
   if (!file.ok()) return file.status();
-  std::string whole;
+  SegmentsReader reader;
   absl::Status status = client.StreamMemoryDump(
       request, [&](const v1::DumpMemoryResponse& message) {
-        if (form == DumpForm::kWhole) return file->Append(message.chunk());
-        whole += message.chunk();
-        return true;
+        return form == DumpForm::kWhole ? file->Append(message.chunk())
+                                        : reader.Append(message.chunk());
       });
+  DumpedMemory dumped;
   if (status.ok() && form == DumpForm::kSegments) {
-    const absl::StatusOr<std::string> segments = SegmentsOf(whole);
-    status = segments.status();
-    if (status.ok()) file->Append(*segments);
+    const absl::StatusOr<SegmentList> list = reader.Finish();
+    status = list.status();
+    if (status.ok()) file->Append(list->pickle);
+    if (status.ok() && list->is_cut) dumped.cut_after = list->segments;
   }
   if (status.ok()) status = file->Close();
   if (status.ok()) status = file->Replace();
   if (!status.ok()) return status;
-  return file->bytes();
+  dumped.bytes = file->bytes();
+  return dumped;
 }
 
 }  // namespace gpupool::client

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,11 +15,18 @@ enum class DumpForm {
   kSegments,  // the list of segments, for the command line of any PyTorch
 };
 
-// Writes the file and returns its bytes. The file appears complete or not at
-// all. ResourceExhausted if the disk is full, else the server's errors.
-absl::StatusOr<uint64_t> DumpMemory(Client& client,
-                                    const v1::DumpMemoryRequest& request,
-                                    const std::string& path,
-                                    DumpForm form = DumpForm::kWhole);
+struct DumpedMemory {
+  uint64_t bytes = 0;  // size of the file
+  // The number of segments that the file has if the device has more than fit
+  // into kMaxSegmentsBytes (snapshot_segments.h). Nothing: it has all.
+  std::optional<uint64_t> cut_after;
+};
+
+// Writes the file. It appears complete or not at all. ResourceExhausted if the
+// disk is full, else the server's errors.
+absl::StatusOr<DumpedMemory> DumpMemory(Client& client,
+                                        const v1::DumpMemoryRequest& request,
+                                        const std::string& path,
+                                        DumpForm form = DumpForm::kWhole);
 
 }  // namespace gpupool::client

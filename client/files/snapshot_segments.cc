@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 namespace gpupool::client {
 namespace {
@@ -14,8 +13,8 @@ constexpr absl::string_view kProtocol("\x80\x02", 2);
 // list.
 constexpr absl::string_view kBegin("}(X\x08\0\0\0segments", 15);
 
-// Returns the number that `count` bytes at `at` hold; more than the text has
-// when they are not there.
+// Returns the number that `count` bytes at `at` hold; the size of the text when
+// they are not there, which is more than follows.
 size_t PickledNumberAt(absl::string_view text, size_t at, size_t count) {
   if (at + count > text.size()) return text.size();
   size_t number = 0;
@@ -53,37 +52,68 @@ size_t OperationBytes(absl::string_view text, size_t at) {
   }
 }
 
-// Returns the length of the list at the start of `text`, or 0 when it does not
-// end there.
-size_t ListBytes(absl::string_view text) {
-  if (!absl::StartsWith(text, "]")) return 0;
-  size_t at = 1;
-  size_t open = 0;  // marks without their end
-  // A mark after the end of a batch opens the next batch of the same list.
-  while (at < text.size() && (open > 0 || text[at] == '(')) {
-    const size_t bytes = OperationBytes(text, at);
-    if (bytes == 0) return 0;
-    if (text[at] == '(') ++open;
-    if (text[at] == 'u' || text[at] == 'e') --open;
-    at += bytes;
-  }
-  return at < text.size() ? at : 0;
-}
-
 }  // namespace
 
-absl::StatusOr<std::string> SegmentsOf(absl::string_view pickle) {
-  absl::string_view rest = pickle;
-  size_t bytes = 0;
-  if (absl::ConsumePrefix(&rest, kProtocol) &&
-      absl::ConsumePrefix(&rest, kBegin)) {
-    bytes = ListBytes(rest);
+bool SegmentsReader::Append(absl::string_view part) {
+  if (state_ != State::kBegin && state_ != State::kList) return false;
+  bytes_ += part.size();
+  text_.append(part.data(), part.size());
+  if (state_ == State::kBegin) {
+    const std::string begin = absl::StrCat(kProtocol, kBegin, "]");
+    if (!absl::StartsWith(begin, text_.substr(0, begin.size()))) {
+      state_ = State::kDamaged;
+    } else if (text_.size() >= begin.size()) {
+      text_.erase(0, begin.size() - 1);
+      at_ = segments_end_ = 1;
+      state_ = State::kList;
+    }
   }
-  if (bytes > 0) return absl::StrCat(kProtocol, rest.substr(0, bytes), ".");
-  return absl::DataLossError(absl::StrCat(
-      "the server's memory dump of ", pickle.size(),
-      " bytes has no list of segments in the form that this client knows; "
-      "leave out --segments to get it as it is"));
+  if (state_ == State::kList) Read();
+  return state_ == State::kBegin || state_ == State::kList;
+}
+
+void SegmentsReader::Read() {
+  while (at_ < text_.size()) {
+    // A mark after the end of a batch opens the next batch of the same list.
+    if (open_ == 0 && text_[at_] != '(') {
+      state_ = State::kComplete;
+      return;
+    }
+    const size_t bytes = OperationBytes(text_, at_);
+    if (bytes == 0) {
+      state_ = State::kDamaged;
+      return;
+    }
+    if (bytes > text_.size() - at_) break;
+    if (at_ + bytes > max_bytes_) break;
+    const char operation = text_[at_];
+    at_ += bytes;
+    if (operation == '(') ++open_;
+    if (operation == 'u' || operation == 'e') --open_;
+    if (operation == 'u' && open_ == 1) {
+      segments_end_ = at_;
+      ++segments_;
+    }
+  }
+  if (text_.size() > max_bytes_) state_ = State::kCut;
+}
+
+absl::StatusOr<SegmentList> SegmentsReader::Finish() {
+  SegmentList list{.is_cut = state_ == State::kCut, .segments = segments_};
+  if (list.is_cut) {
+    text_.resize(segments_end_);
+    if (segments_ > 0) text_ += 'e';
+  } else if (state_ == State::kComplete) {
+    text_.resize(at_);
+  } else {
+    return absl::DataLossError(absl::StrCat(
+        "the server's memory dump of ", bytes_,
+        " bytes has no list of segments in the form that this client knows; "
+        "leave out --segments to get it as it is"));
+  }
+  list.pickle = absl::StrCat(kProtocol, text_, ".");
+  text_.clear();
+  return list;
 }
 
 }  // namespace gpupool::client

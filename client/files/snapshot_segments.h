@@ -1,7 +1,10 @@
 // The list of segments in a memory snapshot, in the form that every version of
-// PyTorch's command line viewer reads. Pure; from any thread.
+// PyTorch's command line viewer reads.
+//
+// Thread-safety: none. Ownership: the text of the list, and of no more.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -9,9 +12,44 @@
 
 namespace gpupool::client {
 
-// Returns the value of "segments" in the pickle of a dictionary, as a pickle of
-// its own. The pickle must have the opcodes of engine/memory/pickle_writer.h.
-// DATA_LOSS when it is damaged or has no such list.
-absl::StatusOr<std::string> SegmentsOf(absl::string_view pickle);
+// The most bytes of a list that are kept: those of about two million blocks.
+inline constexpr size_t kMaxSegmentsBytes = size_t{256} << 20;
+
+struct SegmentList {
+  std::string pickle;
+  // Whether the list was longer than the limit. The pickle has the first
+  // `segments` segments then.
+  bool is_cut = false;
+  uint64_t segments = 0;
+};
+
+// Takes the value of "segments" out of the pickle of a dictionary, which comes
+// in parts. The pickle must have the opcodes of engine/memory/pickle_writer.h.
+class SegmentsReader {
+ public:
+  explicit SegmentsReader(size_t max_bytes = kMaxSegmentsBytes)
+      : max_bytes_(max_bytes) {}
+
+  // Reads the next part. Returns whether it wants more.
+  bool Append(absl::string_view part);
+  // Returns the list as a pickle of its own, and leaves nothing here. DATA_LOSS
+  // when the pickle is damaged or has no such list.
+  absl::StatusOr<SegmentList> Finish();
+
+ private:
+  enum class State { kBegin, kList, kComplete, kCut, kDamaged };
+
+  // Reads on as far as whole operations are there.
+  void Read();
+
+  const size_t max_bytes_;
+  State state_ = State::kBegin;
+  std::string text_;         // the list, without what stands before it
+  size_t at_ = 0;            // end of the operations that were read
+  size_t open_ = 0;          // marks without their end
+  size_t segments_end_ = 0;  // end of the last whole segment
+  uint64_t segments_ = 0;
+  uint64_t bytes_ = 0;  // of all parts
+};
 
 }  // namespace gpupool::client

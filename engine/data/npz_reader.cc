@@ -1,12 +1,14 @@
 #include "engine/data/npz_reader.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "engine/data/array_reader.h"
@@ -26,6 +28,22 @@ absl::Status Missing(const ZipArchive& archive, absl::string_view name) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "holds no array \"", name, "\"; it has: ", absl::StrJoin(names, ", ")));
+}
+
+// Checks that no array is there twice: readers differ in which one they take.
+// A member "x.npy" is the array "x", and so is a member "x".
+absl::Status CheckDistinct(const ZipArchive& archive) {
+  constexpr absl::string_view kSuffix = ".npy";
+  std::set<absl::string_view> arrays;
+  for (const ZipMember& member : archive.members()) {
+    absl::string_view array = member.name;
+    absl::ConsumeSuffix(&array, kSuffix);
+    if (arrays.insert(array).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "holds the array \"", absl::CHexEscape(array),
+        "\" more than once; save each array once, under a name of its own"));
+  }
+  return absl::OkStatus();
 }
 
 // Opens the member that holds the array called `array`. Its stream goes to
@@ -54,6 +72,7 @@ absl::StatusOr<OpenArrays> OpenNpz(absl::string_view bytes,
                                    const NpzOptions& options,
                                    std::shared_ptr<const MappedFile> file) {
   ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(bytes));
+  RETURN_IF_ERROR(CheckDistinct(archive));
   OpenArrays opened;
   const auto open = [&](const std::map<std::string, std::string>& arrays,
                         absl::string_view kind,

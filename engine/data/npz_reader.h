@@ -31,8 +31,8 @@ struct OpenArrays {
 };
 
 // Opens the arrays of the archive `bytes`, which must outlive the result. They
-// are those of `file`, or it is null. INVALID_ARGUMENT names the array; for a
-// missing array it lists those present.
+// are those of `file`, or it is null. INVALID_ARGUMENT names the array, also
+// one that the archive holds twice; for a missing array it lists those present.
 absl::StatusOr<OpenArrays> OpenNpz(absl::string_view bytes,
                                    const NpzOptions& options,
                                    std::shared_ptr<const MappedFile> file);

@@ -32,6 +32,11 @@ int ReapMilliseconds(absl::string_view device) {
   return device == kMetaDevice || device == kRehearsalDevice ? 1000 : 50;
 }
 
+bool WasKilledFromOutside(const absl::Status& reason) {
+  return absl::StrContains(reason.message(), kKilled) &&
+         !absl::StrContains(reason.message(), kByServer);
+}
+
 WorkOwner SuspectOf(const WorkerEnd& end) {
   const bool from_outside =
       end.how == kKilled && end.work.phase == WorkPhase::kInfer && !Hung(end);

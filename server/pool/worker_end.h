@@ -18,6 +18,9 @@ namespace gpupool::server {
 // Text in the reason of the loss of a worker that was killed because it sent no
 // heartbeats.
 inline constexpr char kNoHeartbeat[] = "no heartbeat from the worker";
+// Text after the signal in the reason of the loss of a worker that the server
+// killed.
+inline constexpr char kByServer[] = ", by the server";
 
 struct WorkerEnd {
   // The reason as in WorkerObserver::OnWorkerLost.
@@ -30,6 +33,11 @@ struct WorkerEnd {
 // connection. It is longer without a device: users are told how those processes
 // ended, also on a busy machine.
 int ReapMilliseconds(absl::string_view device);
+
+// Returns whether somebody else than the server sent the worker a SIGKILL:
+// usually the system, because memory ran out, or an operator. `reason` is that
+// of WorkerObserver::OnWorkerLost.
+bool WasKilledFromOutside(const absl::Status& reason);
 
 // Returns whose work may have ended the worker. A SIGKILL during a batch of
 // requests suspects nobody: a process does not send it to itself, and a batch

@@ -515,7 +515,7 @@ void WorkerLink::DropConnection(const absl::Status& reason) {
 
 void WorkerLink::KillAndLose(const absl::Status& reason) {
   if (process_.has_value()) process_->Kill();
-  Lose(reason);
+  Lose(reason, /*killed=*/true);
 }
 
 absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) const {
@@ -530,13 +530,14 @@ absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) const {
       absl::StrCat(title, " ended during the request"));
 }
 
-void WorkerLink::Lose(const absl::Status& reason) {
+void WorkerLink::Lose(const absl::Status& reason, bool killed) {
   const bool asked_to_end = draining_;
   WorkerEnd end{reason, "", work_.has_value() ? work_->Read() : WorkReading()};
   std::string text(reason.message());
   if (process_.has_value()) {
     if (const auto how = process_->HowItEnded(ReapMilliseconds(device_.name))) {
-      absl::StrAppend(&text, " (process ", process_->pid(), ": ", *how, ")");
+      absl::StrAppend(&text, " (process ", process_->pid(), ": ", *how,
+                      killed ? kByServer : "", ")");
       end.how = *how;
       process_.reset();
     }

@@ -122,7 +122,7 @@ class WorkerLink {
   // Returns the answer to the waiting requests of a worker that ended.
   absl::Status AnswerAfter(const WorkerEnd& end) const;
   // Fails the waiting requests, tells the observer, and backs off or stops.
-  void Lose(const absl::Status& reason);
+  void Lose(const absl::Status& reason, bool killed = false);
   // Does the same for a worker that cannot be trusted or does not answer: kills
   // it first.
   void KillAndLose(const absl::Status& reason);

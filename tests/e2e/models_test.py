@@ -179,6 +179,14 @@ class Models(harness.TestCase):
         path = self.save(server, model, "r.onnx")
         error = server.cli("models", "upload", "r", path, code=2)
         self.assertIn("sequence", error)
+        for option, value, names in (
+                ("--dimension", "batch_size=4", "'batch', 'sequence'"),
+                ("--unbatched-input", "X", "'x'"), ("--pad", "ids=0", "'x'")):
+            error = server.cli("models", "upload", "r", path, "--dimension",
+                               "sequence=6", option, value, code=2)
+            self.assertIn(option, error)
+            self.assertIn(f"'{value.split('=')[0]}'", error)
+            self.assertIn(f"are: {names}", error)
         server.cli("models", "upload", "r", path, "--dimension", "sequence=6")
         x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
         np.testing.assert_array_equal(self.infer(server, "r", {"x": x})["y"],

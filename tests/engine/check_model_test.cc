@@ -94,6 +94,17 @@ TEST_F(CheckModelTest, AFixedBatchIsServedAloneAndNotTrained) {
   EXPECT_THAT(check.training().refused(), HasSubstr("no batch"));
 }
 
+TEST_F(CheckModelTest, AnOptionWithANameThatTheModelDoesNotHaveIsRefused) {
+  Write(onnx_import::ModelOfGraph(kLinear).SerializeAsString());
+  CheckOptions options = OnnxOptions();
+  options.spec.mutable_onnx()->add_unbatched_inputs("z");
+  const auto check = CheckModel(options);
+  ASSERT_TRUE(check.ok()) << check.status();
+  EXPECT_THAT(check->serving().refused(),
+              HasSubstr("no input 'z'; its inputs are: 'x'"));
+  EXPECT_EQ(check->training().refused(), check->serving().refused());
+}
+
 TEST_F(CheckModelTest, LayersNeedNoFile) {
   CheckOptions options;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

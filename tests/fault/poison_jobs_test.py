@@ -67,13 +67,28 @@ class PoisonJobs(harness.TestCase):
         self.assertIn("is tried alone", self.server.job(job)["waiting_reason"])
         self.expect_refusal(job, "signal 14", "took too long")
 
-    def test_a_job_that_is_killed_for_memory_fails(self):
+    def kill_rehearsal(self):
+        """Kills the process of a rehearsal that hangs, as the kernel does when it
+        has no memory."""
+        harness.wait_until(self.done.exists, what="the rehearsal to begin")
+        self.done.unlink()
+        os.kill(self.server.worker_pids()["rehearsal"], signal.SIGKILL)
+
+    def test_a_job_that_is_killed_for_memory_twice_fails(self):
         self.fault.write_text("hang-try bad")
         job = self.submit("bad")
         harness.wait_until(self.done.exists, what="the rehearsal to begin")
-        # As the kernel does.
-        os.kill(self.pids["rehearsal"], signal.SIGKILL)
-        self.expect_refusal(job, "signal 9", "memory")
+        self.fault.write_text("hang-try bad")  # for the second time
+        self.kill_rehearsal()
+        self.kill_rehearsal()
+        self.expect_refusal(job, "2 times", "signal 9", "memory", "submit the job again")
+
+    def test_a_job_whose_rehearsal_is_killed_once_is_tried_again(self):
+        self.fault.write_text("hang-try good")
+        job = self.submit("good")
+        self.kill_rehearsal()
+        self.server.cli("cancel", str(self.bystander))
+        self.assertEqual("SUCCEEDED", self.server.wait_job(job)["state"])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import io
 import json
+import math
 import pathlib
 import subprocess
 import warnings
@@ -172,10 +173,23 @@ retry: {{max_attempts: 1}}
     return losses
 
 
-def apart(got, expected):
-    """Returns the largest difference of the losses, as a share of the first loss.
-    `got`: by step."""
-    return max(abs(got[s] - expected[s - 1]) for s in got) / max(expected[0], 1e-3)
+def apart(got, expected, who="the job"):
+    """Returns the largest difference of the losses of all steps, as a share of the
+    first loss. `got`: those of `who`, by step. Every step must have a finite loss
+    on both sides."""
+    steps = range(1, STEPS + 1)
+    missing = [step for step in steps if step not in got]
+    if missing:
+        raise Refused(f"{who} reported no loss of steps {missing}")
+    beyond = sorted(set(got) - set(steps))
+    if beyond or len(expected) != STEPS:
+        raise Refused(f"{who} reported losses of steps {beyond} beyond {STEPS}, and "
+                      f"PyTorch has {len(expected)}")
+    for name, losses in ((who, got), ("PyTorch", dict(enumerate(expected, 1)))):
+        wrong = {step: losses[step] for step in steps if not math.isfinite(losses[step])}
+        if wrong:
+            raise Refused(f"{name} has losses that are not finite, by step: {wrong}")
+    return max(abs(got[s] - expected[s - 1]) for s in steps) / max(expected[0], 1e-3)
 
 
 def train(net, pool, folder, row):
@@ -198,17 +212,11 @@ def train(net, pool, folder, row):
     exact = torch_losses(copy.deepcopy(module).double(), wide,
                          target.double() if not classes else target, net.learning_rate)
     expected = torch_losses(module, inputs, target, net.learning_rate)
-    row["own"] = apart(dict(enumerate(exact, 1)), expected)
+    row["own"] = apart(dict(enumerate(exact, 1)), expected, "PyTorch in float64")
     data = folder / f"{net.name}.npz"
     np.savez(data, x=inputs[0].numpy(), y=target.numpy())
     pool.run("datasets", "upload", net.name, data)
-    got = job(pool, net, module, path, classes)
-    if not got:
-        raise Refused("the job reported no loss")
-    # Reports that come fast are joined, but the last step is always there.
-    if STEPS not in got:
-        raise Refused(f"the job reported only the losses of steps {sorted(got)}")
-    return apart(got, expected)
+    return apart(job(pool, net, module, path, classes), expected)
 
 
 def measure(net, pool, folder):

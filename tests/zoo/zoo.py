@@ -101,10 +101,9 @@ def page(nets, rows):
         "| served | the largest difference between the output of the server and that of "
         "PyTorch in float32, as a share of the largest number of the output |",
         "| exported | the same between the model and its export, served again |",
-        "| trained | the largest difference between the losses that a job of 20 steps "
-        "reports (the first, the last, and those between that are not joined) and those of "
-        "PyTorch, as a share of the first loss (SGD with momentum, the same 4 rows in every "
-        "step) |",
+        "| trained | the largest difference between the losses of all steps of a job of 20 "
+        "steps and those of PyTorch, as a share of the first loss (SGD with momentum, the "
+        "same 4 rows in every step) |",
         "| float64 | the same between PyTorch in float32 and PyTorch in float64: how much "
         "the steps amplify rounding |", "",
         "`no` is a refusal, whose words are below the tables. Quantised and float16 nets "

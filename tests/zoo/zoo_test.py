@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A few small nets of the zoo: what docs/model_zoo.md says of them holds."""
 import importlib.util
+import math
 import pathlib
 import re
 import sys
@@ -32,6 +33,26 @@ class Zoo(harness.TestCase):
                 net = nets[name]
                 row = measure.measure(net, pool, server.state)
                 self.assertEqual([], zoo.faults(net, row))
+
+    def test_every_step_must_have_a_finite_loss(self):
+        import measure
+        expected = [2.0 - 0.1 * step for step in range(measure.STEPS)]
+        got = dict(enumerate(expected, 1))
+        self.assertEqual(0, measure.apart(got, expected))
+        self.assertAlmostEqual(0.25, measure.apart({**got, 7: got[7] + 0.5}, expected))
+        without = {step: loss for step, loss in got.items() if step not in (3, 20)}
+        for losses, text in ((without, "no loss of steps [3, 20]"),
+                             ({}, "no loss of steps [1, 2,"),
+                             ({**got, 21: 0.5}, "steps [21] beyond 20"),
+                             ({**got, 5: math.nan}, "the job has losses that are not finite, "
+                                                    "by step: {5: nan}"),
+                             ({**got, 20: math.inf}, "{20: inf}")):
+            with self.assertRaises(measure.Refused) as caught:
+                measure.apart(losses, expected)
+            self.assertIn(text, str(caught.exception))
+        with self.assertRaises(measure.Refused) as caught:
+            measure.apart(got, [*expected[:-1], math.nan])
+        self.assertIn("PyTorch has losses that are not finite", str(caught.exception))
 
     def test_findings_are_a_failure(self):
         import zoo

@@ -12,6 +12,7 @@
 #include "client/cli/command/verbs.h"
 #include "client/cli/output/table.h"
 #include "client/device_calls.h"
+#include "client/files/snapshot_segments.h"
 #include "client/memory_file.h"
 #include "client/text/units.h"
 
@@ -139,12 +140,18 @@ int Dump(Context& context, const MemoryOptions& options) {
   if (!client.ok()) return context.Fail(client.status());
   v1::DumpMemoryRequest request;
   request.set_device(options.device);
-  const auto bytes =
+  const auto dumped =
       DumpMemory(**client, request, options.file,
                  options.segments ? DumpForm::kSegments : DumpForm::kWhole);
-  if (!bytes.ok()) return context.Fail(bytes.status());
+  if (!dumped.ok()) return context.Fail(dumped.status());
+  if (dumped->cut_after.has_value()) {
+    context.Say(absl::StrCat("warning: the list of segments is cut at ",
+                             FormatBytes(kMaxSegmentsBytes),
+                             ": the file has the first ", *dumped->cut_after,
+                             "; leave out --segments to get all of them"));
+  }
   if (context.options().output == OutputFormat::kTable) {
-    *context.out().stream << options.file << ": " << FormatBytes(*bytes)
+    *context.out().stream << options.file << ": " << FormatBytes(dumped->bytes)
                           << "\n";
   }
   return kOk;

@@ -15,6 +15,15 @@ namespace {
 constexpr uint32_t kDefaultPrograms = v1::DEFAULT_SERVED_PROGRAMS;
 constexpr uint32_t kMostPrograms = v1::MAX_SERVED_PROGRAMS;
 
+// Returns the first option that is given and describes an ONNX file only, or
+// "".
+std::string OnnxOption(const ModelFileOptions& options) {
+  if (!options.sizes.dimensions.empty()) return "--dimension";
+  if (!options.sizes.padding.empty()) return "--pad";
+  if (!options.sizes.bound.empty()) return "--bound";
+  return options.unbatched_inputs.empty() ? "" : "--unbatched-input";
+}
+
 }  // namespace
 
 void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
@@ -64,6 +73,13 @@ absl::StatusOr<v1::ModelSpec> ReadModelSpec(const ModelFileOptions& options) {
   v1::ModelSpec spec;
   if (absl::EndsWith(options.file, ".yaml") ||
       absl::EndsWith(options.file, ".yml")) {
+    const std::string option = OnnxOption(options);
+    if (!option.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          option, " is for ONNX files; ", options.file,
+          " is YAML: leave the option away, or write what it says under `onnx` "
+          "in the file"));
+    }
     absl::Status read = YamlFileToMessage(options.file, spec);
     if (!read.ok()) return read;
     return spec;

@@ -29,7 +29,8 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options);
 v1::Precision PrecisionOf(const std::string& name);
 
 // Returns the model's spec. An ONNX file is named in onnx.file and not opened.
-// A YAML file holds a chain of layers.
+// A YAML file holds a chain of layers. INVALID_ARGUMENT if it is given with an
+// option that describes an ONNX file.
 absl::StatusOr<v1::ModelSpec> ReadModelSpec(const ModelFileOptions& options);
 
 }  // namespace gpupool::client

@@ -202,17 +202,22 @@ Cells CellsOf(const Chart& chart, const Range& range, int columns,
 std::vector<std::string> TextChart(const Chart& chart,
                                    const TextChartSize& asked) {
   TextChartSize size = asked;
-  size.columns = std::max(size.columns, 24);
+  size.columns = std::max(size.columns, 1);
   size.rows = std::max(size.rows, 2);
   const Range range = RangeOf(chart);
   if (range.empty()) return {};
-  const int columns = size.columns - kLabel - 1;
+  const bool labelled = size.columns >= kLabelledColumns;
+  const int left = labelled ? kLabel + 1 : 0;
+  const int columns = size.columns - left;
   std::vector<std::string> lines = {Fit(Title(chart, range, size.braille),
                                         static_cast<size_t>(size.columns))};
   const Cells cells = CellsOf(chart, range, columns, size);
   for (int row = 0; row < size.rows; ++row) {
-    std::string line =
-        absl::StrCat(Label(range, row, size.rows), size.braille ? "│" : "|");
+    std::string line;
+    if (labelled) {
+      line =
+          absl::StrCat(Label(range, row, size.rows), size.braille ? "│" : "|");
+    }
     for (const std::string& cell : cells[static_cast<size_t>(row)]) {
       line += cell;
     }
@@ -222,9 +227,10 @@ std::vector<std::string> TextChart(const Chart& chart,
   const std::string first = absl::StrFormat("%.0f", range.first);
   const std::string last = absl::StrFormat("step %.0f", range.last);
   const int gap = columns - static_cast<int>(first.size() + last.size());
-  lines.push_back(absl::StrCat(
-      std::string(kLabel + 1, ' '), first,
-      std::string(static_cast<size_t>(std::max(gap, 1)), ' '), last));
+  const std::string steps = absl::StrCat(
+      first, std::string(static_cast<size_t>(std::max(gap, 1)), ' '), last);
+  lines.push_back(absl::StrCat(std::string(static_cast<size_t>(left), ' '),
+                               Fit(steps, static_cast<size_t>(columns))));
   return lines;
 }
 

@@ -8,15 +8,20 @@
 
 namespace gpupool::client {
 
+inline constexpr int kLabelledColumns = 24;
+
 struct TextChartSize {
-  int columns = 72;  // of the whole chart, at least 24
-  int rows = 10;     // of the area of the curves, at least 2
+  // Width of the whole chart, at least 1. Below kLabelledColumns the numbers at
+  // the left are left out.
+  int columns = 72;
+  int rows = 10;  // of the area of the curves, at least 2
   // Whether lines are drawn with braille patterns, eight dots a character. Else
   // with ASCII.
   bool braille = false;
 };
 
 // Returns the chart: a title, the rows with numbers at the left, and the steps.
+// No line is wider than the chart.
 // The line of a chart is drawn through the means of its points; evaluations are
 // marks: o, x, +, ... The axis is logarithmic where NeedsLogarithmicAxis says
 // so.

@@ -12,8 +12,10 @@
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
+#include "engine/import/onnx/check_names.h"
 #include "engine/import/onnx/export/replace_weights.h"
 #include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/file/short_status.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/onnx_import.h"
 #include "engine/model/model_blob.h"
@@ -175,6 +177,7 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
   ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
   RETURN_IF_ERROR(
       AddDerivedSizes(model, DeclaredPorts(file->model().graph()), served));
+  RETURN_IF_ERROR(Shortened(CheckNames(model, file->model().graph())));
   RETURN_IF_ERROR(CheckOperators(*file));
   return std::make_shared<OnnxModelSource>(std::move(file), model,
                                            std::move(served));

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/control/calls/log.h"
 #include "server/metrics/metrics.h"
 #include "server/pool/worker_port.h"
 
@@ -15,17 +16,14 @@ namespace {
 // Ends of the worker for which the version or job is not to blame, after which
 // it is not tried again.
 constexpr int kMostUnexplainedEnds = 3;
-// Ends of a worker whose rehearsal has passed its limit of time, and of one
-// that the system has killed.
+// SIGKILLs from outside after which it is not tried again.
+constexpr int kMostKills = 2;
+// End of a worker whose rehearsal has passed its limit of time.
 constexpr char kAlarm[] = "killed by signal 14";
-constexpr char kKilled[] = "killed by signal 9";
 
 absl::string_view Meaning(const absl::Status& reason) {
-  if (absl::StrContains(reason.message(), kAlarm)) {
-    return ", which means that it took too long";
-  }
-  return absl::StrContains(reason.message(), kKilled)
-             ? ", as the system does when it runs out of memory"
+  return absl::StrContains(reason.message(), kAlarm)
+             ? ", which means that it took too long"
              : "";
 }
 
@@ -142,31 +140,53 @@ void Rehearsals::EndFirst(const absl::Status& status) {
 
 void Rehearsals::WorkerIsReady() { SendFirst(); }
 
+std::optional<absl::Status> Rehearsals::EndAfterLoss(const absl::Status& reason,
+                                                     const WorkOwner& work) {
+  Rehearsal& first = waiting_.front();
+  const bool is_job = first.message.has_plan_training();
+  const char* const tried =
+      is_job ? "one step of it was made alone" : "it was loaded and run alone";
+  bool is_its_work = is_job ? work.job_id != 0 : work.version_id == first.id;
+  if (WasKilledFromOutside(reason) && !WasKilledByServer(reason)) {
+    // The owner of a batch that was killed is not known (SuspectOf).
+    is_its_work |= !is_job && work == WorkOwner();
+    if (is_its_work && ++first.kills < kMostKills) {
+      LogWarning(absl::StrCat(
+          "event=rehearsal_killed kind=", is_job ? "job" : "version",
+          " reason=\"", reason.message(), "\" it is tried once more"));
+      return std::nullopt;
+    }
+    if (is_its_work) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          tried, " ", first.kills,
+          " times, and each time something outside of the server killed the "
+          "process: ",
+          reason.message(),
+          ". The system does that when memory runs out. Free memory and ",
+          is_job ? "submit the job again"
+                 : "upload, promote or load (`gpupool models load`) it again",
+          ": it is then tried anew"));
+    }
+  } else if (is_its_work && !WasKilledByServer(reason)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(tried, ", and that ended the process: ", reason.message(),
+                     Meaning(reason)));
+  }
+  if (++first.unexplained_ends < kMostUnexplainedEnds) return std::nullopt;
+  return absl::UnavailableError(
+      absl::StrCat("it could not be tried alone, the process ended before: ",
+                   reason.message()));
+}
+
 void Rehearsals::WorkerIsLost(const absl::Status& reason,
                               const WorkOwner& work) {
-  bool is_guilty = false;
-  bool is_given_up = false;
-  bool is_job = false;
+  std::optional<absl::Status> end;
   {
     absl::MutexLock lock(&mutex_);
     if (waiting_.empty()) return;
-    Rehearsal& first = waiting_.front();
-    is_job = first.message.has_plan_training();
-    is_guilty = !WasKilledByServer(reason) &&
-                (is_job ? work.job_id != 0 : work.version_id == first.id);
-    is_given_up =
-        !is_guilty && ++first.unexplained_ends >= kMostUnexplainedEnds;
+    end = EndAfterLoss(reason, work);
   }
-  if (is_guilty) {
-    EndFirst(absl::InvalidArgumentError(absl::StrCat(
-        is_job ? "one step of it was made alone"
-               : "it was loaded and run alone",
-        ", and that ended the process: ", reason.message(), Meaning(reason))));
-  } else if (is_given_up) {
-    EndFirst(absl::UnavailableError(
-        absl::StrCat("it could not be tried alone, the process ended before: ",
-                     reason.message())));
-  }
+  if (end.has_value()) EndFirst(*end);
 }
 
 }  // namespace gpupool::server

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -26,6 +27,8 @@ class Rehearsals {
  public:
   // Gets OK, or
   //   INVALID_ARGUMENT     it ended the process; the text says how
+  //   RESOURCE_EXHAUSTED   somebody else killed the process twice, such as the
+  //                        system without memory; it may be well
   //   UNAVAILABLE          it could not be tried; it may be well
   //   other codes          those of the worker's rehearsal.h
   using Done = std::function<void(absl::Status)>;
@@ -40,8 +43,8 @@ class Rehearsals {
 
   // Sends the first rehearsal to the worker, which is ready now.
   void WorkerIsReady();
-  // Ends the first rehearsal if it ended the worker. `work` is the owner in the
-  // worker's work page.
+  // Ends the first rehearsal if it ended the worker. A SIGKILL from outside is
+  // forgiven once. `work` is the owner in the worker's work page.
   void WorkerIsLost(const absl::Status& reason, const WorkOwner& work);
 
  private:
@@ -51,6 +54,7 @@ class Rehearsals {
     std::string tenant;  // empty: a version
     Done done;
     int unexplained_ends = 0;
+    int kills = 0;  // by somebody else than the server
   };
 
   void Append(worker::v1::ToWorker message, Done done);
@@ -62,6 +66,12 @@ class Rehearsals {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the first rehearsal and begins the next.
   void EndFirst(const absl::Status& status);
+
+  // Returns how the first rehearsal ends, whose worker is lost. Nothing: it is
+  // tried again.
+  std::optional<absl::Status> EndAfterLoss(const absl::Status& reason,
+                                           const WorkOwner& work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Sets the metric of waiting rehearsals.
   void TellOfWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

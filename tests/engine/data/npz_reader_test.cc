@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
@@ -38,6 +39,37 @@ TEST(NpzReaderTest, ListsTheArraysWhenOneIsMissing) {
   auto table = ReadNpz(Zip(Members(), true), {.features_array = "images"}, {});
   EXPECT_THAT(table.status().message(),
               HasSubstr("no array \"images\"; it has: x.npy, y.npy"));
+}
+
+TEST(NpzReaderTest, RefusesAnArrayThatIsThereTwice) {
+  const auto error = [](const Member& more) {
+    std::vector<Member> members = Members();
+    members.push_back(more);
+    const auto table = ReadNpz(Zip(members, true), {}, {});
+    EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(table.status().message());
+  };
+  const std::string other = Npy("|u1", "(2, 2)", "\5\6\7\x08");
+  EXPECT_THAT(error({"x.npy", other}), HasSubstr("array \"x\" more than once"));
+  // Both are called "x".
+  EXPECT_THAT(error({"x", other}), HasSubstr("array \"x\" more than once"));
+  // Nothing reads the array.
+  std::vector<Member> members = Members();
+  members.insert(members.end(), {{"z.npy", other}, {"z.npy", other}});
+  EXPECT_THAT(ReadNpz(Zip(members, false), {}, {}).status().message(),
+              HasSubstr("array \"z\" more than once"));
+}
+
+// numpy.savez stores the arrays "x" and "x.npy" in these members.
+TEST(NpzReaderTest, ArraysWhoseNamesDifferInTheSuffixAreTwoArrays) {
+  std::vector<Member> members = Members();
+  members.push_back({"x.npy.npy", Npy("|u1", "(2, 2)", "\5\6\7\x08")});
+  for (const bool suffix : {false, true}) {
+    const auto table = ReadNpz(Zip(members, true),
+                               {.features_array = suffix ? "x.npy" : "x"}, {});
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(Floats(table->features())[0], suffix ? 5 : 1);
+  }
 }
 
 TEST(NpzReaderTest, NamesTheArrayThatIsBroken) {

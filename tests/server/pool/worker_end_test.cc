@@ -18,6 +18,17 @@ WorkerEnd End(const std::string& how, WorkPhase phase) {
   return end;
 }
 
+TEST(WasKilledFromOutsideTest, IsASigkillThatTheServerDidNotSend) {
+  const auto lost = [](const std::string& how) {
+    return absl::UnavailableError("it has ended (process 7: " + how + ")");
+  };
+  EXPECT_TRUE(WasKilledFromOutside(lost("killed by signal 9")));
+  EXPECT_FALSE(WasKilledFromOutside(
+      lost("killed by signal 9" + std::string(kByServer))));
+  EXPECT_FALSE(WasKilledFromOutside(lost("killed by signal 6")));
+  EXPECT_FALSE(WasKilledFromOutside(absl::UnavailableError("no answer")));
+}
+
 TEST(SuspectOfTest, IsTheOwnerOfTheWork) {
   EXPECT_EQ(SuspectOf(End("killed by signal 6", WorkPhase::kInfer)).version_id,
             7u);

@@ -137,6 +137,7 @@ TEST_F(WorkerLinkTest, KilledWorkerIsNoticedAndReplaced) {
   const std::string first_boot = pool_->status("cpu:0").boot_id;
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   ASSERT_TRUE(Eventually([&] { return !observer_->lost("cpu:0").empty(); }));
+  EXPECT_TRUE(WasKilledFromOutside(observer_->lost("cpu:0")[0]));
   EXPECT_NE(observer_->lost("cpu:0")[0].message().find("signal 9"),
             std::string::npos)
       << observer_->lost("cpu:0")[0];
@@ -287,6 +288,7 @@ TEST_F(WorkerLinkTest, WorkerThatHangsIsKilledAndReplaced) {
   EXPECT_NE(::kill(first, 0), 0);
   EXPECT_NE(observer_->lost("cpu:0")[0].message().find(kNoHeartbeat),
             std::string::npos);
+  EXPECT_FALSE(WasKilledFromOutside(observer_->lost("cpu:0")[0]));
 }
 
 TEST_F(WorkerLinkTest, WorkerThatCannotStartIsTriedAgainLessAndLessOften) {

@@ -30,7 +30,7 @@ JobCurves Curves() {
 }
 
 TEST(JobPlotTest, FollowsTheSizeOfATerminal) {
-  for (const int width : {40, 80, 300}) {
+  for (const int width : {2, 10, 24, 40, 80, 300}) {
     const Stream terminal{.is_terminal = true, .width = width};
     const auto lines = PlotLines(Curves(), terminal, 40);
     EXPECT_EQ(lines.size(), 2u * (12 + 2));

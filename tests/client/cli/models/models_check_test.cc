@@ -102,6 +102,16 @@ TEST_F(ModelsCheckTest, TheWorkerGetsTheRequestInMemory) {
   EXPECT_THAT(path, HasSubstr("/proc/self/fd/"));
 }
 
+TEST_F(ModelsCheckTest, OptionsOfOnnxFilesAreRefusedWithLayers) {
+  const std::string file = WriteFile("m.yaml", "input_shape: 4\n");
+  for (const auto& [option, value] :
+       {std::pair("--dimension", "sequence=4"), std::pair("--pad", "x=0"),
+        std::pair("--bound", "x=1"), std::pair("--unbatched-input", "x")}) {
+    EXPECT_EQ(Run({"models", "check", file, option, value}), 2) << option;
+    EXPECT_THAT(err(), AllOf(HasSubstr(option), HasSubstr("m.yaml is YAML")));
+  }
+}
+
 TEST_F(ModelsCheckTest, WhatIsNoModelIsAnError) {
   EXPECT_EQ(Check(Echo(R"({"refused": "the bytes are not an ONNX model"})")),
             2);

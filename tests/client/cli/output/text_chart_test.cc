@@ -52,6 +52,30 @@ TEST(TextChartTest, BrailleFitsTheWidthAndIsUtf8) {
   }
 }
 
+TEST(TextChartTest, ANarrowChartHasNoNumbersAtTheLeft) {
+  const Curve line = Line(5, 1);
+  EXPECT_THAT(TextChart({"loss", &line, {}}, {.columns = 11, .rows = 5}),
+              ElementsAre("loss  * tr…", "**", "  **", "    ***", "       **",
+                          "         **", "0  step 100"));
+}
+
+TEST(TextChartTest, NoLineIsWiderThanTheChart) {
+  const Curve line = Line(5, 1, 500);
+  Curve marks;
+  marks.Add(5000, 2);
+  for (const bool braille : {false, true}) {
+    for (int columns = 1; columns <= 30; ++columns) {
+      const std::vector<std::string> lines =
+          TextChart({"loss", &line, {{"held out", &marks}}},
+                    {.columns = columns, .rows = 4, .braille = braille});
+      ASSERT_EQ(lines.size(), 6u);
+      for (const std::string& text : lines) {
+        EXPECT_LE(DisplayWidth(text), static_cast<size_t>(columns)) << text;
+      }
+    }
+  }
+}
+
 TEST(TextChartTest, LossesOfManySizesHaveALogarithmicAxis) {
   Curve line;
   for (int i = 0; i <= 20; ++i) line.Add(i, std::pow(10, -i / 10.0));

@@ -63,6 +63,11 @@ TEST_F(JobRehearsalsTest, AJobWaitsForItsRehearsalButItsSubmissionDoesNot) {
 TEST_F(JobRehearsalsTest, AJobThatEndsItsRehearsalFailsBeforeItGetsADevice) {
   const auto bad = Submit(Request("r1"));
   ASSERT_TRUE(IsAsked(1));
+  // Somebody else may have killed it once.
+  LoseWorker("killed by signal 9");
+  loop->OnWorkerReady(kRehearsalDevice, {});
+  ASSERT_TRUE(IsAsked(2));
+  EXPECT_EQ(store->GetJob(bad->id())->state(), v1::QUEUED);
   LoseWorker("killed by signal 9");
   ASSERT_TRUE(Becomes(bad->id(), v1::FAILED));
   const auto job = store->GetJob(bad->id());

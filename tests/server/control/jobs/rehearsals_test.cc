@@ -98,12 +98,70 @@ TEST_F(RehearsalsTest, SaysThatItTookTooLong) {
   EXPECT_THAT(std::string(first_->message()), HasSubstr("took too long"));
 }
 
-TEST_F(RehearsalsTest, SaysThatMemoryMayHaveRunOut) {
+TEST_F(RehearsalsTest, OneThatIsKilledFromOutsideIsTriedOnceMore) {
   answer_ = absl::UnavailableError("ended during the request");
-  Add("large/1", first_);
+  Add("good/1", first_);
   rehearsals_.WorkerIsLost(absl::UnavailableError("killed by signal 9"),
                            {.version_id = sent_[0].version_id()});
-  EXPECT_THAT(std::string(first_->message()), HasSubstr("out of memory"));
+  EXPECT_FALSE(first_.has_value());
+  answer_ = worker::v1::FromWorker();
+  rehearsals_.WorkerIsReady();
+  EXPECT_TRUE(first_->ok());
+  EXPECT_EQ(sent_.size(), 2u);
+}
+
+TEST_F(RehearsalsTest, OneThatIsKilledFromOutsideTwiceIsRefused) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("large/1", first_);
+  Add("next/1", second_);
+  const absl::Status killed = absl::UnavailableError("killed by signal 9");
+  rehearsals_.WorkerIsLost(killed, {.version_id = sent_[0].version_id()});
+  rehearsals_.WorkerIsReady();
+  // The owner of a batch that was killed is not known.
+  rehearsals_.WorkerIsLost(killed, {});
+  ASSERT_TRUE(first_.has_value());
+  EXPECT_EQ(first_->code(), absl::StatusCode::kResourceExhausted);
+  for (const char* text :
+       {"loaded and run alone 2 times", "outside of the server",
+        "killed by signal 9", "memory runs out", "`gpupool models load`"}) {
+    EXPECT_THAT(std::string(first_->message()), HasSubstr(text));
+  }
+  // Kills are counted for each rehearsal.
+  rehearsals_.WorkerIsReady();
+  rehearsals_.WorkerIsLost(killed, {.version_id = sent_.back().version_id()});
+  EXPECT_FALSE(second_.has_value());
+}
+
+TEST_F(RehearsalsTest, AKillByTheServerIsNoKillFromOutside) {
+  answer_ = absl::UnavailableError("ended during the request");
+  Add("bad/1", first_);
+  rehearsals_.WorkerIsLost(
+      absl::UnavailableError(absl::StrCat(
+          "no message (process 7: killed by signal 9", kByServer, ")")),
+      {.version_id = sent_[0].version_id()});
+  ASSERT_TRUE(first_.has_value());
+  EXPECT_EQ(first_->code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RehearsalsTest, AJobThatIsKilledFromOutsideTwiceIsRefused) {
+  answer_ = absl::UnavailableError("ended during the request");
+  rehearsals_.AddTraining(
+      {}, [this](absl::Status status) { first_ = std::move(status); });
+  const absl::Status killed = absl::UnavailableError("killed by signal 9");
+  rehearsals_.WorkerIsLost(killed, {.job_id = 1});
+  EXPECT_FALSE(first_.has_value());
+  rehearsals_.WorkerIsReady();
+  // The process was killed before it began with the job.
+  rehearsals_.WorkerIsLost(killed, {});
+  EXPECT_FALSE(first_.has_value());
+  rehearsals_.WorkerIsReady();
+  rehearsals_.WorkerIsLost(killed, {.job_id = 1});
+  ASSERT_TRUE(first_.has_value());
+  EXPECT_EQ(first_->code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(first_->message()),
+              HasSubstr("one step of it was made alone 2 times"));
+  EXPECT_THAT(std::string(first_->message()),
+              HasSubstr("submit the job again"));
 }
 
 TEST_F(RehearsalsTest, EndsOfTheWorkerByItselfAreNotTheVersions) {

@@ -77,6 +77,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddWait(app, invocation);
   AddWhy(app, invocation);
   AddProfile(app, invocation);
+  AddCompare(app, invocation);
   AddCancel(app, invocation);
   AddHold(app, invocation);
   AddRelease(app, invocation);

@@ -46,4 +46,17 @@ absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view word) {
                    "which a precision needs", DidYouMean(word, words)));
 }
 
+std::string ArithmeticWord(v1::Precision precision) {
+  switch (precision) {
+    case v1::HIGH:
+      return "tf32";
+    case v1::BF16:
+      return "bfloat16";
+    case v1::FP16:
+      return "float16";
+    default:
+      return "float32";
+  }
+}
+
 }  // namespace gpupool::client

@@ -15,4 +15,8 @@ namespace gpupool::client {
 // for other words. The error for PyTorch's "medium" says what to write.
 absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view word);
 
+// Returns PyTorch's word for the arithmetic: "float32", "tf32", "bfloat16" or
+// "float16". ParsePrecision takes each of them.
+std::string ArithmeticWord(v1::Precision precision);
+
 }  // namespace gpupool::client

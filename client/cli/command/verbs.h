@@ -22,6 +22,7 @@ void AddHold(CLI::App& app, Invocation& invocation);
 void AddRelease(CLI::App& app, Invocation& invocation);
 void AddRequeue(CLI::App& app, Invocation& invocation);
 void AddWhy(CLI::App& app, Invocation& invocation);
+void AddCompare(CLI::App& app, Invocation& invocation);
 void AddProfile(CLI::App& app, Invocation& invocation);
 void AddPlan(CLI::App& app, Invocation& invocation);
 void AddDatasets(CLI::App& app, Invocation& invocation);

@@ -168,7 +168,8 @@ absl::StatusOr<v1::Job> FollowJob(Context& context, Client& client,
     std::jthread reader([&] { Read(client, job.id(), context.stop(), feed); });
     end = display.Show(feed);
   }
-  if (absl::IsCancelled(end) && context.stop().stop_requested()) {
+  if (absl::IsCancelled(end) && context.stop().stop_requested() &&
+      options.interrupt_detaches) {
     context.Say(absl::StrCat("detached; job ", job.id(),
                              " continues. Follow it: gpupool watch ", job.id(),
                              "   Stop it: gpupool cancel ", job.id()));

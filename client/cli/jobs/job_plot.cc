@@ -38,44 +38,70 @@ SvgPoints PointsOf(const Curve& curve, bool logarithmic) {
   return points;
 }
 
-double LastStep(const std::vector<Chart>& charts) {
+// A curve with its name in the legend.
+struct NamedLine {
+  std::string name;
+  const Curve* curve = nullptr;
+  bool marked = false;  // whether its points are marked
+};
+
+// The lines of one chart of the picture.
+struct ChartLines {
+  std::string title;
+  std::vector<NamedLine> lines;
+};
+
+ChartLines LinesOf(const Chart& chart) {
+  ChartLines drawn{chart.title, {}};
+  if (chart.line != nullptr) {
+    drawn.lines.push_back({"training", chart.line, false});
+  }
+  for (const auto& [name, curve] : chart.marks) {
+    drawn.lines.push_back({name, curve, true});
+  }
+  return drawn;
+}
+
+double LastStep(const std::vector<ChartLines>& charts) {
   double last = 1;
-  const auto cover = [&](const Curve& curve) {
-    if (!curve.points().empty()) {
-      last = std::max(last, curve.points().back().step);
+  for (const ChartLines& chart : charts) {
+    for (const NamedLine& line : chart.lines) {
+      if (line.curve->points().empty()) continue;
+      last = std::max(last, line.curve->points().back().step);
     }
-  };
-  for (const Chart& chart : charts) {
-    if (chart.line != nullptr) cover(*chart.line);
-    for (const auto& [name, curve] : chart.marks) cover(*curve);
   }
   return last;
 }
 
 // Adds the chart and the names of its lines. A line has the same number in the
 // legend and in its chart, so lines of other charts are empty there.
-void AddChart(const Chart& chart, const SvgAxis& steps,
+void AddChart(const ChartLines& chart, const SvgAxis& steps,
               std::vector<std::string>& legend, std::vector<SvgChart>& charts) {
   Range range;
-  if (chart.line != nullptr) range.Cover(*chart.line);
-  for (const auto& [name, curve] : chart.marks) range.Cover(*curve);
+  for (const NamedLine& line : chart.lines) range.Cover(*line.curve);
   const bool logarithmic = NeedsLogarithmicAxis(range.low, range.high);
   SvgChart drawn{
       chart.title, steps,
       logarithmic ? LogarithmicAxis(range.low, range.high, chart.title)
                   : RangeAxis(range.low, range.high, chart.title),
       std::vector<SvgPoints>(legend.size()), std::vector<bool>(legend.size())};
-  const auto add = [&](const std::string& name, const Curve& curve,
-                       bool marked) {
-    legend.push_back(name);
-    drawn.lines.push_back(PointsOf(curve, logarithmic));
-    drawn.marked.push_back(marked);
-  };
-  if (chart.line != nullptr) add("training", *chart.line, false);
-  for (const auto& [name, curve] : chart.marks) {
-    add(name, *curve, true);
+  for (const NamedLine& line : chart.lines) {
+    legend.push_back(line.name);
+    drawn.lines.push_back(PointsOf(*line.curve, logarithmic));
+    drawn.marked.push_back(line.marked);
   }
   charts.push_back(std::move(drawn));
+}
+
+std::string Picture(const std::vector<ChartLines>& charts,
+                    const std::string& label) {
+  const SvgAxis steps = LinearAxis(LastStep(charts), label);
+  std::vector<std::string> legend;
+  std::vector<SvgChart> drawn;
+  for (const ChartLines& chart : charts) {
+    AddChart(chart, steps, legend, drawn);
+  }
+  return SvgPicture(legend, drawn);
 }
 
 }  // namespace
@@ -103,13 +129,20 @@ std::vector<std::string> PlotLines(const JobCurves& curves,
 }
 
 std::string PlotPicture(const JobCurves& curves, const std::string& job) {
-  const std::vector<Chart> charts = curves.Charts();
-  const SvgAxis steps =
-      LinearAxis(LastStep(charts), absl::StrCat("steps of ", job));
-  std::vector<std::string> legend;
-  std::vector<SvgChart> drawn;
-  for (const Chart& chart : charts) AddChart(chart, steps, legend, drawn);
-  return SvgPicture(legend, drawn);
+  std::vector<ChartLines> charts;
+  for (const Chart& chart : curves.Charts()) charts.push_back(LinesOf(chart));
+  return Picture(charts, absl::StrCat("steps of ", job));
+}
+
+std::string LossPicture(
+    const std::vector<std::pair<std::string, const Curve*>>& losses,
+    const std::string& steps) {
+  ChartLines chart{"loss", {}};
+  for (const auto& [name, curve] : losses) {
+    if (!curve->points().empty()) chart.lines.push_back({name, curve, false});
+  }
+  if (chart.lines.empty()) return Picture({}, steps);
+  return Picture({chart}, steps);
 }
 
 }  // namespace gpupool::client

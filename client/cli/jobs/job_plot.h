@@ -1,8 +1,9 @@
-// The curves of a job for people: as text that fits a stream, and as an SVG
+// The curves of jobs for people: as text that fits a stream, and as an SVG
 // picture. Pure.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cli/output/console.h"
@@ -18,5 +19,12 @@ std::vector<std::string> PlotLines(const JobCurves& curves,
 
 // Returns a picture of all charts. It names the job.
 std::string PlotPicture(const JobCurves& curves, const std::string& job);
+
+// Returns a picture of the losses of several jobs in one chart, with their
+// names in its legend. Curves without points are left out. `steps` is the text
+// under the steps.
+std::string LossPicture(
+    const std::vector<std::pair<std::string, const Curve*>>& losses,
+    const std::string& steps);
 
 }  // namespace gpupool::client

@@ -36,14 +36,10 @@ absl::StatusOr<JobOrArray> Send(Client& client,
 
 }  // namespace
 
-void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
+void AddJobFileOptions(CLI::App& verb, SubmitOptions& options) {
   verb.add_option("FILE", options.file,
                   "The job, as YAML (see examples/); - reads standard input")
       ->required();
-  verb.add_option("--request-id", options.request_id,
-                  "Makes the submission repeatable: the same id returns the "
-                  "same job, and nothing runs twice (default: random)")
-      ->type_name("ID");
   verb.add_option("--name", options.name,
                   "Name of the job (default: the job file's)")
       ->type_name("NAME");
@@ -52,6 +48,14 @@ void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
           "Queue of the job (default: the job file's; see `gpupool queues`)")
       ->type_name("NAME");
   AddDataOption(verb, options.data);
+}
+
+void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
+  AddJobFileOptions(verb, options);
+  verb.add_option("--request-id", options.request_id,
+                  "Makes the submission repeatable: the same id returns the "
+                  "same job, and nothing runs twice (default: random)")
+      ->type_name("ID");
 }
 
 absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
@@ -74,33 +78,51 @@ absl::Status EnsureModel(Context& context, Client& client,
   return sent;
 }
 
-absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
-                                      const SubmitOptions& options) {
+absl::StatusOr<v1::JobSpec> ReadJob(const SubmitOptions& options) {
   absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
-  if (!spec.ok()) return spec.status();
+  if (!spec.ok()) return spec;
   if (!options.name.empty()) spec->set_name(options.name);
   if (!options.queue.empty()) spec->set_queue(options.queue);
-  absl::Status model = EnsureModel(context, client, options.file, *spec);
+  return spec;
+}
+
+absl::Status EnsureFiles(Context& context, Client& client,
+                         const SubmitOptions& options, v1::JobSpec& spec) {
+  absl::Status model = EnsureModel(context, client, options.file, spec);
   if (!model.ok()) return model;
-  const std::string dataset = spec->data().dataset();
+  const std::string& dataset = spec.data().dataset();
   if (absl::StrContains(dataset, "${index}") && !options.data.file.empty()) {
     return absl::InvalidArgumentError(
         "--data is one dataset, but data.dataset names a different one for "
         "each task; upload them with `gpupool datasets upload`");
   }
-  absl::Status data = EnsureData(context, client, dataset, options.data);
-  if (!data.ok()) return data;
+  return EnsureData(context, client, dataset, options.data);
+}
+
+absl::StatusOr<JobOrArray> SubmitSpec(Client& client,
+                                      const v1::SubmitJobRequest& request) {
+  absl::StatusOr<JobOrArray> job = Send(client, request);
+  if (absl::IsNotFound(job.status()) &&
+      absl::StrContains(
+          job.status().message(),
+          absl::StrCat("dataset \"", request.spec().data().dataset(), "\""))) {
+    return absl::NotFoundError(absl::StrCat(
+        job.status().message(), ", or give the file with --data FILE"));
+  }
+  return job;
+}
+
+absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
+                                      const SubmitOptions& options) {
+  absl::StatusOr<v1::JobSpec> spec = ReadJob(options);
+  if (!spec.ok()) return spec.status();
+  const absl::Status ready = EnsureFiles(context, client, options, *spec);
+  if (!ready.ok()) return ready;
   v1::SubmitJobRequest request;
   request.set_request_id(options.request_id.empty() ? NewRequestId()
                                                     : options.request_id);
   *request.mutable_spec() = *std::move(spec);
-  absl::StatusOr<JobOrArray> job = Send(client, request);
-  if (absl::IsNotFound(job.status()) &&
-      absl::StrContains(job.status().message(),
-                        absl::StrCat("dataset \"", dataset, "\""))) {
-    return absl::NotFoundError(absl::StrCat(
-        job.status().message(), ", or give the file with --data FILE"));
-  }
+  absl::StatusOr<JobOrArray> job = SubmitSpec(client, request);
   if (absl::IsUnavailable(job.status())) {
     context.Say(
         absl::StrCat("it is not known whether the job was accepted; repeat "

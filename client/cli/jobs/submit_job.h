@@ -1,5 +1,5 @@
-// From a job file to a job on the server: the common part of `submit` and
-// `run`.
+// From a job file to a job on the server: the common part of `submit`, `run`
+// and `compare`.
 #pragma once
 
 #include <string>
@@ -20,7 +20,9 @@ struct SubmitOptions {
   DataOptions data;
 };
 
-// Adds FILE, --request-id, --name, --queue and --data.
+// Adds FILE, --name, --queue and --data.
+void AddJobFileOptions(CLI::App& verb, SubmitOptions& options);
+// Adds the same options and --request-id.
 void AddSubmitOptions(CLI::App& verb, SubmitOptions& options);
 
 // Reads the job file. A job without a name gets the file's name without folder
@@ -31,6 +33,18 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
 // path by its digest. The path is relative to the job file's folder.
 absl::Status EnsureModel(Context& context, Client& client,
                          const std::string& job_file, v1::JobSpec& spec);
+
+// Reads the job file with the name and the queue of the options.
+absl::StatusOr<v1::JobSpec> ReadJob(const SubmitOptions& options);
+
+// Uploads the model of the spec and the data of the options if required.
+absl::Status EnsureFiles(Context& context, Client& client,
+                         const SubmitOptions& options, v1::JobSpec& spec);
+
+// Submits a job, or an array if the spec describes one. The error about a
+// missing dataset says what the user can do.
+absl::StatusOr<JobOrArray> SubmitSpec(Client& client,
+                                      const v1::SubmitJobRequest& request);
 
 // Reads the file, uploads its model and data if required, and submits the job,
 // or the array if the file describes one.

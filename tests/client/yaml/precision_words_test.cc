@@ -23,6 +23,17 @@ TEST(PrecisionWordsTest, OtherNamesOfTheSameArithmeticAreTaken) {
   }
 }
 
+TEST(PrecisionWordsTest, EachArithmeticHasAWordThatIsTaken) {
+  for (const v1::Precision precision :
+       {v1::HIGHEST, v1::HIGH, v1::BF16, v1::FP16}) {
+    const auto parsed = ParsePrecision(ArithmeticWord(precision));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, precision);
+  }
+  // An unset precision is float32.
+  EXPECT_EQ(ArithmeticWord(v1::PRECISION_UNSPECIFIED), "float32");
+}
+
 TEST(PrecisionWordsTest, PyTorchsMediumIsAnsweredWithWhatToWrite) {
   EXPECT_THAT(ParsePrecision("medium").status().message(),
               HasSubstr("write bf16"));

@@ -64,5 +64,46 @@ TEST(JobPlotTest, ThePictureHasEveryCurve) {
   EXPECT_THAT(PlotPicture({}, "job 7"), StartsWith("<svg"));
 }
 
+// Returns how often `part` is in `text`.
+size_t CountOf(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(JobPlotTest, LossesOfSeveralJobsAreLinesOfOneChart) {
+  Curve first, second, never_finite;
+  for (int step = 1; step <= 4; ++step) {
+    first.Add(step, 1.0 / step);
+    second.Add(step, 1.5 / step);
+  }
+  const std::string svg = LossPicture(
+      {{"float32", &first}, {"float16", &never_finite}, {"tf32", &second}},
+      "steps of digits");
+  for (const char* text :
+       {">float32<", ">tf32<", "steps of digits", ">loss</text>"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("float16")));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  // Each line is once in the legend and once in the chart.
+  EXPECT_EQ(CountOf(svg, "<path class=\"l0\""), 2u);
+  EXPECT_EQ(CountOf(svg, "<path class=\"l1\""), 2u);
+  EXPECT_EQ(CountOf(svg, "<path class=\"l2\""), 0u);
+  // Points of losses are not marked: there are too many.
+  EXPECT_EQ(CountOf(svg, "<circle"), 0u);
+}
+
+TEST(JobPlotTest, APictureWithoutLossesIsEmptyButWellFormed) {
+  const Curve empty;
+  const std::string svg = LossPicture({{"float32", &empty}}, "steps");
+  EXPECT_THAT(svg, StartsWith("<svg"));
+  EXPECT_THAT(svg, HasSubstr("</svg>"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
 }  // namespace
 }  // namespace gpupool::client

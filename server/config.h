@@ -27,6 +27,7 @@ struct Config {
   uint16_t metrics_port = 0;
   std::string port_file;  // empty: no file
   std::string log_level;
+  std::string log_format;     // "text" or "json"
   std::string worker_binary;  // empty: gpupool-worker beside this program
   std::string cuda_lib_dir;   // NVIDIA's libraries; empty: the system's
   ApiLimits limits;

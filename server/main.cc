@@ -1,5 +1,6 @@
 // gpupoold: the daemon.
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <pthread.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "server/config_flags.h"
+#include "server/log/json_log.h"
 #include "server/server.h"
 #include "server/store/check.h"
 
@@ -27,6 +29,11 @@ constexpr int kExitUsage = 64;
 constexpr int kExitDamaged = 65;
 constexpr int kExitCannotStart = 69;
 constexpr int kExitSecondSignal = 130;
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "gpupoold: %s\n", std::string(status.message()).c_str());
+  return code;
+}
 
 // Blocks the signals. Call before any thread exists, so that all threads
 // inherit the mask and only WatchSignals gets the signals.
@@ -62,12 +69,26 @@ bool StopIsAsked() {
          sigismember(&pending, SIGINT) == 1;
 }
 
-void SetUpLog(const std::string& level) {
+// Writes a line of gRPC to the log. Its threads may outlive the logger.
+void LogOfGrpc(gpr_log_func_args* line) {
+  if (spdlog::default_logger_raw() == nullptr) return;
+  const auto level = line->severity == GPR_LOG_SEVERITY_ERROR
+                         ? spdlog::level::err
+                         : spdlog::level::debug;
+  spdlog::log(level, "grpc: {}", line->message);
+}
+
+void SetUpLog(const Config& config) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("gpupoold"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
-                      spdlog::pattern_time_type::utc);
-  spdlog::set_level(spdlog::level::from_str(level));
+  if (config.log_format == "json") {
+    spdlog::set_formatter(JsonLogFormatter({"gpupoold", ""}));
+  } else {
+    spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+                        spdlog::pattern_time_type::utc);
+  }
+  spdlog::set_level(spdlog::level::from_str(config.log_level));
   spdlog::flush_on(spdlog::level::info);
+  gpr_set_log_function(LogOfGrpc);
   // Otherwise every request that cannot be parsed writes to standard error.
   google::protobuf::SetLogHandler(
       [](google::protobuf::LogLevel, const char*, int,
@@ -80,20 +101,24 @@ void WarnAboutListening(const Config& config) {
                config.listen);
 }
 
+// Says why the server did not start, in a line of the log if programs read it.
+int CannotStart(const Config& config, const absl::Status& status) {
+  if (config.log_format != "json") return Fail(status, kExitCannotStart);
+  spdlog::critical("the server cannot start error=\"{}\"",
+                   std::string(status.message()));
+  return kExitCannotStart;
+}
+
 int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
-  SetUpLog(config.log_level);
+  SetUpLog(config);
   WarnAboutListening(config);
   auto server = Server::Start(config, {GPUPOOL_VERSION, kCommit}, StopIsAsked);
   if (absl::IsCancelled(server.status()) && StopIsAsked()) {
     spdlog::info("stopped before the start was done");
     return 0;
   }
-  if (!server.ok()) {
-    std::fprintf(stderr, "gpupoold: %s\n",
-                 std::string(server.status().message()).c_str());
-    return kExitCannotStart;
-  }
+  if (!server.ok()) return CannotStart(config, server.status());
   // Detached, since it may wait in sigwait for ever. It ends with the process.
   std::thread(WatchSignals, signals, server->get()).detach();
   (*server)->WaitForStop();
@@ -106,11 +131,6 @@ int Run(const Config& config) {
 
 std::string Database(const Config& config) {
   return config.state_dir + "/gpupool.db";
-}
-
-int Fail(const absl::Status& status, int code) {
-  std::fprintf(stderr, "gpupoold: %s\n", std::string(status.message()).c_str());
-  return code;
 }
 
 // Prints the report of --check. Returns 0 only for a sound database.

@@ -311,6 +311,7 @@ class Server::Impl {
     options.ring = config_.ring;
     options.hang_timeout = config_.hang_timeout;
     options.checkpoint_interval = config_.checkpoint_interval;
+    options.log_format = config_.log_format;
     for (const DeviceChoice& device : devices_) {
       options.devices.push_back({device.name, device.limit_bytes,
                                  device.threads,

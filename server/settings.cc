@@ -86,6 +86,11 @@ std::vector<Setting> PlaceSettings() {
        WordKind("LEVEL", In<&Config::log_level>,
                 {"debug", "info", "warning", "error"}),
        "info", "lowest severity that is logged"},
+      {kGroup, "log-format",
+       WordKind("FORMAT", In<&Config::log_format>, {"text", "json"}), "text",
+       "form of the lines of the log, and of the workers' logs; json: each "
+       "line is one JSON object",
+       "", "[The log](#the-log)"},
   };
 }
 

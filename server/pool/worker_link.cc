@@ -116,7 +116,9 @@ std::vector<std::string> WorkerLink::Arguments() const {
       "--orphan-seconds",
       absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout)),
       "--checkpoint-seconds",
-      absl::StrCat(absl::ToDoubleSeconds(options_.checkpoint_interval))};
+      absl::StrCat(absl::ToDoubleSeconds(options_.checkpoint_interval)),
+      "--log-format",
+      options_.log_format};
   if (!device_.plan_facts.empty()) {
     arguments.insert(arguments.end(), {"--plan-facts", device_.plan_facts});
   }
@@ -212,8 +214,9 @@ absl::Status WorkerLink::CheckSettings(
     return absl::FailedPreconditionError(
         absl::StrCat("the idle worker is replaced: ", difference));
   }
-  spdlog::warn("worker keeps its settings until it ends device={}: {}",
-               device_.name, difference);
+  spdlog::warn(
+      "worker keeps its settings until it ends device={} reason=\"{}\"",
+      device_.name, difference);
   return absl::OkStatus();
 }
 

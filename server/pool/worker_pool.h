@@ -101,6 +101,7 @@ struct PoolOptions {
   absl::Duration hang_timeout;
   // Time between checkpoints of jobs that name no number of steps. Zero: none.
   absl::Duration checkpoint_interval;
+  std::string log_format = "text";  // of workers that are started: or "json"
   absl::Duration backoff_min = absl::Milliseconds(100);  // doubles
   absl::Duration backoff_max = absl::Seconds(10);
   // Life of a worker after which it starts again at backoff_min.

@@ -26,6 +26,7 @@
 #include "engine/base/status_macros.h"
 #include "server/ipc/work_page.h"
 #include "server/ipc/worker_paths.h"
+#include "server/log/json_log.h"
 #include "server/worker/lease.h"
 #include "server/worker/watched_engine.h"
 #include "server/worker/worker_loop.h"
@@ -42,9 +43,17 @@ constexpr int kOutOfMemoryScore = 300;
 
 constexpr int kLowPriority = 10;  // nice value; 0 is the usual one
 
-int Refuse(const absl::Status& status, int code) {
-  std::fprintf(stderr, "gpupool-worker: %s\n",
-               std::string(status.message()).c_str());
+LogSource SourceOf(const WorkerOptions& worker) {
+  return {"gpupool-worker", worker.engine.device};
+}
+
+int Refuse(const WorkerOptions& worker, const absl::Status& status, int code) {
+  const std::string text(status.message());
+  const std::string line =
+      worker.log_format == "json"
+          ? JsonLogLine(SourceOf(worker), {absl::Now(), "error", text})
+          : absl::StrCat("gpupool-worker: ", text);
+  std::fprintf(stderr, "%s\n", line.c_str());
   return code;
 }
 
@@ -78,10 +87,14 @@ UniqueFd CatchStopSignals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-void StartLog(const std::string& path) {
+void StartLog(const WorkerOptions& worker, const std::string& path) {
   auto logger =
       spdlog::rotating_logger_mt("worker", path, kMaxLogBytes, kLogFiles);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  if (worker.log_format == "json") {
+    logger->set_formatter(JsonLogFormatter(SourceOf(worker)));
+  } else {
+    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  }
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
 }
@@ -165,18 +178,18 @@ int ExitWithoutEngine(const absl::Status& status) {
 int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   const absl::StatusOr<WorkerPaths> paths =
       WorkerPathsFor(worker.state_dir, worker.engine.device);
-  if (!paths.ok()) return Refuse(paths.status(), kWorkerUsage);
+  if (!paths.ok()) return Refuse(worker, paths.status(), kWorkerUsage);
   LimitProcess(worker.engine.device);
   if (absl::Status made = MakeFolders(*paths); !made.ok()) {
-    return Refuse(made, kWorkerFailed);
+    return Refuse(worker, made, kWorkerFailed);
   }
   // The order matters: only the holder of the lease may write the log, the
   // spool and the socket.
   const absl::StatusOr<Lease> lease =
       Lease::Take(paths->lease, worker.engine.device);
-  if (!lease.ok()) return Refuse(lease.status(), kWorkerLeaseHeld);
+  if (!lease.ok()) return Refuse(worker, lease.status(), kWorkerLeaseHeld);
   const UniqueFd stop = CatchStopSignals();
-  StartLog(paths->log);
+  StartLog(worker, paths->log);
   worker.engine.blob_dir = paths->blobs;
   worker.engine.unpack_dir = paths->folder;
   worker.engine.plan_cache_dir = PlanCacheDir(worker, *paths);
@@ -184,14 +197,14 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   if (!made.ok()) {
     spdlog::error("no engine error=\"{}\"",
                   std::string(made.status().message()));
-    return Refuse(made.status(), ExitWithoutEngine(made.status()));
+    return Refuse(worker, made.status(), ExitWithoutEngine(made.status()));
   }
   absl::StatusOr<WorkPage> page = WorkPage::Create();
-  if (!page.ok()) return Refuse(page.status(), kWorkerFailed);
+  if (!page.ok()) return Refuse(worker, page.status(), kWorkerFailed);
   const std::unique_ptr<Engine> engine = WatchEngine(*std::move(made), &*page);
   const absl::Status served = Serve(
       worker, *paths, {.stop = stop.get(), .work = page->fd()}, engine.get());
-  return served.ok() ? kWorkerDone : Refuse(served, kWorkerFailed);
+  return served.ok() ? kWorkerDone : Refuse(worker, served, kWorkerFailed);
 }
 
 }  // namespace gpupool::server

@@ -30,11 +30,13 @@ struct WorkerOptions {
   std::string state_dir;
   double orphan_seconds = 60;
   double checkpoint_seconds = 0;  // see WorkerLoopOptions::checkpoint_interval
+  std::string log_format = "text";  // or "json"
 };
 
 // Detaches from the terminal and serves until told to stop. Returns the exit
-// code. Errors from before the log exists go to standard error. Must be called
-// on the main thread, before any other exists.
+// code. Errors from before the log exists go to standard error, in the form of
+// the log's lines if that is JSON. Must be called on the main thread, before
+// any other exists.
 int RunWorker(WorkerOptions worker, const EngineFactory& make_engine);
 
 }  // namespace gpupool::server

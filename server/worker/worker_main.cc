@@ -56,6 +56,9 @@ int main(int argc, char** argv) {
                  "time between checkpoints of jobs without "
                  "checkpoint_every_steps; 0: none")
       ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--log-format", worker.log_format,
+                 "form of the lines of the log: text or json")
+      ->check(CLI::IsMember({"text", "json"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -210,6 +210,7 @@ TEST_F(ConfigFileTest, BadValueIsAnErrorWithItsLineAndTheRule) {
   Refused("device-memory: 12parsecs\n", {"12parsecs", "GiB"});
   Refused("model-limit: 0\n", {"model-limit", "\"0\"", "1 to 64TiB"});
   Refused("log-level: loud\n", {"loud", "debug"});
+  Refused("log-format: xml\n", {"log-format", "xml", "text or json"});
   Refused("devices: {a: b}\n", {"line 1", "a list of values"});
   Refused("- devices\n", {"name: value"});
   Refused("serving-target-delay: 601\n", {"601", "0 .. 600"});

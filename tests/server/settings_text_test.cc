@@ -27,6 +27,8 @@ TEST(HelpTextTest, SaysTheRangeAndTheDefault) {
               HasSubstr("(default: gpupool-worker beside gpupoold)"));
   EXPECT_THAT(HelpText(*FindSetting("log-level")),
               HasSubstr("(debug, info, warning or error; default: info)"));
+  EXPECT_THAT(HelpText(*FindSetting("log-format")),
+              HasSubstr("(text or json; default: text)"));
 }
 
 TEST(SettingsTablesTest, HaveOneRowForEachSetting) {

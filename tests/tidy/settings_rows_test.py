@@ -12,6 +12,7 @@ PARTS = ("ApiLimits", "SlotRingOptions", "QueuePolicy")
 # Settings that two files read, with the second.
 TWO_READERS = {"listen": "main.cc",               # warns
                "state-dir": "main.cc",            # --check looks there
+               "log-format": "main.cc",           # the daemon's own log
                "serving-target-delay": "config.cc"}  # a part of the policy
 
 

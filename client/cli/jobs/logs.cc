@@ -1,13 +1,20 @@
-// gpupool logs: log lines, losses and state changes of a job.
+// gpupool logs: log lines, losses and state changes of a job, or its curves as
+// a file for TensorBoard.
 #include <CLI/App.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/job_argument.h"
 #include "client/cli/command/verbs.h"
+#include "client/cli/jobs/job_scalars.h"
 #include "client/cli/jobs/log_lines.h"
+#include "client/files/event_file.h"
+#include "client/text/counted.h"
 #include "client/watch.h"
 
 namespace gpupool::client {
@@ -17,17 +24,65 @@ struct LogsOptions {
   std::string job;
   bool follow = false;
   bool all = false;
+  std::string tensorboard;  // folder; empty: lines are printed
 };
 
-int Logs(Context& context, const LogsOptions& options) {
-  const absl::StatusOr<Client*> client = context.client();
-  if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
-  if (!job.ok()) return context.Fail(job.status());
-  // The stream of an ended job ends by itself.
+// A job whose events are read. The client is borrowed.
+struct ReadJob {
+  Client* client = nullptr;
+  v1::Job job;
   WatchOptions watch;
-  watch.stored_only = !options.follow;
-  watch.stop = context.stop();
+};
+
+// Returns the exit code of a watch that ended with `status`.
+int ExitCodeOfWatch(const Context& context, const absl::Status& status) {
+  if (context.stop().stop_requested()) return kInterrupted;
+  if (!status.ok() && !absl::IsCancelled(status)) return context.Fail(status);
+  return kOk;
+}
+
+// Says what was written and how it is looked at.
+void PrintWritten(const Context& context, const EventFile& file,
+                  const JobScalars& scalars, const std::string& folder) {
+  std::ostream& out = *context.out().stream;
+  if (context.options().output == OutputFormat::kTable) {
+    out << file.path() << ": " << Counted(scalars.count(), "point") << " of "
+        << Counted(scalars.curves().size(), "curve")
+        << "; see them with `tensorboard --logdir " << folder << "`\n";
+    return;
+  }
+  // JSON is YAML, so one form serves both.
+  const nlohmann::ordered_json json = {{"file", file.path()},
+                                       {"points", scalars.count()},
+                                       {"curves", scalars.curves()}};
+  out << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+      << "\n";
+}
+
+int WriteCurves(Context& context, const ReadJob& read,
+                const LogsOptions& options) {
+  const uint64_t job = read.job.id();
+  absl::StatusOr<EventFile> file = EventFile::Create(options.tensorboard, job);
+  if (!file.ok()) return context.Fail(file.status());
+  if (options.follow) {
+    context.Say(
+        absl::StrCat("writing ", file->path(), " until job ", job, " ends"));
+  }
+  JobScalars scalars;
+  absl::Status written;
+  const absl::Status status =
+      WatchJob(*read.client, job, read.watch, [&](const v1::JobEvent& event) {
+        const std::optional<ScalarEvent> taken = scalars.Take(event);
+        if (taken.has_value()) written = file->Append(*taken);
+        return written.ok();
+      });
+  if (!written.ok()) return context.Fail(written);
+  PrintWritten(context, *file, scalars, options.tensorboard);
+  return ExitCodeOfWatch(context, status);
+}
+
+int PrintLines(Context& context, const ReadJob& read,
+               const LogsOptions& options) {
   const bool as_json = context.options().output == OutputFormat::kJson;
   const auto print = [&](const std::vector<v1::JobEvent>& events) {
     for (const v1::JobEvent& event : events) {
@@ -39,12 +94,28 @@ int Logs(Context& context, const LogsOptions& options) {
   };
   LogEvents log(options.all);
   const absl::Status status = WatchJob(
-      **client, job->id(), watch,
+      *read.client, read.job.id(), read.watch,
       [&](const v1::JobEvent& event) { return print(log.Take(event)); });
   print(log.End());
-  if (context.stop().stop_requested()) return kInterrupted;
-  if (!status.ok() && !absl::IsCancelled(status)) return context.Fail(status);
-  return kOk;
+  return ExitCodeOfWatch(context, status);
+}
+
+int Logs(Context& context, const LogsOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
+  if (!job.ok()) return context.Fail(job.status());
+  ReadJob read{*client, *job, {}};
+  // The stream of an ended job ends by itself.
+  read.watch.stored_only = !options.follow;
+  read.watch.stop = context.stop();
+  return options.tensorboard.empty() ? PrintLines(context, read, options)
+                                     : WriteCurves(context, read, options);
+}
+
+// Refuses an empty name, which would look like no option.
+std::string CheckFolderName(const std::string& name) {
+  return name.empty() ? "name a folder" : "";
 }
 
 }  // namespace
@@ -56,11 +127,19 @@ void AddLogs(CLI::App& app, Invocation& invocation) {
               "Print a job's log lines, losses, evaluations, checkpoints and "
               "changes of state. Prints one loss for every ten seconds. "
               "With -o json every line is one JSON object.",
-              "  gpupool logs 7\n  gpupool logs digits -f");
+              "  gpupool logs 7\n"
+              "  gpupool logs digits -f\n"
+              "  gpupool logs digits --tensorboard runs/digits");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_flag("-f,--follow", options->follow, "Continue until the job ends");
   verb->add_flag("-a,--all", options->all,
                  "Print every loss that was reported");
+  verb->add_option("--tensorboard", options->tensorboard,
+                   "Write the job's curves to a file for TensorBoard in this "
+                   "folder, instead of printing lines; with -f the file grows "
+                   "until the job ends")
+      ->check(CheckFolderName)
+      ->type_name("DIR");
   invocation.On(verb, [options](Context& c) { return Logs(c, *options); });
 }
 

@@ -140,9 +140,9 @@ void PlanRenewal::Take(Transaction& transaction, const Item& item,
   if (reply.ok()) {
     Renew(transaction, item, reply->plan().plan());
   } else {
-    LogWarning(absl::StrCat("event=plan_kept ", item.is_job ? "job" : "version",
-                            "=", item.id, " error=\"", reply.status().message(),
-                            "\""));
+    LogWarning(absl::StrCat("event=plan_kept ",
+                            item.is_job ? "job" : "version_id", "=", item.id,
+                            " error=\"", reply.status().message(), "\""));
   }
   SendNext(transaction);
 }

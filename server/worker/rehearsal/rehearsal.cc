@@ -191,14 +191,14 @@ absl::StatusOr<worker::v1::VersionReply> Rehearse(
   reply.set_version_id(request.version_id());
   auto model = engine.LoadModel(load);
   if (absl::IsResourceExhausted(model.status())) {
-    spdlog::warn("no room for a rehearsal version={} error=\"{}\"",
-                 request.name(), model.status().ToString());
+    spdlog::warn("no room for a rehearsal name={} error=\"{}\"", request.name(),
+                 model.status().ToString());
     return reply;
   }
   RETURN_IF_ERROR(model.status());
   RETURN_IF_ERROR(RunBatches(**model, request.max_batch_size()));
   reply.set_measured_bytes((*model)->measured_bytes());
-  spdlog::info("rehearsed version={} milliseconds={}", request.name(),
+  spdlog::info("rehearsed name={} milliseconds={}", request.name(),
                (Clock::now() - begin) / std::chrono::milliseconds(1));
   return reply;
 }

@@ -119,9 +119,9 @@ absl::StatusOr<PlanReply> RehearseTraining(Engine& engine,
     TakeRandomRows(reply.total_steps(), small);
     RETURN_IF_ERROR(MakeStep(engine, small, plan.training().peak()));
   }
-  spdlog::info("rehearsed job={} made_step={} milliseconds={}",
-               request.spec().name(), is_tried,
-               (Clock::now() - begin) / std::chrono::milliseconds(1));
+  spdlog::info("rehearsed made_step={} milliseconds={} name=\"{}\"", is_tried,
+               (Clock::now() - begin) / std::chrono::milliseconds(1),
+               request.spec().name());
   return reply;
 }
 

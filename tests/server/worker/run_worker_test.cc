@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -85,6 +86,29 @@ TEST_F(RunWorkerTest, ADeviceThatIsNotThereHasAnExitCodeOfItsOwn) {
       Run(absl::StrCat("--device cuda:0 --state-dir ", state_dir_));
   EXPECT_EQ(outcome.exit_code, kWorkerNoDevice);
   EXPECT_EQ(outcome.output, "gpupool-worker: the stand-in drives no GPU\n");
+}
+
+TEST_F(RunWorkerTest, RefusalsAndTheLogAreJsonIfThatIsAsked) {
+  const std::string flags =
+      absl::StrCat("--device cuda:0 --state-dir ", state_dir_);
+  EXPECT_EQ(Run(flags + " --log-format xml").exit_code, kWorkerUsage);
+  const Outcome outcome = Run(flags + " --log-format json");
+  EXPECT_EQ(outcome.exit_code, kWorkerNoDevice);
+  EXPECT_EQ(outcome.output.find("{\"time\":\""), 0u) << outcome.output;
+  EXPECT_NE(outcome.output.find(
+                R"(Z","level":"error","message":"the stand-in drives no GPU",)"
+                R"("source":"gpupool-worker","device":"cuda:0"})"
+                "\n"),
+            std::string::npos)
+      << outcome.output;
+  std::ifstream log(WorkerPathsFor(state_dir_, "cuda:0")->log);
+  std::string line;
+  int lines = 0;
+  for (; std::getline(log, line); ++lines) {
+    EXPECT_EQ(line.find("{\"time\":\""), 0u) << line;
+    EXPECT_NE(line.find(R"("device":"cuda:0"})"), std::string::npos) << line;
+  }
+  EXPECT_GE(lines, 1);
 }
 
 TEST_F(RunWorkerTest, SecondWorkerOfADeviceIsRefusedAndNamesTheFirst) {

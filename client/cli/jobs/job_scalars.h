@@ -1,0 +1,42 @@
+// The curves of a job as numbers of steps, for files of other tools. Pure but
+// for what it remembers.
+//
+// Thread-safety: one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "client/files/event_record.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::client {
+
+// Takes a job's events in their order and makes numbers of them. A slash in the
+// name of a curve is between its group and its own name.
+class JobScalars {
+ public:
+  // Returns the numbers of an event, or nothing if it has none. They rewind
+  // when an attempt that resumed makes a step again.
+  std::optional<ScalarEvent> Take(const v1::JobEvent& event);
+
+  // Returns the number of numbers so far, and the names of their curves.
+  uint64_t count() const { return count_; }
+  const std::set<std::string>& curves() const { return curves_; }
+
+ private:
+  void TakeProgress(const v1::Progress& progress, ScalarEvent& taken);
+  void TakeEvaluation(const v1::Evaluation& evaluation, ScalarEvent& taken);
+  // Adds a number whose message has 0 for "none". Zeros of a curve that has
+  // begun are numbers.
+  void AddUnlessNone(const char* curve, double value, ScalarEvent& taken) const;
+
+  uint32_t attempt_ = 0;
+  uint64_t last_step_ = 0;
+  uint64_t count_ = 0;
+  std::set<std::string> curves_;
+};
+
+}  // namespace gpupool::client

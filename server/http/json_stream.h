@@ -55,7 +55,7 @@ class JsonStream {
   const OpenCalls* const calls_;
   const google::protobuf::Descriptor* const response_;
   const StreamForm form_;
-  // What AwaitFirst has found and Write has not handled.
+  // The event of AwaitFirst that Write still has to handle.
   GenericCall::Event first_ = GenericCall::Event::kNothing;
 };
 

@@ -97,6 +97,7 @@ class JsonGatewayTest : public ::testing::Test {
     http_ = *HttpServer::Start(
         {.max_body_bytes = 1024, .api_calls = 1, .api_streams = 1},
         grpc_->InProcessChannel({}));
+    port_ = http_->port();
   }
 
   ~JsonGatewayTest() override {
@@ -145,7 +146,7 @@ class JsonGatewayTest : public ::testing::Test {
   FakeJobs jobs_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<HttpServer> http_;
-  const int port_ = http_->port();
+  int port_ = 0;
 };
 
 // A stream of the held job on a thread of its own.

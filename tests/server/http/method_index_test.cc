@@ -77,7 +77,9 @@ TEST(MethodIndexTest, ListsTypesAndKinds) {
   const auto json = nlohmann::json::parse(MethodIndex().ToJson());
   std::set<std::string> kinds;
   for (const auto& service : json["services"]) {
-    for (const auto& method : service["methods"]) kinds.insert(method["kind"]);
+    for (const auto& method : service["methods"]) {
+      kinds.insert(method["kind"].get<std::string>());
+    }
     if (service["name"] != "gpupool.v1.JobService") continue;
     EXPECT_EQ(service["methods"][0], nlohmann::json::parse(
                                          R"({"name":"SubmitJob","kind":"unary",

@@ -69,7 +69,8 @@ class ApiServer::Impl {
         admin_(dependencies.control, std::move(dependencies.hooks)),
         usage_(dependencies.control),
         reservations_(dependencies.control),
-        more_services_(std::move(dependencies.more_services)) {}
+        more_services_(std::move(dependencies.more_services)),
+        message_bytes_(options.limits.message_bytes) {}
 
   absl::Status Start(const ApiOptions& options) {
     grpc::EnableDefaultHealthCheckService(true);
@@ -104,6 +105,13 @@ class ApiServer::Impl {
     });
   }
 
+  // Returns a channel that takes messages as large as the server sends.
+  std::shared_ptr<grpc::Channel> InProcessChannel() {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(message_bytes_));
+    return server_->InProcessChannel(arguments);
+  }
+
   int port() const { return port_; }
   grpc::Server* server() { return server_.get(); }
 
@@ -126,6 +134,7 @@ class ApiServer::Impl {
   UsageService usage_;
   ReservationService reservations_;
   const std::vector<grpc::Service*> more_services_;
+  const uint64_t message_bytes_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   std::once_flag stopped_;
@@ -154,7 +163,7 @@ void ApiServer::SetServing(bool serving) {
 }
 
 std::shared_ptr<grpc::Channel> ApiServer::InProcessChannel() {
-  return impl_->server()->InProcessChannel(grpc::ChannelArguments());
+  return impl_->InProcessChannel();
 }
 
 void ApiServer::Stop(absl::Duration grace) { impl_->Stop(grace); }

@@ -2,12 +2,17 @@
 
 #include <grpcpp/grpcpp.h>
 #include <httplib.h>
+#include <netinet/tcp.h>
 
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "server/http/http_status.h"
+#include "server/http/json_gateway.h"
+#include "server/http/request_body.h"
+#include "server/http/request_check.h"
 #include "server/http/rest_json.h"
 #include "server/http/web_routes.h"
 
@@ -16,33 +21,44 @@ namespace {
 
 constexpr char kJson[] = "application/json";
 
-// Returns the protocol's HTTP status for a gRPC code. Codes that the protocol
-// does not use have HTTP's own status.
-int HttpStatus(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::OK:
-      return 200;
-    case grpc::NOT_FOUND:
-      return 404;
-    case grpc::UNAVAILABLE:
-      return 503;
-    case grpc::UNIMPLEMENTED:
-      return 501;
-    case grpc::INTERNAL:
-    case grpc::DATA_LOSS:
-      return 500;
-    case grpc::RESOURCE_EXHAUSTED:
-      return 429;
-    case grpc::DEADLINE_EXCEEDED:
-      return 504;
-    default:
-      return 400;
-  }
-}
-
 void Reply(httplib::Response& response, int status, const std::string& body) {
   response.status = status;
   response.set_content(body, kJson);
+}
+
+JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
+  return {.most_body_bytes = options.max_body_bytes,
+          .most_calls = options.api_calls,
+          .most_streams = options.api_streams,
+          .unary_timeout = options.api_timeout,
+          .loopback_only = IsLoopback(options.address)};
+}
+
+// Lets the system notice a client that vanished, in about a minute. Accepted
+// connections inherit this from the listening socket.
+void SetKeepalive(socket_t socket) {
+  const std::pair<std::pair<int, int>, int> settings[] = {
+      {{SOL_SOCKET, SO_KEEPALIVE}, 1},
+      {{IPPROTO_TCP, TCP_KEEPIDLE}, 30},
+      {{IPPROTO_TCP, TCP_KEEPINTVL}, 10},
+      {{IPPROTO_TCP, TCP_KEEPCNT}, 3}};
+  for (const auto& [name, value] : settings) {
+    setsockopt(socket, name.first, name.second, &value, sizeof(value));
+  }
+}
+
+// Returns what is wrong with a request that no route has answered.
+std::string Complaint(const httplib::Request& request, int status) {
+  switch (status) {
+    case 404:
+      return absl::StrCat("no ", request.method, " ", request.path);
+    case 414:
+      return "the path is too long";
+    case 500:
+      return "the request was not understood";
+    default:
+      return "the request is malformed";
+  }
 }
 
 }  // namespace
@@ -52,13 +68,18 @@ class HttpServer::Gateway {
   Gateway(const HttpServerOptions& options,
           std::shared_ptr<grpc::Channel> channel)
       : options_(options),
-        stub_(inference::GRPCInferenceService::NewStub(std::move(channel))) {
+        stub_(inference::GRPCInferenceService::NewStub(channel)),
+        json_(GatewayOptions(options), std::move(channel)) {
     Configure();
     AddRoutes();
     AddWebRoutes(server_);
+    json_.AddRoutes(&server_);
+    RefuseOtherBodies();
   }
 
   ~Gateway() {
+    // First, because streams end by themselves only when the rpc does.
+    json_.Close();
     server_.stop();
     if (thread_.joinable()) thread_.join();
   }
@@ -92,27 +113,59 @@ class HttpServer::Gateway {
   using Response = httplib::Response;
 
   void Configure() {
-    server_.new_task_queue = [threads = options_.threads] {
+    // Calls of the API get threads in addition, so that however many there are,
+    // probes find a free one.
+    const size_t threads =
+        options_.threads + options_.api_calls + options_.api_streams;
+    server_.new_task_queue = [threads] {
       return new httplib::ThreadPool(threads);
     };
     // The default, SO_REUSEPORT, would share a taken port.
     server_.set_socket_options([](socket_t socket) {
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+      SetKeepalive(socket);
     });
     server_.set_payload_max_length(options_.max_body_bytes);
-    // A connection occupies a thread, so it must not idle for long.
     server_.set_keep_alive_timeout(2);
-    server_.set_keep_alive_max_count(100);
+    // One request for each connection:
+    //   * a connection occupies a thread, also while it is idle
+    //   * httplib refuses some requests without reading their bodies, and would
+    //     take what a web page put into such a body for the next request, with
+    //     headers of the page's choice
+    server_.set_keep_alive_max_count(1);
     server_.set_read_timeout(5);
     server_.set_write_timeout(5);
     server_.set_tcp_nodelay(true);
     server_.set_error_handler([](const Request& request, Response& response) {
       if (!response.body.empty()) return;
-      response.set_content(
-          ErrorJson(absl::StrCat("no ", request.method, " ", request.path)),
-          kJson);
+      response.set_content(ErrorJson(Complaint(request, response.status)),
+                           kJson);
     });
+  }
+
+  // Reads the body of what no route takes, so that its length is bounded.
+  void RefuseOtherBodies() {
+    const auto refuse = [this](const Request& request, Response& response,
+                               const httplib::ContentReader& reader) {
+      const auto body = ReadBody(request, reader, options_.max_body_bytes);
+      if (absl::IsResourceExhausted(body.status())) {
+        return Reply(response, 413,
+                     ErrorJson(std::string(body.status().message())));
+      }
+      Reply(response, 404, ErrorJson(Complaint(request, 404)));
+    };
+    const std::string all = "[\\s\\S]*";
+    server_.Post(all, refuse).Put(all, refuse);
+    server_.Patch(all, refuse).Delete(all, refuse);
+    // The only other method with a body has no routes.
+    server_.set_pre_routing_handler(
+        [](const Request& request, Response& response) {
+          using Result = httplib::Server::HandlerResponse;
+          if (request.method != "PRI") return Result::Unhandled;
+          response.status = 400;
+          return Result::Handled;
+        });
   }
 
   // Adds the routes. Each answers by one rpc on the channel.
@@ -190,7 +243,8 @@ class HttpServer::Gateway {
     const grpc::Status status =
         (stub_.get()->*method)(&context, question, answer);
     if (!status.ok()) {
-      Reply(response, HttpStatus(status.error_code()),
+      Reply(response,
+            HttpStatusOf(static_cast<absl::StatusCode>(status.error_code())),
             ErrorJson(status.error_message()));
     }
     return status.ok();
@@ -198,6 +252,7 @@ class HttpServer::Gateway {
 
   const HttpServerOptions options_;
   const std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+  JsonGateway json_;
   httplib::Server server_;
   std::thread thread_;
   int port_ = 0;

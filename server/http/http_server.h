@@ -1,6 +1,7 @@
 // The HTTP port: liveness, readiness and metadata in the REST form of the open
-// inference protocol. It knows nothing of the daemon's inside: each request
-// becomes an rpc on the given channel, usually an in-process one.
+// inference protocol, and every rpc of gpupool.v1 as JSON (json_gateway.h). It
+// knows nothing of the daemon's inside: each request becomes an rpc on the
+// given channel, usually an in-process one.
 //
 //   GET /v2/health/live                      {"live":true}
 //   GET /v2/health/ready                     {"ready":true}
@@ -9,8 +10,11 @@
 //   GET /v2/models/M[/versions/V]/ready      {"name","ready"}
 //   GET / and /web/...                       the web page (web_routes.h)
 //
-// Not live or not ready is status 400 with the same body. Errors are
-// {"error":text} with the status of the rpc's code.
+//   GET /api, POST /api/SERVICE/METHOD       json_gateway.h
+//
+// Not live or not ready is status 400 with the same body. Errors of /v2 are
+// {"error":text} with the status of the rpc's code. A connection is closed
+// after its first request.
 //
 // Thread-safety: Start and the destructor belong to one thread. Ownership:
 // owns its threads; the destructor stops them and waits.
@@ -31,10 +35,14 @@ namespace gpupool::server {
 
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
-  int port = 0;  // 0: any free one
-  size_t threads = 4;
-  size_t max_body_bytes = 1 << 16;
-  absl::Duration rpc_timeout = absl::Seconds(5);
+  int port = 0;        // 0: any free one
+  size_t threads = 4;  // besides those for calls of the API
+  size_t max_body_bytes = 4 << 20;
+  absl::Duration rpc_timeout = absl::Seconds(5);  // of /v2
+  size_t api_calls = 8;     // unary calls of the API at a time
+  size_t api_streams = 16;  // streams of the API at a time
+  // Limit of a unary call of the API that sets none.
+  absl::Duration api_timeout = absl::Seconds(60);
 };
 
 class HttpServer {

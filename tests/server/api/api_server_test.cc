@@ -262,5 +262,23 @@ TEST_F(ApiServerTest, OversizedMessageIsRefused) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+TEST_F(ApiServerTest, TheChannelInsideTheProcessTakesLargeAnswers) {
+  AddDataset();
+  v1::SubmitJobRequest request = NewJob("large");
+  request.mutable_spec()->set_hold(true);
+  // gRPC's own limit for answers is 4 MiB.
+  request.mutable_spec()
+      ->mutable_training()
+      ->mutable_cross_entropy()
+      ->mutable_class_weights()
+      ->Resize(600'000, 1.0);
+  grpc::ClientContext context;
+  v1::Job job;
+  const grpc::Status status = v1::JobService::NewStub(api_->InProcessChannel())
+                                  ->SubmitJob(&context, request, &job);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_GT(job.ByteSizeLong(), size_t{4} << 20);
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -2,7 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inference/grpc_service.grpc.pb.h"
@@ -116,6 +120,78 @@ TEST_F(HttpServerTest, LargeBodiesAreRefused) {
   ASSERT_TRUE(posted);
   EXPECT_EQ(posted->status, 413);
   Expect("/v2/health/live", 200, R"({"live":true})");
+}
+
+TEST_F(HttpServerTest, LargeBodiesWithoutALengthAreRefused) {
+  const std::string large(4096, 'x');
+  for (const char* path : {"/v2", "/a%0Ab"}) {
+    const auto posted = client_->Post(
+        path,
+        [&](size_t, httplib::DataSink& sink) {
+          sink.write(large.data(), large.size());
+          sink.done();
+          return true;
+        },
+        "text/plain");
+    ASSERT_TRUE(posted) << path;
+    EXPECT_EQ(posted->status, 413) << path;
+  }
+}
+
+// A connection to the server that sends what it is told.
+class RawConnection {
+ public:
+  explicit RawConnection(int port) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address),
+                      sizeof(address)),
+              0);
+  }
+  ~RawConnection() { close(socket_); }
+
+  void Send(const std::string& text) {
+    // The server may have closed the connection.
+    (void)!send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+
+  // Returns what has come; empty at the end of the connection.
+  std::string Receive() {
+    char buffer[4096];
+    const ssize_t size = recv(socket_, buffer, sizeof(buffer), 0);
+    return std::string(buffer, size > 0 ? static_cast<size_t>(size) : 0);
+  }
+
+ private:
+  const int socket_ = socket(AF_INET, SOCK_STREAM, 0);
+};
+
+// Web pages may send such requests, with any body, to any address.
+TEST_F(HttpServerTest, ABodyIsNeverTakenForARequest) {
+  const std::string second = "GET /v2/health/live HTTP/1.1\r\nHost: h\r\n\r\n";
+  const std::string length =
+      absl::StrCat("Host: h\r\nContent-Length: ", second.size(), "\r\n");
+  const std::string firsts[] = {
+      // The path is too long.
+      absl::StrCat("POST /", std::string(9000, 'a'), " HTTP/1.1\r\n", length,
+                   "\r\n"),
+      // The type has no boundary.
+      absl::StrCat("POST /v2 HTTP/1.1\r\n", length,
+                   "Content-Type: multipart/form-data\r\n\r\n")};
+  for (const std::string& first : firsts) {
+    RawConnection connection(http_->port());
+    connection.Send(first);
+    std::string answers = connection.Receive();
+    EXPECT_THAT(answers, ::testing::StartsWith("HTTP/1.1 4"));
+    connection.Send(second);
+    for (std::string more = connection.Receive(); !more.empty();
+         more = connection.Receive()) {
+      answers += more;
+    }
+    EXPECT_EQ(answers.find("HTTP/1.1", 1), answers.npos) << answers;
+  }
 }
 
 TEST_F(HttpServerTest, AnRpcThatFailsIsItsHttpStatus) {

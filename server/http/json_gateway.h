@@ -1,0 +1,56 @@
+// Every rpc of gpupool.v1 as JSON over HTTP. Made from the descriptors of the
+// proto files: a new rpc is there at once.
+//
+//   GET  /api                  services, methods and their types
+//   POST /api/SERVICE/METHOD   calls the method with the body as its request
+//
+// Unary methods answer one JSON object. Methods with a stream of responses
+// answer one JSON object a line, or server-sent events if the request accepts
+// text/event-stream. Errors are {"code","message"} with the HTTP status of the
+// code. docs/http_api.md has the whole contract.
+//
+// Thread-safety: AddRoutes and Close belong to one thread. Ownership: must
+// outlive the server's threads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/time/time.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace httplib {
+class Server;
+}  // namespace httplib
+
+namespace gpupool::server {
+
+struct JsonGatewayOptions {
+  size_t most_body_bytes = 0;
+  size_t most_calls = 0;         // unary calls at a time
+  size_t most_streams = 0;       // streams at a time
+  absl::Duration unary_timeout;  // without a header that sets another
+  bool loopback_only = true;     // the server listens nowhere else
+};
+
+class JsonGateway {
+ public:
+  JsonGateway(const JsonGatewayOptions& options,
+              std::shared_ptr<grpc::Channel> channel);
+  ~JsonGateway();
+
+  void AddRoutes(httplib::Server* server);
+
+  // Refuses further calls, cancels those that run, and waits until they are
+  // answered. Call it while the server's threads run.
+  void Close();
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gpupool::server

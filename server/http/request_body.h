@@ -1,0 +1,24 @@
+// Private to server/http: the body of a request, read to its end with a bound.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace httplib {
+class ContentReader;
+struct Request;
+}  // namespace httplib
+
+namespace gpupool::server {
+
+// Returns the body. Reads it here, since httplib puts no bound on a body
+// without an announced length. Errors:
+//   * ResourceExhausted: it has more than `most` bytes
+//   * InvalidArgument: it ends early, or its encoding is unknown
+absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
+                                     const httplib::ContentReader& reader,
+                                     size_t most);
+
+}  // namespace gpupool::server

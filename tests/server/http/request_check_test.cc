@@ -1,0 +1,95 @@
+#include "server/http/request_check.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RequestCheckTest, OnlyTheTypeOfJsonIsJson) {
+  EXPECT_TRUE(IsJsonType("application/json"));
+  EXPECT_TRUE(IsJsonType("Application/JSON; charset=utf-8"));
+  EXPECT_TRUE(IsJsonType("application/json ;charset=utf-8"));
+  for (const char* type :
+       {"", "text/plain", "application/json-patch+json", "json",
+        "text/plain;application/json", "multipart/form-data; boundary=x"}) {
+    EXPECT_FALSE(IsJsonType(type)) << type;
+  }
+}
+
+TEST(RequestCheckTest, LoopbackIsAnAddressOrLocalhost) {
+  for (const char* host :
+       {"127.0.0.1", "127.0.0.1:8000", "127.8.9.1", "localhost",
+        "LocalHost:8000", "::1", "[::1]", "[::1]:8000"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"", "0.0.0.0", "10.0.0.1:8000", "127.evil.example",
+                           "::", "127.0.0.1.evil.example:8000",
+                           "localhost.evil.example", "[", "[fe80::1]:8000"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
+TEST(RequestCheckTest, OnlyPagesOfTheServerItselfMayCall) {
+  EXPECT_TRUE(CheckOrigin("", "127.0.0.1:8000", true).ok());
+  EXPECT_TRUE(CheckOrigin("", "", true).ok());
+  EXPECT_TRUE(CheckOrigin("http://gpus:8000", "GPUs:8000", false).ok());
+  EXPECT_TRUE(
+      CheckOrigin("http://localhost:8000", "localhost:8000", true).ok());
+  for (const char* origin :
+       {"http://evil.example", "http://gpus", "http://gpus:8001", "null",
+        "http://gpus:8000.evil.example", "gpus:8000", "file://"}) {
+    EXPECT_TRUE(
+        absl::IsPermissionDenied(CheckOrigin(origin, "gpus:8000", false)))
+        << origin;
+  }
+  EXPECT_TRUE(absl::IsPermissionDenied(CheckOrigin("null", "", false)));
+  EXPECT_THAT(
+      std::string(CheckOrigin("http://evil.example", "h:1", false).message()),
+      HasSubstr("http://evil.example"));
+}
+
+TEST(RequestCheckTest, ANameThatPointsToLoopbackIsNotTrusted) {
+  const absl::Status status =
+      CheckOrigin("http://evil.example:8000", "evil.example:8000", true);
+  EXPECT_TRUE(absl::IsPermissionDenied(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("use localhost"));
+}
+
+TEST(RequestCheckTest, EitherHeaderSetsTheTimeout) {
+  const absl::Duration otherwise = absl::Minutes(7);
+  EXPECT_EQ(*TimeLimitOf("", "", otherwise), otherwise);
+  EXPECT_EQ(*TimeLimitOf("", "1500", otherwise), absl::Milliseconds(1500));
+  const std::pair<const char*, absl::Duration> rows[] = {
+      {"24H", absl::Hours(24)},
+      {"2M", absl::Minutes(2)},
+      {"10S", absl::Seconds(10)},
+      {"500m", absl::Milliseconds(500)},
+      {"7u", absl::Microseconds(7)},
+      {"99999999n", absl::Nanoseconds(99999999)}};
+  for (const auto& [text, duration] : rows) {
+    EXPECT_EQ(*TimeLimitOf(text, "", otherwise), duration) << text;
+  }
+}
+
+TEST(RequestCheckTest, AWrongTimeoutIsNamed) {
+  for (const char* text : {"S", "10", "0S", "-1S", "1s", "25H", "123456789n",
+                           "1.5S", " 1S", "1 S", "x"}) {
+    const auto timeout = TimeLimitOf(text, "", absl::Seconds(1));
+    EXPECT_TRUE(absl::IsInvalidArgument(timeout.status())) << text;
+    EXPECT_THAT(std::string(timeout.status().message()), HasSubstr(text));
+  }
+  for (const char* text : {"0", "-5", "1s", "86400001", "999999999", "1e3"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        TimeLimitOf("", text, absl::Seconds(1)).status()))
+        << text;
+  }
+  EXPECT_EQ(*TimeLimitOf("", "86400000", absl::Seconds(1)), kLongestTimeout);
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      TimeLimitOf("1S", "1000", absl::Seconds(1)).status()));
+}
+
+}  // namespace
+}  // namespace gpupool::server

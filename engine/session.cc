@@ -21,6 +21,7 @@
 #include "engine/train/host_weights.h"
 #include "engine/train/job_check.h"
 #include "engine/train/programs.h"
+#include "engine/train/step_work.h"
 #include "engine/train/training_run.h"
 
 namespace gpupool::engine {
@@ -232,6 +233,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(
                    CompileInference(*source, options, impl_->backend()));
   TrainingPlan result;
   result.total_steps = programs.length.total_steps;
+  result.training_rows = programs.length.training_rows;
   DescribeModel(inference, source->served(), result.plan);
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, *result.plan.mutable_warnings());
@@ -241,6 +243,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(
   result.plan.set_training_flops_per_step(DevicesOf(spec) *
                                           StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
+  *result.plan.mutable_step_work() = StepWorkOf(programs);
   uint64_t host_bytes = impl_->HostBytes(dataset);
   if (!spec.data().validation().empty()) {
     host_bytes += impl_->HostBytes(validation);
@@ -366,6 +369,9 @@ v1::Device Session::info() const {
   info.set_threads(static_cast<uint32_t>(impl_->options().threads));
   *info.mutable_memory() = memory_stats();
   if (device.facts() != nullptr) *info.mutable_gpu() = ToProto(*device.facts());
+  if (device.peak_rates() != PeakRates()) {
+    *info.mutable_peak_rates() = ToProto(device.peak_rates());
+  }
   return info;
 }
 

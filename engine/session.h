@@ -57,6 +57,7 @@ struct SessionOptions {
 struct TrainingPlan {
   v1::Plan plan;
   uint64_t total_steps = 0;
+  uint64_t training_rows = 0;
 };
 
 struct ImportedModel {

@@ -74,6 +74,15 @@ v1::GpuFacts ToProto(const DeviceFacts& facts) {
   return proto;
 }
 
+v1::PeakRates ToProto(const PeakRates& rates) {
+  v1::PeakRates proto;
+  proto.set_float32_flops(rates.float32_flops);
+  proto.set_tf32_flops(rates.tf32_flops);
+  proto.set_half_flops(rates.half_flops);
+  proto.set_bytes(rates.bytes);
+  return proto;
+}
+
 v1::GpuReadings ToProto(const DeviceReadings& readings) {
   v1::GpuReadings proto;
   // Readings that the device does not provide stay absent in the message.

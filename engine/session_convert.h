@@ -7,6 +7,7 @@
 #include "engine/model/layer_spec.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/device_facts.h"
+#include "engine/runtime/peak_rates.h"
 #include "engine/serving/inference_programs.h"
 #include "engine/session.h"
 #include "gpupool/v1/device.pb.h"
@@ -21,6 +22,7 @@ v1::MemoryStats ToProto(const std::string& device,
 v1::MemorySnapshot ToProto(const std::string& device,
                            const MemorySnapshot& snapshot);
 v1::GpuFacts ToProto(const DeviceFacts& facts);
+v1::PeakRates ToProto(const PeakRates& rates);
 v1::GpuReadings ToProto(const DeviceReadings& readings);
 v1::PlannedBytes ToProto(const PlannedBytes& bytes);
 v1::DataType ToProto(DType dtype);

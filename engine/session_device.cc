@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,9 @@ std::unique_ptr<SessionDevice> SessionDevice::OfHost(const std::string& name,
   auto device = absl::WrapUnique(new SessionDevice());
   device->limit_bytes_ = limit_bytes == 0 ? MachineMemoryBytes() : limit_bytes;
   device->description_ = ProcessorModel();
+  std::stringstream cpuinfo;
+  cpuinfo << std::ifstream("/proc/cpuinfo").rdbuf();
+  device->peak_rates_ = PeakRatesOf(cpuinfo.str(), threads);
   device->host_pages_ = std::make_unique<HostPageSource>();
   device->host_backend_ = std::make_unique<CpuBackend>(threads);
   device->backend_ = device->host_backend_.get();
@@ -70,6 +74,7 @@ absl::StatusOr<std::unique_ptr<SessionDevice>> SessionDevice::OfModule(
   auto device = absl::WrapUnique(new SessionDevice());
   device->limit_bytes_ = limit_bytes == 0 ? usable : limit_bytes;
   device->description_ = facts.name;
+  device->peak_rates_ = PeakRatesOf(facts);
   device->module_ = std::move(module);
   device->backend_ = &device->module_->backend();
   device->allocator_ = std::make_unique<CachingAllocator>(

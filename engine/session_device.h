@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/device_module.h"
+#include "engine/runtime/peak_rates.h"
 
 namespace gpupool::engine {
 
@@ -47,6 +48,8 @@ class SessionDevice {
   const std::string& description() const { return description_; }
   // Returns null on the host.
   const DeviceFacts* facts() const;
+  // Returns zeros for rates that the facts of the hardware do not tell.
+  const PeakRates& peak_rates() const { return peak_rates_; }
   // Returns ModuleDevice::recordings; null on the host.
   const RecordingCounters* recordings() const {
     return module_ == nullptr ? nullptr : module_->recordings();
@@ -69,6 +72,7 @@ class SessionDevice {
   std::unique_ptr<CachingAllocator> allocator_;
   uint64_t limit_bytes_ = 0;
   std::string description_;
+  PeakRates peak_rates_;
 };
 
 }  // namespace gpupool::engine

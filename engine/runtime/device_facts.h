@@ -25,6 +25,11 @@ struct DeviceFacts {
   std::string libraries;
   // Other facts for the module's planner, in a format of the module.
   std::string properties;
+  // The highest clocks, and the width of the memory bus; 0 when the driver does
+  // not tell.
+  uint32_t clock_khz = 0;
+  uint32_t memory_clock_khz = 0;
+  uint32_t memory_bus_bits = 0;
 };
 
 // The connection between each two devices, by index, in the words of

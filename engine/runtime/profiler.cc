@@ -26,15 +26,14 @@ std::string Quote(absl::string_view text) {
   return quoted + "\"";
 }
 
-// Returns the bytes of all operands and results.
+}  // namespace
+
 uint64_t NodeBytes(const Graph& graph, const Node& node) {
   uint64_t bytes = 0;
   for (const ValueId id : node.inputs) bytes += graph.value(id).bytes();
   for (const ValueId id : node.outputs) bytes += graph.value(id).bytes();
   return bytes;
 }
-
-}  // namespace
 
 void Profile::Add(int node, int64_t begin_nanos, int64_t end_nanos) {
   if (totals_.size() <= static_cast<size_t>(node)) {

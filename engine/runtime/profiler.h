@@ -12,6 +12,9 @@
 
 namespace gpupool::engine {
 
+// Returns the bytes of all operands and results of a node.
+uint64_t NodeBytes(const Graph& graph, const Node& node);
+
 struct NodeTime {
   int node = 0;  // position in the graph
   int64_t begin_nanos = 0;

@@ -228,6 +228,7 @@ class SessionEngine : public Engine {
     worker::v1::PlanReply reply;
     *reply.mutable_plan() = std::move(plan.plan);
     reply.set_total_steps(plan.total_steps);
+    reply.set_training_rows(plan.training_rows);
     return reply;
   }
 

@@ -119,6 +119,19 @@ TEST_F(SessionTest, EvaluatingAndSavingDoNotDisturbTraining) {
             FilesOf(*(*watched)->SaveCheckpoint()));
 }
 
+TEST_F(SessionTest, APlanTellsTheWorkOfAStepAndTheMostRowsOfABatch) {
+  const auto plan = session_->PlanTraining(DigitsJob(), Digits());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->training_rows, 1438u);
+  const v1::StepWork& work = plan->plan.step_work();
+  EXPECT_GT(work.kernels(), 0u);
+  EXPECT_EQ(work.product_flops() + work.other_flops(),
+            plan->plan.training_flops_per_step());
+  // The last layer has 10 outputs, the others multiples of 8.
+  ASSERT_EQ(work.odd_products_size(), 1);
+  EXPECT_EQ(work.odd_products(0).outputs(), 10u);
+}
+
 TEST_F(SessionTest, SeedsGiveDifferentWeights) {
   v1::JobSpec spec = DigitsJob();
   auto first = Start(spec);

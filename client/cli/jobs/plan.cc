@@ -80,6 +80,11 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
   PrintStart(out, answer.start());
   out << "\n";
   PrintPlanParts(context, plan, answer.devices(), pool);
+  if (answer.advice().empty()) return;
+  out << "\nadvice\n";
+  for (const std::string& sentence : answer.advice()) {
+    out << "- " << sentence << "\n";
+  }
 }
 
 int Plan(Context& context, const PlanOptions& options) {
@@ -96,6 +101,7 @@ int Plan(Context& context, const PlanOptions& options) {
       EnsureData(context, **client, spec->data().dataset(), options.data);
   if (!data.ok()) return context.Fail(data);
   *request.mutable_spec() = *spec;
+  request.set_advise(true);
   const auto answer = (*client)->PlanJob(request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
@@ -113,7 +119,8 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       app, "plan",
       "Show what a job needs (parameters, bytes by class, layers), on which "
-      "devices it fits, and when and where it would start. Nothing runs.",
+      "devices it fits, when and where it would start, and what to change "
+      "in the job file. Nothing runs.",
       "  gpupool plan examples/digits.yaml --data "
       "examples/data/digits.csv.gz\n"
       "  gpupool plan job.yaml -o json | jq .plan.training.peak");

@@ -149,7 +149,8 @@ grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
 grpc::ServerUnaryReactor* JobService::PlanJob(
     grpc::CallbackServerContext* context, const v1::PlanJobRequest* request,
     v1::PlanJobResponse* response) {
-  v1::JobSpec spec = request->spec();
+  v1::PlanJobRequest planned = *request;
+  v1::JobSpec& spec = *planned.mutable_spec();
   absl::Status checked;
   if (spec.has_array()) {
     auto tasks = CheckArraySpec(&spec);
@@ -160,7 +161,7 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
   }
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  server::PlanJob(*control_, spec, ReplyLater(reactor, response));
+  server::PlanJob(*control_, planned, ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -137,6 +137,11 @@ void DeviceBoard::SetReady(const std::string& name,
   } else {
     device.clear_gpu();
   }
+  if (reply.info().has_peak_rates()) {
+    *device.mutable_peak_rates() = reply.info().peak_rates();
+  } else {
+    device.clear_peak_rates();
+  }
   device.set_worker_pid(reply.pid());
   it->second.running.clear();
 }

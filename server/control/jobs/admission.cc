@@ -25,6 +25,7 @@
 #include "server/control/jobs/job_rehearsals.h"
 #include "server/control/jobs/job_requests.h"
 #include "server/control/jobs/plan_cache.h"
+#include "server/control/jobs/plan_searches.h"
 #include "server/control/records/job_queues.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
@@ -142,6 +143,22 @@ absl::StatusOr<JobData> FindOrAssumeData(const Store& store,
   return found;
 }
 
+// Returns the answer to PlanJob without forecast and advice.
+v1::PlanJobResponse FirstAnswer(const ControlContext& context,
+                                const worker::v1::PlanReply& reply,
+                                const AdvisedPlan& planned) {
+  v1::PlanJobResponse response;
+  *response.mutable_plan() = reply.plan();
+  // Without the data only a length in steps is known.
+  response.set_total_steps(planned.uploaded ? reply.total_steps()
+                                            : planned.spec.training().steps());
+  const uint64_t bytes = response.plan().training().peak();
+  for (auto& fit : context.board->Fits(bytes, planned.spec)) {
+    *response.add_devices() = std::move(fit);
+  }
+  return response;
+}
+
 }  // namespace
 
 void AnswerWithJob(const ControlContext& context, Transaction& transaction,
@@ -240,27 +257,37 @@ void CancelJob(const ControlContext& context, uint64_t id,
       });
 }
 
-void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
+void PlanJob(const ControlContext& context, const v1::PlanJobRequest& request,
              Callback<v1::PlanJobResponse> callback) {
+  const v1::JobSpec& spec = request.spec();
   const auto data = FindOrAssumeData(*context.store, spec.data());
   if (!data.ok()) return callback(data.status());
-  const bool uploaded = data->dataset.id() != 0;
+  AdvisedPlan planned;
+  planned.spec = spec;
+  planned.request = PlanTraining(spec, *data);
+  planned.uploaded = data->dataset.id() != 0;
+  if (request.advise()) {
+    planned.measured =
+        FindMeasured(context, spec, data->dataset.id(), data->validation.id());
+  }
   Ask<v1::PlanJobResponse>(
-      context,
-      {kMetaDevice, PlanTraining(spec, *data), context.options.plan_timeout},
+      context, {kMetaDevice, planned.request, context.options.plan_timeout},
       callback,
-      [&context, callback, uploaded,
-       spec](const worker::v1::FromWorker& reply) {
-        v1::PlanJobResponse response;
-        *response.mutable_plan() = reply.plan().plan();
-        // Without the data only a length in steps is known.
-        response.set_total_steps(uploaded ? reply.plan().total_steps()
-                                          : spec.training().steps());
-        const uint64_t bytes = response.plan().training().peak();
-        for (auto& fit : context.board->Fits(bytes, spec)) {
-          *response.add_devices() = std::move(fit);
+      [&context, callback, planned,
+       advise = request.advise()](const worker::v1::FromWorker& reply) mutable {
+        planned.rows = reply.plan().training_rows();
+        planned.response = FirstAnswer(context, reply.plan(), planned);
+        if (!advise) {
+          return AnswerWithForecast(context, planned.spec, planned.response,
+                                    callback);
         }
-        AnswerWithForecast(context, spec, std::move(response), callback);
+        AddAdvice(context, planned,
+                  [&context, callback, spec = planned.spec](
+                      absl::StatusOr<v1::PlanJobResponse> response) {
+                    if (!response.ok()) return callback(response.status());
+                    AnswerWithForecast(context, spec, *std::move(response),
+                                       callback);
+                  });
       });
 }
 

@@ -14,6 +14,7 @@ class Dataset;
 class Job;
 class JobSpec;
 class ModelSpec;
+class PlanJobRequest;
 class PlanJobResponse;
 class PlanModelResponse;
 class ServingOptions;
@@ -36,7 +37,7 @@ void SubmitJob(const ControlContext& context,
 void CancelJob(const ControlContext& context, uint64_t id,
                Callback<v1::Job> callback);
 
-void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
+void PlanJob(const ControlContext& context, const v1::PlanJobRequest& request,
              Callback<v1::PlanJobResponse> callback);
 
 void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,

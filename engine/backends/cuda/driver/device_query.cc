@@ -39,6 +39,11 @@ DeviceClocks ClocksOf(int index, int driver_version) {
   return clocks;
 }
 
+// Returns 0 for a number that the driver does not tell.
+uint32_t Positive(int number) {
+  return number > 0 ? static_cast<uint32_t>(number) : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<int> CountGpus() {
@@ -90,7 +95,11 @@ absl::StatusOr<DeviceFacts> DescribeGpu(int index) {
     facts.cuda_version = VersionText(version);
   }
   facts.driver_version = LoadedDriverVersion();
-  facts.properties = CudnnDescription(properties, ClocksOf(index, version));
+  const DeviceClocks clocks = ClocksOf(index, version);
+  facts.properties = CudnnDescription(properties, clocks);
+  facts.clock_khz = Positive(clocks.multiprocessor_khz);
+  facts.memory_clock_khz = Positive(clocks.memory_khz);
+  facts.memory_bus_bits = Positive(properties.memoryBusWidth);
   return facts;
 }
 

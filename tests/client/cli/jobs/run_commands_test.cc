@@ -273,6 +273,21 @@ TEST_F(PlanTest, ShowsBytesLayersAndWhereItFits) {
             "3145728");
 }
 
+TEST_F(PlanTest, PrintsTheServersAdvice) {
+  EXPECT_EQ(Run({"plan", file_}), 0);
+  EXPECT_THAT(out(), Not(HasSubstr("advice")));
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.plan.add_advice("write batch_size: 64");
+    server_.state.plan.add_advice("write units: 16");
+  }
+  EXPECT_EQ(Run({"plan", file_}), 0);
+  EXPECT_THAT(out(), HasSubstr("\nadvice\n- write batch_size: 64\n"
+                               "- write units: 16\n"));
+  EXPECT_EQ(Run({"plan", file_, "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["advice"][1], "write units: 16");
+}
+
 TEST_F(PlanTest, SaysWhatHasToHappenBeforeItFits) {
   {
     absl::MutexLock lock(&server_.state.mutex);

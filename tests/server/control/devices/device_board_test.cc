@@ -59,6 +59,7 @@ TEST_F(DeviceBoardTest, ShowsPlacementsAndFits) {
 TEST_F(DeviceBoardTest, ShowsWhatAGpuIsAndTellsUntilItsWorkerIsLost) {
   worker::v1::HelloReply hello;
   hello.mutable_info()->mutable_gpu()->set_uuid("GPU-1");
+  hello.mutable_info()->mutable_peak_rates()->set_bytes(5e11);
   board.SetReady("cpu:0", hello);
   worker::v1::Heartbeat heartbeat;
   heartbeat.mutable_readings()->set_power_watts(300);
@@ -70,8 +71,10 @@ TEST_F(DeviceBoardTest, ShowsWhatAGpuIsAndTellsUntilItsWorkerIsLost) {
   board.SetLost("cpu:0", absl::UnavailableError("it ended"));
   EXPECT_FALSE(board.Find("cpu:0").has_readings());
   EXPECT_TRUE(board.Find("cpu:0").has_gpu());
+  EXPECT_EQ(board.Find("cpu:0").peak_rates().bytes(), 5e11);
   board.SetReady("cpu:0", {});
   EXPECT_FALSE(board.Find("cpu:0").has_gpu());
+  EXPECT_FALSE(board.Find("cpu:0").has_peak_rates());
   EXPECT_EQ(board.Find("cpu:9").name(), "");
 }
 

@@ -30,6 +30,14 @@ class AdmissionTest : public ControlTest {
         };
   }
 
+  absl::StatusOr<v1::PlanJobResponse> Plan(const v1::JobSpec& spec) {
+    Answer<v1::PlanJobResponse> answer;
+    v1::PlanJobRequest request;
+    *request.mutable_spec() = spec;
+    PlanJob(control(), request, answer.callback());
+    return answer.Wait();
+  }
+
   int plans_ = 0;
 };
 
@@ -251,9 +259,7 @@ TEST_F(AdmissionTest, ADeviceThatThePoolDoesNotHaveIsRefusedWithThoseItHas) {
                                ? "; the server's log and `gpupool doctor` say "
                                  "why a GPU of the machine is missing"
                                : ""));
-    Answer<v1::PlanJobResponse> plan;
-    PlanJob(control(), request.spec(), plan.callback());
-    EXPECT_EQ(plan.Wait().status(), status);
+    EXPECT_EQ(Plan(request.spec()).status(), status);
   }
   for (const char* device : {"cpu:0", "cpu", "any"}) {
     v1::SubmitJobRequest request = Request(device);
@@ -267,9 +273,7 @@ TEST_F(AdmissionTest, APlanSaysThatAnExclusiveJobNeedsAnEmptyDevice) {
   SubmitAndStart(Request("r1"));
   v1::JobSpec spec = Request("r2").spec();
   spec.set_exclusive(true);
-  Answer<v1::PlanJobResponse> answer;
-  PlanJob(control(), spec, answer.callback());
-  const auto plan = answer.Wait();
+  const auto plan = Plan(spec);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->devices_size(), 1);
   EXPECT_FALSE(plan->devices(0).fits_now());
@@ -289,10 +293,8 @@ TEST_F(AdmissionTest, TooManyActiveJobsAreRefused) {
 }
 
 TEST_F(AdmissionTest, PlanningStoresNothingAndSaysWhereItFits) {
-  Answer<v1::PlanJobResponse> answer;
   planned_bytes = 400;
-  PlanJob(control(), Request("r1").spec(), answer.callback());
-  const auto plan = answer.Wait();
+  const auto plan = Plan(Request("r1").spec());
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->total_steps(), 20u);
   ASSERT_EQ(plan->devices_size(), 1);
@@ -304,10 +306,8 @@ TEST_F(AdmissionTest, PlanningNeedsNoDatasetYet) {
   v1::JobSpec spec = Request("r1").spec();
   spec.mutable_data()->set_dataset("later");
   spec.mutable_training()->set_epochs(3);
-  Answer<v1::PlanJobResponse> answer;
   planned_bytes = 400;
-  PlanJob(control(), spec, answer.callback());
-  const auto plan = answer.Wait();
+  const auto plan = Plan(spec);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->plan().training().peak(), 400u);
   EXPECT_EQ(plan->total_steps(), 0u);

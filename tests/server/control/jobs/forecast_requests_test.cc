@@ -22,7 +22,9 @@ class ForecastRequestsTest : public ControlTest {
   }
   absl::StatusOr<v1::PlanJobResponse> Plan(const v1::JobSpec& spec) {
     Answer<v1::PlanJobResponse> answer;
-    PlanJob(control(), spec, answer.callback());
+    v1::PlanJobRequest request;
+    *request.mutable_spec() = spec;
+    PlanJob(control(), request, answer.callback());
     return answer.Wait();
   }
   v1::StartForecast Start() {

@@ -1,0 +1,33 @@
+// The rates that a device reaches at most, computed from its clock, its units
+// and its memory bus. Nothing is measured.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include "absl/strings/string_view.h"
+#include "engine/runtime/device_facts.h"
+
+namespace gpupool::engine {
+
+// A second; 0 where the facts do not tell. A multiply-add counts two FLOPs.
+struct PeakRates {
+  double float32_flops = 0;
+  double tf32_flops = 0;  // of products
+  double half_flops = 0;  // of products in bfloat16 or float16
+  double bytes = 0;       // of the device's memory
+
+  friend bool operator==(const PeakRates&, const PeakRates&) = default;
+};
+
+// Returns the rates of a GPU. FLOPs for each clock of a multiprocessor are
+// those of NVIDIA's white papers (Volta, Turing, Ampere, Ada, Hopper,
+// Blackwell), for dense operands; of cards with the same compute capability the
+// fastest counts. GPUs without a clock or of an unknown generation have none.
+PeakRates PeakRatesOf(const DeviceFacts& facts);
+
+// Returns the rates of `threads` cores of the processor that `cpuinfo`
+// describes in the format of /proc/cpuinfo. Each core is taken to have two
+// units for vector multiply-adds. The memory's rate is not told there.
+PeakRates PeakRatesOf(absl::string_view cpuinfo, int threads);
+
+}  // namespace gpupool::engine

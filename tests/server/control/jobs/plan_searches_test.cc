@@ -1,0 +1,160 @@
+#include "server/control/jobs/plan_searches.h"
+
+#include <gmock/gmock.h>
+
+#include "server/control/devices/device_board.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/jobs/batch_search.h"
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class PlanSearchesTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Greet();
+    // Each row takes 3 bytes beside 100, of the device's 1000.
+    workers->meta = [this](const worker::v1::ToWorker& message)
+        -> absl::StatusOr<worker::v1::FromWorker> {
+      const uint64_t batch =
+          message.plan_training().spec().training().batch_size();
+      ++plans_;
+      if (plans_ > 1 && !later_.ok()) return later_;
+      worker::v1::FromWorker reply;
+      worker::v1::PlanReply& plan = *reply.mutable_plan();
+      plan.set_total_steps(20);
+      plan.set_training_rows(rows_);
+      plan.mutable_plan()->mutable_training()->set_peak(100 + 3 * batch);
+      plan.mutable_plan()->mutable_step_work()->set_product_flops(1000);
+      return reply;
+    };
+  }
+  // The worker of cpu:0 connects, with a million FLOPs a second.
+  void Greet() {
+    worker::v1::HelloReply hello;
+    hello.mutable_info()->mutable_peak_rates()->set_float32_flops(1e6);
+    loop->OnWorkerReady("cpu:0", hello);
+    EXPECT_TRUE(Eventually(
+        [&] { return control().board->Find("cpu:0").has_peak_rates(); }));
+  }
+  v1::JobSpec Spec(uint32_t batch) {
+    v1::JobSpec spec = Request("planned").spec();
+    spec.mutable_training()->set_batch_size(batch);
+    return spec;
+  }
+  v1::PlanJobResponse Plan(const v1::JobSpec& spec, bool advise = true) {
+    Answer<v1::PlanJobResponse> answer;
+    v1::PlanJobRequest request;
+    *request.mutable_spec() = spec;
+    request.set_advise(advise);
+    PlanJob(control(), request, answer.callback());
+    const auto response = answer.Wait();
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? *response : v1::PlanJobResponse();
+  }
+
+  int plans_ = 0;
+  uint64_t rows_ = 10'000;
+  absl::Status later_;  // answer to all plans but the first
+};
+
+TEST_F(PlanSearchesTest, WithoutTheWishTheJobIsPlannedOnce) {
+  const v1::PlanJobResponse response = Plan(Spec(32), false);
+  EXPECT_EQ(plans_, 1);
+  EXPECT_EQ(response.largest_batches_size(), 0);
+  EXPECT_EQ(response.advice_size(), 0);
+}
+
+TEST_F(PlanSearchesTest, FindsTheLargestBatchOfADeviceWithFewPlans) {
+  const v1::PlanJobResponse response = Plan(Spec(32));
+  ASSERT_EQ(response.largest_batches_size(), 1);
+  const v1::LargestBatch& found = response.largest_batches(0);
+  EXPECT_THAT(found.devices(), ElementsAre("cpu:0"));
+  EXPECT_EQ(found.limit_bytes(), kLimit);
+  EXPECT_EQ(found.batch_size(), 300u);
+  EXPECT_EQ(found.peak_bytes(), kLimit);
+  EXPECT_EQ(found.too_large(), 301u);
+  EXPECT_LE(plans_, 1 + BatchSearch::kMostPlans);
+  EXPECT_EQ(response.plan().training().peak(), 196u) << "that of the job";
+  EXPECT_TRUE(response.start().has_time()) << "and its forecast";
+  EXPECT_THAT(response.advice(),
+              Contains(HasSubstr("the largest batch_size on cpu:0 is 300")));
+}
+
+TEST_F(PlanSearchesTest, ABatchNeverExceedsTheRows) {
+  rows_ = 50;
+  const v1::PlanJobResponse response = Plan(Spec(32));
+  ASSERT_EQ(response.largest_batches_size(), 1);
+  EXPECT_EQ(response.largest_batches(0).batch_size(), 50u);
+  EXPECT_THAT(response.advice(),
+              Contains(HasSubstr("every batch_size up to 50, all rows")));
+}
+
+TEST_F(PlanSearchesTest, AJobThatDoesNotFitIsToldWhatDoes) {
+  const v1::PlanJobResponse response = Plan(Spec(512));
+  EXPECT_THAT(
+      response.advice(),
+      Contains(HasSubstr("write batch_size: 256 and accumulate_batches: 2")));
+}
+
+TEST_F(PlanSearchesTest, WithoutFurtherPlansTheAnswerHasTheRest) {
+  later_ = absl::UnavailableError("the meta worker is away");
+  const v1::PlanJobResponse response = Plan(Spec(32));
+  EXPECT_EQ(plans_, 2);
+  ASSERT_EQ(response.largest_batches_size(), 1);
+  EXPECT_EQ(response.largest_batches(0).batch_size(), 32u);
+  EXPECT_EQ(response.step_times_size(), 1);
+}
+
+TEST_F(PlanSearchesTest, RefusedBatchesAreTooLarge) {
+  later_ = absl::InvalidArgumentError("the budget is too low");
+  const v1::PlanJobResponse response = Plan(Spec(32));
+  EXPECT_EQ(plans_, 1 + BatchSearch::kMostPlans);
+  EXPECT_EQ(response.largest_batches(0).batch_size(), 32u);
+  EXPECT_GT(response.largest_batches(0).too_large(), 32u);
+}
+
+TEST_F(PlanSearchesTest, BatchesOfElasticJobsAreNotSearched) {
+  v1::JobSpec spec = Spec(32);
+  spec.set_min_devices(1);
+  spec.set_max_devices(1);
+  EXPECT_EQ(Plan(spec).largest_batches_size(), 0);
+  EXPECT_EQ(plans_, 1);
+}
+
+TEST_F(PlanSearchesTest, AStepIsEstimatedUntilOneWasMeasured) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_training()->set_batch_size(32);
+  const v1::JobSpec spec = request.spec();
+  const double batch = spec.training().batch_size();
+  v1::PlanJobResponse response = Plan(spec);
+  ASSERT_EQ(response.step_times_size(), 1);
+  EXPECT_DOUBLE_EQ(response.step_times(0).seconds(), 1e-3);
+  EXPECT_EQ(response.step_times(0).measured_job_id(), 0u);
+  const v1::Job job = SubmitAndStart(request);
+  ReportStarted(job.id(), 1);
+  worker::v1::Report report;
+  report.set_job_id(job.id());
+  report.set_attempt(1);
+  report.mutable_progress()->set_step(5);
+  report.mutable_progress()->set_samples_per_second(4 * batch);
+  Report("cpu:0", report);
+  ASSERT_TRUE(Eventually([&] {
+    const auto stored = store->GetJob(job.id());
+    return stored.ok() && stored->progress().samples_per_second() > 0;
+  }));
+  response = Plan(spec);
+  EXPECT_EQ(response.step_times(0).measured_job_id(), job.id());
+  EXPECT_DOUBLE_EQ(response.step_times(0).seconds(), 0.25);
+  EXPECT_THAT(response.advice(), Contains(HasSubstr("a step took 250 ms")));
+}
+
+}  // namespace
+}  // namespace gpupool::server

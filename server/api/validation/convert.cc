@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "server/api/validation/csv_layout_check.h"
 #include "server/control/records/rows.h"
 
 namespace gpupool::server {
@@ -322,6 +323,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   }
   RETURN_IF_ERROR(FillFormat(header));
   RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
+  RETURN_IF_ERROR(CheckCsvLayout(header->layout()));
   RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
   return FillRoles(header);
 }

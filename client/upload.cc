@@ -129,6 +129,24 @@ bool SameArrays(const google::protobuf::Map<std::string, std::string>& a,
          std::map<std::string, std::string>(b.begin(), b.end());
 }
 
+bool SameCategories(const v1::ColumnCategories& a,
+                    const v1::ColumnCategories& b) {
+  return a.column() == b.column() &&
+         std::equal(a.values().begin(), a.values().end(), b.values().begin(),
+                    b.values().end());
+}
+
+bool SameCsvOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
+  return a.missing() == b.missing() && a.text() == b.text() &&
+         std::equal(a.text_columns().begin(), a.text_columns().end(),
+                    b.text_columns().begin(), b.text_columns().end()) &&
+         std::equal(a.skipped_columns().begin(), a.skipped_columns().end(),
+                    b.skipped_columns().begin(), b.skipped_columns().end()) &&
+         std::equal(a.categories().begin(), a.categories().end(),
+                    b.categories().begin(), b.categories().end(),
+                    SameCategories);
+}
+
 // Returns whether both layouts give the same arrays for the same files.
 bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
@@ -142,6 +160,7 @@ bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
                     b.label_columns().begin(), b.label_columns().end()) &&
          std::equal(a.label_names().begin(), a.label_names().end(),
                     b.label_names().begin(), b.label_names().end()) &&
+         SameCsvOptions(a, b) &&
          SameArrays(a.input_arrays(), b.input_arrays()) &&
          SameArrays(a.target_arrays(), b.target_arrays());
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
+#include "engine/data/describe.h"
 #include "engine/loaded_model.h"
 #include "engine/memory/snapshot_file.h"
 #include "engine/model/precision.h"
@@ -333,6 +334,7 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
     facts.targets.push_back(DescribeColumn(column));
     ToProto(column.facts, facts.targets.back().mutable_facts());
   }
+  facts.description = DescribeTable(table);
   return facts;
 }
 

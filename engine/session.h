@@ -86,6 +86,7 @@ struct DatasetFacts {
   // Named arrays only.
   std::vector<v1::DatasetArray> inputs;
   std::vector<v1::DatasetArray> targets;
+  v1::DatasetDescription description;
 };
 
 // The options of serving to plan for.

@@ -1,245 +1,90 @@
 #include "engine/data/csv_reader.h"
 
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
+#include "engine/data/byte_stream.h"
 #include "engine/data/column_buffer.h"
-#include "engine/data/csv_columns.h"
-#include "engine/data/csv_number.h"
+#include "engine/data/csv/cells.h"
+#include "engine/data/csv/column.h"
+#include "engine/data/csv/columns.h"
+#include "engine/data/csv_lines.h"
 
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kCsvChunkBytes = 256 << 10;
-// Bounds the buffer for files without line ends, such as binary ones.
-constexpr size_t kMaxLineBytes = 64 << 20;
-constexpr size_t kMaxQuoted = 40;
-
-// Returns the text for an error: escaped and cut.
-std::string Quoted(std::string_view text) {
-  std::string shown = absl::CHexEscape(std::string(text.substr(0, kMaxQuoted)));
-  if (text.size() > kMaxQuoted) shown += "...";
-  return absl::StrCat("\"", shown, "\"");
-}
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
-std::string_view Unquoted(std::string_view text) {
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
-    return Trimmed(text.substr(1, text.size() - 2));
-  }
-  return text;
-}
-
-// Splits the stream into lines without their ends.
-class LineReader {
- public:
-  explicit LineReader(ByteStream& stream) : stream_(stream) {}
-
-  // Returns the next line, or nothing at the end. The view is valid until the
-  // next call.
-  absl::StatusOr<std::optional<std::string_view>> Next() {
-    for (;;) {
-      const size_t from = begin_ + searched_;
-      const void* found = std::memchr(buffer_.data() + from, '\n', end_ - from);
-      if (found != nullptr) {
-        const size_t at = static_cast<size_t>(static_cast<const char*>(found) -
-                                              buffer_.data());
-        return Take(at, at + 1);
-      }
-      // A long line is searched once, and not again after each chunk.
-      searched_ = end_ - begin_;
-      ASSIGN_OR_RETURN(const bool more, Fill());
-      if (more) continue;
-      if (begin_ == end_) return std::nullopt;
-      return Take(end_, end_);
-    }
-  }
-
- private:
-  std::string_view Take(size_t line_end, size_t next) {
-    std::string_view line(buffer_.data() + begin_, line_end - begin_);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    begin_ = next;
-    searched_ = 0;
-    return line;
-  }
-
-  absl::StatusOr<bool> Fill() {
-    if (end_ - begin_ > kMaxLineBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "is longer than ", kMaxLineBytes, " bytes; is this a CSV file?"));
-    }
-    // Moves the unfinished line to the front, so the buffer stays as long as a
-    // line and a chunk.
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-    if (buffer_.size() < end_ + kCsvChunkBytes)
-      buffer_.resize(end_ + kCsvChunkBytes);
-    ASSIGN_OR_RETURN(
-        const size_t count,
-        stream_.Read(absl::MakeSpan(buffer_.data() + end_, kCsvChunkBytes)));
-    end_ += count;
-    return count > 0;
-  }
-
-  ByteStream& stream_;
-  std::vector<char> buffer_ = std::vector<char>(2 * kCsvChunkBytes);
-  size_t begin_ = 0;     // start of the line
-  size_t end_ = 0;       // end of the bytes that were read
-  size_t searched_ = 0;  // bytes of the line that contain no line end
-};
+using Cells = absl::Span<const std::string_view>;
 
 absl::Span<const char> AsBytes(const std::vector<float>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()),
           numbers.size() * sizeof(float)};
 }
 
+// Returns whether a row depends on later ones: by the mean of a column, its
+// kind, or the number of its categories.
+bool NeedsSurvey(const CsvOptions& options) {
+  return options.missing == MissingRule::kMean ||
+         options.missing == MissingRule::kZero ||
+         options.text == TextRule::kOneHot;
+}
+
 // Collects the numbers of lines into a table.
 class CsvParser {
  public:
   CsvParser(const CsvOptions& options, const ReadLimits& limits)
-      : options_(options), limits_(limits) {}
+      : options_(options), limits_(limits), surveying_(NeedsSurvey(options)) {}
 
-  absl::Status AddLine(std::string_view line, uint64_t number) {
-    line_number_ = number;
-    if (columns_ == 0) RETURN_IF_ERROR(TakeWidth(line));
-    row_features_.clear();
-    uint64_t column = 0;
-    for (;;) {
-      // Fields hold numbers only, so a comma always ends one, also in quotes.
-      const size_t comma = line.find(',');
-      RETURN_IF_ERROR(AddField(line.substr(0, comma), ++column));
-      if (comma == std::string_view::npos) break;
-      line.remove_prefix(comma + 1);
-    }
-    if (column != columns_) return WrongWidth(column);
-    ASSIGN_OR_RETURN(
-        const uint64_t bytes,
-        CheckedTableBytes(rows_ + 1, columns_ * sizeof(float), limits_));
-    ++rows_;
-    if (bytes > limits_.memory_bytes) RETURN_IF_ERROR(MoveToDisk());
-    RETURN_IF_ERROR(features_.Append(AsBytes(row_features_)));
-    return labels_.Append(AsBytes(row_labels_));
-  }
+  bool surveying() const { return surveying_; }
 
-  // Takes the column names from the header line.
-  void TakeHeader(std::string_view line) {
-    for (absl::string_view name :
-         absl::StrSplit(absl::string_view(line.data(), line.size()), ',')) {
-      header_.emplace_back(Unquoted(Trimmed({name.data(), name.size()})));
-    }
-  }
-
-  absl::StatusOr<Table> Finish() {
-    if (rows_ == 0) {
-      return absl::InvalidArgumentError("holds no line with numbers");
-    }
-    const uint64_t width = columns_ - row_labels_.size();
-    Column features{
-        .shape = {static_cast<int64_t>(width)}, .rows = rows_, .width = width};
-    RETURN_IF_ERROR(features_.MoveTo(features));
-    Column labels{.rows = rows_, .width = row_labels_.size()};
-    if (labels.width > 1) {
-      labels.shape = {static_cast<int64_t>(labels.width)};
-    }
-    RETURN_IF_ERROR(labels_.MoveTo(labels));
-    labels.facts = SummarizeLabels(labels);
-    Table table{.rows = rows_};
-    table.inputs.push_back(std::move(features));
-    table.targets.push_back(std::move(labels));
-    return table;
-  }
+  // Reads all lines. During a survey the table stays empty.
+  absl::Status ReadLines(ByteStream& stream);
+  // Ends the survey. ReadLines is then called once more.
+  absl::Status EndSurvey();
+  absl::StatusOr<Table> Finish();
 
  private:
-  // Takes the number of columns, and the label's positions, from the first
-  // line.
-  absl::Status TakeWidth(std::string_view line) {
-    columns_ = 1;
-    for (char c : line) columns_ += c == ',';
-    auto places = LabelPlaces(options_, header_, columns_);
-    if (!places.ok()) return Error(places.status().message());
-    label_places_ = *std::move(places);
-    row_labels_.resize(LabelWidth(options_));
-    return absl::OkStatus();
-  }
-
-  absl::Status AddField(std::string_view raw, uint64_t column) {
-    if (column > columns_) return absl::OkStatus();  // WrongWidth reports it
-    const std::string_view text = Unquoted(Trimmed(raw));
-    const std::optional<double> value = ParseNumber(text);
-    // The range is that of a float: 1e39 is a finite double, but not here.
-    const float number = value ? static_cast<float>(*value) : NAN;
-    if (!std::isfinite(number)) return BadNumber(text, column);
-    const int32_t place = label_places_[column - 1];
-    if (place == kFeatureColumn) {
-      row_features_.push_back(number);
-    } else {
-      row_labels_[static_cast<size_t>(place)] = number;
-    }
-    return absl::OkStatus();
-  }
-
+  absl::Status AddLine(std::string_view line);
+  absl::Status AddRow(Cells cells);
+  absl::Status TakeColumns(uint64_t width);
+  absl::Status TakeCell(size_t column, std::string_view cell);
+  absl::Status Store();
+  bool HasMissing(Cells cells) const;
+  // Counts the numbers in a row of features.
+  uint64_t FeatureNumbers() const;
+  void TakeFacts(Table& table);
   // Moves what was read, and what follows, to the disk.
-  absl::Status MoveToDisk() {
-    if (on_disk_ || limits_.unpack_dir.empty()) return absl::OkStatus();
-    on_disk_ = true;
-    RETURN_IF_ERROR(features_.MoveToDisk(limits_.unpack_dir));
-    return labels_.MoveToDisk(limits_.unpack_dir);
-  }
-
-  absl::Status BadNumber(std::string_view text, uint64_t column) const {
-    std::string message =
-        text.empty() ? absl::StrCat("column ", column, " is empty")
-                     : absl::StrCat("column ", column, ": ", Quoted(text),
-                                    " is not a finite number");
-    if (rows_ == 0 && !options_.has_header) {
-      message +=
-          "; if the line holds column names, set has_header "
-          "(gpupool: --header)";
-    }
-    return Error(message);
-  }
-
-  absl::Status WrongWidth(uint64_t found) const {
-    return Error(absl::StrCat("has ", found,
-                              " columns where the lines before "
-                              "have ",
-                              columns_));
-  }
+  absl::Status MoveToDisk();
 
   absl::Status Error(absl::string_view what) const {
     return absl::InvalidArgumentError(
         absl::StrCat("line ", line_number_, " ", what));
   }
+  // Returns the column's number and name for errors.
+  std::string PlaceOf(size_t column) const;
 
   const CsvOptions options_;
   const ReadLimits limits_;
-  uint64_t columns_ = 0;
-  std::vector<int32_t> label_places_;  // by column
+  bool surveying_;
+  CellSplitter splitter_;
   std::vector<std::string> header_;
+  std::vector<ColumnPlan> plans_;
+  std::vector<CsvColumn> columns_;
+  size_t name_bytes_ = 0;  // of all categories
   uint64_t line_number_ = 0;
   uint64_t rows_ = 0;
+  uint64_t dropped_rows_ = 0;
+  uint64_t row_numbers_ = 0;         // numbers of a row, once one was stored
   std::vector<float> row_features_;  // of the line
   std::vector<float> row_labels_;    // in the order of the options
   ColumnBuffer features_;
@@ -247,33 +92,198 @@ class CsvParser {
   bool on_disk_ = false;
 };
 
-}  // namespace
-
-absl::StatusOr<Table> ReadCsv(ByteStream& stream, const CsvOptions& options,
-                              const ReadLimits& limits) {
-  LineReader lines(stream);
-  CsvParser parser(options, limits);
-  bool skip_header = options.has_header;
-  for (uint64_t number = 1;; ++number) {
+absl::Status CsvParser::ReadLines(ByteStream& stream) {
+  CsvLines lines(stream);
+  bool in_header = options_.has_header;
+  rows_ = dropped_rows_ = 0;
+  for (;;) {
     auto next = lines.Next();
+    line_number_ = lines.line_number();
     if (!next.ok()) {
       return absl::Status(
           next.status().code(),
-          absl::StrCat("line ", number, " ", next.status().message()));
+          absl::StrCat("line ", line_number_, " ", next.status().message()));
     }
-    if (!next->has_value()) return parser.Finish();
-    std::string_view line = **next;
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    if (number == 1 && line.substr(0, 3) == kByteOrderMark) {
-      line.remove_prefix(3);
-    }
-    if (Trimmed(line).empty()) continue;
-    if (std::exchange(skip_header, false)) {
-      parser.TakeHeader(line);
+    if (!next->has_value()) return absl::OkStatus();
+    if (Trimmed(**next).empty()) continue;
+    if (!std::exchange(in_header, false)) {
+      RETURN_IF_ERROR(AddLine(**next));
       continue;
     }
-    RETURN_IF_ERROR(parser.AddLine(line, number));
+    const auto names = splitter_.Split(**next);
+    if (!names.ok()) return Error(names.status().message());
+    header_.assign(names->begin(), names->end());
   }
+}
+
+absl::Status CsvParser::AddLine(std::string_view line) {
+  const auto cells = splitter_.Split(line);
+  if (!cells.ok()) return Error(cells.status().message());
+  return AddRow(*cells);
+}
+
+absl::Status CsvParser::AddRow(Cells cells) {
+  if (columns_.empty()) RETURN_IF_ERROR(TakeColumns(cells.size()));
+  if (cells.size() != columns_.size()) {
+    return Error(absl::StrCat("has ", cells.size(),
+                              " columns where the lines before have ",
+                              columns_.size()));
+  }
+  if (options_.missing == MissingRule::kDropRow && HasMissing(cells)) {
+    ++dropped_rows_;
+    return absl::OkStatus();
+  }
+  row_features_.clear();
+  for (size_t i = 0; i < cells.size(); ++i) {
+    RETURN_IF_ERROR(TakeCell(i, cells[i]));
+  }
+  if (!surveying_) RETURN_IF_ERROR(Store());
+  ++rows_;
+  return absl::OkStatus();
+}
+
+// Takes the columns from the first line.
+absl::Status CsvParser::TakeColumns(uint64_t width) {
+  auto plans = PlanColumns(options_, header_, width);
+  if (!plans.ok()) return Error(plans.status().message());
+  plans_ = *std::move(plans);
+  columns_.reserve(plans_.size());
+  for (const ColumnPlan& plan : plans_) {
+    columns_.emplace_back(plan, options_, &name_bytes_);
+  }
+  row_labels_.resize(LabelWidth(options_));
+  return absl::OkStatus();
+}
+
+absl::Status CsvParser::TakeCell(size_t column, std::string_view cell) {
+  const int32_t place = plans_[column].place;
+  if (place == kSkippedColumn) return absl::OkStatus();
+  CsvColumn& taker = columns_[column];
+  std::optional<float> number = taker.TakeNumber(cell);
+  if (!number) {
+    const absl::StatusOr<float> other = taker.Take(cell);
+    if (!other.ok()) {
+      return Error(
+          absl::StrCat(PlaceOf(column), ": ", other.status().message()));
+    }
+    number = *other;
+  }
+  taker.Show(cell);
+  if (surveying_) return absl::OkStatus();
+  if (place != kFeatureColumn) {
+    row_labels_[static_cast<size_t>(place)] = *number;
+  } else if (taker.one_hot()) {
+    const size_t begin = row_features_.size();
+    row_features_.resize(begin + taker.width());
+    row_features_[begin + static_cast<size_t>(*number)] = 1;
+  } else {
+    row_features_.push_back(*number);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CsvParser::Store() {
+  if (row_numbers_ == 0) row_numbers_ = FeatureNumbers() + row_labels_.size();
+  ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      CheckedTableBytes(rows_ + 1, row_numbers_ * sizeof(float), limits_));
+  if (bytes > limits_.memory_bytes) RETURN_IF_ERROR(MoveToDisk());
+  RETURN_IF_ERROR(features_.Append(AsBytes(row_features_)));
+  return labels_.Append(AsBytes(row_labels_));
+}
+
+bool CsvParser::HasMissing(Cells cells) const {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (plans_[i].place != kSkippedColumn && IsMissing(cells[i])) return true;
+  }
+  return false;
+}
+
+uint64_t CsvParser::FeatureNumbers() const {
+  uint64_t numbers = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (plans_[i].place == kFeatureColumn) numbers += columns_[i].width();
+  }
+  return numbers;
+}
+
+absl::Status CsvParser::MoveToDisk() {
+  if (on_disk_ || limits_.unpack_dir.empty()) return absl::OkStatus();
+  on_disk_ = true;
+  RETURN_IF_ERROR(features_.MoveToDisk(limits_.unpack_dir));
+  return labels_.MoveToDisk(limits_.unpack_dir);
+}
+
+std::string CsvParser::PlaceOf(size_t column) const {
+  return absl::StrCat("column ", column + 1,
+                      column < header_.size()
+                          ? absl::StrCat(" (", QuotedCell(header_[column]), ")")
+                          : "");
+}
+
+absl::Status CsvParser::EndSurvey() {
+  surveying_ = false;
+  if (rows_ == 0) return absl::OkStatus();  // Finish says so
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (plans_[i].place == kSkippedColumn) continue;
+    const absl::Status ended = columns_[i].EndSurvey();
+    if (!ended.ok()) return AtPlace(PlaceOf(i), ended);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Table> CsvParser::Finish() {
+  if (rows_ == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("holds no row",
+                     dropped_rows_ == 0
+                         ? ""
+                         : absl::StrCat("; ", Counted(dropped_rows_, "row"),
+                                        " with missing cells were left out")));
+  }
+  const uint64_t width = FeatureNumbers();
+  Column features{
+      .shape = {static_cast<int64_t>(width)}, .rows = rows_, .width = width};
+  RETURN_IF_ERROR(features_.MoveTo(features));
+  Column labels{.rows = rows_, .width = row_labels_.size()};
+  if (labels.width > 1) {
+    labels.shape = {static_cast<int64_t>(labels.width)};
+  }
+  RETURN_IF_ERROR(labels_.MoveTo(labels));
+  labels.facts = SummarizeLabels(labels);
+  Table table{.rows = rows_};
+  table.inputs.push_back(std::move(features));
+  table.targets.push_back(std::move(labels));
+  table.dropped_rows = dropped_rows_;
+  TakeFacts(table);
+  return table;
+}
+
+void CsvParser::TakeFacts(Table& table) {
+  uint64_t first_number = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const int32_t place = plans_[i].place;
+    if (place == kSkippedColumn) continue;
+    const uint64_t width = columns_[i].width();
+    table.csv_columns.push_back(columns_[i].TakeFacts());
+    const bool label = place != kFeatureColumn;
+    table.csv_columns.back().first_number =
+        label ? static_cast<uint64_t>(place) : first_number;
+    if (!label) first_number += width;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Table> ReadCsv(std::string_view bytes, const CsvOptions& options,
+                              const ReadLimits& limits) {
+  CsvParser parser(options, limits);
+  if (parser.surveying()) {
+    RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
+    RETURN_IF_ERROR(parser.EndSurvey());
+  }
+  RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
+  return parser.Finish();
 }
 
 }  // namespace gpupool::engine

@@ -63,12 +63,20 @@ absl::StatusOr<const v1::DatasetFile*> OnlyFile(
   return &files[0];
 }
 
-absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
-                                     const std::vector<v1::DatasetFile>& files,
-                                     const std::string& blob_dir,
-                                     const ReadLimits& limits) {
-  ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(files, "CSV"));
-  ASSIGN_OR_RETURN(const auto blob, OpenBlob(*file, blob_dir, Digest::kCheck));
+MissingRule ToMissingRule(v1::DatasetLayout::Missing missing) {
+  switch (missing) {
+    case v1::DatasetLayout::MEAN:
+      return MissingRule::kMean;
+    case v1::DatasetLayout::ZERO:
+      return MissingRule::kZero;
+    case v1::DatasetLayout::DROP_ROW:
+      return MissingRule::kDropRow;
+    default:
+      return MissingRule::kRefuse;
+  }
+}
+
+CsvOptions ToCsvOptions(const v1::DatasetLayout& layout) {
   CsvOptions options;
   if (layout.has_label_column()) options.label_column = layout.label_column();
   options.label_columns.assign(layout.label_columns().begin(),
@@ -76,8 +84,29 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   options.label_names.assign(layout.label_names().begin(),
                              layout.label_names().end());
   options.has_header = layout.has_header();
-  std::unique_ptr<ByteStream> stream = OpenByteStream(blob->bytes());
-  auto table = ReadCsv(*stream, options, limits);
+  options.missing = ToMissingRule(layout.missing());
+  if (layout.text() == v1::DatasetLayout::ONE_HOT) {
+    options.text = TextRule::kOneHot;
+  }
+  options.text_columns.assign(layout.text_columns().begin(),
+                              layout.text_columns().end());
+  options.skipped_columns.assign(layout.skipped_columns().begin(),
+                                 layout.skipped_columns().end());
+  for (const v1::ColumnCategories& column : layout.categories()) {
+    options.categories[column.column()].assign(column.values().begin(),
+                                               column.values().end());
+  }
+  return options;
+}
+
+absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
+                                     const std::vector<v1::DatasetFile>& files,
+                                     const std::string& blob_dir,
+                                     const ReadLimits& limits) {
+  ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(files, "CSV"));
+  ASSIGN_OR_RETURN(const auto blob, OpenBlob(*file, blob_dir, Digest::kCheck));
+  auto table = ReadCsv({blob->bytes().data(), blob->bytes().size()},
+                       ToCsvOptions(layout), limits);
   if (!table.ok()) return AtPlace(file->file_name(), table.status());
   return table;
 }

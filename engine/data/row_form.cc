@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/quoted_names.h"
 #include "engine/base/status_macros.h"
+#include "engine/data/csv/cells.h"
 #include "engine/data/label_facts.h"
 #include "gpupool/v1/dataset.pb.h"
 
@@ -88,6 +90,50 @@ Arrays ArraysOf(const std::vector<Column>& columns) {
   return forms;
 }
 
+using TextColumns = std::vector<const v1::DatasetColumn*>;
+
+// Returns the text columns in the order of their numbers in a row.
+TextColumns TextColumnsOf(const v1::Dataset& dataset) {
+  TextColumns columns;
+  for (const v1::DatasetColumn& column : dataset.description().columns()) {
+    if (column.is_text()) columns.push_back(&column);
+  }
+  std::sort(columns.begin(), columns.end(),
+            [](const v1::DatasetColumn* a, const v1::DatasetColumn* b) {
+              return std::pair(a->role(), a->first_number()) <
+                     std::pair(b->role(), b->first_number());
+            });
+  return columns;
+}
+
+bool SamePlace(const v1::DatasetColumn& a, const v1::DatasetColumn& b) {
+  return a.role() == b.role() && a.first_number() == b.first_number();
+}
+
+// Returns the first categories of a column, for messages.
+std::string CategoriesText(const v1::DatasetColumn& column) {
+  constexpr int kMostNamed = 5;
+  const int named = std::min(column.categories_size(), kMostNamed);
+  return absl::StrCat(
+      column.categories_size(), " categories (",
+      absl::StrJoin(column.categories().begin(),
+                    column.categories().begin() + named, ", ",
+                    [](std::string* out, const std::string& category) {
+                      absl::StrAppend(out, QuotedCell(category));
+                    }),
+      named < column.categories_size() ? ", ..." : "", ")");
+}
+
+absl::Status OtherCategories(const std::string& what, const v1::Dataset& one,
+                             const v1::Dataset& other) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.validation: ", what,
+      ", so its numbers would mean something else; "
+      "upload \"",
+      other.name(), "\" again with the categories of \"", one.name(),
+      "\" (gpupool datasets upload --like ", one.name(), ")"));
+}
+
 }  // namespace
 
 RowForm FormOf(const v1::Dataset& dataset) {
@@ -120,6 +166,33 @@ absl::Status CheckSameForm(const RowForm& one, const RowForm& other) {
   }
   if (!one.targets.empty()) return absl::OkStatus();
   return CheckShapes({"labels", one.labels, other.labels}, one, other);
+}
+
+absl::Status CheckSameCategories(const v1::Dataset& one,
+                                 const v1::Dataset& other) {
+  const TextColumns a = TextColumnsOf(one), b = TextColumnsOf(other);
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const bool both = i < a.size() && i < b.size() && SamePlace(*a[i], *b[i]);
+    if (!both) {
+      const v1::DatasetColumn& column = i < a.size() ? *a[i] : *b[i];
+      return OtherCategories(
+          absl::StrCat("column ", QuotedCell(column.name()),
+                       " holds text in only one of the datasets \"", one.name(),
+                       "\" and \"", other.name(), "\""),
+          one, other);
+    }
+    if (std::equal(a[i]->categories().begin(), a[i]->categories().end(),
+                   b[i]->categories().begin(), b[i]->categories().end())) {
+      continue;
+    }
+    return OtherCategories(
+        absl::StrCat("column ", QuotedCell(b[i]->name()), " of dataset \"",
+                     other.name(), "\" has ", CategoriesText(*b[i]),
+                     ", but that of \"", one.name(), "\" has ",
+                     CategoriesText(*a[i])),
+        one, other);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gpupool::engine

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/column.h"
+#include "engine/data/csv/column_facts.h"
 
 namespace gpupool::engine {
 
@@ -18,6 +19,9 @@ struct Table {
   // int64.
   std::vector<Column> inputs;
   std::vector<Column> targets;
+  // CSV only: the columns that are not left out, in the order of the file.
+  std::vector<CsvColumnFacts> csv_columns;
+  uint64_t dropped_rows = 0;  // CSV only, with MissingRule::kDropRow
 
   const Column& features() const { return inputs.front(); }
   const Column& labels() const { return targets.front(); }

@@ -219,6 +219,8 @@ absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec,
   if (evaluated.assumed) return facts;
   facts.validation = std::make_shared<DataFacts>(std::move(evaluated));
   if (!facts.assumed) {
+    // First, because other categories may make one-hot rows longer.
+    RETURN_IF_ERROR(CheckSameCategories(dataset, validation));
     RETURN_IF_ERROR(CheckSameForm(FormOf(dataset), FormOf(validation)));
   }
   return facts;

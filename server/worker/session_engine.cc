@@ -102,6 +102,7 @@ class SessionEngine : public Engine {
     }
     reply.mutable_inputs()->Add(facts.inputs.begin(), facts.inputs.end());
     reply.mutable_targets()->Add(facts.targets.begin(), facts.targets.end());
+    *reply.mutable_description() = facts.description;
     return reply;
   }
 

@@ -345,8 +345,9 @@ TEST_F(SessionTest, BadJobsAreRefusedAtPlanningWithTheRemedy) {
 }
 
 TEST_F(SessionTest, ABrokenLineIsNamed) {
-  EXPECT_EQ(Store("bad.csv", "1,2,0\n1,two,1\n").status().message(),
-            "bad.csv: line 2 column 2: \"two\" is not a finite number");
+  EXPECT_THAT(
+      Store("bad.csv", "1,2,0\n1,two,1\n").status().message(),
+      HasSubstr("bad.csv: line 2 column 2: \"two\" is not a finite number"));
 }
 
 TEST_F(SessionTest, MemoryGettersWorkWhileTraining) {

@@ -34,6 +34,36 @@ CLI::Option* AddArrayOption(CLI::App& verb, const std::string& flag,
       });
 }
 
+void AddCsvOptions(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--missing", options.missing,
+                  "CSV: what to do with rows that have empty cells or NA, N/A, "
+                  "#N/A, <NA>, NaN, null or ?: refuse the file, fill them in "
+                  "with the column's mean or with zero, or leave out the row "
+                  "(default: refuse)")
+      ->check(CLI::IsMember({"refuse", "mean", "zero", "drop-row"}))
+      ->type_name("RULE");
+  verb.add_option("--text", options.text,
+                  "CSV: what a text column becomes: the index of its category, "
+                  "or a number 0 or 1 for each category (default: index)")
+      ->check(CLI::IsMember({"index", "one-hot"}))
+      ->type_name("FORM");
+  verb.add_option("--text-columns", options.text_columns,
+                  "CSV: columns whose cells are all categories, also numbers: "
+                  "by name with --header, or from 0")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B,...");
+  verb.add_option("--skip-columns", options.skipped_columns,
+                  "CSV: columns to leave out: by name with --header, or from 0")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B,...");
+  verb.add_option("--like", options.like,
+                  "CSV: number categories as this dataset does, and refuse "
+                  "others; for validation sets")
+      ->type_name("DATASET");
+}
+
 }  // namespace
 
 void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
@@ -54,6 +84,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
       ->excludes(column);
   verb.add_flag("--header", options.has_header,
                 "CSV: the first line holds names");
+  AddCsvOptions(verb, options);
   verb.add_option("--format", options.format,
                   "Format of the file (default: by its name)")
       ->check(CLI::IsMember({"csv", "idx", "npy", "npz"}))
@@ -107,6 +138,21 @@ void AddArrays(const std::vector<std::string>& pairs,
   }
 }
 
+void AddCsvLayout(const DataOptions& options, v1::DatasetLayout& layout) {
+  // The defaults stay unset, so that the layout equals that of an upload
+  // without these options.
+  if (options.missing == "mean") layout.set_missing(v1::DatasetLayout::MEAN);
+  if (options.missing == "zero") layout.set_missing(v1::DatasetLayout::ZERO);
+  if (options.missing == "drop-row") {
+    layout.set_missing(v1::DatasetLayout::DROP_ROW);
+  }
+  if (options.text == "one-hot") layout.set_text(v1::DatasetLayout::ONE_HOT);
+  layout.mutable_text_columns()->Assign(options.text_columns.begin(),
+                                        options.text_columns.end());
+  layout.mutable_skipped_columns()->Assign(options.skipped_columns.begin(),
+                                           options.skipped_columns.end());
+}
+
 }  // namespace
 
 DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
@@ -122,11 +168,30 @@ DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
   }
   AddLabelColumns(options.label_columns, upload.layout);
   upload.layout.set_has_header(options.has_header);
+  AddCsvLayout(options, upload.layout);
   upload.layout.set_features_array(options.features_array);
   upload.layout.set_labels_array(options.labels_array);
   AddArrays(options.inputs, *upload.layout.mutable_input_arrays());
   AddArrays(options.targets, *upload.layout.mutable_target_arrays());
   return upload;
+}
+
+absl::Status AddCategories(Client& client, const DataOptions& options,
+                           v1::DatasetLayout& layout) {
+  if (options.like.empty()) return absl::OkStatus();
+  v1::GetDatasetRequest request;
+  request.set_name(options.like);
+  const absl::StatusOr<v1::Dataset> model = client.GetDataset(request);
+  if (!model.ok()) return model.status();
+  for (const v1::DatasetColumn& column : model->description().columns()) {
+    if (!column.is_text()) continue;
+    v1::ColumnCategories& categories = *layout.add_categories();
+    categories.set_column(column.name());
+    *categories.mutable_values() = column.categories();
+  }
+  if (!layout.categories().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--like: dataset ", options.like, " has no text columns"));
 }
 
 namespace {
@@ -166,8 +231,11 @@ absl::Status EnsureData(Context& context, Client& client,
         "--data needs a name for the dataset: set data.dataset in the job "
         "file");
   }
-  const absl::StatusOr<EnsuredDataset> ensured = EnsureDataset(
-      client, MakeUpload(name, options), UploadLine(context, name));
+  DatasetUpload upload = MakeUpload(name, options);
+  const absl::Status added = AddCategories(client, options, upload.layout);
+  if (!added.ok()) return added;
+  const absl::StatusOr<EnsuredDataset> ensured =
+      EnsureDataset(client, upload, UploadLine(context, name));
   ClearUploadLine(context);
   if (!ensured.ok()) return ensured.status();
   context.Say(absl::StrCat("dataset ", name,

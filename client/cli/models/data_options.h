@@ -22,18 +22,30 @@ struct DataOptions {
   std::string format;  // "csv", ...; empty: from the file's name
   std::string features_array;
   std::string labels_array;
+  std::string missing;  // "mean", "zero", "drop-row"; empty: refuse
+  std::string text;     // "one-hot"; empty: index
+  std::vector<std::string> text_columns;     // names or numbers
+  std::vector<std::string> skipped_columns;  // names or numbers
+  std::string like;                  // a dataset whose categories are taken
   std::vector<std::string> inputs;   // "input_ids=ids"
   std::vector<std::string> targets;  // "label=y"
 };
 
-// Adds --labels, --label-column, --label-columns, --header, --format,
-// --features-array, --labels-array, --input and --target.
+// Adds --labels, --label-column, --label-columns, --header, --missing, --text,
+// --text-columns, --skip-columns, --like, --format, --features-array,
+// --labels-array, --input and --target.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 
 // Adds --data and the layout options.
 void AddDataOption(CLI::App& verb, DataOptions& options);
 
+// Returns the upload without the categories of options.like.
 DatasetUpload MakeUpload(const std::string& name, const DataOptions& options);
+
+// Adds the categories of the dataset options.like to the layout, if it is set.
+// NotFound without such a dataset; InvalidArgument if it has no text.
+absl::Status AddCategories(Client& client, const DataOptions& options,
+                           v1::DatasetLayout& layout);
 
 // Returns a callback that draws "uploading NAME [===>  ] 3.1 MiB of 9.8 MiB" on
 // `err` if that is a terminal.

@@ -1,4 +1,4 @@
-// gpupool datasets: upload, list, get, delete.
+// gpupool datasets: upload, list, get, describe, delete.
 #include <CLI/App.hpp>
 #include <memory>
 #include <ostream>
@@ -11,6 +11,7 @@
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/verbs.h"
 #include "client/cli/models/data_options.h"
+#include "client/cli/models/describe_view.h"
 #include "client/cli/output/job_view.h"
 #include "client/cli/output/table.h"
 #include "client/text/units.h"
@@ -87,8 +88,11 @@ int UploadDataset(Context& context, const std::string& name,
                   const DataOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Dataset> dataset = UploadDataset(
-      **client, MakeUpload(name, options), UploadLine(context, name));
+  DatasetUpload upload = MakeUpload(name, options);
+  const absl::Status added = AddCategories(**client, options, upload.layout);
+  if (!added.ok()) return context.Fail(added);
+  const absl::StatusOr<v1::Dataset> dataset =
+      UploadDataset(**client, upload, UploadLine(context, name));
   ClearUploadLine(context);
   if (!dataset.ok()) return context.Fail(dataset.status());
   context.Print(*dataset, [&] { PrintDataset(context, *dataset); });
@@ -111,14 +115,17 @@ int ListDatasets(Context& context) {
   return kOk;
 }
 
-int GetDataset(Context& context, const std::string& name) {
+using DatasetPrinter = void (*)(const Context&, const v1::Dataset&);
+
+int ShowDataset(Context& context, const std::string& name,
+                DatasetPrinter print) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   v1::GetDatasetRequest request;
   request.set_name(name);
   const absl::StatusOr<v1::Dataset> dataset = (*client)->GetDataset(request);
   if (!dataset.ok()) return context.Fail(dataset.status());
-  context.Print(*dataset, [&] { PrintDataset(context, *dataset); });
+  context.Print(*dataset, [&] { print(context, *dataset); });
   return kOk;
 }
 
@@ -141,12 +148,14 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       datasets, "upload",
       "Store a table of examples under a name. Uploading the same bytes again "
-      "changes nothing. CSV: numbers, one example per line. Files may be "
-      "compressed (.gz).",
+      "changes nothing. CSV: one example per line, of numbers and text. Files "
+      "may be compressed (.gz).",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
       "price,rent\n"
+      "  gpupool datasets upload people people.csv --header --missing mean \\\n"
+      "      --text one-hot --skip-columns name\n"
       "  gpupool datasets upload reviews reviews.npz --input input_ids=ids \\\n"
       "      --input attention_mask=mask --target label=y");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
@@ -174,7 +183,17 @@ void AddDatasets(CLI::App& app, Invocation& invocation) {
   CLI::App* get = AddVerb(*datasets, "get", "Show one dataset.",
                           "  gpupool datasets get digits");
   get->add_option("NAME", *name, "Name of the dataset")->required();
-  invocation.On(get, [name](Context& c) { return GetDataset(c, *name); });
+  invocation.On(
+      get, [name](Context& c) { return ShowDataset(c, *name, PrintDataset); });
+  CLI::App* describe = AddVerb(
+      *datasets, "describe",
+      "Show what a dataset holds: its columns or arrays with their ranges and "
+      "categories, the rows of each class, and the first rows.",
+      "  gpupool datasets describe digits");
+  describe->add_option("NAME", *name, "Name of the dataset")->required();
+  invocation.On(describe, [name](Context& c) {
+    return ShowDataset(c, *name, PrintDescription);
+  });
   CLI::App* remove = AddVerb(
       *datasets, "delete",
       "Delete a dataset. Refused while a job that has not ended uses it.",

@@ -14,6 +14,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
+#include "server/api/validation/csv_layout_check.h"
 #include "server/control/records/rows.h"
 
 namespace gpupool::server {
@@ -324,6 +325,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   }
   RETURN_IF_ERROR(FillFormat(header));
   RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
+  RETURN_IF_ERROR(CheckCsvLayout(header->layout()));
   RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
   return FillRoles(header);
 }

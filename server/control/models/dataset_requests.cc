@@ -153,6 +153,7 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
         }
         *checked.mutable_inputs() = reply.dataset().inputs();
         *checked.mutable_targets() = reply.dataset().targets();
+        *checked.mutable_description() = reply.dataset().description();
         Enqueue<v1::Dataset>(
             context, callback,
             [&context, checked, callback](Transaction& transaction) {

@@ -49,6 +49,61 @@ TEST_F(DatasetsTest, LabelsOfSeveralColumnsGoByNumberOrByName) {
   EXPECT_THAT(names.label_names(), ::testing::ElementsAre("h3", "1"));
 }
 
+TEST_F(DatasetsTest, OptionsForCsvReachTheServer) {
+  const std::string file = WriteFile("a.csv", "h1,h2,h3\n1,2,3\n");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, "--header", "--missing",
+                 "drop-row", "--text", "one-hot", "--text-columns", "h1,h2",
+                 "--skip-columns", "0"}),
+            0)
+      << err();
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--header", "--missing",
+                 "refuse", "--text", "index"}),
+            0)
+      << err();
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    const v1::DatasetLayout& layout = server_.state.datasets["a"].layout();
+    EXPECT_EQ(layout.missing(), v1::DatasetLayout::DROP_ROW);
+    EXPECT_EQ(layout.text(), v1::DatasetLayout::ONE_HOT);
+    EXPECT_THAT(layout.text_columns(), ::testing::ElementsAre("h1", "h2"));
+    EXPECT_THAT(layout.skipped_columns(), ::testing::ElementsAre("0"));
+    const v1::DatasetLayout& defaults = server_.state.datasets["b"].layout();
+    EXPECT_EQ(defaults.missing(), v1::DatasetLayout::MISSING_UNSPECIFIED);
+    EXPECT_EQ(defaults.text(), v1::DatasetLayout::TEXT_UNSPECIFIED);
+  }
+  EXPECT_EQ(Run({"datasets", "upload", "c", file, "--missing", "median"}), 2);
+}
+
+TEST_F(DatasetsTest, CategoriesAreThoseOfAnotherDataset) {
+  const std::string file = WriteFile("a.csv", "size,kind\n1,cat\n");
+  ASSERT_EQ(Run({"datasets", "upload", "a", file, "--header"}), 0) << err();
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--header", "--like", "a"}),
+            2);
+  EXPECT_THAT(err(), HasSubstr("--like: dataset a has no text columns"));
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::DatasetDescription& description =
+        *server_.state.datasets["a"].mutable_description();
+    description.add_columns()->set_name("size");
+    v1::DatasetColumn& kind = *description.add_columns();
+    kind.set_name("kind");
+    kind.set_is_text(true);
+    kind.add_categories("dog");
+    kind.add_categories("cat");
+  }
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--header", "--like", "a"}),
+            0)
+      << err();
+  EXPECT_EQ(Run({"datasets", "upload", "c", file, "--header", "--like", "no"}),
+            3);
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::DatasetLayout& layout = server_.state.datasets["b"].layout();
+  ASSERT_EQ(layout.categories_size(), 1);
+  EXPECT_EQ(layout.categories(0).column(), "kind");
+  EXPECT_THAT(layout.categories(0).values(),
+              ::testing::ElementsAre("dog", "cat"));
+}
+
 TEST_F(DatasetsTest, ArraysGoByTheNamesOfInputsAndTargets) {
   const std::string file = WriteFile("a.npz", "PK");
   EXPECT_EQ(Run({"datasets", "upload", "a", file, "--input", "input_ids=ids",

@@ -15,11 +15,11 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<Table> Read(const std::string& text, CsvOptions options = {},
                            ReadLimits limits = {}) {
-  auto stream = PlainStream(text);
-  return ReadCsv(*stream, options, limits);
+  return ReadCsv(text, options, limits);
 }
 
 std::string ErrorOf(const std::string& text, CsvOptions options = {}) {
@@ -60,10 +60,14 @@ TEST(CsvReaderTest, ToleratesWhatSpreadsheetsWrite) {
 }
 
 TEST(CsvReaderTest, NamesLineColumnAndTextOfABadNumber) {
-  EXPECT_EQ(ErrorOf("1,2,3\n\n4,abc,6\n"),
-            "line 3 column 2: \"abc\" is not a finite number");
-  EXPECT_EQ(ErrorOf("1,2\n3,\n"), "line 2 column 2 is empty");
+  EXPECT_THAT(ErrorOf("1,2,3\n\n4,abc,6\n"),
+              StartsWith("line 3 column 2: \"abc\" is not a finite number"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n4,abc\n", {.has_header = true}),
+              StartsWith("line 3 column 2 (\"y\"): \"abc\" is not a finite"));
+  EXPECT_THAT(ErrorOf("1,2\n3,\n"),
+              StartsWith("line 2 column 2: the cell is empty"));
   EXPECT_THAT(ErrorOf("1,2\n3,1e39\n"), HasSubstr("1e39"));
+  EXPECT_THAT(ErrorOf("1,2\n3,inf\n"), HasSubstr("\"inf\" is not a finite"));
   EXPECT_THAT(ErrorOf("1,2\n3,nan\n"), HasSubstr("nan"));
   EXPECT_THAT(ErrorOf("1,2\n3,\x01" + std::string(100, 'z') + "\n"),
               HasSubstr("\\x01zzz"));
@@ -82,9 +86,8 @@ TEST(CsvReaderTest, EveryLineHasTheWidthOfTheFirst) {
 }
 
 TEST(CsvReaderTest, NoRowsIsAnError) {
-  EXPECT_EQ(ErrorOf(""), "holds no line with numbers");
-  EXPECT_EQ(ErrorOf("a,b\n", {.has_header = true}),
-            "holds no line with numbers");
+  EXPECT_EQ(ErrorOf(""), "holds no row");
+  EXPECT_EQ(ErrorOf("a,b\n", {.has_header = true}), "holds no row");
 }
 
 TEST(CsvReaderTest, LabelsThatAreNotWholeAreNoClasses) {
@@ -140,8 +143,7 @@ TEST(CsvReaderTest, LinesMaySpanReadsOfTheStream) {
 TEST(CsvReaderTest, ReadsTheDigits) {
   const std::string bytes =
       files::ReadFile(SourcePath("examples/data/digits.csv.gz"));
-  auto stream = OpenByteStream(bytes);
-  auto table = ReadCsv(*stream, {}, {});
+  auto table = ReadCsv(bytes, {}, {});
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->rows, 1797u);
   EXPECT_EQ(table->features().width, 64u);
@@ -187,6 +189,135 @@ TEST(CsvReaderTest, LabelsOfManyColumnsCountForTheLimit) {
   EXPECT_TRUE(Read("1,2,3,4\n", options, {.max_table_bytes = 16}).ok());
   EXPECT_EQ(Read("1,2,3,4\n", options, {.max_table_bytes = 15}).status().code(),
             absl::StatusCode::kResourceExhausted);
+}
+
+// A table as people have it: text, a missing number, quotes.
+constexpr const char* kPets =
+    "name,size,color,kind\n"
+    "Rex,4,\"red, dark\",dog\n"
+    "Tom,,blue,cat\n"
+    "Kit,1,,cat\n"
+    "Bo,3,blue,dog\n";
+
+CsvOptions Pets(MissingRule missing, TextRule text = TextRule::kIndex) {
+  return {.has_header = true,
+          .missing = missing,
+          .text = text,
+          .skipped_columns = {"name"}};
+}
+
+TEST(CsvReaderTest, TextBecomesTheIndexOfItsCategory) {
+  auto table = Read(
+      "size,color,kind\r\n1,red,\"d\"\"og\"\r\n2,blue,cat\r\n"
+      "3,red,cat",
+      {.has_header = true});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->features()), ElementsAre(1, 0, 2, 1, 3, 0));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 1, 1));
+  EXPECT_EQ(table->labels().facts.class_count(), 2u);
+  ASSERT_EQ(table->csv_columns.size(), 3u);
+  EXPECT_FALSE(table->csv_columns[0].text);
+  EXPECT_THAT(table->csv_columns[1].categories, ElementsAre("red", "blue"));
+  EXPECT_THAT(table->csv_columns[2].categories, ElementsAre("d\"og", "cat"));
+  EXPECT_THAT(table->csv_columns[2].category_rows, ElementsAre(1, 2));
+  EXPECT_TRUE(table->csv_columns[2].label);
+}
+
+TEST(CsvReaderTest, ALabelOfTextNeedsNoHeader) {
+  auto table = Read("5.1,3.5,setosa\n7,3.2,versicolor\n");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 1));
+  EXPECT_EQ(table->csv_columns[2].name, "2");
+}
+
+TEST(CsvReaderTest, MissingCellsAreRefusedFilledOrDroppedWithTheirRow) {
+  EXPECT_THAT(ErrorOf(kPets, Pets(MissingRule::kRefuse)),
+              StartsWith("line 3 column 2 (\"size\"): the cell is empty"));
+  auto mean = Read(kPets, Pets(MissingRule::kMean));
+  ASSERT_TRUE(mean.ok()) << mean.status();
+  EXPECT_THAT(Floats(mean->features()),
+              ElementsAre(4, 0, Floats(mean->features())[2], 1, 1, 2, 3, 1));
+  EXPECT_FLOAT_EQ(Floats(mean->features())[2], 8.0f / 3);
+  EXPECT_THAT(mean->csv_columns[1].categories,
+              ElementsAre("red, dark", "blue", ""));
+  auto zero = Read(kPets, Pets(MissingRule::kZero));
+  ASSERT_TRUE(zero.ok()) << zero.status();
+  EXPECT_THAT(Floats(zero->features()), ElementsAre(4, 0, 0, 1, 1, 2, 3, 1));
+  EXPECT_EQ(zero->csv_columns[0].missing, 1u);
+  EXPECT_EQ(zero->csv_columns[0].minimum, 1) << "what is filled in is no fact";
+  auto dropped = Read(kPets, Pets(MissingRule::kDropRow));
+  ASSERT_TRUE(dropped.ok()) << dropped.status();
+  EXPECT_EQ(dropped->rows, 2u);
+  EXPECT_EQ(dropped->dropped_rows, 2u);
+  EXPECT_THAT(Floats(dropped->features()), ElementsAre(4, 0, 3, 1));
+  EXPECT_THAT(dropped->csv_columns[2].categories, ElementsAre("dog"))
+      << "rows that are left out give no category";
+}
+
+TEST(CsvReaderTest, AllRowsMayBeLeftOut) {
+  EXPECT_EQ(ErrorOf("1,\n,2\n", {.missing = MissingRule::kDropRow}),
+            "holds no row; 2 rows with missing cells were left out");
+  EXPECT_THAT(ErrorOf("1,,2\n", {.missing = MissingRule::kMean}),
+              StartsWith("column 2: no row has a value; leave the column out"));
+}
+
+TEST(CsvReaderTest, OneHotGivesEachCategoryANumber) {
+  auto table = Read(kPets, Pets(MissingRule::kZero, TextRule::kOneHot));
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->features().shape, ElementsAre(4));
+  EXPECT_THAT(Floats(table->features()),
+              ElementsAre(4, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 3, 0, 1, 0));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 1, 1, 0));
+  EXPECT_EQ(table->csv_columns[0].first_number, 0u);
+  EXPECT_EQ(table->csv_columns[1].first_number, 1u);
+  EXPECT_EQ(table->csv_columns[1].missing, 1u) << "counted once";
+}
+
+TEST(CsvReaderTest, OneHotCountsForTheLimitOfBytes) {
+  const CsvOptions options = {.has_header = true, .text = TextRule::kOneHot};
+  const std::string text = "c,y\na,1\nb,2\n";
+  // Two rows of two features and a label.
+  EXPECT_TRUE(Read(text, options, {.max_table_bytes = 24}).ok());
+  EXPECT_EQ(Read(text, options, {.max_table_bytes = 23}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(CsvReaderTest, GivenCategoriesKeepTheirIndexes) {
+  auto table = Read(
+      "size,kind\n1,cat\n",
+      {.has_header = true, .categories = {{"kind", {"dog", "cat", "owl"}}}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(1));
+  EXPECT_THAT(table->csv_columns[1].categories,
+              ElementsAre("dog", "cat", "owl"));
+  EXPECT_THAT(
+      ErrorOf("size,kind\n1,cat\n2,emu\n",
+              {.has_header = true, .categories = {{"kind", {"dog", "cat"}}}}),
+      StartsWith("line 3 column 2 (\"kind\"): \"emu\" is not among"));
+}
+
+TEST(CsvReaderTest, CellsWithLineEndsKeepTheLineNumbersRight) {
+  EXPECT_THAT(ErrorOf("\"a\nb\",1\n\"c\nd\",2\n\"e\",x\n"),
+              StartsWith("line 5 column 2: \"x\" is not a finite"));
+  EXPECT_THAT(ErrorOf("1,2\n3,\"4\n"),
+              StartsWith("line 2 begins a cell in quotes that never ends"));
+}
+
+TEST(CsvReaderTest, CategoriesOfAColumnAreBounded) {
+  std::string text;
+  for (int i = 0; i < 10'001; ++i) text += "c" + std::to_string(i) + ",1\n";
+  EXPECT_THAT(ErrorOf(text),
+              StartsWith("line 10001 column 1: \"c10000\" would be category "
+                         "10001 of the column, the limit is 10000"));
+  text.resize(text.rfind("c10000"));
+  EXPECT_TRUE(Read(text).ok());
+}
+
+TEST(CsvReaderTest, AFileIsReadTwiceAlsoIfItIsPacked) {
+  const std::string packed = files::Gzip(kPets);
+  auto table = ReadCsv(packed, Pets(MissingRule::kMean), {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows, 4u);
 }
 
 }  // namespace

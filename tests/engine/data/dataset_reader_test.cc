@@ -244,8 +244,41 @@ TEST_F(DatasetReaderTest, NamedArraysAreForArchives) {
 }
 
 TEST_F(DatasetReaderTest, ErrorsNameTheFileAsTheUserCalledIt) {
-  EXPECT_EQ(Read({Store("digits.csv", "1,2\n3,x\n")}).status().message(),
-            "digits.csv: line 2 column 2: \"x\" is not a finite number");
+  EXPECT_THAT(
+      Read({Store("digits.csv", "1,2\n3,x\n")}).status().message(),
+      HasSubstr("digits.csv: line 2 column 2: \"x\" is not a finite number"));
+}
+
+TEST_F(DatasetReaderTest, OptionsOfTheLayoutReachTheCsvReader) {
+  const v1::DatasetFile file =
+      Store("t.csv", "id,color,zip,y\n1,red,10,a\n2,,20,b\n3,blue,10,a\n");
+  v1::DatasetLayout layout;
+  layout.set_has_header(true);
+  layout.set_missing(v1::DatasetLayout::ZERO);
+  layout.set_text(v1::DatasetLayout::ONE_HOT);
+  layout.add_text_columns("zip");
+  layout.add_skipped_columns("id");
+  v1::ColumnCategories& labels = *layout.add_categories();
+  labels.set_column("y");
+  labels.add_values("b");
+  labels.add_values("a");
+  auto table = Read({file}, layout);
+  ASSERT_TRUE(table.ok()) << table.status();
+  // red, blue, missing; 10, 20.
+  EXPECT_THAT(Floats(table->features()),
+              ElementsAre(1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(1, 0, 1));
+  auto planned = HostDataBytes(Describe({file}, *table), dir_, {});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(*planned, table->host_bytes());
+  layout.set_missing(v1::DatasetLayout::DROP_ROW);
+  EXPECT_EQ(Read({file}, layout)->rows, 2u);
+  layout.set_missing(v1::DatasetLayout::MEAN);
+  EXPECT_EQ(Read({file}, layout)->rows, 3u);
+  layout.set_missing(v1::DatasetLayout::REFUSE);
+  EXPECT_THAT(
+      Read({file}, layout).status().message(),
+      HasSubstr("t.csv: line 3 column 2 (\"color\"): the cell is empty"));
 }
 
 TEST_F(DatasetReaderTest, FilesMustFitTheFormat) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "gpupool/v1/dataset.pb.h"
 
 namespace gpupool::engine {
@@ -65,6 +68,47 @@ TEST(RowFormTest, TablesHaveTheFormsOfTheirDatasets) {
   EXPECT_THAT(
       CheckSameForm(FormOf("train", train), FormOf("val", val)).message(),
       HasSubstr("labels of a row of dataset \"val\" have shape [3]"));
+}
+
+// Returns a dataset with a text column among its features.
+v1::Dataset WithColors(const std::string& name,
+                       const std::vector<std::string>& colors) {
+  v1::Dataset dataset;
+  dataset.set_name(name);
+  v1::DatasetColumn* size = dataset.mutable_description()->add_columns();
+  size->set_role(v1::DatasetColumn::FEATURE);
+  v1::DatasetColumn* color = dataset.mutable_description()->add_columns();
+  color->set_name("color");
+  color->set_role(v1::DatasetColumn::FEATURE);
+  color->set_first_number(1);
+  color->set_is_text(true);
+  color->mutable_categories()->Add(colors.begin(), colors.end());
+  return dataset;
+}
+
+TEST(RowFormTest, TextColumnsOfBothHaveTheSameCategories) {
+  const v1::Dataset train = WithColors("train", {"red", "blue"});
+  EXPECT_TRUE(
+      CheckSameCategories(train, WithColors("v", {"red", "blue"})).ok());
+  EXPECT_TRUE(CheckSameCategories(v1::Dataset(), v1::Dataset()).ok());
+  const absl::Status swapped =
+      CheckSameCategories(train, WithColors("val", {"blue", "red"}));
+  EXPECT_EQ(swapped.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(swapped.message()),
+      HasSubstr("column \"color\" of dataset \"val\" has 2 categories "
+                "(\"blue\", \"red\"), but that of \"train\" has 2 categories "
+                "(\"red\", \"blue\"), so its numbers would mean something "
+                "else; upload \"val\" again with the categories of \"train\" "
+                "(gpupool datasets upload --like train)"));
+  EXPECT_FALSE(CheckSameCategories(train, WithColors("v", {"red"})).ok());
+  v1::Dataset moved = WithColors("moved", {"red", "blue"});
+  moved.mutable_description()->mutable_columns(1)->set_first_number(0);
+  for (const v1::Dataset& other : {moved, v1::Dataset()}) {
+    EXPECT_THAT(std::string(CheckSameCategories(train, other).message()),
+                HasSubstr("column \"color\" holds text in only one"));
+    EXPECT_FALSE(CheckSameCategories(other, train).ok());
+  }
 }
 
 TEST(RowFormTest, ShapesAgreeInNumbersAndInSeveralDimensions) {

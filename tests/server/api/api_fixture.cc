@@ -36,6 +36,7 @@ void FakeWorkers::Send(const std::string& device, worker::v1::ToWorker message,
     reply.mutable_dataset()->set_rows(10);
     reply.mutable_dataset()->add_feature_shape(64);
     reply.mutable_dataset()->set_classes(10);
+    reply.mutable_dataset()->mutable_description()->set_dropped_rows(3);
   } else if (message.has_get_memory()) {
     reply.mutable_memory()->mutable_stats()->set_device(device);
     reply.mutable_memory()->set_summary("a table");

@@ -149,6 +149,24 @@ TEST_F(ApiServerTest, DatasetArrivesInChunksAndIsRegistered) {
   EXPECT_TRUE(blobs_->Contains(engine::Sha256Hex(bytes)));
 }
 
+TEST_F(ApiServerTest, ListsOfDatasetsLeaveOutTheirDescriptions) {
+  v1::Dataset dataset;
+  ASSERT_TRUE(Upload("digits", "1,2\n", "1,2\n", &dataset).ok());
+  EXPECT_EQ(dataset.description().dropped_rows(), 3u);
+  auto stub = v1::DatasetService::NewStub(channel_);
+  grpc::ClientContext get_context, list_context;
+  v1::GetDatasetRequest request;
+  request.set_name("digits");
+  v1::Dataset one;
+  ASSERT_TRUE(stub->GetDataset(&get_context, request, &one).ok());
+  EXPECT_EQ(one.description().dropped_rows(), 3u);
+  v1::ListDatasetsResponse all;
+  ASSERT_TRUE(stub->ListDatasets(&list_context, {}, &all).ok());
+  ASSERT_EQ(all.datasets_size(), 1);
+  EXPECT_EQ(all.datasets(0).rows(), 10u);
+  EXPECT_FALSE(all.datasets(0).has_description());
+}
+
 TEST_F(ApiServerTest, SameDatasetAgainIsANoOpAndOtherContentIsRefused) {
   v1::Dataset first;
   ASSERT_TRUE(Upload("digits", "1,2\n", "1,2\n", &first).ok());

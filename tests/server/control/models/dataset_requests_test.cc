@@ -53,6 +53,7 @@ TEST_F(DatasetRequestsTest, NamedArraysKeepTheirFacts) {
     v1::DatasetArray* target = reply.mutable_dataset()->add_targets();
     target->set_name("y");
     target->mutable_facts()->set_maximum(3);
+    reply.mutable_dataset()->mutable_description()->set_dropped_rows(5);
     return reply;
   };
   ASSERT_TRUE(Register(Table("texts", "1,2\n")).ok());
@@ -61,6 +62,7 @@ TEST_F(DatasetRequestsTest, NamedArraysKeepTheirFacts) {
   EXPECT_EQ(stored->inputs(0).name(), "ids");
   EXPECT_EQ(stored->targets(0).facts().maximum(), 3);
   EXPECT_FALSE(stored->has_labels());
+  EXPECT_EQ(stored->description().dropped_rows(), 5u);
 }
 
 TEST_F(DatasetRequestsTest, TheSameContentAgainIsANoOpOtherContentIsRefused) {

@@ -1,4 +1,4 @@
-#include "engine/data/csv_number.h"
+#include "engine/data/csv/number.h"
 
 #include <charconv>
 #include <cmath>
@@ -64,6 +64,19 @@ std::optional<double> ParseNumber(std::string_view text) {
   if (!value && !digits.empty() && digits[0] != '-') value = ParseAny(digits);
   if (value && negative) value = -*value;
   return value;
+}
+
+bool LooksLikeNumber(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) {
+    text.remove_prefix(1);
+  }
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (rest == end && error != std::errc::invalid_argument) return true;
+  constexpr std::string_view kDigits = "0123456789";
+  return text.find_first_not_of("0123456789.,' +%$") == text.npos &&
+         text.find_first_of(kDigits) != text.npos;
 }
 
 }  // namespace gpupool::engine

@@ -13,4 +13,10 @@ namespace gpupool::engine {
 // - the number is too large for a double.
 std::optional<double> ParseNumber(std::string_view text);
 
+// Returns whether a text that ParseNumber refuses was probably meant as a
+// number:
+// - "inf", "nan", or a number that is too large for a double
+// - digits with points, commas, apostrophes, blanks, plus signs, "%" or "$"
+bool LooksLikeNumber(std::string_view text);
+
 }  // namespace gpupool::engine

@@ -1,4 +1,4 @@
-#include "engine/data/csv_number.h"
+#include "engine/data/csv/number.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +27,17 @@ TEST(ParseNumberTest, RefusesEverythingElse) {
        {"", "-", "+", ".", "-.", "1x", "x1", "1 2", "--1", "+-1", "-+1", "1e",
         "nan", "inf", "-inf", "0x10", "1e400", "1.2.3", "1,2"}) {
     EXPECT_FALSE(ParseNumber(text).has_value()) << text;
+  }
+}
+
+TEST(LooksLikeNumberTest, TellsBrokenNumbersFromWords) {
+  for (const char* text : {"inf", "-Infinity", "nan", "1e400", "1,234", "$5",
+                           "12%", "1 000", "1.2.3", "+49 30", "--1"}) {
+    EXPECT_TRUE(LooksLikeNumber(text)) << text;
+  }
+  for (const char* text : {"", "-", ".", "red", "C85", "10-20", "2020-01-31",
+                           "12:30", "3rd", "info"}) {
+    EXPECT_FALSE(LooksLikeNumber(text)) << text;
   }
 }
 

@@ -1,0 +1,67 @@
+// The cells of CSV records (RFC 4180). A cell may be in double quotes. Commas
+// and line ends inside quotes belong to the cell, and a doubled quote stands
+// for one. Blanks around a cell do not count.
+//
+//   record = cell *("," cell)
+//   cell   = plain / DQUOTE *(any but DQUOTE / 2DQUOTE) DQUOTE
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace gpupool::engine {
+
+// Follows the quotes of a record, whose bytes may come in parts.
+class QuoteScan {
+ public:
+  void Add(std::string_view bytes);
+  // Returns whether the bytes end inside quotes.
+  bool open() const { return state_ == State::kQuoted; }
+
+ private:
+  enum class State : uint8_t { kStart, kPlain, kQuoted, kQuoteSeen };
+  State state_ = State::kStart;
+};
+
+// Divides records into cells.
+class CellSplitter {
+ public:
+  // Returns the cells without blanks and quotes around them, at least one. They
+  // are valid until the next call, and while `record` is. INVALID_ARGUMENT
+  // names the one-based column with a wrong quote.
+  absl::StatusOr<absl::Span<const std::string_view>> Split(
+      std::string_view record);
+
+ private:
+  absl::Status SplitQuoted(std::string_view record);
+  std::string_view WithoutDoubledQuotes(std::string_view text);
+
+  std::vector<std::string_view> cells_;
+  std::string unescaped_;
+};
+
+// Returns the text without blanks at both ends.
+std::string_view Trimmed(std::string_view text);
+
+// Returns whether the cell stands for no value: it is empty, or NA, N/A, #N/A,
+// <NA>, NaN, null or ?, in any case.
+bool IsMissing(std::string_view cell);
+
+bool IsUtf8(std::string_view text);
+
+// Returns the first `bytes` bytes of UTF-8 text, or fewer at the end of a
+// character.
+std::string_view CutUtf8(std::string_view text, size_t bytes);
+
+// Returns the cell for an error: in quotes, escaped and cut.
+std::string QuotedCell(std::string_view cell);
+
+}  // namespace gpupool::engine

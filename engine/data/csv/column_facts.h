@@ -1,0 +1,26 @@
+// Holds what a CSV reader found in one column. A value.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace gpupool::engine {
+
+struct CsvColumnFacts {
+  std::string name;
+  bool label = false;
+  bool text = false;
+  uint64_t first_number = 0;  // place in the row of features, or in the label
+  double minimum = std::numeric_limits<double>::infinity();
+  double maximum = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  uint64_t numbers = 0;  // that are not missing; the range is theirs
+  uint64_t missing = 0;  // cells that were filled in
+  std::vector<std::string> categories;  // by index; "": missing cells
+  std::vector<uint64_t> category_rows;
+  std::vector<std::string> first_values;  // of the first rows, cut
+};
+
+}  // namespace gpupool::engine

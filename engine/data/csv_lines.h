@@ -1,0 +1,49 @@
+// Divides the bytes of a CSV file into records: lines without their ends, "\n"
+// or "\r\n". A record goes on after a line end inside quotes. A byte order mark
+// is skipped. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/data/byte_stream.h"
+
+namespace gpupool::engine {
+
+class CsvLines {
+ public:
+  // The stream must outlive the lines.
+  explicit CsvLines(ByteStream& stream) : stream_(stream) {}
+
+  // Returns the next record, or nothing at the end. The view is valid until the
+  // next call. INVALID_ARGUMENT when
+  // - a line has more than 64 MiB,
+  // - a cell in quotes goes on after a line end beyond 1 MiB, or
+  // - the last quote is not closed.
+  // Texts of errors continue "line N ".
+  absl::StatusOr<std::optional<std::string_view>> Next();
+
+  // Returns the one-based number of the line in which the record begins that
+  // Next returned or failed at.
+  uint64_t line_number() const { return line_number_; }
+
+ private:
+  absl::Status SkipMark();
+  std::string_view Take(size_t line_end, size_t next);
+  absl::StatusOr<bool> Fill();
+
+  ByteStream& stream_;
+  std::vector<char> buffer_;
+  size_t begin_ = 0;     // start of the record
+  size_t end_ = 0;       // end of the bytes that were read
+  size_t searched_ = 0;  // bytes of the record that contain no end
+  uint64_t lines_ = 0;   // lines that were taken
+  uint64_t line_number_ = 0;
+};
+
+}  // namespace gpupool::engine

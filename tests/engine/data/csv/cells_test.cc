@@ -1,0 +1,104 @@
+#include "engine/data/csv/cells.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> CellsOf(std::string_view record) {
+  CellSplitter splitter;
+  const auto cells = splitter.Split(record);
+  EXPECT_TRUE(cells.ok()) << cells.status();
+  if (!cells.ok()) return {};
+  return {cells->begin(), cells->end()};
+}
+
+std::string SplitError(std::string_view record) {
+  CellSplitter splitter;
+  return std::string(splitter.Split(record).status().message());
+}
+
+TEST(CellSplitterTest, CommasEndCells) {
+  EXPECT_THAT(CellsOf("1,2"), ElementsAre("1", "2"));
+  EXPECT_THAT(CellsOf(" a b ,\tc"), ElementsAre("a b", "c"));
+  EXPECT_THAT(CellsOf(",x,"), ElementsAre("", "x", ""));
+  EXPECT_THAT(CellsOf(""), ElementsAre(""));
+}
+
+TEST(CellSplitterTest, QuotesHoldCommasQuotesAndLineEnds) {
+  EXPECT_THAT(CellsOf("\"a, b\",2"), ElementsAre("a, b", "2"));
+  EXPECT_THAT(CellsOf("1, \" say \"\"hi\"\" \" ,3"),
+              ElementsAre("1", "say \"hi\"", "3"));
+  EXPECT_THAT(CellsOf("\"a\nb\",\"\""), ElementsAre("a\nb", ""));
+  EXPECT_THAT(CellsOf("\"\"\"\""), ElementsAre("\""));
+  EXPECT_THAT(CellsOf("\"x\","), ElementsAre("x", ""));
+  EXPECT_THAT(CellsOf("\"\"\"a\"\"\",\"\"\"b\"\"\""),
+              ElementsAre("\"a\"", "\"b\""));
+}
+
+TEST(CellSplitterTest, AQuoteWithinACellIsAnOrdinaryCharacter) {
+  EXPECT_THAT(CellsOf("5\" pipe,x"), ElementsAre("5\" pipe", "x"));
+}
+
+TEST(CellSplitterTest, WrongQuotesAreRefused) {
+  EXPECT_THAT(SplitError("1,\"a\"b,2"),
+              HasSubstr("column 2: \"b,2\" follows a closing quote"));
+  EXPECT_THAT(SplitError("1,\"a"),
+              HasSubstr("column 2: a quote is not closed"));
+}
+
+TEST(QuoteScanTest, KnowsWhetherARecordGoesOn) {
+  const auto open = [](const std::vector<std::string>& parts) {
+    QuoteScan scan;
+    for (const std::string& part : parts) scan.Add(part);
+    return scan.open();
+  };
+  EXPECT_FALSE(open({"1,2\n"}));
+  EXPECT_TRUE(open({"1, \"a\n"}));
+  EXPECT_FALSE(open({"1,\"a\n", "b\"\n"}));
+  EXPECT_TRUE(open({"1,\"a\"", "\"\n"})) << "a doubled quote in two parts";
+  EXPECT_FALSE(open({"5\" pipe,x\n"})) << "no quote opens within a cell";
+  EXPECT_FALSE(open({"\"a\" \"b\n"})) << "nor after a closing quote";
+}
+
+TEST(CellsTest, SomeTextsStandForMissingValues) {
+  for (const char* cell :
+       {"", "NA", "na", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "?"}) {
+    EXPECT_TRUE(IsMissing(cell)) << cell;
+  }
+  for (const char* cell : {"0", "none", "-", "nato", "nulls", "inf", "??"}) {
+    EXPECT_FALSE(IsMissing(cell)) << cell;
+  }
+}
+
+TEST(CellsTest, Utf8IsCheckedAsRfc3629Says) {
+  for (const char* text : {"", "abc", "\xC3\xA9", "\xE2\x82\xAC",
+                           "\xF0\x9F\x98\x80", "\xEF\xBF\xBD"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  for (const char* text :
+       {"\xE9", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\x80"}) {
+    EXPECT_FALSE(IsUtf8(text)) << QuotedCell(text);
+  }
+}
+
+TEST(CellsTest, TextIsCutBetweenCharacters) {
+  EXPECT_EQ(CutUtf8("ab\xC3\xA9", 4), "ab\xC3\xA9");
+  EXPECT_EQ(CutUtf8("ab\xC3\xA9", 3), "ab");
+  EXPECT_EQ(CutUtf8("ab\xC3\xA9", 2), "ab");
+  EXPECT_EQ(QuotedCell(std::string(41, 'z')),
+            "\"" + std::string(40, 'z') + "...\"");
+  EXPECT_EQ(QuotedCell("\xE9"), "\"\\xe9\"");
+  EXPECT_EQ(QuotedCell("\xC3\xA9"), "\"\xC3\xA9\"");
+}
+
+}  // namespace
+}  // namespace gpupool::engine

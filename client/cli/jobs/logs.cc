@@ -28,7 +28,7 @@ struct LogsOptions {
 };
 
 // A job whose events are read. The client is borrowed.
-struct ReadJob {
+struct LogSource {
   Client* client = nullptr;
   v1::Job job;
   WatchOptions watch;
@@ -59,7 +59,7 @@ void PrintWritten(const Context& context, const EventFile& file,
       << "\n";
 }
 
-int WriteCurves(Context& context, const ReadJob& read,
+int WriteCurves(Context& context, const LogSource& read,
                 const LogsOptions& options) {
   const uint64_t job = read.job.id();
   absl::StatusOr<EventFile> file = EventFile::Create(options.tensorboard, job);
@@ -81,7 +81,7 @@ int WriteCurves(Context& context, const ReadJob& read,
   return ExitCodeOfWatch(context, status);
 }
 
-int PrintLines(Context& context, const ReadJob& read,
+int PrintLines(Context& context, const LogSource& read,
                const LogsOptions& options) {
   const bool as_json = context.options().output == OutputFormat::kJson;
   const auto print = [&](const std::vector<v1::JobEvent>& events) {
@@ -105,7 +105,7 @@ int Logs(Context& context, const LogsOptions& options) {
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
   if (!job.ok()) return context.Fail(job.status());
-  ReadJob read{*client, *job, {}};
+  LogSource read{*client, *job, {}};
   // The stream of an ended job ends by itself.
   read.watch.stored_only = !options.follow;
   read.watch.stop = context.stop();

@@ -65,7 +65,7 @@ export class Chart {
   }
 
   make(curves) {
-    const axis = {stroke: css('--text'), grid: {stroke: css('--line')},
+    const axis = {stroke: css('--text'), grid: {stroke: css('--line'), width: 1},
                   ticks: {stroke: css('--line')}};
     return new uPlot({
       ...this.size(),

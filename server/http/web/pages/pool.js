@@ -37,7 +37,7 @@ function card(device) {
       el('label', {}, `memory: ${bytes(device.committed_bytes)} planned of `,
          bytes(limit),
          el('meter', {min: 0, max: limit, value: device.committed_bytes})),
-      el('label', {}, `utilisation: ${percent(device.utilization)}`,
+      el('label', {}, `utilization: ${percent(device.utilization)}`,
          el('meter', {min: 0, max: 1, value: device.utilization})),
       facts([
         ['allocated', memory ? bytes(memory.allocated_bytes) : ''],

@@ -24,6 +24,7 @@ struct Config {
   std::string listen;      // an IP address
   uint16_t grpc_port = 0;  // 0: any free port
   uint16_t http_port = 0;
+  std::string http_names;  // separated by commas
   uint16_t metrics_port = 0;
   std::string port_file;  // empty: no file
   std::string log_level;

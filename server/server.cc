@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "engine/base/check.h"
 #include "engine/base/sha256.h"
@@ -226,7 +227,8 @@ class Server::Impl {
     ASSIGN_OR_RETURN(api_, ApiServer::Start(ApiSettings(), ApiNeeds()));
     ports_.grpc = api_->port();
     ASSIGN_OR_RETURN(http_, HttpServer::Start({.address = config_.listen,
-                                               .port = config_.http_port},
+                                               .port = config_.http_port,
+                                               .names = absl::StrSplit(config_.http_names, ',', absl::SkipWhitespace())},
                                               api_->InProcessChannel()));
     ports_.http = static_cast<uint16_t>(http_->port());
     ASSIGN_OR_RETURN(

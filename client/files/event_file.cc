@@ -83,7 +83,6 @@ absl::StatusOr<EventFile> EventFile::Create(const std::string& folder,
   if (handle == nullptr) return CannotWriteEvents(folder, errno);
   EventFile file(std::move(path), std::move(handle));
   status = file.Write(VersionRecord(now));
-  if (status.ok()) status = file.Write(RewindRecord(now, 0));
   if (!status.ok()) {
     std::remove(file.path().c_str());
     return status;
@@ -92,7 +91,9 @@ absl::StatusOr<EventFile> EventFile::Create(const std::string& folder,
 }
 
 absl::Status EventFile::Append(const ScalarEvent& event) {
-  if (event.rewinds) {
+  // The first numbers replace those that earlier files of the job have of their
+  // steps.
+  if (!std::exchange(begun_, true) || event.rewinds) {
     absl::Status status = Write(RewindRecord(event.time, event.step));
     if (!status.ok()) return status;
   }

@@ -31,7 +31,9 @@ JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
           .most_calls = options.api_calls,
           .most_streams = options.api_streams,
           .unary_timeout = options.api_timeout,
-          .loopback_only = IsLoopback(options.address)};
+          .stream_fails_within = options.stream_fails_within,
+          .trusted = {.loopback_only = IsLoopback(options.address),
+                      .names = options.names}};
 }
 
 // Lets the system notice a client that vanished, in about a minute. Accepted
@@ -78,7 +80,7 @@ class HttpServer::Gateway {
   }
 
   ~Gateway() {
-    // First, because streams end by themselves only when the rpc does.
+    // Close the calls before the server: streams end only when their rpc does.
     json_.Close();
     server_.stop();
     if (thread_.joinable()) thread_.join();

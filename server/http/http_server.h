@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -43,6 +44,9 @@ struct HttpServerOptions {
   size_t api_streams = 16;  // streams of the API at a time
   // Limit of a unary call of the API that sets none.
   absl::Duration api_timeout = absl::Seconds(60);
+  // As JsonGatewayOptions::stream_fails_within.
+  absl::Duration stream_fails_within = absl::Seconds(1);
+  std::vector<std::string> names;  // of this machine; see TrustedHosts
 };
 
 class HttpServer {

@@ -27,10 +27,6 @@ namespace {
 
 using google::protobuf::MethodDescriptor;
 
-// A stream that fails within this time fails with an HTTP status. After it the
-// headers are sent, so that the client sees that the stream is open.
-constexpr absl::Duration kStreamFailsWithin = absl::Seconds(1);
-
 // A method, and a request that has passed the checks.
 struct CheckedCall {
   const MethodDescriptor* method = nullptr;
@@ -111,7 +107,7 @@ class JsonGateway::Impl {
               Response& response) {
     const absl::Status origin =
         CheckOrigin(request.get_header_value("Origin"),
-                    request.get_header_value("Host"), options_.loopback_only);
+                    request.get_header_value("Host"), options_.trusted);
     if (!origin.ok()) return SetError(response, origin);
     const std::string type = request.get_header_value("Content-Type");
     if (!IsJsonType(type)) {
@@ -188,7 +184,7 @@ class JsonGateway::Impl {
     const auto stream = std::make_shared<JsonStream>(
         *std::move(call), &streams_, checked.method->output_type(),
         events ? StreamForm::kServerSentEvents : StreamForm::kLines);
-    const absl::Status failed = stream->AwaitFirst(kStreamFailsWithin);
+    const absl::Status failed = stream->AwaitFirst(options_.stream_fails_within);
     if (!failed.ok()) return SetError(response, failed);
     response.status = 200;
     response.set_chunked_content_provider(

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "server/http/request_check.h"
 
 namespace grpc {
 class Channel;
@@ -33,7 +34,10 @@ struct JsonGatewayOptions {
   size_t most_calls = 0;         // unary calls at a time
   size_t most_streams = 0;       // streams at a time
   absl::Duration unary_timeout;  // without a header that sets another
-  bool loopback_only = true;     // the server listens nowhere else
+  // A stream that fails within this time fails with an HTTP status. After it
+  // the headers are sent, so that the client sees that the stream is open.
+  absl::Duration stream_fails_within = absl::Seconds(1);
+  TrustedHosts trusted;          // hosts whose pages may call
 };
 
 class JsonGateway {

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace gpupool::server {
 namespace {
@@ -12,6 +14,9 @@ namespace {
 // A body that is up to this many times too large is read nevertheless, because
 // a client that still sends would not see the answer.
 constexpr size_t kReadBeyond = 4;
+
+// A body that trickles in would occupy a thread for as long as its sender likes.
+constexpr absl::Duration kLongestBody = absl::Seconds(10);
 
 }  // namespace
 
@@ -27,12 +32,13 @@ absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
   if (request.is_multipart_form_data()) {
     return absl::InvalidArgumentError("a body of several parts is not read");
   }
+  const absl::Time deadline = absl::Now() + kLongestBody;
   std::string body;
   size_t bytes = 0;
   const bool whole = reader([&](const char* data, size_t size) {
     bytes += size;
     if (bytes <= most) body.append(data, size);
-    return bytes <= kReadBeyond * most;
+    return bytes <= kReadBeyond * most && absl::Now() < deadline;
   });
   // httplib itself refuses an announced length above its own bound.
   const uint64_t length =
@@ -44,7 +50,8 @@ absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
   }
   if (!whole) {
     return absl::InvalidArgumentError(
-        "the body ends early or has an unknown encoding");
+        "the body ends early, took longer than 10 s or has an unknown "
+        "encoding");
   }
   return body;
 }

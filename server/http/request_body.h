@@ -16,7 +16,8 @@ namespace gpupool::server {
 // Returns the body. Reads it here, since httplib puts no bound on a body
 // without an announced length. Errors:
 //   * ResourceExhausted: it has more than `most` bytes
-//   * InvalidArgument: it ends early, or its encoding is unknown
+//   * InvalidArgument: it ends early, takes longer than 10 s, or its encoding
+//     is unknown
 absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
                                      const httplib::ContentReader& reader,
                                      size_t most);

@@ -67,6 +67,19 @@ absl::Duration TimesUnit(absl::string_view digits, absl::Duration unit) {
   return number * unit;
 }
 
+bool IsAddress(absl::string_view host) {
+  const std::string name(WithoutPort(host));
+  in6_addr bytes = {};  // large enough for both
+  return inet_pton(AF_INET, name.c_str(), &bytes) == 1 ||
+         inet_pton(AF_INET6, name.c_str(), &bytes) == 1;
+}
+
+bool HasName(const std::vector<std::string>& names, absl::string_view name) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& known) {
+    return absl::EqualsIgnoreCase(known, name);
+  });
+}
+
 }  // namespace
 
 bool IsJsonType(absl::string_view content_type) {
@@ -89,20 +102,28 @@ bool IsLoopback(absl::string_view host) {
 }
 
 absl::Status CheckOrigin(absl::string_view origin, absl::string_view host,
-                         bool loopback_only) {
+                         const TrustedHosts& trusted) {
   if (origin.empty()) return absl::OkStatus();
   if (host.empty() || !absl::EqualsIgnoreCase(AuthorityOf(origin), host)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the request comes from a page of ", origin, " and is for ", host,
         "; only pages of the server itself may call it"));
   }
-  if (loopback_only && !IsLoopback(host)) {
+  if (IsLoopback(host)) return absl::OkStatus();
+  if (trusted.loopback_only) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the request comes from a page of ", origin,
         ", which is no name of this machine's loopback address, the only one "
         "that the server listens on; use localhost"));
   }
-  return absl::OkStatus();
+  if (IsAddress(host) || HasName(trusted.names, WithoutPort(host))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the request comes from a page of ", origin,
+      ", which the server does not know as its name; use its IP address, or "
+      "start it with --http-names ",
+      WithoutPort(host)));
 }
 
 absl::StatusOr<absl::Duration> TimeLimitOf(absl::string_view grpc_timeout,

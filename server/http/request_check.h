@@ -3,6 +3,9 @@
 // Pure functions.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -19,12 +22,20 @@ bool IsJsonType(absl::string_view content_type);
 // Returns true for an address of the loopback interface, or a name for it.
 bool IsLoopback(absl::string_view host);
 
+// The hosts whose pages may call the server. Any other site could point a name
+// of its own at the server (DNS rebinding), but not an address.
+struct TrustedHosts {
+  // The server listens on a loopback address only: names of that one. Otherwise
+  // also every IP address and the `names`.
+  bool loopback_only = true;
+  std::vector<std::string> names;  // of this machine
+};
+
 // Refuses requests that a web page of another origin makes: PermissionDenied
-// when `origin`, which may be empty, has another host and port than `host`.
-// With `loopback_only`, `host` must be a name of the loopback interface, too,
-// since another site may point its own name there (DNS rebinding).
+// when `origin`, which may be empty, has another host and port than `host`, and
+// when `host` is not trusted.
 absl::Status CheckOrigin(absl::string_view origin, absl::string_view host,
-                         bool loopback_only);
+                         const TrustedHosts& trusted);
 
 // Returns the time limit of a call, by the headers grpc-timeout ("10S", "500m")
 // and X-Timeout-Ms ("500"), either of which may be empty. Without both:

@@ -247,10 +247,10 @@ int Compare(Context& context, const CompareOptions& options) {
                         .steps = options.steps,
                         .runs = {}};
   const absl::Status trained = TrainAll(context, **client, comparison);
-  if (absl::IsCancelled(trained)) return kInterrupted;
   PrintRuns(context, comparison);
   const absl::Status written =
       WritePicture(context, comparison, options.picture);
+  if (absl::IsCancelled(trained)) return kInterrupted;
   if (!trained.ok()) return context.Fail(trained);
   if (!written.ok()) return context.Fail(written);
   const absl::Status outcome = OutcomeOf(comparison.runs);

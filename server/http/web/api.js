@@ -9,12 +9,12 @@ export class ApiError extends Error {
   }
 }
 
-async function post(method, request, options) {
+async function post(method, text, options) {
   let answer;
   try {
     answer = await fetch(`/api/gpupool.v1.${method}`, {
       method: 'POST',
-      body: JSON.stringify(request),
+      body: text,
       ...options,
       headers: {...JSON_TYPE, ...options.headers},
     });
@@ -31,14 +31,22 @@ async function post(method, request, options) {
 
 // Returns the answer of a call, as in call('JobService/GetJob', {id: 7}).
 export async function call(method, request = {}, signal = undefined) {
-  const answer = await post(method, request, {signal});
+  return callWithText(method, JSON.stringify(request), signal);
+}
+
+// The same with a request that is JSON already. Numbers of 64 bits keep all
+// their digits, which JSON.parse would round.
+export async function callWithText(method, text, signal = undefined) {
+  const answer = await post(method, text, {signal});
   return answer.json();
 }
 
-// Calls `take` with each message of a stream. Ends with the stream.
+// Calls `take` with each message of a stream until it returns false or the
+// stream ends.
 export async function stream(method, request, take, signal = undefined) {
   const answer = await post(
-      method, request, {signal, headers: {Accept: 'application/x-ndjson'}});
+      method, JSON.stringify(request),
+      {signal, headers: {Accept: 'application/x-ndjson'}});
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   while (true) {
@@ -47,7 +55,11 @@ export async function stream(method, request, take, signal = undefined) {
     const lines = (rest + value).split('\n');
     rest = lines.pop();
     for (const line of lines) {
-      if (line.trim() !== '') take(messageOf(JSON.parse(line)));
+      if (line.trim() === '') continue;
+      if (take(messageOf(JSON.parse(line))) === false) {
+        await reader.cancel();
+        return;
+      }
     }
   }
   if (rest.trim() !== '') take(messageOf(JSON.parse(rest)));
@@ -73,23 +85,28 @@ export async function all(method, field, request, limit, signal = undefined) {
   return rows.slice(0, limit);
 }
 
-// Calls `look` now and every `seconds` until the signal aborts. A look begins
-// only after the last one has ended. `onError` gets null after one that worked.
+// Calls `look` now and every `seconds` until the signal aborts, except while
+// nobody sees the page. A look begins only after the last one has ended.
+// `onError` gets null after one that worked.
 export async function repeat(seconds, signal, look, onError) {
   while (!signal.aborted) {
     try {
-      await look();
-      onError(null);
+      if (!document.hidden) {
+        await look();
+        onError(null);
+      }
     } catch (error) {
       if (signal.aborted) return;
       onError(error);
     }
     await new Promise(resolve => {
-      const timer = setTimeout(resolve, seconds * 1000);
-      signal.addEventListener('abort', () => {
+      const end = () => {
         clearTimeout(timer);
+        signal.removeEventListener('abort', end);
         resolve();
-      }, {once: true});
+      };
+      const timer = setTimeout(end, seconds * 1000);
+      signal.addEventListener('abort', end);
     });
   }
 }

@@ -23,12 +23,22 @@ function tell(error) {
   notice.textContent = error === null ? '' : error.message;
 }
 
+// Returns the name of the page and what follows it; no page when malformed.
+function partsOf(hash) {
+  try {
+    return (hash.replace(/^#\/?/, '') || 'pool').split('/').map(
+        decodeURIComponent);
+  } catch (error) {
+    return [''];
+  }
+}
+
 function show() {
   leave.abort();
   leave = new AbortController();
-  const [name, ...rest] =
-      (location.hash.replace(/^#\/?/, '') || 'pool').split('/');
-  const page = PAGES[name];
+  const {signal} = leave;
+  const [name, ...rest] = partsOf(location.hash);
+  const page = Object.hasOwn(PAGES, name) ? PAGES[name] : undefined;
   tell(null);
   for (const anchor of document.querySelectorAll('nav a')) {
     const own = anchor.getAttribute('href') === `#/${page?.section ?? name}`;
@@ -41,8 +51,10 @@ function show() {
     return;
   }
   document.title = `gpupool: ${name} ${rest.join(' ')}`.trim();
-  page.show({main, signal: leave.signal, tell,
-             rest: rest.map(decodeURIComponent)});
+  // A page that was left has nothing to tell any more.
+  page.show({main, signal, rest, tell: error => {
+    if (!signal.aborted) tell(error);
+  }});
 }
 
 async function greet() {

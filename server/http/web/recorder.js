@@ -2,7 +2,9 @@
 
 import {stream} from './api.js';
 
-const STEPS = 20000;  // of a curve; beyond it every other point goes
+const POINTS = 20000;  // of a curve
+const LINES = 1000;    // of the log
+const ROWS = 200;      // of a table
 
 function add(points, step, value) {
   const number = Number(value);
@@ -10,9 +12,24 @@ function add(points, step, value) {
   // A later attempt begins again at its checkpoint.
   while (points.length > 0 && points.at(-1)[0] >= step) points.pop();
   points.push([step, number]);
-  if (points.length > STEPS) {
-    points.splice(0, points.length, ...points.filter((_, index) => index % 2));
-  }
+  if (points.length > POINTS) points.splice(0, points.length, ...thinned(points));
+}
+
+// Returns about half of the points, as far apart as each other, with both ends.
+function thinned(points) {
+  const least = 2 * (points.at(-1)[0] - points[0][0]) / POINTS;
+  let kept = -Infinity;
+  return points.filter(([step], index) => {
+    const keep = index === points.length - 1 || step - kept >= least;
+    if (keep) kept = step;
+    return keep;
+  });
+}
+
+// Keeps the last rows.
+function addRow(rows, row, most) {
+  rows.push(row);
+  if (rows.length > most) rows.shift();
 }
 
 export class Recorder {
@@ -27,7 +44,6 @@ export class Recorder {
   }
 
   take(event) {
-    if (event.caught_up !== undefined) return;
     this.sequence = event.sequence;
     if (event.progress) {
       const step = Number(event.progress.step);
@@ -38,11 +54,11 @@ export class Recorder {
     } else if (event.evaluation) {
       this.takeEvaluation(event.evaluation);
     } else if (event.log) {
-      this.lines.push(event.log.text);
+      addRow(this.lines, event.log.text, LINES);
     } else if (event.state_change) {
-      this.states.push(event);
+      addRow(this.states, event, ROWS);
     } else if (event.checkpoint) {
-      this.checkpoints.push(event);
+      addRow(this.checkpoints, event, ROWS);
     }
   }
 
@@ -70,24 +86,14 @@ export class Recorder {
   }
 }
 
-// Follows the job until it ends or the signal aborts. A stream that breaks is
-// taken up again after the last event.
-export async function follow(id, recorder, signal, changed, tell) {
-  while (!signal.aborted) {
-    try {
-      await stream('JobService/WatchJob',
-                   {id, after_sequence: recorder.sequence}, event => {
-                     recorder.take(event);
-                     changed();
-                   }, signal);
-      return;
-    } catch (error) {
-      if (signal.aborted) return;
-      if (error.code === 'NOT_FOUND') {
-        tell(error);
-        return;
-      }
-      await new Promise(resolve => setTimeout(resolve, 2000));
-    }
-  }
+// Takes in the events since the last one. A page must not wait for more on an
+// open stream, because browsers open only six connections to a server.
+export async function catchUp(id, recorder, signal, changed) {
+  const request = {id, after_sequence: recorder.sequence, mark_caught_up: true};
+  await stream('JobService/WatchJob', request, event => {
+    if (event.caught_up !== undefined) return false;
+    recorder.take(event);
+    changed();
+    return true;
+  }, signal);
 }

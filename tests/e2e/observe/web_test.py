@@ -167,6 +167,8 @@ class Web(harness.TestCase):
             for page, words in pages.items():
                 with self.subTest(page=page, width=width):
                     self.open(page)
+                    harness.wait_until(
+                        lambda: page.split("/")[0] in self.driver.title, 60, page)
                     self.see(words)
                     self.assertLessEqual(self.driver.execute_script(
                         "return document.documentElement.scrollWidth"), width)

@@ -1,5 +1,8 @@
 #include "server/http/request_check.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -33,29 +36,51 @@ TEST(RequestCheckTest, LoopbackIsAnAddressOrLocalhost) {
 }
 
 TEST(RequestCheckTest, OnlyPagesOfTheServerItselfMayCall) {
-  EXPECT_TRUE(CheckOrigin("", "127.0.0.1:8000", true).ok());
-  EXPECT_TRUE(CheckOrigin("", "", true).ok());
-  EXPECT_TRUE(CheckOrigin("http://gpus:8000", "GPUs:8000", false).ok());
-  EXPECT_TRUE(
-      CheckOrigin("http://localhost:8000", "localhost:8000", true).ok());
+  const TrustedHosts loopback = {.loopback_only = true, .names = {}};
+  const TrustedHosts named = {.loopback_only = false, .names = {"gpus"}};
+  EXPECT_TRUE(CheckOrigin("", "127.0.0.1:8000", loopback).ok());
+  EXPECT_TRUE(CheckOrigin("", "", loopback).ok());
+  EXPECT_TRUE(CheckOrigin("http://gpus:8000", "GPUs:8000", named).ok());
+  for (const TrustedHosts& trusted : {loopback, named}) {
+    EXPECT_TRUE(
+        CheckOrigin("http://localhost:8000", "localhost:8000", trusted).ok());
+  }
   for (const char* origin :
        {"http://evil.example", "http://gpus", "http://gpus:8001", "null",
         "http://gpus:8000.evil.example", "gpus:8000", "file://"}) {
     EXPECT_TRUE(
-        absl::IsPermissionDenied(CheckOrigin(origin, "gpus:8000", false)))
+        absl::IsPermissionDenied(CheckOrigin(origin, "gpus:8000", named)))
         << origin;
   }
-  EXPECT_TRUE(absl::IsPermissionDenied(CheckOrigin("null", "", false)));
+  EXPECT_TRUE(absl::IsPermissionDenied(CheckOrigin("null", "", named)));
   EXPECT_THAT(
-      std::string(CheckOrigin("http://evil.example", "h:1", false).message()),
+      std::string(CheckOrigin("http://evil.example", "h:1", named).message()),
       HasSubstr("http://evil.example"));
 }
 
 TEST(RequestCheckTest, ANameThatPointsToLoopbackIsNotTrusted) {
   const absl::Status status =
-      CheckOrigin("http://evil.example:8000", "evil.example:8000", true);
+      CheckOrigin("http://evil.example:8000", "evil.example:8000",
+                  {.loopback_only = true, .names = {}});
   EXPECT_TRUE(absl::IsPermissionDenied(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("use localhost"));
+}
+
+TEST(RequestCheckTest, BeyondLoopbackAddressesAndGivenNamesAreTrusted) {
+  const TrustedHosts named = {.loopback_only = false,
+                              .names = {"gpus", "gpus.lab"}};
+  for (const char* host : {"10.0.0.1:8000", "[fe80::1]:8000", "gpus:8000",
+                           "GPUS.lab", "127.0.0.1:8000"}) {
+    EXPECT_TRUE(CheckOrigin(absl::StrCat("http://", host), host, named).ok())
+        << host;
+  }
+  for (const char* host : {"evil.example:8000", "10.0.0.1.evil.example",
+                           "gpus.evil.example:8000", "evil.gpus"}) {
+    const absl::Status status =
+        CheckOrigin(absl::StrCat("http://", host), host, named);
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << host;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--http-names"));
+  }
 }
 
 TEST(RequestCheckTest, EitherHeaderSetsTheTimeout) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/http/web_files.h"
@@ -80,8 +81,9 @@ TEST_F(WebRoutesTest, ThePageMayLoadNothingFromOtherHosts) {
         absl::EndsWith(file.name, ".svg")) {
       continue;  // comments and names of formats have addresses
     }
-    EXPECT_THAT(std::string(file.bytes),
-                Not(AllOf(HasSubstr("://"), Not(HasSubstr("www.w3.org")))))
+    EXPECT_THAT(absl::StrReplaceAll(file.bytes,
+                                    {{"http://www.w3.org/2000/svg", ""}}),
+                Not(HasSubstr("://")))
         << file.name;
   }
 }

@@ -1,10 +1,10 @@
 // The curves and the settings of several jobs beside each other.
 
-import {call} from '../api.js';
+import {call, repeat} from '../api.js';
 import {Chart} from '../chart.js';
 import {el, redraw, table} from '../dom.js';
 import {number, state} from '../format.js';
-import {follow, Recorder} from '../recorder.js';
+import {catchUp, Recorder} from '../recorder.js';
 
 const MOST = 8;
 
@@ -42,7 +42,8 @@ export function show({main, signal, tell, rest}) {
     charts[1].draw(curves(recorder => recorder.heldOut.get('loss') ?? []));
     charts[2].draw(curves(recorder => recorder.speed));
   }, 250);
-  ids.forEach((id, index) => follow(id, recorders[index], signal, draw, tell));
+  ids.forEach((id, index) => repeat(
+      3, signal, () => catchUp(id, recorders[index], signal, draw), tell));
   Promise.all(ids.map(id => call('JobService/GetJob', {id}, signal))).then(
       jobs => redraw(specs, specTable(jobs)), tell);
 }
@@ -51,8 +52,9 @@ export function show({main, signal, tell, rest}) {
 function flat(value, path, found) {
   for (const [name, inner] of Object.entries(value)) {
     const at = path === '' ? name : `${path}.${name}`;
-    if (inner !== null && typeof inner === 'object') flat(inner, at, found);
-    else found.set(at, String(inner));
+    const nested = inner !== null && typeof inner === 'object';
+    if (nested && Object.keys(inner).length > 0) flat(inner, at, found);
+    else found.set(at, nested ? 'set' : String(inner));
   }
   return found;
 }

@@ -5,11 +5,10 @@ import {Chart} from '../chart.js';
 import {el, facts, link, redraw, table} from '../dom.js';
 import {bytes, clock, isOver, number, percent, seconds, state}
   from '../format.js';
-import {follow, Recorder} from '../recorder.js';
+import {catchUp, Recorder} from '../recorder.js';
 import {profileSection} from './profile.js';
 
 export const section = 'jobs';
-const LINES = 1000;  // of the log
 
 export function show({main, signal, tell, rest}) {
   const id = rest[0];
@@ -35,7 +34,7 @@ export function show({main, signal, tell, rest}) {
 
   const recorder = new Recorder();
   let late = null;
-  follow(id, recorder, signal, () => {
+  repeat(1, signal, () => catchUp(id, recorder, signal, () => {
     // Many events come at once; draw at most four times a second.
     late ??= setTimeout(() => {
       late = null;
@@ -47,7 +46,7 @@ export function show({main, signal, tell, rest}) {
       redraw(history, historyTable(recorder.states));
       redraw(checkpoints, checkpointTable(recorder.checkpoints));
     }, 250);
-  }, tell);
+  }), tell);
 
   let shown = '';
   repeat(2, signal, async () => {
@@ -128,7 +127,7 @@ function explanation(told) {
 
 function showLog(log, lines) {
   const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
-  const text = lines.slice(-LINES).join('\n') || 'no lines yet';
+  const text = lines.join('\n') || 'no lines yet';
   if (log.textContent === text) return;
   log.textContent = text;
   if (atEnd) log.scrollTop = log.scrollHeight;

@@ -33,18 +33,23 @@ export function show({main, signal, tell}) {
          el('label', {for: 'name'}, 'name'), name),
       rows, el('div', {class: 'actions'}, back, on));
 
+  let asked = 0;  // looks so far; only the answer of the last one is shown
+
   async function turn(by) {
+    back.disabled = on.disabled = true;
     if (by > 0) pages.push(next);
-    else pages.pop();
+    else if (pages.length > 1) pages.pop();
     await look().catch(tell);
   }
 
   async function look() {
+    const mine = ++asked;
     const answer = await call('JobService/ListJobs', {
       states: states.value === '' ? [] : [states.value],
       tenant: tenant.value, name: name.value,
       page_size: PAGE, page_token: pages.at(-1),
     }, signal);
+    if (mine !== asked) return;
     next = answer.next_page_token;
     on.disabled = next === '';
     back.disabled = pages.length === 1;

@@ -5,6 +5,7 @@ import {el, facts, link, redraw, save, svg, table} from '../dom.js';
 import {bytes, percent} from '../format.js';
 
 const SEGMENTS = 64;  // drawn, the largest first
+const BLOCKS = 5000;  // drawn
 const COLOURS = ['#2f81f7', '#d9730d', '#2da44e', '#bf3989', '#8250df',
                  '#9a6700', '#0598bc', '#cf222e'];
 
@@ -102,7 +103,9 @@ function pictureOf(snapshot, owners) {
   const drawn = segments.slice(0, SEGMENTS);
   const largest = Number(segments[0].bytes);
   const width = 900, height = 20;
-  const bars = drawn.flatMap((segment, row) => segment.blocks.map(block => {
+  const most = Math.floor(BLOCKS / drawn.length);
+  const bars = drawn.flatMap((segment, row) => segment.blocks.slice(
+      0, most).map(block => {
     const text = `${block.free ? 'free' : block.owner}: ${bytes(block.bytes)}`;
     const attributes = {
       x: (width * Number(block.offset) / largest).toFixed(1),
@@ -119,8 +122,10 @@ function pictureOf(snapshot, owners) {
                 'aria-label': `${segments.length} segments, the largest of ` +
                   `${bytes(largest)}; the table of owners has the numbers`},
         bars),
-    el('p', {class: 'quiet'}, segments.length > SEGMENTS ?
+    el('p', {class: 'quiet'}, (segments.length > SEGMENTS ?
       `the largest ${SEGMENTS} of ${segments.length} segments` :
-      `${segments.length} segments`),
+      `${segments.length} segments`) +
+      (drawn.some(segment => segment.blocks.length > most) ?
+        `, the first ${most} blocks of each` : '')),
   ];
 }

@@ -1,8 +1,9 @@
-// The models and their versions: load, unload, promote, roll back.
+// The models and their versions, which can be loaded and unloaded. To roll back,
+// load an older version.
 
 import {all, call, repeat} from '../api.js';
 import {el, link, redraw, table} from '../dom.js';
-import {bytes, clock, number, state} from '../format.js';
+import {bytes, clock, state} from '../format.js';
 
 export function show({main, signal, tell, rest}) {
   const list = el('div');
@@ -49,7 +50,7 @@ function section(model, alone) {
         bytes(row.plan.inference.peak) : ''},
       {title: 'batch', number: true,
         of: row => row.plan?.computes_alone ? 'alone' :
-          number(row.serving?.max_batch_size || 32)},
+          row.serving?.max_batch_size || 'default'},
       {title: 'error', of: row => row.error},
       {title: '', of: row => ['READY', 'LOADING'].includes(row.state) ?
         button('Unload', 'UnloadVersion', row) :

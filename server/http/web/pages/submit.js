@@ -1,6 +1,6 @@
 // Plans and submits a job that is written as JSON.
 
-import {call} from '../api.js';
+import {callWithText} from '../api.js';
 import {el, redraw, table} from '../dom.js';
 import {bytes, clock, number} from '../format.js';
 
@@ -38,16 +38,17 @@ export function show({main, tell}) {
       el('h1', {}, 'Submit a job'),
       el('label', {for: 'spec'}, 'JobSpec as JSON (fields as in job.proto)'), text,
       el('div', {class: 'actions'},
-         button('Plan', async spec => redraw(
-             answer, planOf(await call('JobService/PlanJob', {spec})))),
+         button('Plan', async () => redraw(answer, planOf(await callWithText(
+             'JobService/PlanJob', `{"advise":true,"spec":${text.value}}`)))),
          button('Submit', async spec => {
            if (submitted.text !== text.value) {
              submitted = {text: text.value, id: `web-${crypto.randomUUID?.() ??
                  [...crypto.getRandomValues(new Uint32Array(4))].join('-')}`};
            }
            const method = spec.array ? 'SubmitArray' : 'SubmitJob';
-           const job = await call(`JobService/${method}`,
-                                  {request_id: submitted.id, spec});
+           const job = await callWithText(
+               `JobService/${method}`,
+               `{"request_id":"${submitted.id}","spec":${text.value}}`);
            location.hash = spec.array ? '#/jobs' : `#/job/${job.id}`;
          })),
       answer);
@@ -70,6 +71,7 @@ function planOf(told) {
       {title: 'fits', of: device => device.fits_now ? 'now' :
         device.fits_ever ? 'later' : 'never'},
     ], told.devices, 'none'),
-    el('ul', {}, told.plan.warnings.map(text => el('li', {}, text))),
+    el('ul', {}, [...told.advice, ...told.plan.warnings].map(
+        text => el('li', {}, text))),
   ];
 }

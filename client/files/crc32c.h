@@ -7,7 +7,7 @@
 
 namespace gpupool::client {
 
-// Returns the checksum of the bytes. That of "123456789" is 0xe3069283.
+// Returns the checksum of the bytes. The one of "123456789" is 0xe3069283.
 uint32_t Crc32c(absl::string_view bytes);
 
 }  // namespace gpupool::client

@@ -19,8 +19,8 @@ namespace gpupool::client {
 class EventFile {
  public:
   // Creates "events.out.tfevents.SECONDS.HOST.JOB" in the folder, and the
-  // folder if there is none. What earlier files of the job in the folder have
-  // is replaced by what this one gets. FailedPrecondition if the folder has
+  // folder if there is none. The numbers of this file replace those of earlier
+  // files of the job, once it has any. FailedPrecondition if the folder has
   // events of anything else, since TensorBoard draws a folder as one run.
   // Otherwise the error of the system, with the folder and a remedy.
   static absl::StatusOr<EventFile> Create(const std::string& folder,
@@ -39,6 +39,7 @@ class EventFile {
 
   std::string path_;
   Handle handle_;
+  bool begun_ = false;  // has numbers
 };
 
 }  // namespace gpupool::client

@@ -3,8 +3,8 @@
 //   length:64  crc(length):32  payload:length  crc(payload):32
 //
 // with little endian numbers; crc is the CRC-32C, rotated and moved by a
-// constant. A payload is the protobuf message tensorflow.Event, whose first
-// kind in a file names the version of the format. Encoded by hand, because
+// constant. A payload is the protobuf message tensorflow.Event. The first one
+// of a file names the version of the format. Encoded by hand, because
 // programs that link the client library may have TensorFlow's own messages in
 // them.
 //

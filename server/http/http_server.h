@@ -44,7 +44,7 @@ struct HttpServerOptions {
   size_t api_streams = 16;  // streams of the API at a time
   // Limit of a unary call of the API that sets none.
   absl::Duration api_timeout = absl::Seconds(60);
-  // As JsonGatewayOptions::stream_fails_within.
+  // A stream that fails within this time fails with an HTTP status.
   absl::Duration stream_fails_within = absl::Seconds(1);
   std::vector<std::string> names;  // of this machine; see TrustedHosts
 };

@@ -184,7 +184,8 @@ class JsonGateway::Impl {
     const auto stream = std::make_shared<JsonStream>(
         *std::move(call), &streams_, checked.method->output_type(),
         events ? StreamForm::kServerSentEvents : StreamForm::kLines);
-    const absl::Status failed = stream->AwaitFirst(options_.stream_fails_within);
+    const absl::Status failed =
+        stream->AwaitFirst(options_.stream_fails_within);
     if (!failed.ok()) return SetError(response, failed);
     response.status = 200;
     response.set_chunked_content_provider(

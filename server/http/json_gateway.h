@@ -37,7 +37,7 @@ struct JsonGatewayOptions {
   // A stream that fails within this time fails with an HTTP status. After it
   // the headers are sent, so that the client sees that the stream is open.
   absl::Duration stream_fails_within = absl::Seconds(1);
-  TrustedHosts trusted;          // hosts whose pages may call
+  TrustedHosts trusted;  // hosts whose pages may call
 };
 
 class JsonGateway {

@@ -15,7 +15,8 @@ namespace {
 // a client that still sends would not see the answer.
 constexpr size_t kReadBeyond = 4;
 
-// A body that trickles in would occupy a thread for as long as its sender likes.
+// A body that trickles in would occupy a thread for as long as its sender
+// likes.
 constexpr absl::Duration kLongestBody = absl::Seconds(10);
 
 }  // namespace

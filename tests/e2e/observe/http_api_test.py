@@ -123,8 +123,6 @@ class HttpApi(harness.TestCase):
     def test_errors_are_those_of_the_rpc(self):
         self.assertEqual((404, "NOT_FOUND"),
                          self.code_of("JobService/GetJob", {"id": 77}))
-        self.assertEqual((404, "NOT_FOUND"),
-                         self.code_of("JobService/WatchJob", {"id": 77}))
         self.assertEqual((400, "INVALID_ARGUMENT"), self.code_of(
             "JobService/SubmitJob", {"request_id": "json-4", "spec": {}}))
         status, error = self.refused("JobService/GetJob", {"job": 77})

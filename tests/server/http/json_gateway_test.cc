@@ -94,9 +94,11 @@ class JsonGatewayTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     builder.RegisterService(&jobs_);
     grpc_ = builder.BuildAndStart();
-    http_ = *HttpServer::Start(
-        {.max_body_bytes = 1024, .api_calls = 1, .api_streams = 1, .stream_fails_within = absl::Minutes(1)},
-        grpc_->InProcessChannel({}));
+    http_ = *HttpServer::Start({.max_body_bytes = 1024,
+                                .api_calls = 1,
+                                .api_streams = 1,
+                                .stream_fails_within = absl::Minutes(1)},
+                               grpc_->InProcessChannel({}));
     port_ = http_->port();
   }
 

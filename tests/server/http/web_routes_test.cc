@@ -81,9 +81,9 @@ TEST_F(WebRoutesTest, ThePageMayLoadNothingFromOtherHosts) {
         absl::EndsWith(file.name, ".svg")) {
       continue;  // comments and names of formats have addresses
     }
-    EXPECT_THAT(absl::StrReplaceAll(file.bytes,
-                                    {{"http://www.w3.org/2000/svg", ""}}),
-                Not(HasSubstr("://")))
+    EXPECT_THAT(
+        absl::StrReplaceAll(file.bytes, {{"http://www.w3.org/2000/svg", ""}}),
+        Not(HasSubstr("://")))
         << file.name;
   }
 }

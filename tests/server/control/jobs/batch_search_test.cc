@@ -10,7 +10,7 @@ namespace {
 using Peak = std::function<std::optional<uint64_t>(uint64_t)>;
 
 // Runs a search that begins with one plan. Returns the number of other plans.
-int Run(BatchSearch& search, uint64_t first, const Peak& peak) {
+int Search(BatchSearch& search, uint64_t first, const Peak& peak) {
   search.Add(first, peak(first));
   int plans = 0;
   while (const auto batch = search.Next()) {
@@ -24,7 +24,7 @@ TEST(BatchSearchTest, FindsTheLargestOfAnAffinePlanAndProvesIt) {
   const Peak peak = [](uint64_t batch) { return 1000 + 7 * batch; };
   BatchSearch search(
       {.limit_bytes = 1000 + 7 * 907, .fixed_bytes = 400, .most = 100'000});
-  EXPECT_LE(Run(search, 32, peak), BatchSearch::kMostPlans);
+  EXPECT_LE(Search(search, 32, peak), BatchSearch::kMostPlans);
   EXPECT_EQ(search.largest(), 907u);
   EXPECT_EQ(search.largest_peak(), 1000u + 7 * 907);
   EXPECT_EQ(search.too_large(), 908u);
@@ -34,7 +34,7 @@ TEST(BatchSearchTest, OneByteLessIsOneRowLess) {
   const Peak peak = [](uint64_t batch) { return 1000 + 7 * batch; };
   BatchSearch search(
       {.limit_bytes = 1000 + 7 * 907 - 1, .fixed_bytes = 400, .most = 100'000});
-  Run(search, 32, peak);
+  Search(search, 32, peak);
   EXPECT_EQ(search.largest(), 906u);
   EXPECT_EQ(search.too_large(), 907u);
 }
@@ -42,7 +42,7 @@ TEST(BatchSearchTest, OneByteLessIsOneRowLess) {
 TEST(BatchSearchTest, SearchesBelowABatchThatDoesNotFit) {
   const Peak peak = [](uint64_t batch) { return 400 + 10 * batch; };
   BatchSearch search({.limit_bytes = 1400, .fixed_bytes = 400, .most = 5000});
-  Run(search, 4096, peak);
+  Search(search, 4096, peak);
   EXPECT_EQ(search.largest(), 100u);
   EXPECT_EQ(search.too_large(), 101u);
 }
@@ -50,7 +50,7 @@ TEST(BatchSearchTest, SearchesBelowABatchThatDoesNotFit) {
 TEST(BatchSearchTest, FindsNoneWhenASingleRowDoesNotFit) {
   const Peak peak = [](uint64_t batch) { return 2000 + 10 * batch; };
   BatchSearch search({.limit_bytes = 1400, .fixed_bytes = 400, .most = 5000});
-  Run(search, 2, peak);
+  Search(search, 2, peak);
   EXPECT_EQ(search.largest(), 0u);
   EXPECT_EQ(search.too_large(), 1u);
 }
@@ -64,7 +64,7 @@ TEST(BatchSearchTest, AsksForMultiplesOfTheDevicesOnly) {
                       .fixed_bytes = 0,
                       .quantum = 3,
                       .most = 100'000});
-  Run(search, 6, peak);
+  Search(search, 6, peak);
   EXPECT_EQ(search.largest(), 99u);
   EXPECT_EQ(search.too_large(), 102u);
 }
@@ -73,7 +73,7 @@ TEST(BatchSearchTest, ADatasetThatFitsAsAWholeEndsTheSearch) {
   const Peak peak = [](uint64_t batch) { return 1000 + batch; };
   BatchSearch search(
       {.limit_bytes = uint64_t{1} << 40, .fixed_bytes = 0, .most = 1437});
-  EXPECT_EQ(Run(search, 32, peak), 1);
+  EXPECT_EQ(Search(search, 32, peak), 1);
   EXPECT_EQ(search.largest(), 1437u);
   EXPECT_FALSE(search.too_large().has_value());
 }
@@ -84,7 +84,7 @@ TEST(BatchSearchTest, ARefusedSizeIsTooLarge) {
     return 100 * batch;
   };
   BatchSearch search({.limit_bytes = 8000, .fixed_bytes = 0, .most = 1000});
-  Run(search, 32, peak);
+  Search(search, 32, peak);
   EXPECT_GE(search.largest(), 32u);
   EXPECT_LE(search.largest(), 40u);
   EXPECT_GT(search.too_large().value_or(0), 40u);
@@ -93,7 +93,7 @@ TEST(BatchSearchTest, ARefusedSizeIsTooLarge) {
 TEST(BatchSearchTest, APlanThatDoesNotGrowDoublesTheBatch) {
   const Peak peak = [](uint64_t) { return 100; };
   BatchSearch search({.limit_bytes = 100, .fixed_bytes = 100, .most = 1 << 30});
-  EXPECT_EQ(Run(search, 1, peak), BatchSearch::kMostPlans);
+  EXPECT_EQ(Search(search, 1, peak), BatchSearch::kMostPlans);
   EXPECT_EQ(search.largest(), 32u);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,13 @@ uint64_t MachineMemoryBytes() {
   const long page_bytes = sysconf(_SC_PAGESIZE);
   return static_cast<uint64_t>(std::max(pages, 1L)) *
          static_cast<uint64_t>(std::max(page_bytes, 1L));
+}
+
+// Returns "" when the file cannot be read.
+std::string TextOf(const char* path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 
 // Returns the "model name" of the first processor; empty when the system does
@@ -49,9 +57,11 @@ std::unique_ptr<SessionDevice> SessionDevice::OfHost(const std::string& name,
   auto device = absl::WrapUnique(new SessionDevice());
   device->limit_bytes_ = limit_bytes == 0 ? MachineMemoryBytes() : limit_bytes;
   device->description_ = ProcessorModel();
-  std::stringstream cpuinfo;
-  cpuinfo << std::ifstream("/proc/cpuinfo").rdbuf();
-  device->peak_rates_ = PeakRatesOf(cpuinfo.str(), threads);
+  device->peak_rates_ =
+      PeakRatesOf(TextOf("/proc/cpuinfo"),
+                  TextOf("/sys/devices/system/cpu/cpu0/cpufreq/"
+                         "cpuinfo_max_freq"),
+                  threads);
   device->host_pages_ = std::make_unique<HostPageSource>();
   device->host_backend_ = std::make_unique<CpuBackend>(threads);
   device->backend_ = device->host_backend_.get();

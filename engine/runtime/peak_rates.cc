@@ -44,6 +44,15 @@ absl::string_view FieldOf(absl::string_view cpuinfo, absl::string_view name) {
   return "";
 }
 
+// Returns the clock in Hz: the highest if it is told, else the present one; 0
+// when there is none.
+double ClockOf(absl::string_view cpuinfo, absl::string_view most_khz) {
+  double clock = 0;
+  if (absl::SimpleAtod(most_khz, &clock) && clock > 0) return 1e3 * clock;
+  if (!absl::SimpleAtod(FieldOf(cpuinfo, "cpu MHz"), &clock)) return 0;
+  return clock > 0 ? 1e6 * clock : 0;
+}
+
 }  // namespace
 
 PeakRates PeakRatesOf(const DeviceFacts& facts) {
@@ -63,12 +72,10 @@ PeakRates PeakRatesOf(const DeviceFacts& facts) {
   return rates;
 }
 
-PeakRates PeakRatesOf(absl::string_view cpuinfo, int threads) {
-  double megahertz = 0;
-  if (!absl::SimpleAtod(FieldOf(cpuinfo, "cpu MHz"), &megahertz) ||
-      !(megahertz > 0)) {
-    return {};
-  }
+PeakRates PeakRatesOf(absl::string_view cpuinfo, absl::string_view most_khz,
+                      int threads) {
+  const double hertz = ClockOf(cpuinfo, most_khz);
+  if (hertz == 0) return {};
   const std::vector<absl::string_view> flags = absl::StrSplit(
       FieldOf(cpuinfo, "flags"), absl::ByAnyChar(" \t"), absl::SkipEmpty());
   const auto has = [&](absl::string_view flag) {
@@ -81,7 +88,7 @@ PeakRates PeakRatesOf(absl::string_view cpuinfo, int threads) {
   if (has("avx512_bf16")) half = 2 * float32;
   // A tile product of 16 x 16 x 32 takes 16 clocks.
   if (has("amx_bf16")) half = 1024;
-  const double clocks = megahertz * 1e6 * threads;
+  const double clocks = hertz * threads;
   return {.float32_flops = clocks * float32,
           .tf32_flops = clocks * float32,
           .half_flops = clocks * half};

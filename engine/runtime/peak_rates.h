@@ -26,8 +26,11 @@ struct PeakRates {
 PeakRates PeakRatesOf(const DeviceFacts& facts);
 
 // Returns the rates of `threads` cores of the processor that `cpuinfo`
-// describes in the format of /proc/cpuinfo. Each core is taken to have two
-// units for vector multiply-adds. The memory's rate is not told there.
-PeakRates PeakRatesOf(absl::string_view cpuinfo, int threads);
+// describes in the format of /proc/cpuinfo. `most_khz` is the text of Linux's
+// cpufreq/cpuinfo_max_freq; empty on machines without it, where the present
+// clock counts. Each core is taken to have two units for vector multiply-adds.
+// The memory's rate is not told there.
+PeakRates PeakRatesOf(absl::string_view cpuinfo, absl::string_view most_khz,
+                      int threads);
 
 }  // namespace gpupool::engine

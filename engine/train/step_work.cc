@@ -1,6 +1,7 @@
 #include "engine/train/step_work.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -48,20 +49,30 @@ uint64_t MovedBytes(const Graph& graph, const Node& node) {
   }
 }
 
+// Adds `runs` times the work; sums saturate.
+uint64_t PlusRuns(uint64_t sum, uint64_t runs, uint64_t work) {
+  uint64_t added = 0;
+  if (__builtin_mul_overflow(runs, work, &added) ||
+      __builtin_add_overflow(sum, added, &sum)) {
+    return std::numeric_limits<uint64_t>::max();
+  }
+  return sum;
+}
+
 void AddWork(const Program& program, uint64_t runs, v1::StepWork& work) {
   const Graph& graph = program.graph();
   for (size_t i = program.load_launches(); i < program.launches().size(); ++i) {
     const Node& node =
         graph.nodes()[static_cast<size_t>(program.launches()[i].node)];
-    const uint64_t flops = runs * NodeFlops(graph, node);
-    const uint64_t bytes = runs * MovedBytes(graph, node);
+    const uint64_t flops = NodeFlops(graph, node);
+    const uint64_t bytes = MovedBytes(graph, node);
     work.set_kernels(work.kernels() + runs);
     if (IsProduct(node.op)) {
-      work.set_product_flops(work.product_flops() + flops);
-      work.set_product_bytes(work.product_bytes() + bytes);
+      work.set_product_flops(PlusRuns(work.product_flops(), runs, flops));
+      work.set_product_bytes(PlusRuns(work.product_bytes(), runs, bytes));
     } else {
-      work.set_other_flops(work.other_flops() + flops);
-      work.set_other_bytes(work.other_bytes() + bytes);
+      work.set_other_flops(PlusRuns(work.other_flops(), runs, flops));
+      work.set_other_bytes(PlusRuns(work.other_bytes(), runs, bytes));
     }
   }
 }

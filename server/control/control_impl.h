@@ -5,6 +5,7 @@
 // the thread starts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -78,6 +79,7 @@ class ControlLoop::Impl {
   PlanCache plans_;
   Forecaster forecaster_;
   Rehearsals rehearsals_;
+  std::atomic<int> plan_searches_ = 0;
   ControlContext context_;
   Ledger ledger_;
   BlobJanitor janitor_;

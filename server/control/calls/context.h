@@ -9,6 +9,7 @@
 // except `store`, `blobs` and `workers`.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "absl/time/time.h"
@@ -41,7 +42,8 @@ struct ControlContext {
   PlanCache* plans;
   Forecaster* forecaster;
   Rehearsals* rehearsals;
-  JobRehearsals* job_rehearsals;  // control thread only
+  JobRehearsals* job_rehearsals;    // control thread only
+  std::atomic<int>* plan_searches;  // requests in AddAdvice now
   std::function<absl::Time()> now;
   WorkerPort* workers = nullptr;  // null until ControlLoop::Start
   std::function<void()> want_sweep = [] {};

@@ -266,6 +266,7 @@ void PlanJob(const ControlContext& context, const v1::PlanJobRequest& request,
   planned.spec = spec;
   planned.request = PlanTraining(spec, *data);
   planned.uploaded = data->dataset.id() != 0;
+  planned.asked = context.now();
   if (request.advise()) {
     planned.measured =
         FindMeasured(context, spec, data->dataset.id(), data->validation.id());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "gpupool/v1/limits.pb.h"
 #include "scheduler/state/device_choice.h"
 #include "scheduler/state/types.h"
 #include "server/control/jobs/step_times.h"
@@ -21,6 +22,10 @@ constexpr uint64_t kHalfMultiple = 8;  // 16 bytes of 16-bit numbers
 constexpr uint64_t kTf32Multiple = 4;  // 16 bytes of float32
 constexpr double kLeastShare = 0.05;
 constexpr size_t kMostOddSentences = 3;
+constexpr uint64_t kMostBatch = v1::MAX_TRAINING_ROWS;
+constexpr double kMostBytes = 1e19;  // below the largest of 64 bits
+// The largest expected_run_seconds that a job may have.
+constexpr double kMostRunSeconds = 1e9;
 
 // Returns "950", "31.2k", "261M", "1.2T".
 std::string CountText(double count) {
@@ -46,11 +51,16 @@ uint64_t Quantum(const v1::JobSpec& spec) {
   return std::max(spec.devices(), 1u);
 }
 
+uint64_t Accumulated(const v1::JobSpec& spec) {
+  return std::max(spec.training().accumulate_batches(), 1u);
+}
+
 // Returns the largest multiple of 8 and of the devices up to `batch`, and
-// `batch` itself if there is none.
+// `batch` itself if none is above the job's own batch.
 uint64_t RoundBatch(uint64_t batch, const v1::JobSpec& spec) {
   const uint64_t multiple = std::lcm(uint64_t{8}, Quantum(spec));
-  return batch < multiple ? batch : batch - batch % multiple;
+  const uint64_t rounded = batch - batch % multiple;
+  return rounded <= spec.training().batch_size() ? batch : rounded;
 }
 
 const v1::Device* FindDevice(const PlannedJob& job, const std::string& name) {
@@ -72,12 +82,36 @@ std::string NamesText(const Names& names) {
   return absl::StrJoin(names, ", ");
 }
 
+// Returns the largest batch that fits as one of several that are accumulated;
+// 0: none is known. Accumulating keeps sums as large as the weights, which the
+// plan of a single batch does not have. Their bytes count in rows, by a line
+// through the two plans.
+uint64_t LargestPart(const v1::LargestBatch& found, const PlannedJob& job) {
+  const v1::PlannedBytes& planned = job.response.plan().training();
+  const uint64_t batch = job.spec.training().batch_size();
+  const uint64_t largest = found.batch_size();
+  if (Accumulated(job.spec) > 1 || planned.weights() == 0) return largest;
+  if (batch <= largest || planned.peak() <= found.peak_bytes()) return 0;
+  const double row_bytes =
+      static_cast<double>(planned.peak() - found.peak_bytes()) /
+      static_cast<double>(batch - largest);
+  const double reserved =
+      std::ceil(static_cast<double>(planned.weights()) / row_bytes);
+  if (reserved >= static_cast<double>(largest)) return 0;
+  const uint64_t rows = largest - static_cast<uint64_t>(reserved);
+  return rows - rows % Quantum(job.spec);
+}
+
 // Returns how to write a batch that does not fit as several that do: equal
 // parts if there are some, else parts of about the same sum.
-std::string SplitText(uint64_t batch, uint64_t largest, const PlannedJob& job) {
+std::string SplitText(const v1::LargestBatch& found, const PlannedJob& job) {
+  const uint64_t batch = job.spec.training().batch_size();
   const uint64_t quantum = Quantum(job.spec);
-  const uint64_t accumulated =
-      std::max(job.spec.training().accumulate_batches(), 1u);
+  const uint64_t accumulated = Accumulated(job.spec);
+  const uint64_t largest = LargestPart(found, job);
+  if (largest == 0) {
+    return absl::StrCat("write batch_size: ", found.batch_size());
+  }
   uint64_t parts = (batch + largest - 1) / largest;
   const uint64_t most = std::min(2 * parts, batch / quantum);
   for (uint64_t even = parts; even <= most; ++even) {
@@ -87,10 +121,32 @@ std::string SplitText(uint64_t batch, uint64_t largest, const PlannedJob& job) {
                         " for the same rows a step");
   }
   const uint64_t part = batch / parts / quantum * quantum;
-  if (part == 0) return absl::StrCat("write batch_size: ", largest);
+  if (part == 0) return absl::StrCat("write batch_size: ", found.batch_size());
   return absl::StrCat("write batch_size: ", part,
                       " and accumulate_batches: ", parts * accumulated,
                       " for about the same rows a step");
+}
+
+// Returns what a search says that came to its end without a batch that does not
+// fit; "" for other searches.
+std::string AllFitText(const v1::LargestBatch& found, const PlannedJob& job) {
+  if (found.too_large() != 0) return "";
+  const uint64_t next = found.batch_size() + Quantum(job.spec);
+  const uint64_t accumulated = Accumulated(job.spec);
+  std::string most;
+  if (job.rows > 0 && next > job.rows / accumulated) {
+    most = absl::StrCat(found.batch_size(), accumulated > 1
+                                                ? ", all rows in one step,"
+                                                : ", all rows,");
+  } else if (next > kMostBatch) {
+    most = absl::StrCat("the limit of ", kMostBatch);
+  } else {
+    return "";
+  }
+  return absl::StrCat("every batch_size up to ", most, " fits on ",
+                      NamesText(found.devices()), " (",
+                      FormatBytes(found.peak_bytes()), " of ",
+                      FormatBytes(found.limit_bytes()), ")");
 }
 
 std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {
@@ -99,7 +155,10 @@ std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {
   const std::string where = NamesText(found.devices());
   const std::string limit = FormatBytes(found.limit_bytes());
   if (found.batch_size() == 0) {
-    if (found.too_large() == 0) return "";
+    // Nobody planned the smallest batch if the search ended early.
+    if (found.too_large() == 0 || found.too_large() > Quantum(job.spec)) {
+      return "";
+    }
     return absl::StrCat(
         "not even batch_size ", found.too_large(), " fits on ", where,
         ", which has ", limit,
@@ -113,20 +172,15 @@ std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {
     return absl::StrCat("batch_size ", batch, " takes ", FormatBytes(now),
                         " and does not fit on ", where, ", which has ", limit,
                         "; the largest that does is ", at_least,
-                        found.batch_size(), "; ",
-                        SplitText(batch, found.batch_size(), job));
+                        found.batch_size(), "; ", SplitText(found, job));
   }
   if (found.batch_size() <= batch) {
     return absl::StrCat("batch_size ", batch, " is the largest ",
                         exact ? "" : "known ", "that fits on ", where,
                         ", with ", FormatBytes(now), " of ", limit);
   }
-  if (found.too_large() == 0 && job.rows > 0 &&
-      found.batch_size() + Quantum(job.spec) > job.rows) {
-    return absl::StrCat("every batch_size up to ", found.batch_size(),
-                        ", all rows, fits on ", where, " (",
-                        FormatBytes(found.peak_bytes()), " of ", limit, ")");
-  }
+  std::string all_fit = AllFitText(found, job);
+  if (!all_fit.empty()) return all_fit;
   return absl::StrCat("the largest batch_size on ", where, " is ", at_least,
                       found.batch_size(), " (", FormatBytes(found.peak_bytes()),
                       " of ", limit, "; ", batch, " takes ", FormatBytes(now),
@@ -146,15 +200,20 @@ uint64_t LargestOn(const PlannedJob& job, const std::string& device) {
   return 0;
 }
 
+// Returns the sum of two counts that may be the largest of 64 bits.
+double StepFlops(const v1::StepWork& work) {
+  return static_cast<double>(work.product_flops()) +
+         static_cast<double>(work.other_flops());
+}
+
 std::string SmallJobText(const v1::StepTime& time, const PlannedJob& job) {
   const v1::StepWork& work = job.response.plan().step_work();
   std::string text = absl::StrCat(
       "the job is too small for ", NamesText(time.devices()), ": the ",
-      CountText(static_cast<double>(work.product_flops() + work.other_flops())),
-      " FLOPs of a step take ", SecondsText(time.compute_seconds()),
-      " at peak rates, and starting its ", work.kernels(), " kernels takes ",
-      SecondsText(time.launch_seconds()), " (", SecondsText(kLaunchSeconds),
-      " each)");
+      CountText(StepFlops(work)), " FLOPs of a step take ",
+      SecondsText(time.compute_seconds()), " at peak rates, and starting its ",
+      work.kernels(), " kernels takes ", SecondsText(time.launch_seconds()),
+      " (", SecondsText(kLaunchSeconds), " each)");
   const double factor = time.launch_seconds() / time.compute_seconds();
   const double wanted = std::ceil(factor * job.spec.training().batch_size());
   const double largest = static_cast<double>(LargestOn(job, time.devices(0)));
@@ -229,13 +288,14 @@ uint64_t MultipleFor(v1::Precision precision) {
 std::string SourceText(const v1::StepTime& time, const PlannedJob& job) {
   const v1::StepWork& work = job.response.plan().step_work();
   const v1::Device* device = FindDevice(job, time.devices(0));
+  const double bytes = static_cast<double>(work.product_bytes()) +
+                       static_cast<double>(work.other_bytes());
   const bool has_bytes = device != nullptr && device->peak_rates().bytes() > 0;
-  std::string text = absl::StrCat(
-      CountText(static_cast<double>(work.product_flops() + work.other_flops())),
-      " FLOPs");
+  std::string text = absl::StrCat(CountText(StepFlops(work)), " FLOPs");
   if (has_bytes) {
-    absl::StrAppend(&text, " and ",
-                    FormatBytes(work.product_bytes() + work.other_bytes()));
+    absl::StrAppend(
+        &text, " and ",
+        FormatBytes(static_cast<uint64_t>(std::min(bytes, kMostBytes))));
   }
   absl::StrAppend(&text, " at peak rates, which programs seldom reach");
   if (device != nullptr) {
@@ -265,11 +325,11 @@ std::string TimeText(const v1::StepTime& time, const PlannedJob& job) {
       measured
           ? absl::StrCat("a step took ", seconds, " on ", where, " in job ",
                          time.measured_job_id(), ", which had the same plan")
-          : absl::StrCat("a step is estimated at ", seconds, " or more on ",
+          : absl::StrCat("a step is estimated at about ", seconds, " on ",
                          where, ", from ", SourceText(time, job));
-  if (steps == 0) return text;
-  absl::StrAppend(&text, "; all ", steps, " steps take ", SecondsText(all),
-                  measured ? "" : " or more");
+  if (steps == 0 || !(all <= kMostRunSeconds)) return text;
+  absl::StrAppend(&text, "; all ", steps, " steps take ",
+                  measured ? "" : "about ", SecondsText(all));
   if (measured && job.spec.expected_run_seconds() == 0) {
     absl::StrAppend(&text, ": write expected_run_seconds: ",
                     static_cast<uint64_t>(std::ceil(all)),

@@ -21,7 +21,7 @@ struct PlannedJob {
   absl::Span<const v1::Device> devices;
   // Whether the pool has CPU devices, for this job or others.
   bool pool_has_cpus = false;
-  // The most rows of a batch; 0: the dataset is not known.
+  // The rows that train; 0: the dataset is not known.
   uint64_t rows = 0;
 };
 

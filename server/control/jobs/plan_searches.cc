@@ -1,6 +1,7 @@
 #include "server/control/jobs/plan_searches.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/device.pb.h"
+#include "gpupool/v1/limits.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "scheduler/state/device_choice.h"
 #include "server/control/calls/ask_worker.h"
@@ -32,6 +34,9 @@ constexpr size_t kMostLimits = 3;
 constexpr int kMeasuredJobs = 20;  // the newest that are looked at
 // Time after which no further plan is asked for.
 constexpr absl::Duration kSearchTime = absl::Seconds(5);
+// No batch is searched for a job whose own plan took longer.
+constexpr absl::Duration kLongPlan = absl::Seconds(2);
+constexpr int kMostSearches = 3;  // requests at once
 
 // The search for the devices with one limit.
 struct LimitSearch {
@@ -64,10 +69,11 @@ BatchRange RangeOf(const AdvisedPlan& plan, uint64_t limit_bytes) {
   const v1::PlannedBytes& training = plan.response.plan().training();
   const uint64_t batches =
       std::max(plan.spec.training().accumulate_batches(), 1u);
-  return {.limit_bytes = limit_bytes,
-          .fixed_bytes = training.weights() + training.optimizer(),
-          .quantum = std::max(plan.spec.devices(), 1u),
-          .most = std::min<uint64_t>(plan.rows / batches, UINT32_MAX)};
+  return {
+      .limit_bytes = limit_bytes,
+      .fixed_bytes = training.weights() + training.optimizer(),
+      .quantum = std::max(plan.spec.devices(), 1u),
+      .most = std::min<uint64_t>(plan.rows / batches, v1::MAX_TRAINING_ROWS)};
 }
 
 void BeginSearches(Advising& advising) {
@@ -99,7 +105,8 @@ void AddLargestBatches(Advising& advising) {
   }
 }
 
-void Finish(Advising& advising) {
+void Finish(const ControlContext& context, Advising& advising) {
+  --*context.plan_searches;
   AddLargestBatches(advising);
   const AdvisedPlan& plan = advising.plan;
   v1::PlanJobResponse& response = advising.plan.response;
@@ -119,9 +126,7 @@ void Finish(Advising& advising) {
 }
 
 // Returns the next batch size to plan; nothing when all searches have ended.
-std::optional<uint64_t> NextBatch(const ControlContext& context,
-                                  Advising& advising) {
-  if (context.now() >= advising.until) return std::nullopt;
+std::optional<uint64_t> NextBatch(Advising& advising) {
   for (LimitSearch& search : advising.searches) {
     if (const auto batch = search.search.Next()) return batch;
   }
@@ -143,20 +148,25 @@ bool Take(Advising& advising, uint64_t batch,
 }
 
 void Continue(const ControlContext& context, const AdvisingPointer& advising) {
-  const std::optional<uint64_t> batch = NextBatch(context, *advising);
-  if (!batch.has_value()) return Finish(*advising);
+  const absl::Duration left = advising->until - context.now();
+  if (left <= absl::ZeroDuration()) return Finish(context, *advising);
+  const std::optional<uint64_t> batch = NextBatch(*advising);
+  if (!batch.has_value()) return Finish(context, *advising);
   worker::v1::ToWorker request = advising->plan.request;
   request.mutable_plan_training()
       ->mutable_spec()
       ->mutable_training()
       ->set_batch_size(static_cast<uint32_t>(*batch));
-  AskWorker(
-      context, {kMetaDevice, std::move(request), context.options.plan_timeout},
-      [&context, advising,
-       batch = *batch](const absl::StatusOr<worker::v1::FromWorker>& reply) {
-        if (!Take(*advising, batch, reply)) return Finish(*advising);
-        Continue(context, advising);
-      });
+  AskWorker(context,
+            {kMetaDevice, std::move(request),
+             std::min(left, context.options.plan_timeout)},
+            [&context, advising, batch = *batch](
+                const absl::StatusOr<worker::v1::FromWorker>& reply) {
+              if (!Take(*advising, batch, reply)) {
+                return Finish(context, *advising);
+              }
+              Continue(context, advising);
+            });
 }
 
 }  // namespace
@@ -171,7 +181,11 @@ v1::Job FindMeasured(const ControlContext& context, const v1::JobSpec& spec,
   if (!jobs.ok()) return v1::Job();
   const std::string key = PlanCache::KeyOf(spec, dataset_id, validation_id);
   for (const v1::Job& job : jobs->jobs()) {
+    const v1::DataSpec& data = job.spec().data();
+    // The key has the data by id, and jobs have it by name.
     if (job.progress().samples_per_second() > 0 &&
+        data.dataset() == spec.data().dataset() &&
+        data.validation() == spec.data().validation() &&
         PlanCache::KeyOf(job.spec(), dataset_id, validation_id) == key) {
       return job;
     }
@@ -184,9 +198,13 @@ void AddAdvice(const ControlContext& context, AdvisedPlan plan,
   auto advising = std::make_shared<Advising>();
   advising->plan = std::move(plan);
   advising->callback = std::move(callback);
-  advising->until = context.now() + kSearchTime;
+  const absl::Time now = context.now();
+  advising->until = now + kSearchTime;
   CollectDevices(context, *advising);
-  BeginSearches(*advising);
+  const bool has_room = ++*context.plan_searches <= kMostSearches;
+  if (has_room && now - advising->plan.asked <= kLongPlan) {
+    BeginSearches(*advising);
+  }
   Continue(context, advising);
 }
 

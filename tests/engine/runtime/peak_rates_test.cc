@@ -60,7 +60,7 @@ TEST(PeakRatesTest, OfAProcessorFollowItsClockItsVectorsAndTheThreads) {
         "processor\t: 0\nmodel name\t: a: b\ncpu MHz\t\t: "
         "2000.000\nflags\t\t: fpu " +
             flags + "\n\nprocessor\t: 1\ncpu MHz\t\t: 900\n",
-        threads);
+        "", threads);
   };
   EXPECT_EQ(rate("sse2", 1).float32_flops, 16e9);
   EXPECT_EQ(rate("avx2 fma", 1).float32_flops, 64e9);
@@ -71,10 +71,23 @@ TEST(PeakRatesTest, OfAProcessorFollowItsClockItsVectorsAndTheThreads) {
   EXPECT_EQ(rate("fma", 1).bytes, 0) << "nobody tells";
 }
 
+TEST(PeakRatesTest, TheHighestClockOfAProcessorCountsNotThePresentOne) {
+  const auto rate = [](const char* most_khz) {
+    return PeakRatesOf("cpu MHz : 800\nflags : fma\n", most_khz, 2)
+        .float32_flops;
+  };
+  EXPECT_EQ(rate("3500000\n"), 2 * 32 * 3.5e9);
+  EXPECT_EQ(rate(""), 2 * 32 * 0.8e9);
+  EXPECT_EQ(rate("unknown\n"), 2 * 32 * 0.8e9);
+  EXPECT_EQ(PeakRatesOf("flags : fma\n", "3500000\n", 1).float32_flops,
+            32 * 3.5e9);
+}
+
 TEST(PeakRatesTest, AProcessorWithoutAClockHasNone) {
-  EXPECT_EQ(PeakRatesOf("", 2), PeakRates());
-  EXPECT_EQ(PeakRatesOf("cpu MHz : fast\nflags : fma\n", 2), PeakRates());
-  EXPECT_EQ(PeakRatesOf("cpu MHz : 0\nflags : fma\n", 2), PeakRates());
+  EXPECT_EQ(PeakRatesOf("", "", 2), PeakRates());
+  EXPECT_EQ(PeakRatesOf("cpu MHz : fast\nflags : fma\n", "0\n", 2),
+            PeakRates());
+  EXPECT_EQ(PeakRatesOf("cpu MHz : 0\nflags : fma\n", "0\n", 2), PeakRates());
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "gpupool/v1/job.pb.h"
 #include "tests/engine/train/run_fixture.h"
 
@@ -61,6 +63,24 @@ TEST_F(StepWorkTest, AStepOfSeveralBatchesCountsThemAll) {
   EXPECT_EQ(work.kernels(),
             kernels(programs.train) + 2 * kernels(*programs.accumulate));
   EXPECT_EQ(work.product_flops() + work.other_flops(), StepFlopsOf(programs));
+}
+
+TEST_F(StepWorkTest, WorkThatNo64BitsHoldIsTheLargestNumber) {
+  constexpr uint32_t kUnits = 65'536;
+  v1::JobSpec spec = Job(kUnits);
+  spec.mutable_model()->add_layers()->mutable_dense()->set_units(kUnits);
+  spec.mutable_model()->add_layers()->mutable_dense()->set_units(kUnits);
+  spec.mutable_model()->add_layers()->mutable_dense()->set_units(3);
+  spec.mutable_training()->set_accumulate_batches(2);
+  TrainingPrograms programs = Compile(spec);
+  ASSERT_TRUE(programs.accumulate.has_value());
+  // A batch takes over 2^37 FLOPs and moves over 2^34 bytes.
+  programs.batches_per_step = UINT32_MAX;
+  const v1::StepWork work = StepWorkOf(programs);
+  EXPECT_EQ(work.product_flops(), UINT64_MAX);
+  EXPECT_EQ(work.product_bytes(), UINT64_MAX);
+  EXPECT_GT(work.kernels(), uint64_t{UINT32_MAX});
+  EXPECT_LT(work.kernels(), UINT64_MAX);
 }
 
 TEST_F(StepWorkTest, NamesTheLayersWhoseOutputsAreNoMultipleOf8) {

@@ -36,8 +36,14 @@ class FakeWorkers : public WorkerPort {
           [](const worker::v1::ToWorker&) { return worker::v1::FromWorker(); };
 
   void Send(const std::string& device, worker::v1::ToWorker message,
-            absl::Duration, ReplyCallback callback) override {
-    if (device == kMetaDevice) return callback(meta(message));
+            absl::Duration timeout, ReplyCallback callback) override {
+    if (device == kMetaDevice) {
+      {
+        std::lock_guard lock(mutex_);
+        meta_timeouts_.push_back(timeout);
+      }
+      return callback(meta(message));
+    }
     if (device == kRehearsalDevice) return callback(rehearsal(message));
     std::lock_guard lock(mutex_);
     pending_.push_back({device, std::move(message), std::move(callback)});
@@ -67,6 +73,11 @@ class FakeWorkers : public WorkerPort {
     std::lock_guard lock(mutex_);
     return pending_.size();
   }
+  // Returns the timeouts of the requests to the meta worker, and forgets them.
+  std::vector<absl::Duration> TakeMetaTimeouts() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(meta_timeouts_, {});
+  }
   bool WaitAcknowledged(const std::string& device, uint64_t sequence) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
@@ -90,6 +101,7 @@ class FakeWorkers : public WorkerPort {
   std::vector<Pending> pending_;
   std::vector<Pending> posted_;
   std::map<std::string, uint64_t> acknowledged_;
+  std::vector<absl::Duration> meta_timeouts_;
 };
 
 }  // namespace gpupool::server

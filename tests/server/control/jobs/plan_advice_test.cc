@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "server/control/jobs/step_times.h"
 
@@ -151,6 +152,12 @@ TEST_F(BatchAdviceTest, ASingleRowMayBeTooMuch) {
   response_.clear_largest_batches();
   Found(0, 0);
   EXPECT_THAT(BatchAdvice(Job()), IsEmpty()) << "the search found nothing";
+  response_.clear_largest_batches();
+  Found(0, 64);
+  EXPECT_THAT(BatchAdvice(Job()), IsEmpty()) << "nobody planned fewer rows";
+  spec_.set_devices(64);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(HasSubstr("not even batch_size 64 fits on cuda:0")));
 }
 
 TEST_F(BatchAdviceTest, AllRowsMayFit) {
@@ -160,6 +167,61 @@ TEST_F(BatchAdviceTest, AllRowsMayFit) {
               ElementsAre(HasSubstr("every batch_size up to 1437, all rows")));
   rows_ = 1438;  // one row more, which was not planned
   EXPECT_THAT(BatchAdvice(Job()), ElementsAre(HasSubstr("at least 1437")));
+}
+
+TEST_F(BatchAdviceTest, AllRowsOfAStepAreThoseOfItsBatches) {
+  rows_ = 1437;
+  spec_.mutable_training()->set_accumulate_batches(4);
+  Found(359, 0);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(HasSubstr(
+                  "every batch_size up to 359, all rows in one step, fits")));
+  rows_ = 1440;  // 360 a batch
+  EXPECT_THAT(BatchAdvice(Job()), ElementsAre(HasSubstr("at least 359")));
+}
+
+TEST_F(BatchAdviceTest, EveryBatchThatAJobMayHaveMayFit) {
+  rows_ = 4'000'000;
+  Found(1'048'576, 0);
+  const auto limit = ElementsAre(
+      "every batch_size up to the limit of 1048576 fits on cuda:0 (63.0 MiB of "
+      "64.0 MiB)");
+  EXPECT_THAT(BatchAdvice(Job()), limit);
+  rows_ = 0;
+  EXPECT_THAT(BatchAdvice(Job()), limit) << "the data is not known";
+  response_.mutable_largest_batches(0)->set_batch_size(1'048'575);
+  EXPECT_THAT(BatchAdvice(Job()), ElementsAre(HasSubstr("at least 1048575")));
+}
+
+TEST_F(BatchAdviceTest, TheBatchToWriteIsLargerThanTheJobs) {
+  spec_.mutable_training()->set_batch_size(100);
+  Found(103, 104);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(HasSubstr("write batch_size: 103, and")));
+  response_.clear_largest_batches();
+  Found(105, 106);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(HasSubstr("write batch_size: 104, and")));
+}
+
+TEST_F(BatchAdviceTest, PartsLeaveRoomForTheSumsOfGradients) {
+  spec_.mutable_training()->set_batch_size(4096);
+  plan().mutable_training()->set_peak(280 << 20);
+  plan().mutable_training()->set_weights(8 << 20);
+  // A row takes 217 MiB / 3072, and 8 MiB are 114 rows.
+  Found(1024, 1025);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(HasSubstr(
+                  "write batch_size: 512 and accumulate_batches: 8")));
+  plan().mutable_training()->set_weights(280 << 20);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(AllOf(HasSubstr("write batch_size: 1024"),
+                                Not(HasSubstr("accumulate_batches")))));
+  // The plans of a job that accumulates have the sums.
+  spec_.mutable_training()->set_accumulate_batches(2);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre(HasSubstr(
+                  "write batch_size: 1024 and accumulate_batches: 8")));
 }
 
 using SmallJobAdviceTest = PlanAdviceTest;
@@ -267,10 +329,10 @@ TEST_F(TimeAdviceTest, AnEstimateSaysWhatItIsMadeOf) {
   EXPECT_THAT(
       TimeAdvice(Job()),
       ElementsAre(
-          "a step is estimated at 2.5 ms or more on cuda:0, from 261M "
+          "a step is estimated at about 2.5 ms on cuda:0, from 261M "
           "FLOPs and 3.0 MiB at peak rates, which programs seldom reach "
           "(2T float32 FLOPs, 1T bytes a second), and 100 kernels of "
-          "at least 3 us; all 900 steps take 2.25 s or more"));
+          "at least 3 us; all 900 steps take about 2.25 s"));
 }
 
 TEST_F(TimeAdviceTest, WithoutTheRateOfAMemoryItsBytesAreNotTold) {
@@ -279,7 +341,7 @@ TEST_F(TimeAdviceTest, WithoutTheRateOfAMemoryItsBytesAreNotTold) {
   EXPECT_THAT(
       TimeAdvice(Job()),
       ElementsAre(
-          "a step is estimated at 2.5 ms or more on cuda:0, from 261M "
+          "a step is estimated at about 2.5 ms on cuda:0, from 261M "
           "FLOPs at peak rates, which programs seldom reach (2T float32 "
           "FLOPs a second)"));
 }
@@ -298,6 +360,21 @@ TEST_F(TimeAdviceTest, AMeasuredTimeIsNotCalledEstimated) {
                   "device is free"));
   spec_.set_expected_run_seconds(200);
   EXPECT_THAT(TimeAdvice(Job()), ElementsAre(Not(HasSubstr("write"))));
+}
+
+TEST_F(TimeAdviceTest, ATimeThatNoJobMayRunIsNotTold) {
+  v1::StepTime& time = Time(2.5e-3, 0);
+  time.set_seconds(0.25);
+  time.set_measured_job_id(7);
+  response_.set_total_steps(4'000'000'000);
+  EXPECT_THAT(TimeAdvice(Job()),
+              ElementsAre(HasSubstr("expected_run_seconds: 1000000000 ")));
+  for (const uint64_t steps : {uint64_t{4'000'000'004}, UINT64_MAX}) {
+    response_.set_total_steps(steps);
+    EXPECT_THAT(TimeAdvice(Job()),
+                ElementsAre(AllOf(HasSubstr("a step took 250 ms"),
+                                  Not(HasSubstr("steps take")))));
+  }
 }
 
 TEST_F(PlanAdviceTest, BatchesComeFirstAndTimesLast) {

@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
 #include "server/control/devices/device_board.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/jobs/batch_search.h"
@@ -19,6 +23,7 @@ class PlanSearchesTest : public ControlTest {
   void SetUp() override {
     ControlTest::SetUp();
     AddDataset("digits");
+    AddDataset("letters");
     Greet();
     // Each row takes 3 bytes beside 100, of the device's 1000.
     workers->meta = [this](const worker::v1::ToWorker& message)
@@ -26,12 +31,14 @@ class PlanSearchesTest : public ControlTest {
       const uint64_t batch =
           message.plan_training().spec().training().batch_size();
       ++plans_;
+      now_ += plan_time_;
       if (plans_ > 1 && !later_.ok()) return later_;
       worker::v1::FromWorker reply;
       worker::v1::PlanReply& plan = *reply.mutable_plan();
       plan.set_total_steps(20);
       plan.set_training_rows(rows_);
-      plan.mutable_plan()->mutable_training()->set_peak(100 + 3 * batch);
+      plan.mutable_plan()->mutable_training()->set_peak(100 +
+                                                        row_bytes_ * batch);
       plan.mutable_plan()->mutable_step_work()->set_product_flops(1000);
       return reply;
     };
@@ -54,13 +61,25 @@ class PlanSearchesTest : public ControlTest {
     v1::PlanJobRequest request;
     *request.mutable_spec() = spec;
     request.set_advise(advise);
-    PlanJob(control(), request, answer.callback());
+    PlanJob(context_.has_value() ? *context_ : control(), request,
+            answer.callback());
     const auto response = answer.Wait();
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? *response : v1::PlanJobResponse();
   }
 
+  // From now on the clock moves by this in each plan, and else stands.
+  void TakeForAPlan(absl::Duration time) {
+    plan_time_ = time;
+    context_.emplace(control());
+    context_->now = [this] { return now_; };
+  }
+
   int plans_ = 0;
+  uint64_t row_bytes_ = 3;
+  absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
+  absl::Duration plan_time_;
+  std::optional<ControlContext> context_;  // with the clock, if that is set
   uint64_t rows_ = 10'000;
   absl::Status later_;  // answer to all plans but the first
 };
@@ -95,6 +114,65 @@ TEST_F(PlanSearchesTest, ABatchNeverExceedsTheRows) {
   EXPECT_EQ(response.largest_batches(0).batch_size(), 50u);
   EXPECT_THAT(response.advice(),
               Contains(HasSubstr("every batch_size up to 50, all rows")));
+}
+
+TEST_F(PlanSearchesTest, NoLargerBatchIsPlannedThanAJobMayHave) {
+  row_bytes_ = 0;
+  rows_ = 4'000'000;
+  const v1::PlanJobResponse response = Plan(Spec(1'000'000));
+  ASSERT_EQ(response.largest_batches_size(), 1);
+  EXPECT_EQ(response.largest_batches(0).batch_size(), 1'048'576u);
+  EXPECT_EQ(plans_, 2);
+  EXPECT_THAT(
+      response.advice(),
+      Contains(HasSubstr("every batch_size up to the limit of 1048576 fits")));
+}
+
+TEST_F(PlanSearchesTest, APlanMayTakeTheTimeThatIsLeft) {
+  TakeForAPlan(absl::Milliseconds(1500));
+  workers->TakeMetaTimeouts();
+  EXPECT_EQ(Plan(Spec(32)).largest_batches(0).batch_size(), 300u);
+  EXPECT_THAT(workers->TakeMetaTimeouts(),
+              ElementsAre(control().options.plan_timeout, absl::Seconds(5),
+                          absl::Milliseconds(3500), absl::Seconds(2)));
+}
+
+TEST_F(PlanSearchesTest, AfterFiveSecondsNoFurtherPlanIsAskedFor) {
+  TakeForAPlan(absl::Seconds(2));
+  later_ = absl::InvalidArgumentError("the budget is too low");
+  EXPECT_EQ(Plan(Spec(32)).largest_batches_size(), 1);
+  EXPECT_EQ(plans_, 1 + 3) << "after 0, 2 and 4 s";
+}
+
+TEST_F(PlanSearchesTest, AJobThatIsPlannedSlowlyIsPlannedOnce) {
+  TakeForAPlan(absl::Milliseconds(2001));
+  const v1::PlanJobResponse response = Plan(Spec(32));
+  EXPECT_EQ(plans_, 1);
+  EXPECT_EQ(response.largest_batches_size(), 0);
+  EXPECT_EQ(response.step_times_size(), 1);
+}
+
+TEST_F(PlanSearchesTest, TheFourthRequestAtOnceSearchesNothing) {
+  const auto plan = workers->meta;
+  std::vector<v1::PlanJobResponse> inner;  // the one that began last is first
+  int requests = 1;
+  // The first further plan of a request waits for another request.
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.plan_training().spec().training().batch_size() != 32 &&
+        requests < 4) {
+      ++requests;
+      inner.push_back(Plan(Spec(32)));
+    }
+    return plan(message);
+  };
+  const v1::PlanJobResponse first = Plan(Spec(32));
+  ASSERT_EQ(inner.size(), 3u);
+  EXPECT_EQ(inner[0].largest_batches_size(), 0);
+  EXPECT_EQ(inner[0].step_times_size(), 1);
+  EXPECT_EQ(inner[1].largest_batches_size(), 1);
+  EXPECT_EQ(inner[2].largest_batches_size(), 1);
+  EXPECT_EQ(first.largest_batches_size(), 1);
+  EXPECT_EQ(Plan(Spec(32)).largest_batches_size(), 1) << "all have ended";
 }
 
 TEST_F(PlanSearchesTest, AJobThatDoesNotFitIsToldWhatDoes) {
@@ -154,6 +232,13 @@ TEST_F(PlanSearchesTest, AStepIsEstimatedUntilOneWasMeasured) {
   EXPECT_EQ(response.step_times(0).measured_job_id(), job.id());
   EXPECT_DOUBLE_EQ(response.step_times(0).seconds(), 0.25);
   EXPECT_THAT(response.advice(), Contains(HasSubstr("a step took 250 ms")));
+  // A job on other data says nothing.
+  v1::JobSpec other = spec;
+  other.mutable_data()->set_dataset("letters");
+  EXPECT_EQ(Plan(other).step_times(0).measured_job_id(), 0u);
+  other = spec;
+  other.mutable_data()->set_validation("letters");
+  EXPECT_EQ(Plan(other).step_times(0).measured_job_id(), 0u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ mark are not commands to run here. The pages run twice: each against a server of
 its own, and all against one server, so that no page leaves anything behind that
 stops the next one.
 """
+import functools
 import os
 import pathlib
 import re
@@ -133,6 +134,53 @@ class Text(unittest.TestCase):
         states = re.search(r"enum JobState \{(.*?)\}", proto, re.S).group(1)
         for state in re.findall(r"^  ([A-Z_]+) = [1-9]", states, re.M):
             self.assertIn(f">{state}<", picture)
+
+
+def named_commands(path):
+    """Returns the calls of gpupool in the text, without those in blocks of code."""
+    for code in re.findall(r"`(gpupool [^`]+)`", prose(path)):
+        yield re.split(r" [|>&] ?", " ".join(code.split()))[0].split()[1:]
+
+
+@functools.cache
+def help_of(verbs):
+    done = subprocess.run([harness.BIN / "gpupool", *verbs, "--help"],
+                          capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def verbs_below(verbs):
+    listed = re.search(r"^Subcommands:\n(.*?)^$", help_of(verbs), re.M | re.S)
+    return sorted(re.findall(r"^  (\S+)", listed.group(1), re.M)) if listed else []
+
+
+class Verbs(unittest.TestCase):
+    def check(self, words):
+        """Fails if the words name a verb or an option that does not exist."""
+        verbs, rest = (), words
+        while rest and rest[0] in verbs_below(verbs):
+            verbs, rest = (*verbs, rest[0]), rest[1:]
+        if rest and rest[0].islower() and not rest[0].startswith("-"):
+            self.assertEqual([], verbs_below(verbs), f"no verb {rest[0]}: {words}")
+        options = help_of(verbs) + help_of(())
+        for word in rest:
+            if word.startswith("-"):
+                self.assertRegex(options, rf"(?m)(^|[ ,]){re.escape(word)}\b",
+                                 f"no option {word}: {words}")
+
+    def test_the_help_has_every_verb_and_option_of_the_text(self):
+        checked = 0
+        for page in (*PAGES, harness.ROOT / "CHANGELOG.md"):
+            for words in named_commands(page):
+                with self.subTest(page=page.name, words=words):
+                    self.check(words)
+                    checked += 1
+        self.assertGreater(checked, 100)
+
+    def test_verbs_and_options_that_do_not_exist_are_found(self):
+        for words in (["devices", "list"], ["wach", "JOB"], ["watch", "JOB", "--plott"]):
+            with self.assertRaises(AssertionError):
+                self.check(words)
 
 
 class Products(unittest.TestCase):

@@ -23,7 +23,7 @@ TEST(BatchPolicyTest, WaitsForAChangeWhenNothingWaits) {
 }
 
 TEST(BatchPolicyTest, SendsWhatIsThereWithoutADelay) {
-  EXPECT_EQ(DecideBatch(Queue({1, 1, 1}), {}, 0, kNow).close_count, 3u);
+  EXPECT_EQ(DecideBatch(Queue({1, 1, 1}), {.max_batch_size = 8}, 0, kNow).close_count, 3u);
 }
 
 TEST(BatchPolicyTest, WaitsUntilTheOldestHasWaitedLongEnough) {
@@ -41,7 +41,7 @@ TEST(BatchPolicyTest, WaitsUntilTheOldestHasWaitedLongEnough) {
 
 TEST(BatchPolicyTest, AClockThatWasSetBackHoldsNothingUp) {
   const auto queue = Queue({1, 1}, kNow + absl::Minutes(10));
-  EXPECT_EQ(DecideBatch(queue, {}, 0, kNow).close_count, 2u);
+  EXPECT_EQ(DecideBatch(queue, {.max_batch_size = 8}, 0, kNow).close_count, 2u);
 }
 
 TEST(BatchPolicyTest, ClosesAFullBatchAtOnce) {

@@ -36,6 +36,7 @@ inline VersionHandle MakeServedVersion(const std::string& model,
                                        WakeTimer* timer) {
   VersionFacts facts = *MakeVersionFacts(MakeModelVersion(model, version, id));
   BatcherOptions options;
+  options.batch.max_batch_size = 32;
   options.label = facts.label;
   options.version_id = id;
   options.inputs = facts.inputs;

@@ -14,7 +14,6 @@ namespace gpupool::engine {
 namespace {
 
 constexpr size_t kMostNames = 20;
-constexpr uint64_t kMostColumns = uint64_t{1} << 18;
 constexpr size_t kMaxNameBytes = 255;
 
 // The columns of a file.
@@ -144,9 +143,9 @@ std::string NameOf(uint64_t column, absl::Span<const std::string> header) {
 }
 
 absl::Status CheckWidth(uint64_t width, uint64_t skipped, uint64_t labels) {
-  if (width > kMostColumns) {
+  if (width > kMaxCsvColumns) {
     return absl::InvalidArgumentError(
-        absl::StrCat("has ", width, " columns, the limit is ", kMostColumns,
+        absl::StrCat("has ", width, " columns, the limit is ", kMaxCsvColumns,
                      "; upload wider rows as NPY files or an NPZ archive"));
   }
   if (width - skipped > labels) return absl::OkStatus();

@@ -73,9 +73,9 @@ TEST(PlanColumnsTest, WrongColumnsAreNamedWithTheirField) {
 }
 
 TEST(PlanColumnsTest, TheNumberOfColumnsIsBounded) {
-  EXPECT_TRUE(PlanColumns({}, {}, 262'144).ok());
-  EXPECT_THAT(PlanError({}, 262'145),
-              HasSubstr("has 262145 columns, the limit is 262144"));
+  EXPECT_TRUE(PlanColumns({}, {}, 1'048'576).ok());
+  EXPECT_THAT(PlanError({}, 1'048'577),
+              HasSubstr("has 1048577 columns, the limit is 1048576"));
 }
 
 }  // namespace

@@ -321,9 +321,11 @@ absl::StatusOr<ExportedModel> Session::ExportModel(
 absl::StatusOr<DatasetFacts> Session::InspectDataset(
     const v1::DatasetLayout& layout,
     const std::vector<v1::DatasetFile>& files) {
-  ASSIGN_OR_RETURN(const Table table,
-                   ReadDataset(layout, files, impl_->options().blob_dir,
-                               impl_->read_limits()));
+  ReadLimits limits = impl_->read_limits();
+  limits.is_new = true;
+  ASSIGN_OR_RETURN(
+      const Table table,
+      ReadDataset(layout, files, impl_->options().blob_dir, limits));
   DatasetFacts facts = {table.rows, table.features().shape,
                         table.labels().facts, ToProto(table.features().stored)};
   for (const Column& column : table.inputs) {

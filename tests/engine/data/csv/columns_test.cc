@@ -60,7 +60,7 @@ TEST(PlanColumnsTest, ColumnsWithoutAUsableNameHaveANumber) {
 TEST(PlanColumnsTest, WrongColumnsAreNamedWithTheirField) {
   EXPECT_THAT(PlanError({.text_columns = {"shade"}}),
               HasSubstr("has no column \"shade\" for text_columns; its header "
-                        "has: id, color"));
+                        "has: \"id\", \"color\""));
   EXPECT_THAT(PlanError({.skipped_columns = {"4"}}),
               HasSubstr("column 4 of skipped_columns is outside -4 .. 3"));
   EXPECT_THAT(PlanError({.skipped_columns = {"kind"}}),
@@ -70,6 +70,35 @@ TEST(PlanColumnsTest, WrongColumnsAreNamedWithTheirField) {
   const auto unnamed = PlanColumns({.text_columns = {"x"}}, {}, 2);
   EXPECT_THAT(std::string(unnamed.status().message()),
               HasSubstr("without a header, columns go by number"));
+}
+
+TEST(PlanColumnsTest, NamesInErrorsAreCut) {
+  const std::string name(250, 'x');
+  const auto plans = PlanColumns({.text_columns = {"y"}},
+                                 std::vector<std::string>{name, name}, 2);
+  const std::string error(plans.status().message());
+  EXPECT_THAT(error, HasSubstr("xxx...\""));
+  EXPECT_LT(error.size(), 200u);
+  EXPECT_LT(PlanError({.skipped_columns = {name}}).size(), 200u);
+}
+
+TEST(PlanColumnsTest, TheFirstOfTwoEqualNamesIsMeant) {
+  const auto plans = PlanColumns({.skipped_columns = {"x"}},
+                                 std::vector<std::string>{"a", "x", "x"}, 3);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  EXPECT_THAT(Places(*plans), ElementsAre(kFeatureColumn, kSkippedColumn, 0));
+}
+
+TEST(PlanColumnsTest, AWholeHeaderNamesEachColumn) {
+  CsvOptions options = {.whole_header = true, .skipped_columns = {"id"}};
+  EXPECT_EQ(PlanError(options, 4), "");
+  EXPECT_THAT(PlanError(options, 5),
+              HasSubstr("has 5 columns, but the header has 4 names"));
+  EXPECT_THAT(PlanError(options, 3), HasSubstr("the header has 4 names"));
+  options.skipped_columns = {"0"};
+  EXPECT_EQ(PlanError(options, 5), "") << "columns go by number";
+  options = {.skipped_columns = {"id"}};
+  EXPECT_EQ(PlanError(options, 5), "") << "stored datasets stay readable";
 }
 
 TEST(PlanColumnsTest, TheNumberOfColumnsIsBounded) {

@@ -217,7 +217,7 @@ absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
     }
     return absl::AlreadyExistsError(
         absl::StrCat("a dataset named '", upload.name, "' exists with other ",
-                     same ? "labels" : "content", " than ", upload.file,
+                     same ? "options" : "content", " than ", upload.file,
                      "; name another in data.dataset, or delete it with "
                      "`gpupool datasets delete ",
                      upload.name, "`"));

@@ -79,6 +79,10 @@ absl::StatusOr<v1::ModelCheck> CheckModel(const CheckOptions& options) {
     ASSIGN_OR_RETURN(auto file, onnx_import::OnnxFile::Open(onnx.file()));
     *check.mutable_onnx() = onnx_import::DescribeFile(*file);
     source = onnx_import::MakeOnnxSource(onnx, std::move(file));
+    if (source.ok()) {
+      const absl::Status named = (*source)->CheckNames();
+      if (!named.ok()) source = named;
+    }
   } else {
     source = ModelSource::Open(options.spec, "");
   }

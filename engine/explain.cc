@@ -58,7 +58,10 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenModel(
     for (const auto& [name, size] : options.dimensions) {
       (*model.mutable_dimensions())[name] = size;
     }
-    return onnx_import::OpenOnnxFile(model, options.model_path);
+    ASSIGN_OR_RETURN(auto source,
+                     onnx_import::OpenOnnxFile(model, options.model_path));
+    RETURN_IF_ERROR(source->CheckNames());
+    return source;
   }
   ASSIGN_OR_RETURN(const v1::ModelSpec spec, ReadSpec(options.model_path));
   return ModelSource::Open(spec, "");

@@ -135,6 +135,13 @@ class Session::Impl {
       const v1::ModelSpec& spec) const {
     return ModelSource::Open(spec, options_.blob_dir);
   }
+  // Opens a model that is not yet stored, and checks its names.
+  absl::StatusOr<std::shared_ptr<const ModelSource>> OpenNew(
+      const v1::ModelSpec& spec) const {
+    ASSIGN_OR_RETURN(auto source, Open(spec));
+    RETURN_IF_ERROR(source->CheckNames());
+    return source;
+  }
   // Returns FAILED_PRECONDITION on the meta device.
   absl::Status RefuseMeta(absl::string_view what) const {
     if (options_.device.type != DeviceType::kMeta) return absl::OkStatus();
@@ -215,9 +222,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
 
 absl::StatusOr<TrainingPlan> Session::PlanTraining(
     const v1::JobSpec& spec, const v1::Dataset& dataset,
-    const v1::Dataset& validation) {
+    const v1::Dataset& validation, JobOrigin origin) {
   RETURN_IF_ERROR(impl_->Enter());
-  ASSIGN_OR_RETURN(const auto source, impl_->Open(spec.model()));
+  ASSIGN_OR_RETURN(const auto source, origin == JobOrigin::kNew
+                                          ? impl_->OpenNew(spec.model())
+                                          : impl_->Open(spec.model()));
   ASSIGN_OR_RETURN(const DataFacts facts, FactsOf(spec, dataset, validation));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
@@ -256,7 +265,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(
 absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
                                                 const ServingLimits& limits) {
   RETURN_IF_ERROR(impl_->Enter());
-  ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
+  ASSIGN_OR_RETURN(const auto source, impl_->OpenNew(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(*source, ToOptions(limits), impl_->backend()));
@@ -271,7 +280,7 @@ absl::StatusOr<ImportedModel> Session::ImportModel(
     const v1::ModelSpec& spec, const std::string& weights_sha256,
     const ServingLimits& limits) {
   RETURN_IF_ERROR(impl_->Enter());
-  ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
+  ASSIGN_OR_RETURN(const auto source, impl_->OpenNew(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(*source, ToOptions(limits), impl_->backend()));
@@ -321,9 +330,11 @@ absl::StatusOr<ExportedModel> Session::ExportModel(
 absl::StatusOr<DatasetFacts> Session::InspectDataset(
     const v1::DatasetLayout& layout,
     const std::vector<v1::DatasetFile>& files) {
-  ASSIGN_OR_RETURN(const Table table,
-                   ReadDataset(layout, files, impl_->options().blob_dir,
-                               impl_->read_limits()));
+  ReadLimits limits = impl_->read_limits();
+  limits.is_new = true;
+  ASSIGN_OR_RETURN(
+      const Table table,
+      ReadDataset(layout, files, impl_->options().blob_dir, limits));
   DatasetFacts facts = {table.rows, table.features().shape,
                         table.labels().facts, ToProto(table.features().stored)};
   for (const Column& column : table.inputs) {

@@ -54,6 +54,10 @@ struct SessionOptions {
   std::optional<DeviceFacts> planned_device;
 };
 
+// Says whether a job is planned for its first time or was planned and stored,
+// maybe by an older version that refused less.
+enum class JobOrigin : uint8_t { kNew, kStored };
+
 struct TrainingPlan {
   v1::Plan plan;
   uint64_t total_steps = 0;
@@ -110,10 +114,12 @@ class Session {
   // Returns the needs of the job, from the spec and the facts (rows, feature
   // shape, classes) of its dataset and of its validation set, if it has one;
   // reads no rows. INVALID_ARGUMENT names the layer or field and the remedy.
-  // The plan has a training and an inference part.
+  // The plan has a training and an inference part. The names in the options of
+  // the model of a new job are checked.
   absl::StatusOr<TrainingPlan> PlanTraining(
       const v1::JobSpec& spec, const v1::Dataset& dataset,
-      const v1::Dataset& validation = v1::Dataset::default_instance());
+      const v1::Dataset& validation = v1::Dataset::default_instance(),
+      JobOrigin origin = JobOrigin::kNew);
   // Returns the needs of serving the model, counting all batch buckets, and
   // max_programs if sizes vary.
   absl::StatusOr<v1::Plan> PlanInference(const v1::ModelSpec& spec,

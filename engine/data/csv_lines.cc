@@ -23,7 +23,8 @@ absl::StatusOr<std::optional<std::string_view>> CsvLines::Next() {
   line_number_ = lines_ + 1;
   if (lines_ == 0) RETURN_IF_ERROR(SkipMark());
   QuoteScan quotes;
-  size_t scanned = 0;  // bytes of the record that `quotes` has
+  size_t scanned = 0;    // bytes of the record that `quotes` has
+  size_t first_end = 0;  // its bytes up to the first line end, or 0
   const auto ends_in_quotes = [&](size_t at) {
     const std::string_view part(buffer_.data() + begin_ + scanned,
                                 at - begin_ - scanned);
@@ -43,10 +44,12 @@ absl::StatusOr<std::optional<std::string_view>> CsvLines::Next() {
       ++lines_;
       if (!ends_in_quotes(at + 1)) return Take(at, at + 1);
       searched_ = scanned;
-      if (scanned <= kMaxQuotedLinesBytes) continue;
+      if (first_end == 0) first_end = scanned;
+      if (scanned - first_end <= kMaxQuotedLinesBytes) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("begins a cell in quotes that has more than ",
-                       kMaxQuotedLinesBytes, " bytes; close the quote"));
+          absl::StrCat("begins a row that goes on in quotes for more than ",
+                       kMaxQuotedLinesBytes,
+                       " bytes after its first line; close the quote"));
     }
     // A long line is searched once, and not again after each chunk.
     searched_ = end_ - begin_;

@@ -23,7 +23,7 @@ class CsvLines {
   // Returns the next record, or nothing at the end. The view is valid until the
   // next call. INVALID_ARGUMENT when
   // - a line has more than 64 MiB,
-  // - a cell in quotes goes on after a line end beyond 1 MiB, or
+  // - a record goes on in quotes more than 1 MiB after its first line end, or
   // - the last quote is not closed.
   // Texts of errors continue "line N ".
   absl::StatusOr<std::optional<std::string_view>> Next();

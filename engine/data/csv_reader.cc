@@ -24,6 +24,11 @@
 namespace gpupool::engine {
 namespace {
 
+// Bounds a dataset's description, which has all columns of text.
+constexpr uint64_t kMostTextColumns = 10'000;
+// Bounds the numbers that categories make of a row.
+constexpr uint64_t kMostOneHotNumbers = uint64_t{1} << 18;
+
 using Cells = absl::Span<const std::string_view>;
 
 absl::Span<const char> AsBytes(const std::vector<float>& numbers) {
@@ -60,6 +65,8 @@ class CsvParser {
   absl::Status TakeCell(size_t column, std::string_view cell);
   absl::Status Store();
   bool HasMissing(Cells cells) const;
+  absl::Status CheckTextColumns() const;
+  absl::Status CheckOneHotRows() const;
   // Counts the numbers in a row of features.
   uint64_t FeatureNumbers() const;
   void TakeFacts(Table& table);
@@ -183,7 +190,12 @@ absl::Status CsvParser::TakeCell(size_t column, std::string_view cell) {
 }
 
 absl::Status CsvParser::Store() {
-  if (row_numbers_ == 0) row_numbers_ = FeatureNumbers() + row_labels_.size();
+  if (row_numbers_ == 0) {
+    // The first row that is stored has a value in each column, or a survey
+    // found one, so it is known which columns are text.
+    RETURN_IF_ERROR(CheckTextColumns());
+    row_numbers_ = FeatureNumbers() + row_labels_.size();
+  }
   ASSIGN_OR_RETURN(
       const uint64_t bytes,
       CheckedTableBytes(rows_ + 1, row_numbers_ * sizeof(float), limits_));
@@ -197,6 +209,32 @@ bool CsvParser::HasMissing(Cells cells) const {
     if (plans_[i].place != kSkippedColumn && IsMissing(cells[i])) return true;
   }
   return false;
+}
+
+absl::Status CsvParser::CheckTextColumns() const {
+  uint64_t texts = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (plans_[i].place != kSkippedColumn && columns_[i].text()) ++texts;
+  }
+  if (texts <= kMostTextColumns) return absl::OkStatus();
+  return Error(absl::StrCat(
+      "has ", texts, " columns of text, the limit is ", kMostTextColumns,
+      "; leave some out by skipped_columns (gpupool: --skip-columns), or name "
+      "fewer in text_columns (gpupool: --text-columns)"));
+}
+
+absl::Status CsvParser::CheckOneHotRows() const {
+  const uint64_t numbers = FeatureNumbers();
+  if (numbers > columns_.size() && numbers > kMostOneHotNumbers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "with a number for each category a row would have ", numbers,
+        " numbers, the limit is ", kMostOneHotNumbers,
+        "; set text to INDEX (gpupool: --text index), or leave columns out by "
+        "skipped_columns (gpupool: --skip-columns)"));
+  }
+  return CheckedTableBytes(
+             rows_, (numbers + row_labels_.size()) * sizeof(float), limits_)
+      .status();
 }
 
 uint64_t CsvParser::FeatureNumbers() const {
@@ -229,7 +267,7 @@ absl::Status CsvParser::EndSurvey() {
     const absl::Status ended = columns_[i].EndSurvey();
     if (!ended.ok()) return AtPlace(PlaceOf(i), ended);
   }
-  return absl::OkStatus();
+  return CheckOneHotRows();
 }
 
 absl::StatusOr<Table> CsvParser::Finish() {

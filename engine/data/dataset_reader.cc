@@ -105,8 +105,10 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
                                      const ReadLimits& limits) {
   ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(files, "CSV"));
   ASSIGN_OR_RETURN(const auto blob, OpenBlob(*file, blob_dir, Digest::kCheck));
-  auto table = ReadCsv({blob->bytes().data(), blob->bytes().size()},
-                       ToCsvOptions(layout), limits);
+  CsvOptions options = ToCsvOptions(layout);
+  options.whole_header = limits.is_new;
+  auto table =
+      ReadCsv({blob->bytes().data(), blob->bytes().size()}, options, limits);
   if (!table.ok()) return AtPlace(file->file_name(), table.status());
   return table;
 }

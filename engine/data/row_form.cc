@@ -134,6 +134,30 @@ absl::Status OtherCategories(const std::string& what, const v1::Dataset& one,
       "\" (gpupool datasets upload --like ", one.name(), ")"));
 }
 
+v1::DatasetLayout::Missing MissingOf(const v1::Dataset& dataset) {
+  const v1::DatasetLayout::Missing missing = dataset.layout().missing();
+  return missing == v1::DatasetLayout::MISSING_UNSPECIFIED
+             ? v1::DatasetLayout::REFUSE
+             : missing;
+}
+
+// Checks that missing cells become the same in both CSV files.
+absl::Status CheckSameMissing(const v1::Dataset& one,
+                              const v1::Dataset& other) {
+  const v1::DatasetLayout::Missing a = MissingOf(one), b = MissingOf(other);
+  const bool csv =
+      one.layout().format() == v1::CSV && other.layout().format() == v1::CSV;
+  if (!csv || a == b) return absl::OkStatus();
+  const auto name = [](v1::DatasetLayout::Missing missing) {
+    return v1::DatasetLayout::Missing_Name(missing);
+  };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.validation: dataset \"", other.name(), "\" has layout.missing ",
+      name(b), ", but \"", one.name(), "\" has ", name(a), "; upload \"",
+      other.name(), "\" again with ", name(a),
+      " (gpupool datasets upload --missing)"));
+}
+
 }  // namespace
 
 RowForm FormOf(const v1::Dataset& dataset) {
@@ -170,6 +194,7 @@ absl::Status CheckSameForm(const RowForm& one, const RowForm& other) {
 
 absl::Status CheckSameCategories(const v1::Dataset& one,
                                  const v1::Dataset& other) {
+  RETURN_IF_ERROR(CheckSameMissing(one, other));
   const TextColumns a = TextColumnsOf(one), b = TextColumnsOf(other);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const bool both = i < a.size() && i < b.size() && SamePlace(*a[i], *b[i]);

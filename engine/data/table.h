@@ -40,6 +40,9 @@ struct ReadLimits {
   uint64_t memory_bytes = uint64_t{1} << 30;
   // Folder for such copies. Empty: they stay in memory.
   std::string unpack_dir;
+  // The dataset is new, so that forms are refused in which mistakes hide.
+  // Stored datasets may have them.
+  bool is_new = false;
 };
 
 // Returns the product of `rows` and `row_bytes`. RESOURCE_EXHAUSTED above the

@@ -54,6 +54,11 @@ class ModelSource {
   // INVALID_ARGUMENT names a missing one.
   virtual const ServedSizes& served() const = 0;
 
+  // Checks that the spec's options name only what the model has. Call it for a
+  // model that is new: stored ones may come from a version that did not check,
+  // and wrong names do nothing. INVALID_ARGUMENT lists the names that exist.
+  virtual absl::Status CheckNames() const { return absl::OkStatus(); }
+
   // Returns whether a file stores floating weights in 16 bits.
   virtual bool stores_halves() const { return false; }
 

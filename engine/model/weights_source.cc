@@ -113,6 +113,8 @@ class WeightsSource : public ModelSource {
 
   const ServedSizes& served() const override { return model_->served(); }
 
+  absl::Status CheckNames() const override { return model_->CheckNames(); }
+
   bool stores_halves() const override { return model_->stores_halves(); }
 
   absl::Status ReadStored(absl::string_view name,

@@ -82,6 +82,9 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
         *start.mutable_validation(),
         context_.store->GetDataset(job.spec().data().validation()));
   }
+  // Only planning compares descriptions, and they may have megabytes.
+  start.mutable_dataset()->clear_description();
+  if (start.has_validation()) start.mutable_validation()->clear_description();
   start.set_resume_manifest_sha256(job.last_checkpoint().manifest_sha256());
   start.set_limit_bytes(action.limit_bytes);
   if (action.ranks == 1) return start;

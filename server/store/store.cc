@@ -94,6 +94,13 @@ absl::StatusOr<Message> One(absl::StatusOr<std::vector<Message>> rows,
   return std::move(rows->front());
 }
 
+// Returns the dataset without what may have megabytes.
+v1::Dataset WithoutDescription(v1::Dataset dataset) {
+  dataset.clear_description();
+  if (dataset.has_layout()) dataset.mutable_layout()->clear_categories();
+  return dataset;
+}
+
 const char* IdName(IdKind kind) {
   switch (kind) {
     case IdKind::kJob:
@@ -332,12 +339,16 @@ absl::StatusOr<v1::ListDatasetsResponse> Store::ListDatasets(
   ASSIGN_OR_RETURN(const int size, PageSize(request.page_size()));
   ASSIGN_OR_RETURN(const int64_t before,
                    ParseIdToken('d', request.page_token()));
-  ASSIGN_OR_RETURN(auto datasets, reader_->Select<v1::Dataset>(
-                                      "datasets", kDatasetPage,
-                                      [&](CachedStatement& statement) {
-                                        statement->bind(1, before);
-                                        statement->bind(2, size + 1);
-                                      }));
+  std::vector<v1::Dataset> datasets;
+  RETURN_IF_ERROR(reader_->ForEachRow<v1::Dataset>(
+      {"datasets", kDatasetPage},
+      [&](CachedStatement& statement) {
+        statement->bind(1, before);
+        statement->bind(2, size + 1);
+      },
+      [&](v1::Dataset dataset) {
+        datasets.push_back(WithoutDescription(std::move(dataset)));
+      }));
   v1::ListDatasetsResponse response;
   const bool more = datasets.size() > static_cast<size_t>(size);
   if (more) datasets.pop_back();
@@ -352,7 +363,12 @@ absl::StatusOr<v1::ListDatasetsResponse> Store::ListDatasets(
 }
 
 absl::StatusOr<std::vector<v1::Dataset>> Store::LoadDatasets() const {
-  return reader_->Select<v1::Dataset>("datasets", kDatasets, BindNothing);
+  std::vector<v1::Dataset> datasets;
+  RETURN_IF_ERROR(reader_->ForEachRow<v1::Dataset>(
+      {"datasets", kDatasets}, BindNothing, [&](v1::Dataset dataset) {
+        datasets.push_back(WithoutDescription(std::move(dataset)));
+      }));
+  return datasets;
 }
 
 // ------------------------------------------------------------------ models

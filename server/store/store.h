@@ -150,6 +150,8 @@ class Store {
   absl::StatusOr<uint64_t> LastEventSequence(uint64_t job_id) const;
 
   absl::StatusOr<v1::Dataset> GetDataset(absl::string_view name) const;
+  // Leaves out descriptions and given categories, which may have megabytes for
+  // each dataset. So does LoadDatasets.
   absl::StatusOr<v1::ListDatasetsResponse> ListDatasets(
       const v1::ListDatasetsRequest& request) const;
   absl::StatusOr<std::vector<v1::Dataset>> LoadDatasets() const;

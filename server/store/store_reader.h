@@ -56,6 +56,27 @@ class StoreReader {
     });
   }
 
+  struct Query {
+    absl::string_view table;
+    const char* sql;  // a literal
+  };
+  // Calls `take` with each message that Select would return, one at a time.
+  template <typename Message>
+  absl::Status ForEachRow(const Query& query, const Bind& bind,
+                          const std::function<void(Message)>& take) const {
+    absl::MutexLock lock(&mutex_);
+    return Guarded("reading the database", [&]() -> absl::Status {
+      CachedStatement statement(connection_.Prepare(query.sql));
+      bind(statement);
+      while (statement->executeStep()) {
+        auto message = ReadRow<Message>(*statement, 0, query.table);
+        if (!message.ok()) return std::move(message).status();
+        take(*std::move(message));
+      }
+      return absl::OkStatus();
+    });
+  }
+
   // Calls `row` for each row of the result.
   absl::Status ForEach(
       const char* sql, const Bind& bind,

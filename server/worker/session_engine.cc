@@ -237,7 +237,8 @@ class SessionEngine : public Engine {
   absl::Status TakeOwnPlan(engine::TrainingRequest* training) {
     ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
                      session_->PlanTraining(training->spec, training->dataset,
-                                            training->validation));
+                                            training->validation,
+                                            engine::JobOrigin::kStored));
     const v1::PlannedBytes& planned = plan.plan.training();
     const uint64_t peak = planned.peak();
     // A job also trains without room for the next batch.

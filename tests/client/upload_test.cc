@@ -127,7 +127,7 @@ TEST_F(UploadTest, EnsureRefusesOtherContentUnderTheName) {
               ::testing::HasSubstr("gpupool datasets delete letters"));
 }
 
-TEST_F(UploadTest, EnsureRefusesOtherLabelsOfTheSameFile) {
+TEST_F(UploadTest, EnsureRefusesOtherOptionsOfTheSameFile) {
   ASSERT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok());
   upload_.layout.set_label_column(-1);
   EXPECT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok())
@@ -137,7 +137,7 @@ TEST_F(UploadTest, EnsureRefusesOtherLabelsOfTheSameFile) {
   const absl::Status status =
       EnsureDataset(*client_, upload_, nullptr).status();
   EXPECT_TRUE(absl::IsAlreadyExists(status));
-  EXPECT_THAT(status.message(), ::testing::HasSubstr("other labels"));
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("other options"));
   upload_.layout.clear_label_columns();
   (*upload_.layout.mutable_input_arrays())["ids"] = "x";
   EXPECT_TRUE(absl::IsAlreadyExists(

@@ -43,6 +43,16 @@ constexpr char kLinear[] =
     "(float[N, 2] x) => (float[N, 3] y) <float[2, 3] w = {1, 2, 3, 4, 5, 6}> { "
     "y = MatMul(x, w) }";
 
+TEST_F(CheckModelTest, NamesThatTheModelDoesNotHaveAreRefused) {
+  Write(onnx_import::ModelOfGraph(kLinear).SerializeAsString());
+  CheckOptions options = OnnxOptions();
+  (*options.spec.mutable_onnx()->mutable_dimensions())["length"] = 2;
+  const auto check = CheckModel(options);
+  ASSERT_TRUE(check.ok()) << check.status();
+  EXPECT_THAT(check->serving().refused(), HasSubstr("'length'"));
+  EXPECT_THAT(check->training().refused(), HasSubstr("'length'"));
+}
+
 TEST_F(CheckModelTest, AModelThatServesAndTrains) {
   const v1::ModelCheck check = Check(kLinear);
   EXPECT_EQ(check.serving().refused(), "");

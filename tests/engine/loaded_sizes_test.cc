@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Embeddings that attend to each other where the mask is 1.
 constexpr char kEncoder[] = R"((int64[N, T] ids, float[N, T] mask)
@@ -243,6 +244,26 @@ TEST_F(LoadedSizesTest, TrainingTakesOneSize) {
       session_->PlanTraining(job, Digits()).status().message(),
       HasSubstr("dimension 'T' has several sizes, 4, which only "
                 "serving can do; give one, as in `dimensions: {T: 4}`"));
+}
+
+TEST_F(LoadedSizesTest, OnlyNewModelsMustHaveTheNamesOfTheirOptions) {
+  v1::JobSpec job = DigitsJob();
+  *job.mutable_model() = Encoder({4});
+  job.mutable_model()->mutable_onnx()->clear_served_dimensions();
+  auto& sizes = *job.mutable_model()->mutable_onnx()->mutable_dimensions();
+  sizes["T"] = 4;
+  sizes["length"] = 4;
+  const v1::ModelSpec& spec = job.model();
+  for (const absl::Status& refused :
+       {session_->PlanTraining(job, Digits()).status(),
+        session_->PlanInference(spec, {.max_batch_size = 4}).status(),
+        session_->ImportModel(spec, "", {.max_batch_size = 4}).status()}) {
+    EXPECT_THAT(refused.message(), HasSubstr("'length'"));
+  }
+  const absl::Status stored =
+      session_->PlanTraining(job, Digits(), v1::Dataset(), JobOrigin::kStored)
+          .status();
+  EXPECT_THAT(stored.message(), Not(HasSubstr("'length'")));
 }
 
 // Tokens [N, S, 2] that attend to themselves and to those of a cache [N, P, 2].

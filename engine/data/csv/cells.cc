@@ -97,11 +97,22 @@ absl::StatusOr<absl::Span<const std::string_view>> CellSplitter::Split(
   }
   for (;;) {
     const size_t comma = record.find(',');
-    cells_.push_back(Trimmed(record.substr(0, comma)));
+    RETURN_IF_ERROR(Add(record.substr(0, comma)));
     if (comma == std::string_view::npos) break;
     record.remove_prefix(comma + 1);
   }
   return absl::Span<const std::string_view>(cells_);
+}
+
+absl::Status CellSplitter::Add(std::string_view cell) {
+  if (cells_.size() == kMaxCsvColumns) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has more than ", kMaxCsvColumns,
+                     " columns, which is the limit; upload wider rows as NPY "
+                     "files or an NPZ archive"));
+  }
+  cells_.push_back(Trimmed(cell));
+  return absl::OkStatus();
 }
 
 absl::Status CellSplitter::SplitQuoted(std::string_view record) {
@@ -112,7 +123,7 @@ absl::Status CellSplitter::SplitQuoted(std::string_view record) {
     rest = WithoutLeadingBlanks(rest);
     if (rest.empty() || rest.front() != '"') {
       const size_t comma = rest.find(',');
-      cells_.push_back(Trimmed(rest.substr(0, comma)));
+      RETURN_IF_ERROR(Add(rest.substr(0, comma)));
       if (comma == std::string_view::npos) return absl::OkStatus();
       rest.remove_prefix(comma + 1);
       continue;
@@ -122,7 +133,7 @@ absl::Status CellSplitter::SplitQuoted(std::string_view record) {
       return absl::InvalidArgumentError(absl::StrCat(
           "column ", cells_.size() + 1, ": a quote is not closed"));
     }
-    cells_.push_back(Trimmed(WithoutDoubledQuotes(rest.substr(1, end - 1))));
+    RETURN_IF_ERROR(Add(WithoutDoubledQuotes(rest.substr(1, end - 1))));
     rest = WithoutLeadingBlanks(rest.substr(end + 1));
     if (rest.empty()) return absl::OkStatus();
     if (rest.front() != ',') {

@@ -19,6 +19,9 @@
 
 namespace gpupool::engine {
 
+// Bounds the memory for the cells of a line of 64 MiB.
+inline constexpr size_t kMaxCsvColumns = size_t{1} << 20;
+
 // Follows the quotes of a record, whose bytes may come in parts.
 class QuoteScan {
  public:
@@ -36,11 +39,13 @@ class CellSplitter {
  public:
   // Returns the cells without blanks and quotes around them, at least one. They
   // are valid until the next call, and while `record` is. INVALID_ARGUMENT
-  // names the one-based column with a wrong quote.
+  // names the one-based column with a wrong quote, or the limit of
+  // kMaxCsvColumns; no cell above it is kept.
   absl::StatusOr<absl::Span<const std::string_view>> Split(
       std::string_view record);
 
  private:
+  absl::Status Add(std::string_view cell);
   absl::Status SplitQuoted(std::string_view record);
   std::string_view WithoutDoubledQuotes(std::string_view text);
 

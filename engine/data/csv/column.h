@@ -55,6 +55,8 @@ class CsvColumn {
   absl::Status EndSurvey();
 
   bool label() const { return facts_.label; }
+  // Returns whether the cells so far are text.
+  bool text() const { return kind_ == Kind::kText; }
   // Returns the count of numbers that a row has for this column.
   uint64_t width() const { return one_hot() ? facts_.categories.size() : 1; }
   // Returns whether the number is an index that becomes a row of 0 and 1.

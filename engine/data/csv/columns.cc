@@ -1,12 +1,13 @@
 #include "engine/data/csv/columns.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/csv/cells.h"
 
@@ -14,19 +15,42 @@ namespace gpupool::engine {
 namespace {
 
 constexpr size_t kMostNames = 20;
-constexpr uint64_t kMostColumns = uint64_t{1} << 18;
 constexpr size_t kMaxNameBytes = 255;
 
 // The columns of a file.
-struct Existing {
-  absl::Span<const std::string> header;
-  uint64_t width = 0;
+class Existing {
+ public:
+  Existing(absl::Span<const std::string> header, uint64_t width)
+      : width_(width) {
+    for (const std::string& name : header.subspan(0, kMostNames)) {
+      absl::StrAppend(&first_names_, first_names_.empty() ? "" : ", ",
+                      QuotedCell(name));
+    }
+    for (uint64_t i = 0; i < std::min<uint64_t>(width, header.size()); ++i) {
+      places_.emplace(header[i], i);
+    }
+  }
+
+  uint64_t width() const { return width_; }
+  // Returns the first names of the header for messages, or nothing.
+  const std::string& first_names() const { return first_names_; }
+  // Returns the position of the first column with the name.
+  std::optional<uint64_t> Find(const std::string& name) const {
+    const auto found = places_.find(name);
+    if (found == places_.end()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  uint64_t width_;
+  std::string first_names_;
+  absl::flat_hash_map<absl::string_view, uint64_t> places_;
 };
 
 // Returns the position of a numbered column. Python's rule: -1 is the last one.
 absl::StatusOr<uint64_t> ColumnByNumber(const std::string& what, int64_t column,
                                         const Existing& existing) {
-  const auto limit = static_cast<int64_t>(existing.width);
+  const auto limit = static_cast<int64_t>(existing.width());
   if (column >= limit || column < -limit) {
     return absl::InvalidArgumentError(
         absl::StrCat("has ", limit, " columns, so ", what, " is outside ",
@@ -38,26 +62,26 @@ absl::StatusOr<uint64_t> ColumnByNumber(const std::string& what, int64_t column,
 absl::StatusOr<uint64_t> ColumnByName(const std::string& field,
                                       const std::string& name,
                                       const Existing& existing) {
-  const auto found =
-      std::find(existing.header.begin(), existing.header.end(), name);
-  const auto at = static_cast<uint64_t>(found - existing.header.begin());
-  if (found != existing.header.end() && at < existing.width) return at;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "has no column \"", absl::CHexEscape(name), "\" for ", field,
-      existing.header.empty()
-          ? "; without a header, columns go by number"
-          : absl::StrCat("; its header has: ",
-                         absl::CHexEscape(absl::StrJoin(
-                             existing.header.subspan(0, kMostNames), ", ")))));
+  const std::optional<uint64_t> found = existing.Find(name);
+  if (found) return *found;
+  return absl::InvalidArgumentError(
+      absl::StrCat("has no column ", QuotedCell(name), " for ", field,
+                   existing.first_names().empty()
+                       ? "; without a header, columns go by number"
+                       : "; its header has: ",
+                   existing.first_names()));
 }
 
 // Returns the position of a column that goes by name or else by number.
 absl::StatusOr<uint64_t> ColumnOf(const std::string& field,
                                   const std::string& text,
                                   const Existing& existing) {
-  auto named = ColumnByName(field, text, existing);
+  const std::optional<uint64_t> named = existing.Find(text);
+  if (named) return *named;
   int64_t number;
-  if (named.ok() || !absl::SimpleAtoi(text, &number)) return named;
+  if (!absl::SimpleAtoi(text, &number)) {
+    return ColumnByName(field, text, existing);
+  }
   return ColumnByNumber(absl::StrCat("column ", number, " of ", field), number,
                         existing);
 }
@@ -143,10 +167,36 @@ std::string NameOf(uint64_t column, absl::Span<const std::string> header) {
   return std::string(CutUtf8(header[column], kMaxNameBytes));
 }
 
+// Returns whether an option names a column as the header does.
+bool GoByName(const CsvOptions& options, const Existing& existing) {
+  const auto named = [&](const std::string& text) {
+    return existing.Find(text).has_value();
+  };
+  const auto any = [&](const std::vector<std::string>& texts) {
+    return std::any_of(texts.begin(), texts.end(), named);
+  };
+  return any(options.label_names) || any(options.text_columns) ||
+         any(options.skipped_columns) ||
+         std::any_of(options.categories.begin(), options.categories.end(),
+                     [&](const auto& column) { return named(column.first); });
+}
+
+// Refuses names that may stand above other columns than their own.
+absl::Status CheckHeader(const CsvOptions& options, uint64_t names,
+                         const Existing& existing) {
+  if (!options.whole_header || names == existing.width() ||
+      !GoByName(options, existing)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "has ", existing.width(), " columns, but the header has ", names,
+      " names; give each column one name, or choose columns by number"));
+}
+
 absl::Status CheckWidth(uint64_t width, uint64_t skipped, uint64_t labels) {
-  if (width > kMostColumns) {
+  if (width > kMaxCsvColumns) {
     return absl::InvalidArgumentError(
-        absl::StrCat("has ", width, " columns, the limit is ", kMostColumns,
+        absl::StrCat("has ", width, " columns, the limit is ", kMaxCsvColumns,
                      "; upload wider rows as NPY files or an NPZ archive"));
   }
   if (width - skipped > labels) return absl::OkStatus();
@@ -170,7 +220,8 @@ absl::StatusOr<std::vector<ColumnPlan>> PlanColumns(
     uint64_t width) {
   const uint64_t labels = LabelWidth(options);
   RETURN_IF_ERROR(CheckWidth(width, 0, labels));
-  const Existing existing = {header, width};
+  const Existing existing(header, width);
+  RETURN_IF_ERROR(CheckHeader(options, header.size(), existing));
   std::vector<ColumnPlan> plans(width);
   for (uint64_t i = 0; i < width; ++i) plans[i].name = NameOf(i, header);
   RETURN_IF_ERROR(PlaceLabels(options, existing, plans));

@@ -21,6 +21,8 @@ struct CsvOptions {
   std::vector<int32_t> label_columns;
   std::vector<std::string> label_names;
   bool has_header = false;
+  // The header must have a name for each column if options go by name.
+  bool whole_header = false;
   MissingRule missing = MissingRule::kRefuse;
   TextRule text = TextRule::kIndex;
   // By the header's name, or else by number.

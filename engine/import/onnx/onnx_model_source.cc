@@ -68,6 +68,10 @@ class OnnxModelSource : public ModelSource {
 
   const ServedSizes& served() const override { return served_; }
 
+  absl::Status CheckNames() const override {
+    return Shortened(onnx_import::CheckNames(model_, file_->model().graph()));
+  }
+
   bool stores_halves() const override {
     const auto& tensors = file_->model().graph().initializer();
     return std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
@@ -177,7 +181,6 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
   ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
   RETURN_IF_ERROR(
       AddDerivedSizes(model, DeclaredPorts(file->model().graph()), served));
-  RETURN_IF_ERROR(Shortened(CheckNames(model, file->model().graph())));
   RETURN_IF_ERROR(CheckOperators(*file));
   return std::make_shared<OnnxModelSource>(std::move(file), model,
                                            std::move(served));

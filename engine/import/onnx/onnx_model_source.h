@@ -28,8 +28,8 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
     const v1::OnnxModel& model, const std::string& path);
 
 // Makes a source of a file that is open. UNIMPLEMENTED lists operators that are
-// not supported; INVALID_ARGUMENT names a wrong option of `model`, such as the
-// name of an input that the file does not have.
+// not supported; INVALID_ARGUMENT names a wrong option of `model`. Names that
+// the file does not have are left to ModelSource::CheckNames.
 absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
     const v1::OnnxModel& model, std::shared_ptr<const OnnxFile> file);
 

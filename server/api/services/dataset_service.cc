@@ -86,16 +86,7 @@ grpc::ServerUnaryReactor* DatasetService::ListDatasets(
     grpc::CallbackServerContext* context,
     const v1::ListDatasetsRequest* request,
     v1::ListDatasetsResponse* response) {
-  absl::StatusOr<v1::ListDatasetsResponse> page =
-      control_->store->ListDatasets(*request);
-  if (page.ok()) {
-    // A page of 1000 may have a gigabyte of them.
-    for (v1::Dataset& dataset : *page->mutable_datasets()) {
-      dataset.clear_description();
-      dataset.mutable_layout()->clear_categories();
-    }
-  }
-  return Reply(context, std::move(page), response);
+  return Reply(context, control_->store->ListDatasets(*request), response);
 }
 
 grpc::ServerUnaryReactor* DatasetService::GetDataset(

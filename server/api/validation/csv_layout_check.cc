@@ -26,12 +26,15 @@ absl::Status CheckColumnName(absl::string_view field, const std::string& name) {
                    " bytes; 1 to ", kMaxColumnNameBytes, " are possible"));
 }
 
+absl::Status CheckColumnCount(absl::string_view field, int columns) {
+  if (columns <= kMaxNamedColumns) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " names ", columns, " columns, the limit is ",
+                   kMaxNamedColumns));
+}
+
 absl::Status CheckColumnNames(absl::string_view field, const Names& names) {
-  if (names.size() > kMaxNamedColumns) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, " names ", names.size(), " columns, the limit is ",
-                     kMaxNamedColumns));
-  }
+  RETURN_IF_ERROR(CheckColumnCount(field, names.size()));
   for (const std::string& name : names) {
     RETURN_IF_ERROR(CheckColumnName(field, name));
   }
@@ -66,6 +69,8 @@ absl::Status CheckCategories(const v1::ColumnCategories& column,
 }
 
 absl::Status CheckAllCategories(const v1::DatasetLayout& layout) {
+  RETURN_IF_ERROR(
+      CheckColumnCount("layout.categories", layout.categories_size()));
   absl::flat_hash_set<absl::string_view> columns;
   size_t name_bytes = 0;
   for (const v1::ColumnCategories& column : layout.categories()) {

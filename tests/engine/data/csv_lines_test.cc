@@ -93,7 +93,13 @@ TEST(CsvLinesTest, QuotesThatStayOpenAreRefused) {
   EXPECT_THAT(LineError("1,\"a"), HasSubstr("quotes that never ends"));
   std::string text = "1,\"a\n";
   for (int i = 0; i < 200'000; ++i) text += "2,b,c,d\n";
-  EXPECT_THAT(LineError(text), HasSubstr("more than 1048576 bytes"));
+  EXPECT_THAT(LineError(text),
+              HasSubstr("goes on in quotes for more than 1048576 bytes after"));
+}
+
+TEST(CsvLinesTest, BytesBeforeTheFirstLineEndDoNotCountAsQuoted) {
+  const std::string first = std::string(2 << 20, '1') + ",\"a\n";
+  EXPECT_EQ(RecordsOf(first + "b\nc\"\n2\n").size(), 2u);
 }
 
 TEST(CsvLinesTest, LinesAreBounded) {

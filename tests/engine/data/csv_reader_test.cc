@@ -168,7 +168,7 @@ TEST(CsvReaderTest, NamesOfTheHeaderChooseColumns) {
   EXPECT_THAT(
       ErrorOf("a,b,c\n1,2,3\n", {.label_names = {"d"}, .has_header = true}),
       HasSubstr("has no column \"d\" for label_names; its header has: "
-                "a, b, c"));
+                "\"a\", \"b\", \"c\""));
   EXPECT_THAT(
       ErrorOf("a,b,c\n1,2\n", {.label_names = {"c"}, .has_header = true}),
       HasSubstr("has no column \"c\""))
@@ -280,6 +280,39 @@ TEST(CsvReaderTest, OneHotCountsForTheLimitOfBytes) {
   EXPECT_TRUE(Read(text, options, {.max_table_bytes = 24}).ok());
   EXPECT_EQ(Read(text, options, {.max_table_bytes = 23}).status().code(),
             absl::StatusCode::kResourceExhausted);
+}
+
+TEST(CsvReaderTest, OneHotRowsAreCheckedBeforeTheFirstIsStored) {
+  const auto large = Read("c,y\na,1\nb,2\na,1\n",
+                          {.has_header = true, .text = TextRule::kOneHot},
+                          {.max_table_bytes = 11});
+  EXPECT_THAT(std::string(large.status().message()),
+              HasSubstr("3 rows of 12 bytes exceed"));
+  // 8,000 categories in each of 33 columns. No name is a missing cell.
+  std::string text;
+  const std::string letters = "bcdefghijklmnopqrstu";
+  for (char a : letters) {
+    for (char b : letters) {
+      for (char c : letters) {
+        for (int i = 0; i < 33; ++i) text.append({a, b, c, ','});
+        text += "1\n";
+      }
+    }
+  }
+  EXPECT_THAT(ErrorOf(text, {.text = TextRule::kOneHot}),
+              HasSubstr("would have 264000 numbers, the limit is 262144; set "
+                        "text to INDEX (gpupool: --text index)"));
+}
+
+TEST(CsvReaderTest, ColumnsOfTextAreBounded) {
+  std::string line;
+  for (int i = 0; i < 10'000; ++i) line += "a,";
+  EXPECT_TRUE(Read(line + "1\n").ok());
+  EXPECT_THAT(
+      ErrorOf("a," + line + "1\n"),
+      StartsWith("line 1 has 10001 columns of text, the limit is 10000; "
+                 "leave some out by skipped_columns"));
+  EXPECT_TRUE(Read("a," + line + "1\n", {.skipped_columns = {"0"}}).ok());
 }
 
 TEST(CsvReaderTest, GivenCategoriesKeepTheirIndexes) {

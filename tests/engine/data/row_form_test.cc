@@ -111,6 +111,27 @@ TEST(RowFormTest, TextColumnsOfBothHaveTheSameCategories) {
   }
 }
 
+TEST(RowFormTest, MissingCellsOfBothBecomeTheSame) {
+  v1::Dataset train, val;
+  train.set_name("train");
+  val.set_name("val");
+  train.mutable_layout()->set_format(v1::CSV);
+  val.mutable_layout()->set_format(v1::CSV);
+  train.mutable_layout()->set_missing(v1::DatasetLayout::REFUSE);
+  EXPECT_TRUE(CheckSameCategories(train, val).ok())
+      << "the default, said aloud";
+  train.mutable_layout()->set_missing(v1::DatasetLayout::MEAN);
+  EXPECT_THAT(std::string(CheckSameCategories(train, val).message()),
+              HasSubstr("\"val\" has layout.missing REFUSE, but \"train\" has "
+                        "MEAN; upload \"val\" again with MEAN"));
+  val.mutable_layout()->set_missing(v1::DatasetLayout::MEAN);
+  EXPECT_TRUE(CheckSameCategories(train, val).ok());
+  val.mutable_layout()->clear_missing();
+  val.mutable_layout()->set_format(v1::NPZ);
+  EXPECT_TRUE(CheckSameCategories(train, val).ok())
+      << "arrays have no missing cells";
+}
+
 TEST(RowFormTest, ShapesAgreeInNumbersAndInSeveralDimensions) {
   EXPECT_TRUE(ShapesAgree({1, 2, 3}, {2, 1, 3}));
   EXPECT_TRUE(ShapesAgree({6}, {2, 3}));

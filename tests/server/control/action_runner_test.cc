@@ -83,6 +83,34 @@ TEST_F(ActionRunnerTest, AStartCarriesTheValidationSet) {
   EXPECT_EQ(post.message.start_job().validation().name(), "val");
 }
 
+TEST_F(ActionRunnerTest, AStartLeavesOutDescriptions) {
+  const auto plain = workers->meta;
+  workers->meta = [](const worker::v1::ToWorker&)
+      -> absl::StatusOr<worker::v1::FromWorker> {
+    worker::v1::FromWorker reply;
+    reply.mutable_dataset()->set_rows(10);
+    reply.mutable_dataset()->add_feature_shape(4);
+    reply.mutable_dataset()->mutable_description()->set_dropped_rows(5);
+    return reply;
+  };
+  AddDataset("large");
+  AddDataset("val");
+  ASSERT_TRUE(store->GetDataset("large")->has_description());
+  workers->meta = plain;
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_data()->set_dataset("large");
+  request.mutable_spec()->mutable_data()->set_validation("val");
+  ASSERT_TRUE(Submit(request).ok());
+  FakeWorkers::Pending post;
+  do {
+    ASSERT_TRUE(workers->NextPost(post));
+  } while (!post.message.has_start_job());
+  EXPECT_EQ(post.message.start_job().dataset().rows(), 10u);
+  EXPECT_FALSE(post.message.start_job().dataset().has_description());
+  EXPECT_EQ(post.message.start_job().validation().name(), "val");
+  EXPECT_FALSE(post.message.start_job().validation().has_description());
+}
+
 TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotServed) {
   FinishedJob("r1", /*publish=*/true);
   // The control thread sends the load itself, so it must not be held yet.

@@ -227,6 +227,28 @@ TEST_F(StoreTest, KeepsDatasetsByNameNewestFirst) {
   EXPECT_EQ(store_->LoadDatasets()->size(), 1u);
 }
 
+TEST_F(StoreTest, ListsOfDatasetsHaveNoDescriptions) {
+  v1::Dataset dataset;
+  dataset.set_id(store_->AllocateId(IdKind::kDataset));
+  dataset.set_name("pets");
+  dataset.set_rows(7);
+  dataset.add_files()->set_sha256("abc");
+  dataset.mutable_layout()->set_has_header(true);
+  dataset.mutable_layout()->add_categories()->set_column("kind");
+  dataset.mutable_description()->add_columns()->set_name("kind");
+  Commit({.upsert_datasets = {dataset}});
+  EXPECT_EQ(store_->GetDataset("pets")->description().columns_size(), 1);
+  EXPECT_EQ(store_->GetDataset("pets")->layout().categories_size(), 1);
+  for (const v1::Dataset& listed :
+       {store_->ListDatasets({})->datasets(0), store_->LoadDatasets()->at(0)}) {
+    EXPECT_FALSE(listed.has_description());
+    EXPECT_EQ(listed.layout().categories_size(), 0);
+    EXPECT_TRUE(listed.layout().has_header());
+    EXPECT_EQ(listed.rows(), 7u);
+    EXPECT_EQ(listed.files_size(), 1);
+  }
+}
+
 TEST_F(StoreTest, FindsVersionsByNumberAndTheNewest) {
   const v1::ModelVersion first = NewVersion("digits");
   const v1::ModelVersion second = NewVersion("digits");

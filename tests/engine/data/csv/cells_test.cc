@@ -54,6 +54,17 @@ TEST(CellSplitterTest, WrongQuotesAreRefused) {
               HasSubstr("column 2: a quote is not closed"));
 }
 
+TEST(CellSplitterTest, TheNumberOfCellsIsBounded) {
+  const std::string commas(kMaxCsvColumns - 1, ',');
+  EXPECT_EQ(CellsOf(commas).size(), kMaxCsvColumns);
+  EXPECT_THAT(SplitError(commas + ","),
+              HasSubstr("has more than 1048576 columns"));
+  EXPECT_THAT(SplitError("\"a\"," + commas),
+              HasSubstr("has more than 1048576 columns"));
+  EXPECT_THAT(SplitError(commas + ",\"a\""),
+              HasSubstr("has more than 1048576 columns"));
+}
+
 TEST(QuoteScanTest, KnowsWhetherARecordGoesOn) {
   const auto open = [](const std::vector<std::string>& parts) {
     QuoteScan scan;

@@ -60,7 +60,7 @@ TEST(PlanColumnsTest, ColumnsWithoutAUsableNameHaveANumber) {
 TEST(PlanColumnsTest, WrongColumnsAreNamedWithTheirField) {
   EXPECT_THAT(PlanError({.text_columns = {"shade"}}),
               HasSubstr("has no column \"shade\" for text_columns; its header "
-                        "has: id, color"));
+                        "has: \"id\", \"color\""));
   EXPECT_THAT(PlanError({.skipped_columns = {"4"}}),
               HasSubstr("column 4 of skipped_columns is outside -4 .. 3"));
   EXPECT_THAT(PlanError({.skipped_columns = {"kind"}}),
@@ -72,10 +72,39 @@ TEST(PlanColumnsTest, WrongColumnsAreNamedWithTheirField) {
               HasSubstr("without a header, columns go by number"));
 }
 
+TEST(PlanColumnsTest, NamesInErrorsAreCut) {
+  const std::string name(250, 'x');
+  const auto plans = PlanColumns({.text_columns = {"y"}},
+                                 std::vector<std::string>{name, name}, 2);
+  const std::string error(plans.status().message());
+  EXPECT_THAT(error, HasSubstr("xxx...\""));
+  EXPECT_LT(error.size(), 200u);
+  EXPECT_LT(PlanError({.skipped_columns = {name}}).size(), 200u);
+}
+
+TEST(PlanColumnsTest, TheFirstOfTwoEqualNamesIsMeant) {
+  const auto plans = PlanColumns({.skipped_columns = {"x"}},
+                                 std::vector<std::string>{"a", "x", "x"}, 3);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  EXPECT_THAT(Places(*plans), ElementsAre(kFeatureColumn, kSkippedColumn, 0));
+}
+
+TEST(PlanColumnsTest, AWholeHeaderNamesEachColumn) {
+  CsvOptions options = {.whole_header = true, .skipped_columns = {"id"}};
+  EXPECT_EQ(PlanError(options, 4), "");
+  EXPECT_THAT(PlanError(options, 5),
+              HasSubstr("has 5 columns, but the header has 4 names"));
+  EXPECT_THAT(PlanError(options, 3), HasSubstr("the header has 4 names"));
+  options.skipped_columns = {"0"};
+  EXPECT_EQ(PlanError(options, 5), "") << "columns go by number";
+  options = {.skipped_columns = {"id"}};
+  EXPECT_EQ(PlanError(options, 5), "") << "stored datasets stay readable";
+}
+
 TEST(PlanColumnsTest, TheNumberOfColumnsIsBounded) {
-  EXPECT_TRUE(PlanColumns({}, {}, 262'144).ok());
-  EXPECT_THAT(PlanError({}, 262'145),
-              HasSubstr("has 262145 columns, the limit is 262144"));
+  EXPECT_TRUE(PlanColumns({}, {}, 1'048'576).ok());
+  EXPECT_THAT(PlanError({}, 1'048'577),
+              HasSubstr("has 1048577 columns, the limit is 1048576"));
 }
 
 }  // namespace

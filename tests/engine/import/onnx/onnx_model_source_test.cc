@@ -72,6 +72,21 @@ TEST_F(OnnxModelSourceTest, BuildsGraphsAndReadsWeights) {
             absl::StatusCode::kNotFound);
 }
 
+// Versions that were stored before names were checked can still be opened.
+TEST_F(OnnxModelSourceTest, NamesAreCheckedOnRequestOnly) {
+  const auto right = OpenOnnxModel(StoreModel(), folder_.path());
+  ASSERT_TRUE(right.ok()) << right.status();
+  EXPECT_TRUE((*right)->CheckNames().ok());
+  v1::OnnxModel spec = StoreModel();
+  (*spec.mutable_dimensions())["length"] = 2;
+  const auto source = OpenOnnxModel(spec, folder_.path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_TRUE((*source)->Build({.batch = 1}).ok());
+  const absl::Status named = (*source)->CheckNames();
+  EXPECT_EQ(named.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(named.message()), HasSubstr("'length'"));
+}
+
 // The file has no bits for other numbers, so training must not change them.
 TEST_F(OnnxModelSourceTest, WeightsOfFloat8AreReadButNotTrainedOrReplaced) {
   onnx::ModelProto model = ModelOfGraph(

@@ -73,6 +73,20 @@ TEST(CsvLayoutCheckTest, NamesOfColumnsAreBounded) {
   EXPECT_THAT(LayoutRefusal(layout), HasSubstr("layout.skipped_columns"));
 }
 
+TEST(CsvLayoutCheckTest, ColumnsWithCategoriesAreBounded) {
+  v1::DatasetLayout layout = Csv();
+  for (int i = 0; i < 65'537; ++i) {
+    v1::ColumnCategories& column = *layout.add_categories();
+    column.set_column(absl::StrCat(i));
+    column.add_values("");
+  }
+  EXPECT_THAT(LayoutRefusal(layout),
+              HasSubstr("layout.categories names 65537 columns, the limit is "
+                        "65536"));
+  layout.mutable_categories()->RemoveLast();
+  EXPECT_TRUE(CheckCsvLayout(layout).ok());
+}
+
 TEST(CsvLayoutCheckTest, CategoriesAreBounded) {
   EXPECT_TRUE(CheckCsvLayout(WithCategories(10'000, 1)).ok());
   EXPECT_THAT(LayoutRefusal(WithCategories(10'001, 1)),

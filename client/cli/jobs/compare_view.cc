@@ -167,7 +167,8 @@ std::string CompareJson(const std::vector<PrecisionRun>& runs) {
   Json json = Json::array();
   const PrecisionRun* base = BaseOf(runs);
   for (const PrecisionRun& run : runs) json.push_back(ToJson(run, base));
-  return absl::StrCat(json.dump(2, ' ', false, Json::error_handler_t::replace), "\n");
+  return absl::StrCat(json.dump(2, ' ', false, Json::error_handler_t::replace),
+                      "\n");
 }
 
 }  // namespace gpupool::client

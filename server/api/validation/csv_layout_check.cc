@@ -28,9 +28,8 @@ absl::Status CheckColumnName(absl::string_view field, const std::string& name) {
 
 absl::Status CheckColumnCount(absl::string_view field, int columns) {
   if (columns <= kMaxNamedColumns) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " names ", columns, " columns, the limit is ",
-                   kMaxNamedColumns));
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " names ", columns, " columns, the limit is ", kMaxNamedColumns));
 }
 
 absl::Status CheckColumnNames(absl::string_view field, const Names& names) {

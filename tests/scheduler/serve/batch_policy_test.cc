@@ -23,7 +23,9 @@ TEST(BatchPolicyTest, WaitsForAChangeWhenNothingWaits) {
 }
 
 TEST(BatchPolicyTest, SendsWhatIsThereWithoutADelay) {
-  EXPECT_EQ(DecideBatch(Queue({1, 1, 1}), {.max_batch_size = 8}, 0, kNow).close_count, 3u);
+  EXPECT_EQ(
+      DecideBatch(Queue({1, 1, 1}), {.max_batch_size = 8}, 0, kNow).close_count,
+      3u);
 }
 
 TEST(BatchPolicyTest, WaitsUntilTheOldestHasWaitedLongEnough) {

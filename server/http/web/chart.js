@@ -1,9 +1,8 @@
-// Draws curves over steps. Each chart has a table of its last values for those
-// who cannot see it.
+// Draws curves over steps. Each chart has its last values as text for those who
+// cannot see it. index.html loads uPlot, which is a global.
 
 import {el} from './dom.js';
 import {number} from './format.js';
-import uPlot from './vendor/uPlot.esm.js';
 
 const COLOURS = ['#2f81f7', '#d9730d', '#2da44e', '#bf3989', '#8250df',
                  '#9a6700', '#0598bc', '#cf222e'];

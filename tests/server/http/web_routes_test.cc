@@ -51,7 +51,8 @@ TEST_F(WebRoutesTest, TheRootIsThePage) {
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(answer->get_header_value("Content-Type"),
             "text/html; charset=utf-8");
-  EXPECT_THAT(answer->body, HasSubstr("/web/main.js"));
+  EXPECT_THAT(answer->body, AllOf(HasSubstr("/web/vendor/uPlot.iife.min.js"),
+                                  HasSubstr("/web/main.js")));
 }
 
 TEST_F(WebRoutesTest, EveryFileIsServedWithItsBytesAndType) {
@@ -115,7 +116,7 @@ TEST_F(WebRoutesTest, NothingElseCanBeRead) {
 TEST_F(WebRoutesTest, TheLibrariesBringTheirLicences) {
   std::set<absl::string_view> names;
   for (const WebFile& file : WebFiles()) names.insert(file.name);
-  EXPECT_TRUE(names.contains("vendor/uPlot.esm.js"));
+  EXPECT_TRUE(names.contains("vendor/uPlot.iife.min.js"));
   EXPECT_TRUE(names.contains("vendor/uPlot.LICENSE"));
 }
 

@@ -150,11 +150,13 @@ class JsonGateway::Impl {
     auto wire = WireOfJson(*call.method->input_type(), body);
     if (!wire.ok()) return wire.status();
     call.request = *std::move(wire);
+    const TimeLimits limits =
+        call.method->server_streaming()
+            ? TimeLimits{absl::InfiniteDuration(), kLongestStream}
+            : TimeLimits{options_.unary_timeout, kLongestCall};
     const auto timeout =
         TimeLimitOf(request.get_header_value("grpc-timeout"),
-                    request.get_header_value("X-Timeout-Ms"),
-                    call.method->server_streaming() ? absl::InfiniteDuration()
-                                                    : options_.unary_timeout);
+                    request.get_header_value("X-Timeout-Ms"), limits);
     if (!timeout.ok()) return timeout.status();
     call.deadline = absl::Now() + *timeout;
     return call;

@@ -128,8 +128,8 @@ absl::Status CheckOrigin(absl::string_view origin, absl::string_view host,
 
 absl::StatusOr<absl::Duration> TimeLimitOf(absl::string_view grpc_timeout,
                                            absl::string_view timeout_ms,
-                                           absl::Duration otherwise) {
-  if (grpc_timeout.empty() && timeout_ms.empty()) return otherwise;
+                                           const TimeLimits& limits) {
+  if (grpc_timeout.empty() && timeout_ms.empty()) return limits.otherwise;
   if (!grpc_timeout.empty() && !timeout_ms.empty()) {
     return absl::InvalidArgumentError(
         "the headers grpc-timeout and X-Timeout-Ms exclude each other; give "
@@ -140,16 +140,18 @@ absl::StatusOr<absl::Duration> TimeLimitOf(absl::string_view grpc_timeout,
           ? TimesUnit(grpc_timeout.substr(0, grpc_timeout.size() - 1),
                       UnitOf(grpc_timeout.back()))
           : TimesUnit(timeout_ms, absl::Milliseconds(1));
-  if (timeout > absl::ZeroDuration() && timeout <= kLongestTimeout) {
+  if (timeout > absl::ZeroDuration() && timeout <= limits.longest) {
     return timeout;
   }
   return absl::InvalidArgumentError(
       timeout_ms.empty()
           ? absl::StrCat("grpc-timeout is '", grpc_timeout,
-                         "'; it takes at most 8 digits and one of H, M, S, m, "
-                         "u, n, as in 10S, above 0 and up to 24H")
+                         "'; it takes at most ", kMostDigits,
+                         " digits and one of H, M, S, m, u, n, as in 10S, "
+                         "above 0 and up to ",
+                         absl::ToInt64Minutes(limits.longest), "M")
           : absl::StrCat("X-Timeout-Ms is '", timeout_ms, "'; it takes 1 to ",
-                         absl::ToInt64Milliseconds(kLongestTimeout)));
+                         absl::ToInt64Milliseconds(limits.longest)));
 }
 
 }  // namespace gpupool::server

@@ -13,7 +13,10 @@
 
 namespace gpupool::server {
 
-inline constexpr absl::Duration kLongestTimeout = absl::Hours(24);
+// Limits that a client may set. A unary call keeps one of a few threads until
+// it ends.
+inline constexpr absl::Duration kLongestCall = absl::Minutes(10);
+inline constexpr absl::Duration kLongestStream = absl::Hours(24);
 
 // Returns true for application/json, with or without parameters. A page of
 // another site cannot send this type unless the server permits it.
@@ -37,12 +40,17 @@ struct TrustedHosts {
 absl::Status CheckOrigin(absl::string_view origin, absl::string_view host,
                          const TrustedHosts& trusted);
 
+struct TimeLimits {
+  absl::Duration otherwise;  // of a call that sets none; may exceed `longest`
+  absl::Duration longest;    // that a call may set; whole minutes
+};
+
 // Returns the time limit of a call, by the headers grpc-timeout ("10S", "500m")
 // and X-Timeout-Ms ("500"), either of which may be empty. Without both:
-// `otherwise`. InvalidArgument for a malformed header, both headers, and a
-// limit of 0 or more than kLongestTimeout.
+// `limits.otherwise`. InvalidArgument for a malformed header, both headers, and
+// a limit of 0 or more than `limits.longest`.
 absl::StatusOr<absl::Duration> TimeLimitOf(absl::string_view grpc_timeout,
                                            absl::string_view timeout_ms,
-                                           absl::Duration otherwise);
+                                           const TimeLimits& limits);
 
 }  // namespace gpupool::server

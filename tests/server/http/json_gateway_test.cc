@@ -310,15 +310,28 @@ TEST_F(JsonGatewayTest, CallsEndAfterAMinuteUnlessAHeaderSaysOtherwise) {
   const absl::Time usual = absl::FromChrono(jobs_.deadline.load());
   EXPECT_GT(usual, before + absl::Seconds(59));
   EXPECT_LT(usual, absl::Now() + absl::Seconds(61));
-  EXPECT_EQ(Post(kGetJob, "{}", {{"X-Timeout-Ms", "3600000"}})->status, 200);
-  EXPECT_GT(absl::FromChrono(jobs_.deadline.load()),
-            before + absl::Minutes(59));
-  EXPECT_EQ(Post(kGetJob, "{}", {{"grpc-timeout", "3H"}})->status, 200);
-  EXPECT_GT(absl::FromChrono(jobs_.deadline.load()), before + absl::Hours(2));
+  EXPECT_EQ(Post(kGetJob, "{}", {{"X-Timeout-Ms", "600000"}})->status, 200);
+  EXPECT_GT(absl::FromChrono(jobs_.deadline.load()), before + absl::Minutes(9));
+  EXPECT_EQ(Post(kGetJob, "{}", {{"grpc-timeout", "5M"}})->status, 200);
+  const absl::Time in_five = absl::FromChrono(jobs_.deadline.load());
+  EXPECT_GT(in_five, before + absl::Minutes(4));
+  EXPECT_LT(in_five, absl::Now() + absl::Minutes(6));
   EXPECT_EQ(Post(kWatchJob, "{}")->status, 200);
   EXPECT_GT(absl::FromChrono(jobs_.deadline.load()), before + absl::Hours(99));
   ExpectError(Post(kGetJob, "{}", {{"X-Timeout-Ms", "soon"}}), 400,
               "INVALID_ARGUMENT", "X-Timeout-Ms is 'soon'");
+}
+
+TEST_F(JsonGatewayTest, OnlyStreamsMayTakeLongerThanTenMinutes) {
+  const absl::Time before = absl::Now();
+  ExpectError(Post(kGetJob, "{}", {{"X-Timeout-Ms", "600001"}}), 400,
+              "INVALID_ARGUMENT", "1 to 600000");
+  ExpectError(Post(kGetJob, "{}", {{"grpc-timeout", "3H"}}), 400,
+              "INVALID_ARGUMENT", "up to 10M");
+  EXPECT_EQ(Post(kWatchJob, "{}", {{"grpc-timeout", "3H"}})->status, 200);
+  EXPECT_GT(absl::FromChrono(jobs_.deadline.load()), before + absl::Hours(2));
+  ExpectError(Post(kWatchJob, "{}", {{"grpc-timeout", "25H"}}), 400,
+              "INVALID_ARGUMENT", "up to 1440M");
 }
 
 TEST_F(JsonGatewayTest, ACallThatTakesLongerThanItsTimeoutIsCancelled) {

@@ -84,9 +84,9 @@ TEST(RequestCheckTest, BeyondLoopbackAddressesAndGivenNamesAreTrusted) {
 }
 
 TEST(RequestCheckTest, EitherHeaderSetsTheTimeout) {
-  const absl::Duration otherwise = absl::Minutes(7);
-  EXPECT_EQ(*TimeLimitOf("", "", otherwise), otherwise);
-  EXPECT_EQ(*TimeLimitOf("", "1500", otherwise), absl::Milliseconds(1500));
+  const TimeLimits limits = {absl::Minutes(7), absl::Hours(24)};
+  EXPECT_EQ(*TimeLimitOf("", "", limits), absl::Minutes(7));
+  EXPECT_EQ(*TimeLimitOf("", "1500", limits), absl::Milliseconds(1500));
   const std::pair<const char*, absl::Duration> rows[] = {
       {"24H", absl::Hours(24)},
       {"2M", absl::Minutes(2)},
@@ -95,25 +95,37 @@ TEST(RequestCheckTest, EitherHeaderSetsTheTimeout) {
       {"7u", absl::Microseconds(7)},
       {"99999999n", absl::Nanoseconds(99999999)}};
   for (const auto& [text, duration] : rows) {
-    EXPECT_EQ(*TimeLimitOf(text, "", otherwise), duration) << text;
+    EXPECT_EQ(*TimeLimitOf(text, "", limits), duration) << text;
   }
 }
 
 TEST(RequestCheckTest, AWrongTimeoutIsNamed) {
+  const TimeLimits limits = {absl::Seconds(1), absl::Hours(24)};
   for (const char* text : {"S", "10", "0S", "-1S", "1s", "25H", "123456789n",
                            "1.5S", " 1S", "1 S", "x"}) {
-    const auto timeout = TimeLimitOf(text, "", absl::Seconds(1));
+    const auto timeout = TimeLimitOf(text, "", limits);
     EXPECT_TRUE(absl::IsInvalidArgument(timeout.status())) << text;
     EXPECT_THAT(std::string(timeout.status().message()), HasSubstr(text));
   }
   for (const char* text : {"0", "-5", "1s", "86400001", "999999999", "1e3"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(
-        TimeLimitOf("", text, absl::Seconds(1)).status()))
+    EXPECT_TRUE(absl::IsInvalidArgument(TimeLimitOf("", text, limits).status()))
         << text;
   }
-  EXPECT_EQ(*TimeLimitOf("", "86400000", absl::Seconds(1)), kLongestTimeout);
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      TimeLimitOf("1S", "1000", absl::Seconds(1)).status()));
+  EXPECT_EQ(*TimeLimitOf("", "86400000", limits), absl::Hours(24));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(TimeLimitOf("1S", "1000", limits).status()));
+}
+
+TEST(RequestCheckTest, ATimeoutAboveTheLongestIsRefusedWithTheLongest) {
+  const TimeLimits limits = {absl::Seconds(1), absl::Minutes(10)};
+  EXPECT_EQ(*TimeLimitOf("10M", "", limits), absl::Minutes(10));
+  EXPECT_EQ(*TimeLimitOf("", "600000", limits), absl::Minutes(10));
+  const absl::Status in_grpc = TimeLimitOf("601S", "", limits).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(in_grpc)) << in_grpc;
+  EXPECT_THAT(std::string(in_grpc.message()), HasSubstr("up to 10M"));
+  const absl::Status in_ms = TimeLimitOf("", "600001", limits).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(in_ms)) << in_ms;
+  EXPECT_THAT(std::string(in_ms.message()), HasSubstr("1 to 600000"));
 }
 
 }  // namespace

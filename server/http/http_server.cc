@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <httplib.h>
 #include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
 
 #include <thread>
 #include <utility>
@@ -102,7 +103,7 @@ class HttpServer::Gateway {
           "cannot listen for HTTP on ", where,
           "; is the port taken? choose another, or 0 for any free one"));
     }
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    thread_ = std::thread([this] { Serve(); });
     // A stop() before the loop runs would be lost.
     while (!server_.is_running()) std::this_thread::yield();
     return absl::OkStatus();
@@ -113,6 +114,17 @@ class HttpServer::Gateway {
  private:
   using Request = httplib::Request;
   using Response = httplib::Response;
+
+  // Serves until stop(), or until httplib gives up because a connection could
+  // not be accepted.
+  void Serve() {
+    if (server_.listen_after_bind()) return;
+    spdlog::error(
+        "HTTP has ended, a connection could not be accepted http_port={} "
+        "lost=\"health checks, the JSON API and the web page\" "
+        "remedy=\"restart the server; until then gRPC and the jobs go on\"",
+        port_);
+  }
 
   void Configure() {
     // Calls of the API get threads in addition, so that however many there are,
@@ -160,7 +172,7 @@ class HttpServer::Gateway {
     const std::string all = "[\\s\\S]*";
     server_.Post(all, refuse).Put(all, refuse);
     server_.Patch(all, refuse).Delete(all, refuse);
-    // The only other method with a body has no routes.
+    // httplib reads a body of any length for PRI, too, which has no routes.
     server_.set_pre_routing_handler(
         [](const Request& request, Response& response) {
           using Result = httplib::Server::HandlerResponse;

@@ -14,7 +14,9 @@
 //
 // Not live or not ready is status 400 with the same body. Errors of /v2 are
 // {"error":text} with the status of the rpc's code. A connection is closed
-// after its first request.
+// after its first request. HTTP waits while the process has as many open files
+// as it may. Any other failure to accept a connection ends HTTP; the log then
+// has an error.
 //
 // Thread-safety: Start and the destructor belong to one thread. Ownership:
 // owns its threads; the destructor stops them and waits.

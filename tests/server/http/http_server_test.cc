@@ -3,17 +3,25 @@
 #include <grpcpp/grpcpp.h>
 #include <httplib.h>
 #include <netinet/in.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class FakeService : public inference::GRPCInferenceService::Service {
@@ -204,6 +212,43 @@ TEST_F(HttpServerTest, AnRpcThatFailsIsItsHttpStatus) {
     service_.live_code = code;
     Expect("/v2/health/live", status, R"({"error":"why"})");
   }
+}
+
+// Returns the socket of this process that listens on the port, or -1.
+int ListeningSocket(int port) {
+  for (int candidate = 0; candidate < 1024; ++candidate) {
+    int listens = 0;
+    socklen_t listens_size = sizeof(listens);
+    sockaddr_in address = {};
+    socklen_t address_size = sizeof(address);
+    if (getsockopt(candidate, SOL_SOCKET, SO_ACCEPTCONN, &listens,
+                   &listens_size) == 0 &&
+        listens != 0 &&
+        getsockname(candidate, reinterpret_cast<sockaddr*>(&address),
+                    &address_size) == 0 &&
+        address.sin_family == AF_INET && ntohs(address.sin_port) == port) {
+      return candidate;
+    }
+  }
+  return -1;
+}
+
+TEST_F(HttpServerTest, AnEndByAFailedAcceptIsLogged) {
+  const int port = http_->port();
+  const int listening = ListeningSocket(port);
+  ASSERT_GE(listening, 0);
+  const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(10);
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", log));
+  // From now on accept() fails.
+  EXPECT_EQ(shutdown(listening, SHUT_RDWR), 0);
+  EXPECT_TRUE(WaitUntil([&] { return !log->last_formatted().empty(); }));
+  http_.reset();  // its thread logs
+  spdlog::set_default_logger(before);
+  const std::vector<std::string> lines = log->last_formatted();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], AllOf(HasSubstr("error"), HasSubstr("HTTP has ended"),
+                              HasSubstr(absl::StrCat("http_port=", port))));
 }
 
 TEST_F(HttpServerTest, APortThatIsTakenOrImpossibleIsNamed) {

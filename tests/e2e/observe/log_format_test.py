@@ -78,38 +78,32 @@ class LogFormat(harness.TestCase):
         for device in ("meta", "rehearsal"):
             self.find(self.worker_log(server, device), "worker starts", device=device)
 
-    def test_a_server_that_cannot_start_says_so_in_a_line(self):
-        server = self.start("--devices", "cpu:1", "--log-format", "json")
-        second = subprocess.run(
-            [harness.BIN / "gpupoold", "--state-dir", server.state, "--devices", "cpu:1",
-             "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0",
-             "--log-format", "json"],
-            capture_output=True, text=True, timeout=harness.PATIENCE)
-        self.assertEqual(69, second.returncode)
-        lines = [json.loads(line) for line in second.stderr.splitlines()]
-        self.assertEqual("critical", lines[-1]["level"])
-        self.assertIn("the server cannot start", lines[-1]["message"])
-        self.assertIn(str(server.state), lines[-1]["message"])
-
-    def test_a_port_that_is_taken_is_told_in_lines(self):
-        server = self.start("--devices", "cpu:1")
-        second = self.start_that_fails(server.ports["grpc_port"])
-        lines = [json.loads(line) for line in second.stderr.splitlines()]
-        self.assertEqual("critical", lines[-1]["level"])
-        self.assertIn(str(server.ports["grpc_port"]), lines[-1]["message"])
-
-    def start_that_fails(self, port):
-        folder = tempfile.TemporaryDirectory(prefix="gpupool-test-")
-        self.addCleanup(folder.cleanup)
-        stopped = harness.Server(folder.name, [])
-        self.addCleanup(stopped.stop)
+    def reason_of_failed_start(self, state, grpc_port=0):
+        """Returns the last message of a server that cannot start."""
         done = subprocess.run(
-            [harness.BIN / "gpupoold", "--state-dir", folder.name, "--devices", "cpu:1",
-             "--grpc-port", str(port), "--http-port", "0", "--metrics-port", "0",
+            [harness.BIN / "gpupoold", "--state-dir", state, "--devices", "cpu:1",
+             "--grpc-port", str(grpc_port), "--http-port", "0", "--metrics-port", "0",
              "--log-format", "json"],
             capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(69, done.returncode, done.stderr)
-        return done
+        last = [json.loads(line) for line in done.stderr.splitlines()][-1]
+        self.assertEqual("critical", last["level"])
+        return last["message"]
+
+    def test_a_server_that_cannot_start_says_so_in_a_line(self):
+        server = self.start("--devices", "cpu:1", "--log-format", "json")
+        reason = self.reason_of_failed_start(server.state)
+        self.assertIn("the server cannot start", reason)
+        self.assertIn(str(server.state), reason)
+
+    def test_a_port_that_is_taken_is_told_in_lines(self):
+        server = self.start("--devices", "cpu:1")
+        folder = tempfile.TemporaryDirectory(prefix="gpupool-test-")
+        self.addCleanup(folder.cleanup)
+        # Ends the workers that the second server has started.
+        self.addCleanup(harness.Server(folder.name, []).stop)
+        taken = server.ports["grpc_port"]
+        self.assertIn(str(taken), self.reason_of_failed_start(folder.name, taken))
 
     def test_text_stays_the_default(self):
         server = self.start("--devices", "cpu:1")

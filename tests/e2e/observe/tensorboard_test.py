@@ -110,6 +110,16 @@ class Tensorboard(harness.TestCase):
         self.addCleanup(folder.cleanup)
         return pathlib.Path(folder.name)
 
+    def start_held_job(self, step):
+        """Returns a server, a job of 400 steps that waits at `step`, and its Hold."""
+        hold = self.hold()
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        hold.at(step)
+        job = server.submit(harness.digits_job(steps=400))
+        hold.wait()
+        return server, job, hold
+
     def only_file(self, folder):
         files = list(folder.iterdir())
         self.assertEqual(1, len(files), files)
@@ -174,12 +184,7 @@ class Tensorboard(harness.TestCase):
                              [(e.step, e.value) for e in reader.Scalars(tag)])
 
     def test_a_file_grows_while_its_job_runs(self):
-        hold = self.hold()
-        server = self.start("--devices", "cpu:1")
-        server.upload_digits()
-        hold.at(150)
-        job = server.submit(harness.digits_job(steps=400))
-        hold.wait()
+        server, job, hold = self.start_held_job(150)
         folder = self.folder() / "digits"
         follower = subprocess.Popen(
             [harness.BIN / "gpupool", "--address", server.address, "logs", str(job),
@@ -202,12 +207,7 @@ class Tensorboard(harness.TestCase):
         self.assert_matches_the_events(server, job, self.only_file(folder))
 
     def test_a_job_that_lost_its_worker_has_each_step_once(self):
-        hold = self.hold()
-        server = self.start("--devices", "cpu:1")
-        server.upload_digits()
-        hold.at(190)
-        job = server.submit(harness.digits_job(steps=400))
-        hold.wait()
+        server, job, _ = self.start_held_job(190)
         os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
         self.assertEqual("SUCCEEDED", server.wait_job(job)["state"])
         self.assertGreater(server.job(job)["attempt"], 1)

@@ -1,15 +1,9 @@
 // Draws curves over steps. Each chart has its last values as text for those who
 // cannot see it. index.html loads uPlot, which is a global.
 
+import {colourOf} from './colours.js';
 import {el} from './dom.js';
 import {number} from './format.js';
-
-const COLOURS = ['#2f81f7', '#d9730d', '#2da44e', '#bf3989', '#8250df',
-                 '#9a6700', '#0598bc', '#cf222e'];
-
-function colourOf(index) {
-  return COLOURS[index % COLOURS.length];
-}
 
 // Returns x and one row of y for each curve, with null where one has no point.
 function joined(curves) {

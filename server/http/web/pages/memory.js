@@ -1,13 +1,12 @@
 // The memory of a device: blocks by owner, and the peaks.
 
 import {call, repeat} from '../api.js';
+import {colourOf} from '../colours.js';
 import {el, facts, link, redraw, save, svg, table} from '../dom.js';
 import {bytes, percent} from '../format.js';
 
 const SEGMENTS = 64;  // drawn, the largest first
 const BLOCKS = 5000;  // drawn
-const COLOURS = ['#2f81f7', '#d9730d', '#2da44e', '#bf3989', '#8250df',
-                 '#9a6700', '#0598bc', '#cf222e'];
 
 export function show({main, signal, tell, rest}) {
   const body = el('div');
@@ -82,10 +81,6 @@ function figuresOf(stats) {
       {title: 'bytes', number: true, of: own => bytes(own.bytes)},
     ], stats.owners, 'nobody holds memory'),
   ];
-}
-
-function colourOf(index) {
-  return COLOURS[((index % COLOURS.length) + COLOURS.length) % COLOURS.length];
 }
 
 function swatch(index) {

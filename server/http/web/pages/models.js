@@ -13,7 +13,7 @@ export function show({main, signal, tell, rest}) {
         [await call('ModelService/GetModel', {name: rest[0]}, signal)] :
         await all('ModelService/ListModels', 'models', {}, 1000, signal);
     redraw(list, models.length === 0 ? el('p', {class: 'quiet'}, 'no model') :
-        models.flatMap(model => section(model, rest.length > 0)));
+        models.flatMap(model => section(model, Boolean(rest[0]))));
   };
   // Rows that are not drawn anew keep their buttons, so buttons name what they
   // act on themselves.

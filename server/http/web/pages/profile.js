@@ -16,7 +16,6 @@ export function profileSection(id, signal) {
       button.disabled = true;
       redraw(result, el('p', {}, `timing ${STEPS} steps`));
       try {
-        redraw(result, el('p', {}));
         result.replaceChildren(...shown(id, await traceOf(id, signal)));
       } catch (error) {
         redraw(result, el('p', {}, error.message));

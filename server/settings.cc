@@ -77,7 +77,8 @@ std::vector<Setting> PlaceSettings() {
        "port of the gRPC services; 0 takes any free port"},
       {kGroup, "http-port", PortKind(In<&Config::http_port>), "8000",
        "port of HTTP, including liveness and readiness; 0 takes any free port"},
-      {kGroup, "http-names", TextKind("NAME,NAME", In<&Config::http_names>), "",
+      {kGroup, "http-names",
+       TextKind("NAME,NAME", In<&Config::http_names>, ','), "",
        "names of this machine under which browsers may open the web page; its "
        "IP addresses and localhost always work",
        "none"},

@@ -87,10 +87,12 @@ TEST_F(ConfigFileTest, EveryRowIsAKeyAndNothingElseIs) {
   }
 }
 
-TEST_F(ConfigFileTest, DevicesAndFoldersMayBeLists) {
+TEST_F(ConfigFileTest, DevicesFoldersAndNamesMayBeLists) {
   Taken("devices: [cuda:0, cuda:2, cpu:1]\ncuda-lib-dir:\n  - /a\n  - /b\n");
   EXPECT_EQ(config_.devices, "cuda:0,cuda:2,cpu:1");
   EXPECT_EQ(config_.cuda_lib_dir, "/a:/b");
+  Taken("http-names: [gpus, gpus.lab]\n");
+  EXPECT_EQ(config_.http_names, "gpus,gpus.lab");
   Refused("devices: [cpu:0]\n",
           {"devices is [cpu:0] at line 1, column 10", "write cpu:1"});
   Refused("devices: [[cpu:1]]\n", {"an item at line 1, column 11"});

@@ -171,11 +171,7 @@ int BackUp(const Config& config, const std::string& to) {
 
 int Main(int argc, char** argv) {
   const auto line = ParseCommandLine(argc, argv, GPUPOOL_VERSION);
-  if (!line.ok()) {
-    std::fprintf(stderr, "gpupoold: %s\n",
-                 std::string(line.status().message()).c_str());
-    return kExitUsage;
-  }
+  if (!line.ok()) return Fail(line.status(), kExitUsage);
   if (line->answer.has_value()) {
     std::fputs(line->answer->c_str(), stdout);
     return Written(0);

@@ -42,8 +42,14 @@ export function show({main, signal, tell, rest}) {
     charts[1].draw(curves(recorder => recorder.heldOut.get('loss') ?? []));
     charts[2].draw(curves(recorder => recorder.speed));
   }, 250);
-  ids.forEach((id, index) => repeat(
-      3, signal, () => catchUp(id, recorders[index], signal, draw), tell));
+  // One look at all jobs, so that a job that works does not hide the error of
+  // another.
+  repeat(3, signal, async () => {
+    const looks = await Promise.allSettled(ids.map(
+        (id, index) => catchUp(id, recorders[index], signal, draw)));
+    const failed = looks.find(look => look.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  }, tell);
   Promise.all(ids.map(id => call('JobService/GetJob', {id}, signal))).then(
       jobs => redraw(specs, specTable(jobs)), tell);
 }

@@ -24,15 +24,17 @@ class HttpApi(harness.TestCase):
     def setUp(self):
         self.server = self.start("--devices", "cpu:1")
 
-    def request(self, method, message, **headers):
-        url = f"http://127.0.0.1:{self.server.ports['http_port']}/api/gpupool.v1.{method}"
-        return urllib.request.Request(
-            url, json.dumps(message).encode(),
-            {"Content-Type": "application/json", **headers}, method="POST")
+    def url(self, path):
+        return f"http://127.0.0.1:{self.server.ports['http_port']}{path}"
+
+    def get(self, path):
+        return urllib.request.urlopen(self.url(path), timeout=harness.PATIENCE)
 
     def open(self, method, message, **headers):
-        return urllib.request.urlopen(self.request(method, message, **headers),
-                                      timeout=harness.PATIENCE)
+        request = urllib.request.Request(
+            self.url(f"/api/gpupool.v1.{method}"), json.dumps(message).encode(),
+            {"Content-Type": "application/json", **headers}, method="POST")
+        return urllib.request.urlopen(request, timeout=harness.PATIENCE)
 
     def call(self, method, message):
         with self.open(method, message) as answer:
@@ -45,10 +47,17 @@ class HttpApi(harness.TestCase):
         with raised.exception as answer:
             return answer.code, json.load(answer)
 
+    def code_of(self, method, message, **headers):
+        status, error = self.refused(method, message, **headers)
+        return status, error["code"]
+
     def submit(self, request_id, **training):
         spec = dict(SPEC, training=dict(SPEC["training"], **training))
         return self.call("JobService/SubmitJob",
                          {"request_id": request_id, "spec": spec})
+
+    def submit_endless(self, request_id):
+        return self.submit(request_id, steps=100_000_000, report_every_steps=0)
 
     def test_a_job_is_submitted_and_followed_to_its_end(self):
         self.server.upload_digits()
@@ -74,8 +83,7 @@ class HttpApi(harness.TestCase):
 
     def test_a_stream_shows_events_while_the_job_runs_and_may_be_left(self):
         self.server.upload_digits()
-        job = self.submit("json-2", steps=100_000_000,
-                          report_every_steps=0)
+        job = self.submit_endless("json-2")
         with self.open("JobService/WatchJob", {"id": job["id"]},
                        Accept="text/event-stream") as stream:
             self.assertEqual("text/event-stream", stream.headers["Content-Type"])
@@ -90,8 +98,7 @@ class HttpApi(harness.TestCase):
 
     def test_streams_leave_threads_to_the_others(self):
         self.server.upload_digits()
-        job = self.submit("json-3", steps=100_000_000,
-                          report_every_steps=0)
+        job = self.submit_endless("json-3")
         streams = []
         for _ in range(16):
             stream = self.open("JobService/WatchJob", {"id": job["id"]})
@@ -102,8 +109,7 @@ class HttpApi(harness.TestCase):
         self.assertIn("16 streams", error["message"])
         self.assertEqual(job["id"],
                          self.call("JobService/GetJob", {"id": job["id"]})["id"])
-        url = f"http://127.0.0.1:{self.server.ports['http_port']}/v2/health/ready"
-        with urllib.request.urlopen(url, timeout=harness.PATIENCE) as answer:
+        with self.get("/v2/health/ready") as answer:
             self.assertEqual(200, answer.status)
         streams.pop().close()
 
@@ -129,10 +135,6 @@ class HttpApi(harness.TestCase):
         self.assertEqual((400, "INVALID_ARGUMENT"), (status, error["code"]))
         self.assertIn("job", error["message"])
 
-    def code_of(self, method, message, **headers):
-        status, error = self.refused(method, message, **headers)
-        return status, error["code"]
-
     def test_pages_of_other_sites_change_nothing(self):
         self.assertEqual((403, "PERMISSION_DENIED"), self.code_of(
             "AdminService/Drain", {}, Origin="http://evil.example"))
@@ -141,8 +143,7 @@ class HttpApi(harness.TestCase):
         self.assertFalse(self.call("AdminService/GetServerInfo", {})["draining"])
 
     def test_every_method_of_the_list_is_there(self):
-        url = f"http://127.0.0.1:{self.server.ports['http_port']}/api"
-        with urllib.request.urlopen(url, timeout=harness.PATIENCE) as answer:
+        with self.get("/api") as answer:
             services = json.load(answer)["services"]
         for method in (m for service in services for m in service["methods"]):
             short = method["path"].removeprefix("/api/gpupool.v1.")
@@ -158,8 +159,7 @@ class HttpApi(harness.TestCase):
 
     def test_sigterm_ends_streams_and_exits_with_0(self):
         self.server.upload_digits()
-        job = self.submit("json-5", steps=100_000_000,
-                          report_every_steps=0)
+        job = self.submit_endless("json-5")
         self.server.wait_step(int(job["id"]), 1)
         stream = self.open("JobService/WatchJob", {"id": job["id"]})
         self.addCleanup(stream.close)

@@ -5,13 +5,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/yaml/precision_words.h"
+#include "gpupool/v1/limits.pb.h"
 
 namespace gpupool::client {
 namespace {
 
 // More reports would slow small models down.
 constexpr uint64_t kMostReports = 100;
-constexpr size_t kMostNameBytes = 128;  // the server's limit
+constexpr size_t kMostNameBytes = v1::MAX_NAME_BYTES;
 // Compute capability from which GPUs have TF32.
 constexpr double kSinceAmpere = 8.0;
 

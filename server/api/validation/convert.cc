@@ -20,7 +20,7 @@
 namespace gpupool::server {
 namespace {
 
-constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxNameBytes = v1::MAX_NAME_BYTES;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxLabelColumns = 65536;
 constexpr size_t kMaxArrays = 64;

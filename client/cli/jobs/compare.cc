@@ -112,7 +112,7 @@ std::string WhyText(const PrecisionRun& run) {
   return reason.empty() ? StateText(run.job.state()) : reason;
 }
 
-// Says the same with the server's hint.
+// Prints why a precision was not trained to its end, and the server's hint.
 void SayWhyNot(Context& context, const PrecisionRun& run) {
   context.Say(absl::StrCat(ArithmeticWord(run.precision), ": ", WhyText(run)));
   if (!run.job.error().hint().empty()) {
@@ -121,8 +121,8 @@ void SayWhyNot(Context& context, const PrecisionRun& run) {
 }
 
 // Trains `spec` to its end and fills in `run`. A job that the server refuses or
-// that fails is not an error. Cancelled when the user interrupts. The job is
-// then cancelled, and so it is after every error.
+// that fails is not an error. Returns Cancelled when the user interrupts.
+// Cancels the job before it returns an error.
 absl::Status Train(Context& context, Client& client, const v1::JobSpec& spec,
                    PrecisionRun& run) {
   v1::SubmitJobRequest request;
@@ -157,9 +157,9 @@ absl::Status Train(Context& context, Client& client, const v1::JobSpec& spec,
   return ended.status();
 }
 
-// Trains each precision in turn, all where the first one ran, and adds it to
-// the runs when it has ended. Returns the error that keeps the rest from
-// running.
+// Trains each precision in turn, all where the first one ran, and adds each to
+// the runs when it has ended. Stops at the first error that is not of one
+// precision alone, and returns it.
 absl::Status TrainAll(Context& context, Client& client,
                       Comparison& comparison) {
   const auto pool = client.ListDevices({});

@@ -1,4 +1,5 @@
-// gpupool compare: trains a job file short with several precisions.
+// gpupool compare: trains a job file for a few steps with each of several
+// precisions.
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
@@ -263,10 +264,10 @@ void AddCompare(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App* verb = AddVerb(
       app, "compare",
-      "Train a job file short with several precisions, one after the other on "
-      "the same device, and compare speed, memory and loss. Nothing is "
-      "published. Exits with 0 when a precision was trained to its end. Ctrl-C "
-      "cancels the running job.",
+      "Train a job file for a few steps with each of several precisions, one "
+      "after the other on the same device, and compare speed, memory and loss. "
+      "Nothing is published. Exits with 0 when a precision was trained to its "
+      "end. Ctrl-C cancels the running job.",
       "  gpupool compare --precision float32,bfloat16 examples/digits.yaml \\\n"
       "      --data examples/data/digits.csv.gz -O losses.svg\n"
       "  gpupool compare --steps 500 --device cuda:1 job.yaml -o json");

@@ -17,8 +17,8 @@ enum class DumpForm {
 
 struct DumpedMemory {
   uint64_t bytes = 0;  // size of the file
-  // The number of segments that the file has if the device has more than fit
-  // into kMaxSegmentsBytes (snapshot_segments.h). Nothing: it has all.
+  // The number of segments in the file, if the list was cut at
+  // kMaxSegmentsBytes (snapshot_segments.h). Nothing if the file has all.
   std::optional<uint64_t> cut_after;
 };
 

@@ -64,15 +64,23 @@ absl::Status AppendRow(const std::vector<absl::string_view>& fields,
   for (size_t column = 0; column < fields.size(); ++column) {
     float value = 0;
     if (!absl::SimpleAtof(fields[column], &value)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          where, ", column ", column + 1, ": ", Quoted(fields[column]),
-          " is not a number",
-          rows.rows == 0 ? " (does the file begin with names? --header)" : ""));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ", column ", column + 1, ": ",
+                       Quoted(fields[column]), " is not a number"));
     }
     (label == column ? rows.labels : rows.features).push_back(value);
   }
   ++rows.rows;
   return absl::OkStatus();
+}
+
+// Returns the error with what to do about it.
+absl::Status WithRemedy(const absl::Status& error, bool may_be_names) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      error.message(),
+      may_be_names ? " (does the file begin with names? --header)"
+                   : "; a request takes numbers only, so write the number of a "
+                     "category instead of its name"));
 }
 
 // Returns the label's position among `columns`, or nullopt without a label.
@@ -126,8 +134,10 @@ absl::StatusOr<CsvRows> ReadCsv(const std::string& path,
           absl::StrCat(where, " has ", Counted(fields.size(), "column"),
                        "; the rows before it have ", columns));
     }
-    absl::Status appended = AppendRow(fields, label, where, rows);
-    if (!appended.ok()) return appended;
+    const absl::Status appended = AppendRow(fields, label, where, rows);
+    if (!appended.ok()) {
+      return WithRemedy(appended, rows.rows == 0 && !options.has_header);
+    }
   }
   if (rows.rows == 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no rows"));

@@ -32,8 +32,8 @@ struct CsvRows {
 };
 
 // Reads the whole file. NotFound if it does not exist. Other errors name file,
-// line and column: a field that is not a number, a row of a different width, a
-// label column that does not exist.
+// line and column: a field that is not a number, with a remedy, a row of a
+// different width, a label column that does not exist.
 absl::StatusOr<CsvRows> ReadCsv(const std::string& path,
                                 const CsvOptions& options);
 

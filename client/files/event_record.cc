@@ -103,8 +103,8 @@ std::string ScalarMetadata() {
 
 void PutChecksum(absl::string_view bytes, std::string& out) {
   const uint32_t crc = Crc32c(bytes);
-  // The format masks checksums, since one of bytes that hold their own checksum
-  // says little.
+  // The format masks checksums, because the checksum of bytes that end in their
+  // own checksum is the same for all bytes.
   constexpr uint32_t kMask = 0xa282ead8;
   PutLittleEndian(((crc >> 15) | (crc << 17)) + kMask, out);
 }

@@ -2,11 +2,10 @@
 //
 //   length:64  crc(length):32  payload:length  crc(payload):32
 //
-// with little endian numbers; crc is the CRC-32C, rotated and moved by a
-// constant. A payload is the protobuf message tensorflow.Event. The first one
-// of a file names the version of the format. Encoded by hand, because
-// programs that link the client library may have TensorFlow's own messages in
-// them.
+// with little endian numbers. A crc is the CRC-32C, rotated, plus a constant. A
+// payload is the protobuf message tensorflow.Event. The first one of a file
+// names the version of the format. The messages are encoded by hand, because a
+// program that links the client library may also contain TensorFlow's own.
 //
 // Pure functions.
 #pragma once
@@ -34,8 +33,8 @@ std::string VersionRecord(absl::Time time);
 // Returns the record that makes TensorBoard forget the numbers of `step` and of
 // all steps after it, in this file and in earlier ones of the folder.
 std::string RewindRecord(absl::Time time, uint64_t step);
-// Returns the record with the numbers of one step, in 32 bits each. Does not
-// say that it rewinds.
+// Returns the record with the numbers of one step, in 32 bits each. Ignores
+// `rewinds`, for which RewindRecord makes a record of its own.
 std::string ScalarsRecord(const ScalarEvent& event);
 
 }  // namespace gpupool::client

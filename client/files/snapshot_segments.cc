@@ -13,8 +13,8 @@ constexpr absl::string_view kProtocol("\x80\x02", 2);
 // list.
 constexpr absl::string_view kBegin("}(X\x08\0\0\0segments", 15);
 
-// Returns the number that `count` bytes at `at` hold; the size of the text when
-// they are not there, which is more than follows.
+// Returns the number in `count` bytes at `at`. If the text ends before, returns
+// its size, which is more than the bytes that follow.
 size_t PickledNumberAt(absl::string_view text, size_t at, size_t count) {
   if (at + count > text.size()) return text.size();
   size_t number = 0;

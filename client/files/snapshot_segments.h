@@ -1,7 +1,8 @@
 // The list of segments in a memory snapshot, in the form that every version of
 // PyTorch's command line viewer reads.
 //
-// Thread-safety: none. Ownership: the text of the list, and of no more.
+// Thread-safety: none. A reader owns the text of the list, and nothing else of
+// the dump.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ inline constexpr size_t kMaxSegmentsBytes = size_t{256} << 20;
 
 struct SegmentList {
   std::string pickle;
-  // Whether the list was longer than the limit. The pickle has the first
-  // `segments` segments then.
+  // Whether the list was longer than the limit. Then the pickle has only its
+  // first segments.
   bool is_cut = false;
-  uint64_t segments = 0;
+  uint64_t segments = 0;  // number of segments in the pickle
 };
 
 // Takes the value of "segments" out of the pickle of a dictionary, which comes
@@ -30,16 +31,16 @@ class SegmentsReader {
   explicit SegmentsReader(size_t max_bytes = kMaxSegmentsBytes)
       : max_bytes_(max_bytes) {}
 
-  // Reads the next part. Returns whether it wants more.
+  // Reads the next part. Returns whether more parts are needed.
   bool Append(absl::string_view part);
-  // Returns the list as a pickle of its own, and leaves nothing here. DATA_LOSS
-  // when the pickle is damaged or has no such list.
+  // Returns the list as a pickle of its own. Call it once, after the last part.
+  // DATA_LOSS if the pickle is damaged or has no such list.
   absl::StatusOr<SegmentList> Finish();
 
  private:
   enum class State { kBegin, kList, kComplete, kCut, kDamaged };
 
-  // Reads on as far as whole operations are there.
+  // Reads all operations that are complete so far.
   void Read();
 
   const size_t max_bytes_;

@@ -31,7 +31,7 @@ absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view word) {
     if (absl::EqualsIgnoreCase(word, known.word)) return known.precision;
     words.emplace_back(known.word);
   }
-  // torch.set_float32_matmul_precision takes this word. No precision here means
+  // torch.set_float32_matmul_precision takes this word. No precision here is
   // the same.
   if (absl::EqualsIgnoreCase(word, "medium")) {
     return absl::InvalidArgumentError(absl::StrCat(

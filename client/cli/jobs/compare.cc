@@ -1,4 +1,5 @@
-// gpupool compare: trains a job file short with several precisions.
+// gpupool compare: trains a job file for a few steps with each of several
+// precisions.
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
@@ -112,7 +113,7 @@ std::string WhyText(const PrecisionRun& run) {
   return reason.empty() ? StateText(run.job.state()) : reason;
 }
 
-// Says the same with the server's hint.
+// Prints why a precision was not trained to its end, and the server's hint.
 void SayWhyNot(Context& context, const PrecisionRun& run) {
   context.Say(absl::StrCat(ArithmeticWord(run.precision), ": ", WhyText(run)));
   if (!run.job.error().hint().empty()) {
@@ -121,8 +122,8 @@ void SayWhyNot(Context& context, const PrecisionRun& run) {
 }
 
 // Trains `spec` to its end and fills in `run`. A job that the server refuses or
-// that fails is not an error. Cancelled when the user interrupts. The job is
-// then cancelled, and so it is after every error.
+// that fails is not an error. Returns Cancelled when the user interrupts.
+// Cancels the job before it returns an error.
 absl::Status Train(Context& context, Client& client, const v1::JobSpec& spec,
                    PrecisionRun& run) {
   v1::SubmitJobRequest request;
@@ -157,9 +158,9 @@ absl::Status Train(Context& context, Client& client, const v1::JobSpec& spec,
   return ended.status();
 }
 
-// Trains each precision in turn, all where the first one ran, and adds it to
-// the runs when it has ended. Returns the error that keeps the rest from
-// running.
+// Trains each precision in turn, all where the first one ran, and adds each to
+// the runs when it has ended. Stops at the first error that is not of one
+// precision alone, and returns it.
 absl::Status TrainAll(Context& context, Client& client,
                       Comparison& comparison) {
   const auto pool = client.ListDevices({});
@@ -263,10 +264,10 @@ void AddCompare(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App* verb = AddVerb(
       app, "compare",
-      "Train a job file short with several precisions, one after the other on "
-      "the same device, and compare speed, memory and loss. Nothing is "
-      "published. Exits with 0 when a precision was trained to its end. Ctrl-C "
-      "cancels the running job.",
+      "Train a job file for a few steps with each of several precisions, one "
+      "after the other on the same device, and compare speed, memory and loss. "
+      "Nothing is published. Exits with 0 when a precision was trained to its "
+      "end. Ctrl-C cancels the running job.",
       "  gpupool compare --precision float32,bfloat16 examples/digits.yaml \\\n"
       "      --data examples/data/digits.csv.gz -O losses.svg\n"
       "  gpupool compare --steps 500 --device cuda:1 job.yaml -o json");

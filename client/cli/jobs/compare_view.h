@@ -14,7 +14,7 @@ namespace gpupool::client {
 // end. Null if there is none.
 const PrecisionRun* BaseOf(const std::vector<PrecisionRun>& runs);
 
-// Returns a row for each run. Speed and differences are those to BaseOf.
+// Returns a row for each run. Speed and differences are relative to BaseOf.
 Table CompareTable(const std::vector<PrecisionRun>& runs);
 
 // Returns an array with an object for each run, with a line end. A value that

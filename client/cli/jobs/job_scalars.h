@@ -1,5 +1,5 @@
-// The curves of a job as numbers of steps, for files of other tools. Pure but
-// for what it remembers.
+// The curves of a job as numbers of steps, for files of other tools. Does no
+// I/O.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -18,8 +18,8 @@ namespace gpupool::client {
 // name of a curve is between its group and its own name.
 class JobScalars {
  public:
-  // Returns the numbers of an event, or nothing if it has none. They rewind
-  // when an attempt that resumed makes a step again.
+  // Returns the numbers of an event, or nothing if it has none. `rewinds` is
+  // set when a resumed attempt repeats a step.
   std::optional<ScalarEvent> Take(const v1::JobEvent& event);
 
   // Returns the number of numbers so far, and the names of their curves.
@@ -29,8 +29,8 @@ class JobScalars {
  private:
   void TakeProgress(const v1::Progress& progress, ScalarEvent& taken);
   void TakeEvaluation(const v1::Evaluation& evaluation, ScalarEvent& taken);
-  // Adds a number whose message has 0 for "none". Zeros of a curve that has
-  // begun are numbers.
+  // Adds a number of a field in which 0 may stand for "none". A zero is left
+  // out unless the curve has begun.
   void AddUnlessNone(const char* curve, double value, ScalarEvent& taken) const;
 
   uint32_t attempt_ = 0;

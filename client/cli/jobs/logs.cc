@@ -41,7 +41,7 @@ int ExitCodeOfWatch(const Context& context, const absl::Status& status) {
   return kOk;
 }
 
-// Says what was written and how it is looked at.
+// Prints what was written and how to look at it.
 void PrintWritten(const Context& context, const EventFile& file,
                   const JobScalars& scalars, const std::string& folder) {
   std::ostream& out = *context.out().stream;

@@ -153,9 +153,30 @@ void AddCsvLayout(const DataOptions& options, v1::DatasetLayout& layout) {
                                            options.skipped_columns.end());
 }
 
+// Adds the categories of the dataset options.like to the layout, if it is set.
+absl::Status AddCategories(Client& client, const DataOptions& options,
+                           v1::DatasetLayout& layout) {
+  if (options.like.empty()) return absl::OkStatus();
+  v1::GetDatasetRequest request;
+  request.set_name(options.like);
+  const absl::StatusOr<v1::Dataset> dataset = client.GetDataset(request);
+  if (!dataset.ok()) return dataset.status();
+  for (const v1::DatasetColumn& column : dataset->description().columns()) {
+    if (!column.is_text()) continue;
+    v1::ColumnCategories& categories = *layout.add_categories();
+    categories.set_column(column.name());
+    *categories.mutable_values() = column.categories();
+  }
+  if (!layout.categories().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--like: dataset ", options.like, " has no text columns"));
+}
+
 }  // namespace
 
-DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
+absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
+                                         const std::string& name,
+                                         const DataOptions& options) {
   DatasetUpload upload;
   upload.name = name;
   upload.file = options.file;
@@ -173,25 +194,9 @@ DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
   upload.layout.set_labels_array(options.labels_array);
   AddArrays(options.inputs, *upload.layout.mutable_input_arrays());
   AddArrays(options.targets, *upload.layout.mutable_target_arrays());
+  const absl::Status added = AddCategories(client, options, upload.layout);
+  if (!added.ok()) return added;
   return upload;
-}
-
-absl::Status AddCategories(Client& client, const DataOptions& options,
-                           v1::DatasetLayout& layout) {
-  if (options.like.empty()) return absl::OkStatus();
-  v1::GetDatasetRequest request;
-  request.set_name(options.like);
-  const absl::StatusOr<v1::Dataset> model = client.GetDataset(request);
-  if (!model.ok()) return model.status();
-  for (const v1::DatasetColumn& column : model->description().columns()) {
-    if (!column.is_text()) continue;
-    v1::ColumnCategories& categories = *layout.add_categories();
-    categories.set_column(column.name());
-    *categories.mutable_values() = column.categories();
-  }
-  if (!layout.categories().empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--like: dataset ", options.like, " has no text columns"));
 }
 
 namespace {
@@ -231,11 +236,11 @@ absl::Status EnsureData(Context& context, Client& client,
         "--data needs a name for the dataset: set data.dataset in the job "
         "file");
   }
-  DatasetUpload upload = MakeUpload(name, options);
-  const absl::Status added = AddCategories(client, options, upload.layout);
-  if (!added.ok()) return added;
+  const absl::StatusOr<DatasetUpload> upload =
+      MakeUpload(client, name, options);
+  if (!upload.ok()) return upload.status();
   const absl::StatusOr<EnsuredDataset> ensured =
-      EnsureDataset(client, upload, UploadLine(context, name));
+      EnsureDataset(client, *upload, UploadLine(context, name));
   ClearUploadLine(context);
   if (!ensured.ok()) return ensured.status();
   context.Say(absl::StrCat("dataset ", name,

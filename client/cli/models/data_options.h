@@ -39,13 +39,12 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 // Adds --data and the layout options.
 void AddDataOption(CLI::App& verb, DataOptions& options);
 
-// Returns the upload without the categories of options.like.
-DatasetUpload MakeUpload(const std::string& name, const DataOptions& options);
-
-// Adds the categories of the dataset options.like to the layout, if it is set.
-// NotFound without such a dataset; InvalidArgument if it has no text.
-absl::Status AddCategories(Client& client, const DataOptions& options,
-                           v1::DatasetLayout& layout);
+// Returns the upload that the options describe. With options.like it has the
+// categories of that dataset. NotFound if there is no such dataset,
+// InvalidArgument if it has no text columns, else the server's errors.
+absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
+                                         const std::string& name,
+                                         const DataOptions& options);
 
 // Returns a callback that draws "uploading NAME [===>  ] 3.1 MiB of 9.8 MiB" on
 // `err` if that is a terminal.

@@ -88,11 +88,11 @@ int UploadDataset(Context& context, const std::string& name,
                   const DataOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  DatasetUpload upload = MakeUpload(name, options);
-  const absl::Status added = AddCategories(**client, options, upload.layout);
-  if (!added.ok()) return context.Fail(added);
+  const absl::StatusOr<DatasetUpload> upload =
+      MakeUpload(**client, name, options);
+  if (!upload.ok()) return context.Fail(upload.status());
   const absl::StatusOr<v1::Dataset> dataset =
-      UploadDataset(**client, upload, UploadLine(context, name));
+      UploadDataset(**client, *upload, UploadLine(context, name));
   ClearUploadLine(context);
   if (!dataset.ok()) return context.Fail(dataset.status());
   context.Print(*dataset, [&] { PrintDataset(context, *dataset); });

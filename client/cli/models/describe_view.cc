@@ -129,7 +129,7 @@ void PrintColumns(const Context& context, const v1::Dataset& dataset) {
       description.columns_left_out() +
       static_cast<uint64_t>(description.columns_size() - shown);
   if (more > 0) {
-    *context.out().stream << "and " << more << " more columns\n";
+    *context.out().stream << "and " << Counted(more, "more column") << "\n";
   }
 }
 
@@ -168,9 +168,10 @@ void PrintClasses(const Context& context, const v1::DatasetColumn& label) {
          RowsBar(rows, most)});
   }
   table.Print(context.out(), context.headers());
-  if (shown < label.category_rows_size()) {
-    out << "and " << label.category_rows_size() - shown
-        << " more classes (-o json shows all)\n";
+  const int more = label.category_rows_size() - shown;
+  if (more > 0) {
+    out << "and " << more << (more == 1 ? " more class" : " more classes")
+        << " (-o json shows all)\n";
   }
 }
 

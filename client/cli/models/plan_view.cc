@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -14,16 +16,24 @@ namespace gpupool::client {
 namespace {
 
 void PrintBytes(const Context& context, const v1::Plan& plan) {
-  Table table(
-      {{"BYTES"}, {"TRAINING", Table::kRight}, {"INFERENCE", Table::kRight}});
+  const bool trains = plan.has_training();
+  std::vector<Table::Column> columns = {{"BYTES"}};
+  if (trains) columns.push_back({"TRAINING", Table::kRight});
+  columns.push_back({"INFERENCE", Table::kRight});
+  Table table(std::move(columns));
   const v1::PlannedBytes& training = plan.training();
   const v1::PlannedBytes& inference = plan.inference();
   const auto add = [&](const char* name, uint64_t train, uint64_t infer) {
-    table.AddRow({name, FormatBytes(train), FormatBytes(infer)});
+    std::vector<std::string> row = {name};
+    if (trains) row.push_back(FormatBytes(train));
+    row.push_back(FormatBytes(infer));
+    table.AddRow(std::move(row));
   };
   add("weights", training.weights(), inference.weights());
-  add("optimizer", training.optimizer(), inference.optimizer());
-  add("gradients", training.gradients(), inference.gradients());
+  if (trains) {
+    add("optimizer", training.optimizer(), inference.optimizer());
+    add("gradients", training.gradients(), inference.gradients());
+  }
   add("activations", training.activations(), inference.activations());
   add("workspace", training.workspace(), inference.workspace());
   if (training.next_batch() > 0) add("next batch", training.next_batch(), 0);

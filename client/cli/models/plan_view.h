@@ -10,6 +10,7 @@
 namespace gpupool::client {
 
 // Prints tables of bytes, tensors, layers and devices, and warnings on `err`.
+// The bytes of training are left out of a plan that has only inference.
 // `pool` has the present devices. If the device of a fit is missing there, the
 // table says less about why nothing fits now.
 void PrintPlanParts(

@@ -153,12 +153,28 @@ std::string Title(const Chart& chart, const Range& range, bool braille) {
   return title;
 }
 
+// Returns the number at the left of a row, or blanks. A range whose ends have
+// the same number has it once, where a value in the middle is drawn.
 std::string Label(const Range& range, int row, int rows) {
+  const bool flat =
+      FormatLoss(range.ValueAt(0)) == FormatLoss(range.ValueAt(1));
   const bool shown =
-      row == 0 || row == rows - 1 || (rows > 6 && row == rows / 2);
+      flat ? row == rows - 1 - Cell(0.5, rows)
+           : row == 0 || row == rows - 1 || (rows > 6 && row == rows / 2);
   if (!shown) return std::string(kLabel, ' ');
   const double y = 1 - static_cast<double>(row) / (rows - 1);
   return absl::StrFormat("%*s ", kLabel - 1, FormatLoss(range.ValueAt(y)));
+}
+
+// Returns the line under the area: the first and the last step, or the only
+// one.
+std::string StepsLine(const Range& range, int columns) {
+  const std::string last = absl::StrFormat("step %.0f", range.last);
+  if (!(range.last > range.first)) return last;
+  const std::string first = absl::StrFormat("%.0f", range.first);
+  const int gap = columns - static_cast<int>(first.size() + last.size());
+  return absl::StrCat(
+      first, std::string(static_cast<size_t>(std::max(gap, 1)), ' '), last);
 }
 
 // The characters of the area, by row and column; empty strings are blank.
@@ -224,13 +240,9 @@ std::vector<std::string> TextChart(const Chart& chart,
     line.erase(line.find_last_not_of(' ') + 1);
     lines.push_back(std::move(line));
   }
-  const std::string first = absl::StrFormat("%.0f", range.first);
-  const std::string last = absl::StrFormat("step %.0f", range.last);
-  const int gap = columns - static_cast<int>(first.size() + last.size());
-  const std::string steps = absl::StrCat(
-      first, std::string(static_cast<size_t>(std::max(gap, 1)), ' '), last);
-  lines.push_back(absl::StrCat(std::string(static_cast<size_t>(left), ' '),
-                               Fit(steps, static_cast<size_t>(columns))));
+  lines.push_back(absl::StrCat(
+      std::string(static_cast<size_t>(left), ' '),
+      Fit(StepsLine(range, columns), static_cast<size_t>(columns))));
   return lines;
 }
 

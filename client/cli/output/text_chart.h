@@ -8,6 +8,7 @@
 
 namespace gpupool::client {
 
+// The least width of a chart with numbers at the left.
 inline constexpr int kLabelledColumns = 24;
 
 struct TextChartSize {
@@ -21,10 +22,10 @@ struct TextChartSize {
 };
 
 // Returns the chart: a title, the rows with numbers at the left, and the steps.
-// No line is wider than the chart.
-// The line of a chart is drawn through the means of its points; evaluations are
-// marks: o, x, +, ... The axis is logarithmic where NeedsLogarithmicAxis says
-// so.
+// No line is wider than the chart. The line of a chart is drawn through the
+// means of its points; evaluations are marks: o, x, +, ... The axis is
+// logarithmic where NeedsLogarithmicAxis says so. Returns nothing for a chart
+// without points.
 std::vector<std::string> TextChart(const Chart& chart,
                                    const TextChartSize& size);
 

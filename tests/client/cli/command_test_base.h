@@ -8,11 +8,15 @@
 
 #include <fstream>
 #include <sstream>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/cli/app.h"
 #include "tests/client/testing/fake_server.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::client {
 
@@ -27,6 +31,19 @@ class CommandTest : public ::testing::Test {
     err_.str("");
     return RunCommandLine(arguments,
                           Console{{.stream = &out_}, {.stream = &err_}}, stop);
+  }
+
+  // Runs the command as Run does, and interrupts it once it watches a job.
+  int RunAndInterrupt(std::vector<std::string> arguments) {
+    std::stop_source stop;
+    std::jthread interrupt([&] {
+      EXPECT_TRUE(WaitUntil([&] {
+        absl::MutexLock lock(&server_.state.mutex);
+        return server_.state.calls["WatchJob"] > 0;
+      }));
+      stop.request_stop();
+    });
+    return Run(std::move(arguments), stop.get_token());
   }
 
   std::string out() const { return out_.str(); }

@@ -268,6 +268,21 @@ TEST_F(ModelsTest, DeletesOnlyANamedVersion) {
   EXPECT_EQ(Run({"models", "load", "sum/x"}), 2);
 }
 
+TEST_F(ModelsTest, APlanWithoutTrainingHasNoColumnForIt) {
+  const std::string file =
+      WriteFile("layers.yaml", "input_shape: [2]\nlayers: [relu]\n");
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Plan& plan = *server_.state.plan.mutable_plan();
+    plan.mutable_inference()->set_weights(1 << 10);
+    plan.mutable_inference()->set_peak(3 << 10);
+  }
+  EXPECT_EQ(Run({"models", "plan", file}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("BYTES\tINFERENCE\nweights\t1.0 KiB\n"
+                               "activations\t0 B\nworkspace\t0 B\n"
+                               "peak\t3.0 KiB\n"));
+}
+
 using InferTest = CommandTest;
 
 TEST_F(InferTest, MeasuresAccuracyAndLatency) {

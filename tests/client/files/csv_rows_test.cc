@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string WriteFile(const std::string& text) {
   const std::string path =
@@ -60,6 +61,19 @@ TEST(ReadCsvTest, NamesLineAndColumnOfABrokenField) {
               HasSubstr(": line 2, column 2: 'x' is not a number"));
   EXPECT_THAT(ReadCsv(WriteFile("a,b\n3,4\n"), {}).status().message(),
               HasSubstr("--header"));
+}
+
+TEST(ReadCsvTest, SuggestsAHeaderOnlyWhereOneIsPossible) {
+  const std::string path = WriteFile("height,color\n3,red\n");
+  const absl::Status without = ReadCsv(path, {}).status();
+  EXPECT_THAT(without.message(), HasSubstr("begin with names? --header"));
+  EXPECT_THAT(without.message(), Not(HasSubstr("category")));
+  const absl::Status with = ReadCsv(path, {.has_header = true}).status();
+  EXPECT_EQ(with.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(with.message(),
+              HasSubstr(": line 2, column 2: 'red' is not a number; a request "
+                        "takes numbers only"));
+  EXPECT_THAT(with.message(), Not(HasSubstr("--header")));
 }
 
 TEST(ReadCsvTest, NamesTheRowOfAnotherWidth) {

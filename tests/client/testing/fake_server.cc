@@ -302,6 +302,13 @@ class Models final : public v1::ModelService::Service {
     version->set_state(v1::READY);
     return Status::OK;
   }
+  Status PlanModel(ServerContext*, const v1::PlanModelRequest*,
+                   v1::PlanModelResponse* response) override {
+    ENTER("PlanModel");
+    *response->mutable_plan() = state_.plan.plan();
+    *response->mutable_devices() = state_.plan.devices();
+    return Status::OK;
+  }
   Status LoadVersion(ServerContext*, const v1::LoadVersionRequest* request,
                      v1::ModelVersion* version) override {
     ENTER("LoadVersion");

@@ -57,6 +57,7 @@ struct FakeState {
   v1::LoadVersionRequest loaded ABSL_GUARDED_BY(mutex);
   v1::UnloadVersionRequest unloaded ABSL_GUARDED_BY(mutex);
   v1::RecordMemoryHistoryRequest history ABSL_GUARDED_BY(mutex);
+  // The answer of PlanJob. That of PlanModel has the same plan and devices.
   v1::PlanJobResponse plan ABSL_GUARDED_BY(mutex);
   v1::ListDevicesResponse devices ABSL_GUARDED_BY(mutex);
 

@@ -199,17 +199,27 @@ std::string FixedBatchTrap(const onnx::GraphProto& graph) {
       name, ": {0: 'batch'}} does in torch.onnx.export");
 }
 
+// Returns whether the node is a batch norm, or a norm that nets of convolutions
+// have instead of batch norms.
+bool IsNormOfConvolutions(const onnx::NodeProto& node) {
+  return node.op_type() == "BatchNormalization" ||
+         node.op_type() == "GroupNormalization" ||
+         node.op_type() == "InstanceNormalization";
+}
+
 std::string FoldedNormsTrap(const onnx::GraphProto& graph) {
   bool convolutions_with_bias = false;
   for (const auto& node : graph.node()) {
-    if (node.op_type() == "BatchNormalization") return "";
+    if (IsNormOfConvolutions(node)) return "";
     convolutions_with_bias |= node.op_type() == "Conv" &&
                               node.input_size() == 3 && !node.input(2).empty();
   }
   if (!convolutions_with_bias) return "";
-  return "the model has convolutions with a bias and no BatchNormalization: if "
-         "batch norm was folded away at export, training goes on without it; "
-         "export in training mode and without constant folding to keep it";
+  return absl::StrCat(
+      "the model has convolutions with a bias and no batch, group or instance "
+      "norm: if batch norms were folded away at export, training goes on "
+      "without them; ",
+      kKeepTraining, " to keep them");
 }
 
 std::vector<std::string> WithoutEmpty(std::vector<std::string> traps) {

@@ -2,10 +2,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "tests/client/cli/command_test_base.h"
-#include "tests/wait_until.h"
 
 namespace gpupool::client {
 namespace {
@@ -171,15 +169,7 @@ TEST_F(CompareTest, CtrlCCancelsTheRunningJob) {
     server_.state.script = {StateEvent(1, v1::RUNNING)};
     server_.state.outcome.set_state(v1::RUNNING);
   }
-  std::stop_source stop;
-  std::jthread interrupt([&] {
-    EXPECT_TRUE(WaitUntil([&] {
-      absl::MutexLock lock(&server_.state.mutex);
-      return server_.state.calls["WatchJob"] > 0;
-    }));
-    stop.request_stop();
-  });
-  EXPECT_EQ(Run({"compare", file_}, stop.get_token()), 130);
+  EXPECT_EQ(RunAndInterrupt({"compare", file_}), 130);
   EXPECT_THAT(err(), HasSubstr("job 1 (tiny-float32) is cancelled\n"));
   EXPECT_THAT(err(), Not(HasSubstr("detached")));
   EXPECT_THAT(out(), IsEmpty());

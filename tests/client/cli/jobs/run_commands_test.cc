@@ -2,12 +2,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "absl/time/clock.h"
 #include "client/cli/models/plan_view.h"
 #include "tests/client/cli/command_test_base.h"
-#include "tests/wait_until.h"
 
 namespace gpupool::client {
 namespace {
@@ -173,15 +171,7 @@ TEST_F(RunTest, FailsWhenTheModelCannotBeServed) {
 
 TEST_F(RunTest, DetachesWhenInterruptedAndSaysHowToComeBack) {
   Script({StateEvent(1, v1::RUNNING)}, v1::RUNNING);
-  std::stop_source stop;
-  std::jthread interrupt([&] {
-    EXPECT_TRUE(WaitUntil([&] {
-      absl::MutexLock lock(&server_.state.mutex);
-      return server_.state.calls["WatchJob"] > 0;
-    }));
-    stop.request_stop();
-  });
-  EXPECT_EQ(Run({"run", file_}, stop.get_token()), 130);
+  EXPECT_EQ(RunAndInterrupt({"run", file_}), 130);
   EXPECT_THAT(
       err(),
       HasSubstr("detached; job 1 continues. Follow it: gpupool watch 1"));

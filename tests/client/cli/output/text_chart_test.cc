@@ -14,6 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 Curve Line(double from, double to, int points = 11) {
   Curve curve;
@@ -86,6 +87,24 @@ TEST(TextChartTest, LossesOfManySizesHaveALogarithmicAxis) {
   const Curve plain = Line(5, 1);
   EXPECT_THAT(TextChart({"loss", &plain, {}}, {})[0],
               Not(HasSubstr("logarithmic")));
+}
+
+TEST(TextChartTest, OnePointHasOneNumberOnEachAxis) {
+  const Curve one = Line(0.5, 0.5, 1);
+  EXPECT_THAT(TextChart({"loss", &one, {}}, {.columns = 24, .rows = 7}),
+              ElementsAre("loss  * training 0.5", "          |", "          |",
+                          "          |", "      0.5 |*", "          |",
+                          "          |", "          |", "           step 0"));
+}
+
+TEST(TextChartTest, ValuesThatPrintAlikeHaveOneNumber) {
+  const Curve line = Line(0.5, 0.500001);
+  const auto lines = TextChart({"loss", &line, {}}, {.columns = 40, .rows = 8});
+  ASSERT_EQ(lines.size(), 10u);
+  for (size_t row = 1; row <= 8; ++row) {
+    EXPECT_THAT(lines[row],
+                StartsWith(row == 4 ? "      0.5 |" : "          |"));
+  }
 }
 
 TEST(TextChartTest, FewPointsAreNoTrouble) {

@@ -63,6 +63,21 @@ TEST(TrapsTest, ConvolutionsWithABiasMayHideNorms) {
               IsEmpty());
 }
 
+TEST(TrapsTest, NetsWithNormsOfOtherKindsHideNone) {
+  const std::string graph =
+      "(float[N, 1, 2, 2] x) => (float[N, 1, 2, 2] y) <float[1, 1, 1, 1] w = "
+      "{2}, float[1] b = {1}> { c = Conv(x, w, b) y = ";
+  EXPECT_THAT(
+      ModelTraps(ModelOfGraph(graph + "InstanceNormalization(c, b, b) }")),
+      IsEmpty());
+  EXPECT_THAT(ModelTraps(ModelOfGraph(
+                  graph + "GroupNormalization <num_groups = 1> (c, b, b) }")),
+              IsEmpty());
+  EXPECT_THAT(ModelTraps(ModelOfGraph(graph + "Relu(c) }")),
+              ElementsAre(AllOf(HasSubstr("no batch, group or instance norm"),
+                                HasSubstr("TrainingMode.TRAINING"))));
+}
+
 constexpr char kTwoNorms[] =
     "(float[N, 2] x) => (float[N, 2] y) <float[2] one = {1, 1}, float[2] zero "
     "= {0, 0}> { a = LayerNormalization(x, one, zero) y = "

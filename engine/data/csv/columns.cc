@@ -212,7 +212,7 @@ absl::Status CheckWidth(uint64_t width, uint64_t skipped, uint64_t labels) {
 
 uint64_t LabelWidth(const CsvOptions& options) {
   return std::max<uint64_t>(
-      {1, options.label_columns.size(), options.label_names.size()});
+      1, options.label_columns.size() + options.label_names.size());
 }
 
 absl::StatusOr<std::vector<ColumnPlan>> PlanColumns(

@@ -60,12 +60,6 @@ std::string_view Trimmed(std::string_view text);
 // <NA>, NaN, null or ?, in any case.
 bool IsMissing(std::string_view cell);
 
-bool IsUtf8(std::string_view text);
-
-// Returns the first `bytes` bytes of UTF-8 text, or fewer at the end of a
-// character.
-std::string_view CutUtf8(std::string_view text, size_t bytes);
-
 // Returns the cell for an error: in quotes, escaped and cut.
 std::string QuotedCell(std::string_view cell);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/category_limits.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/utf8.h"
 #include "engine/data/csv/cells.h"
 
 namespace gpupool::engine {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/utf8.h"
 #include "engine/data/csv/cells.h"
 
 namespace gpupool::engine {

@@ -15,18 +15,14 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kMostNames = 20;
+constexpr ptrdiff_t kMostNames = 20;
 constexpr size_t kMaxNameBytes = 255;
 
 // The columns of a file.
 class Existing {
  public:
   Existing(absl::Span<const std::string> header, uint64_t width)
-      : width_(width) {
-    for (const std::string& name : header.subspan(0, kMostNames)) {
-      absl::StrAppend(&first_names_, first_names_.empty() ? "" : ", ",
-                      QuotedCell(name));
-    }
+      : width_(width), first_names_(QuotedCells(header, kMostNames)) {
     for (uint64_t i = 0; i < std::min<uint64_t>(width, header.size()); ++i) {
       places_.emplace(header[i], i);
     }

@@ -96,5 +96,12 @@ TEST(CellsTest, QuotedCellsAreCutAndEscaped) {
   EXPECT_EQ(QuotedCell("\xC3\xA9"), "\"\xC3\xA9\"");
 }
 
+TEST(CellsTest, OfManyCellsTheFirstAreQuoted) {
+  const std::vector<std::string> cells = {"a", "b", "c"};
+  EXPECT_EQ(QuotedCells(cells, 3), "\"a\", \"b\", \"c\"");
+  EXPECT_EQ(QuotedCells(cells, 2), "\"a\", \"b\", ...");
+  EXPECT_EQ(QuotedCells(std::vector<std::string>(), 2), "");
+}
+
 }  // namespace
 }  // namespace gpupool::engine

@@ -32,8 +32,8 @@ constexpr ClockFlops kClockFlops[] = {
 // The first capability that the table does not cover.
 constexpr int kUnknownCapability = 130;
 
-// Returns the clock in Hz: the highest if it is told, else the present one; 0
-// when there is none.
+// Returns the clock in Hz: the highest if it is known, else the present one,
+// else 0.
 double ClockOf(absl::string_view cpuinfo, absl::string_view most_khz) {
   double clock = 0;
   if (absl::SimpleAtod(most_khz, &clock) && clock > 0) return 1e3 * clock;

@@ -7,12 +7,9 @@
 #include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/cuda_devices.h"
 #include "engine/memory/host_page_source.h"
@@ -35,18 +32,6 @@ std::string TextOf(const char* path) {
   return text.str();
 }
 
-// Returns the "model name" of the first processor; empty when the system does
-// not tell it.
-std::string ProcessorModel() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "model name")) continue;
-    const std::vector<std::string> parts = absl::StrSplit(line, ": ");
-    return parts.size() > 1 ? parts[1] : "";
-  }
-  return "";
-}
-
 }  // namespace
 
 SessionDevice::~SessionDevice() = default;
@@ -56,9 +41,10 @@ std::unique_ptr<SessionDevice> SessionDevice::OfHost(const std::string& name,
                                                      int threads) {
   auto device = absl::WrapUnique(new SessionDevice());
   device->limit_bytes_ = limit_bytes == 0 ? MachineMemoryBytes() : limit_bytes;
-  device->description_ = ProcessorModel();
+  const std::string cpuinfo = TextOf("/proc/cpuinfo");
+  device->description_ = std::string(ProcessorField(cpuinfo, "model name"));
   device->peak_rates_ =
-      PeakRatesOf(TextOf("/proc/cpuinfo"),
+      PeakRatesOf(cpuinfo,
                   TextOf("/sys/devices/system/cpu/cpu0/cpufreq/"
                          "cpuinfo_max_freq"),
                   threads);

@@ -28,8 +28,8 @@ class CsvLines {
   // Texts of errors continue "line N ".
   absl::StatusOr<std::optional<std::string_view>> Next();
 
-  // Returns the one-based number of the line in which the record begins that
-  // Next returned or failed at.
+  // Returns the one-based number of the first line of the latest record. After
+  // an error of Next, that is the record with the error.
   uint64_t line_number() const { return line_number_; }
 
  private:

@@ -19,7 +19,6 @@ constexpr int kMostNumberColumns = 1000;
 constexpr uint32_t kMostClasses = 10'000;
 constexpr uint64_t kMostCounted = uint64_t{1} << 30;
 constexpr uint64_t kChunkNumbers = 16 << 10;
-constexpr uint64_t kShownRows = 3;
 constexpr uint64_t kShownNumbers = 6;
 
 // Calls `take` with the first `count` numbers of the column, in parts.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "engine/base/philox.h"
@@ -114,9 +115,13 @@ absl::StatusOr<Table> ReadOrMakeTable(const v1::Dataset& dataset,
                                       const std::string& blob_dir,
                                       const ReadLimits& limits) {
   if (dataset.files().empty()) return RandomTable(dataset, limits);
-  return ReadDataset(dataset.layout(),
-                     {dataset.files().begin(), dataset.files().end()}, blob_dir,
-                     limits);
+  ASSIGN_OR_RETURN(Table table,
+                   ReadDataset(dataset.layout(),
+                               {dataset.files().begin(), dataset.files().end()},
+                               blob_dir, limits));
+  // The planned host bytes do not count facts for descriptions.
+  table.csv_columns = std::vector<CsvColumnFacts>();
+  return table;
 }
 
 }  // namespace gpupool::engine

@@ -22,7 +22,7 @@ absl::StatusOr<Table> RandomTable(const v1::Dataset& dataset,
                                   const ReadLimits& limits);
 
 // Reads the dataset from the blobs in the folder. Without files it is a
-// RandomTable.
+// RandomTable. Table::csv_columns is empty.
 absl::StatusOr<Table> ReadOrMakeTable(const v1::Dataset& dataset,
                                       const std::string& blob_dir,
                                       const ReadLimits& limits);

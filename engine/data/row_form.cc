@@ -112,25 +112,17 @@ bool SamePlace(const v1::DatasetColumn& a, const v1::DatasetColumn& b) {
 
 // Returns the first categories of a column, for messages.
 std::string CategoriesText(const v1::DatasetColumn& column) {
-  constexpr int kMostNamed = 5;
-  const int named = std::min(column.categories_size(), kMostNamed);
-  return absl::StrCat(
-      column.categories_size(), " categories (",
-      absl::StrJoin(column.categories().begin(),
-                    column.categories().begin() + named, ", ",
-                    [](std::string* out, const std::string& category) {
-                      absl::StrAppend(out, QuotedCell(category));
-                    }),
-      named < column.categories_size() ? ", ..." : "", ")");
+  constexpr ptrdiff_t kMostNamed = 5;
+  return absl::StrCat(column.categories_size(), " categories (",
+                      QuotedCells(column.categories(), kMostNamed), ")");
 }
 
 absl::Status OtherCategories(const std::string& what, const v1::Dataset& one,
                              const v1::Dataset& other) {
   return absl::InvalidArgumentError(absl::StrCat(
       "data.validation: ", what,
-      ", so its numbers would mean something else; "
-      "upload \"",
-      other.name(), "\" again with the categories of \"", one.name(),
+      ", so its numbers would mean something else; upload \"", other.name(),
+      "\" again with the categories of \"", one.name(),
       "\" (gpupool datasets upload --like ", one.name(), ")"));
 }
 

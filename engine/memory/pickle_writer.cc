@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/utf8.h"
 
 namespace gpupool::engine {
 namespace {
@@ -16,36 +17,11 @@ void AppendLittleEndian(std::string& bytes, uint64_t value, int count) {
   }
 }
 
-bool IsContinuation(absl::string_view text, size_t at) {
-  return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80;
-}
-
-// Returns the bytes of the UTF-8 character at `at`; 0 when it is invalid.
-size_t CharacterBytes(absl::string_view text, size_t at) {
-  const auto first = static_cast<uint8_t>(text[at]);
-  if (first < 0x80) return 1;
-  // Rejects overlong forms, surrogates and values beyond Unicode by the ranges
-  // of the first and second byte (table 3-7 of the Unicode standard).
-  size_t bytes = 0;
-  if (first >= 0xc2 && first < 0xe0) bytes = 2;
-  if (first >= 0xe0 && first < 0xf0) bytes = 3;
-  if (first >= 0xf0 && first < 0xf5) bytes = 4;
-  for (size_t i = 1; i < bytes; ++i) {
-    if (!IsContinuation(text, at + i)) return 0;
-  }
-  if (bytes < 3) return bytes;
-  const auto second = static_cast<uint8_t>(text[at + 1]);
-  const bool overlong =
-      (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool outside =
-      (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
-  return overlong || outside ? 0 : bytes;
-}
-
 std::string ToUtf8(absl::string_view text) {
   std::string clean;
   for (size_t at = 0; at < text.size();) {
-    const size_t bytes = CharacterBytes(text, at);
+    const size_t bytes =
+        Utf8CharacterBytes({text.data() + at, text.size() - at});
     if (bytes == 0) {
       clean.push_back('?');
       ++at;

@@ -32,8 +32,19 @@ constexpr ClockFlops kClockFlops[] = {
 // The first capability that the table does not cover.
 constexpr int kUnknownCapability = 130;
 
-// Returns the value of the first line "name : value"; empty when there is none.
-absl::string_view FieldOf(absl::string_view cpuinfo, absl::string_view name) {
+// Returns the clock in Hz: the highest if it is known, else the present one,
+// else 0.
+double ClockOf(absl::string_view cpuinfo, absl::string_view most_khz) {
+  double clock = 0;
+  if (absl::SimpleAtod(most_khz, &clock) && clock > 0) return 1e3 * clock;
+  if (!absl::SimpleAtod(ProcessorField(cpuinfo, "cpu MHz"), &clock)) return 0;
+  return clock > 0 ? 1e6 * clock : 0;
+}
+
+}  // namespace
+
+absl::string_view ProcessorField(absl::string_view cpuinfo,
+                                 absl::string_view name) {
   for (const absl::string_view line : absl::StrSplit(cpuinfo, '\n')) {
     const std::pair<absl::string_view, absl::string_view> field =
         absl::StrSplit(line, absl::MaxSplits(':', 1));
@@ -43,17 +54,6 @@ absl::string_view FieldOf(absl::string_view cpuinfo, absl::string_view name) {
   }
   return "";
 }
-
-// Returns the clock in Hz: the highest if it is told, else the present one; 0
-// when there is none.
-double ClockOf(absl::string_view cpuinfo, absl::string_view most_khz) {
-  double clock = 0;
-  if (absl::SimpleAtod(most_khz, &clock) && clock > 0) return 1e3 * clock;
-  if (!absl::SimpleAtod(FieldOf(cpuinfo, "cpu MHz"), &clock)) return 0;
-  return clock > 0 ? 1e6 * clock : 0;
-}
-
-}  // namespace
 
 PeakRates PeakRatesOf(const DeviceFacts& facts) {
   const int capability = ParseCapability(facts.compute_capability).value_or(0);
@@ -76,8 +76,10 @@ PeakRates PeakRatesOf(absl::string_view cpuinfo, absl::string_view most_khz,
                       int threads) {
   const double hertz = ClockOf(cpuinfo, most_khz);
   if (hertz == 0) return {};
-  const std::vector<absl::string_view> flags = absl::StrSplit(
-      FieldOf(cpuinfo, "flags"), absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  const std::vector<absl::string_view> flags =
+      absl::StrSplit(ProcessorField(cpuinfo, "flags"), absl::ByAnyChar(" \t"),
+                     absl::SkipEmpty());
+  if (flags.empty()) return {};
   const auto has = [&](absl::string_view flag) {
     return std::find(flags.begin(), flags.end(), flag) != flags.end();
   };

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/utf8.h"
 
 namespace gpupool::engine {
 namespace {
@@ -18,10 +19,6 @@ constexpr std::array<absl::string_view, 7> kMissingTexts = {
     "na", "n/a", "#n/a", "<na>", "nan", "null", "?"};
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
-
-bool IsContinuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
 
 std::string_view WithoutLeadingBlanks(std::string_view text) {
   while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
@@ -37,28 +34,6 @@ size_t ClosingQuote(std::string_view text) {
     if (at + 1 == text.size() || text[at + 1] != '"') return at;
     at += 2;
   }
-}
-
-// Returns the length of the character at the front of the text, or 0 if it is
-// not one of UTF-8 (RFC 3629).
-size_t CharacterBytes(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return static_cast<unsigned char>(i < text.size() ? text[i] : 0);
-  };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // The second byte excludes long forms, surrogates and numbers above 10FFFF.
-  const unsigned char lowest = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0;
-  const unsigned char highest = first == 0xED   ? 0x9F
-                                : first == 0xF4 ? 0x8F
-                                                : 0xBF;
-  if (byte(1) < lowest || byte(1) > highest) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(static_cast<char>(byte(i)))) return 0;
-  }
-  return length;
 }
 
 }  // namespace
@@ -171,27 +146,12 @@ bool IsMissing(std::string_view cell) {
                      });
 }
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = CharacterBytes(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
-std::string_view CutUtf8(std::string_view text, size_t bytes) {
-  if (text.size() <= bytes) return text;
-  while (bytes > 0 && IsContinuation(text[bytes])) --bytes;
-  return text.substr(0, bytes);
-}
-
 std::string QuotedCell(std::string_view cell) {
-  const std::string shown(IsUtf8(cell) ? CutUtf8(cell, kMaxQuoted)
-                                       : cell.substr(0, kMaxQuoted));
+  const bool utf8 = IsUtf8(cell);
+  const std::string shown(utf8 ? CutUtf8(cell, kMaxQuoted)
+                               : cell.substr(0, kMaxQuoted));
   return absl::StrCat(
-      "\"",
-      IsUtf8(cell) ? absl::Utf8SafeCHexEscape(shown) : absl::CHexEscape(shown),
+      "\"", utf8 ? absl::Utf8SafeCHexEscape(shown) : absl::CHexEscape(shown),
       shown.size() < cell.size() ? "...\"" : "\"");
 }
 

@@ -8,13 +8,17 @@
 // Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 
 namespace gpupool::engine {
@@ -60,13 +64,20 @@ std::string_view Trimmed(std::string_view text);
 // <NA>, NaN, null or ?, in any case.
 bool IsMissing(std::string_view cell);
 
-bool IsUtf8(std::string_view text);
-
-// Returns the first `bytes` bytes of UTF-8 text, or fewer at the end of a
-// character.
-std::string_view CutUtf8(std::string_view text, size_t bytes);
-
 // Returns the cell for an error: in quotes, escaped and cut.
 std::string QuotedCell(std::string_view cell);
+
+// Returns the first `most` texts for an error, each as QuotedCell, and ", ..."
+// if there are more.
+template <typename Texts>
+std::string QuotedCells(const Texts& texts, ptrdiff_t most) {
+  const ptrdiff_t count = std::distance(texts.begin(), texts.end());
+  return absl::StrCat(
+      absl::StrJoin(texts.begin(), texts.begin() + std::min(count, most), ", ",
+                    [](std::string* out, const std::string& text) {
+                      absl::StrAppend(out, QuotedCell(text));
+                    }),
+      count > most ? ", ..." : "");
+}
 
 }  // namespace gpupool::engine

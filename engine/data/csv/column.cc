@@ -1,34 +1,20 @@
 #include "engine/data/csv/column.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/category_limits.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/utf8.h"
 #include "engine/data/csv/cells.h"
 
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kShownRows = 3;
 constexpr size_t kShownBytes = 40;
-constexpr size_t kNamedCategories = 10;
+constexpr ptrdiff_t kNamedCategories = 10;
 constexpr const char* kLeaveOut =
     "leave the column out by skipped_columns (gpupool: --skip-columns)";
-
-// Returns the first categories for an error.
-std::string CategoryNames(const std::vector<std::string>& categories) {
-  const size_t shown = std::min(categories.size(), kNamedCategories);
-  return absl::StrCat(
-      absl::StrJoin(categories.begin(),
-                    categories.begin() + static_cast<ptrdiff_t>(shown), ", ",
-                    [](std::string* out, const std::string& category) {
-                      absl::StrAppend(out, QuotedCell(category));
-                    }),
-      shown < categories.size() ? ", ..." : "");
-}
 
 }  // namespace
 
@@ -117,7 +103,7 @@ absl::StatusOr<uint32_t> CsvColumn::AddCategory(std::string_view cell) {
         cell.empty() ? "a missing cell" : QuotedCell(cell),
         " is not among the ", facts_.categories.size(),
         " categories that layout.categories gives (gpupool: --like): ",
-        CategoryNames(facts_.categories)));
+        QuotedCells(facts_.categories, kNamedCategories)));
   }
   RETURN_IF_ERROR(CheckFirstLine(cell));
   if (!IsUtf8(cell)) {
@@ -166,8 +152,7 @@ absl::Status CsvColumn::CheckFirstLine(std::string_view cell) const {
       "--text-columns)"));
 }
 
-void CsvColumn::Show(std::string_view cell) {
-  if (!learning_ || facts_.first_values.size() >= kShownRows) return;
+void CsvColumn::AddFirstValue(std::string_view cell) {
   facts_.first_values.emplace_back(CutUtf8(cell, kShownBytes));
 }
 

@@ -46,9 +46,13 @@ class CsvColumn {
   // survey the number of a missing cell is not yet known and is 0.
   absl::StatusOr<float> Take(std::string_view cell);
 
-  // Keeps the text of a cell that Take took for the facts, if rows before it
-  // are few.
-  void Show(std::string_view cell);
+  // Keeps the text of a cell that Take took for the facts if it is one of the
+  // first kShownRows.
+  void Show(std::string_view cell) {
+    if (learning_ && facts_.first_values.size() < kShownRows) {
+      AddFirstValue(cell);
+    }
+  }
 
   // Ends a survey of all cells. They are then taken once more and not counted
   // again. INVALID_ARGUMENT if no cell has a value.
@@ -77,6 +81,7 @@ class CsvColumn {
     facts_.sum += value;
     ++facts_.numbers;
   }
+  void AddFirstValue(std::string_view cell);
   absl::Status Decide(std::string_view cell);
   absl::StatusOr<float> TakeMissing(std::string_view cell);
   absl::StatusOr<float> TakeText(std::string_view cell);

@@ -9,23 +9,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/utf8.h"
 #include "engine/data/csv/cells.h"
 
 namespace gpupool::engine {
 namespace {
 
-constexpr size_t kMostNames = 20;
+constexpr ptrdiff_t kMostNames = 20;
 constexpr size_t kMaxNameBytes = 255;
 
 // The columns of a file.
 class Existing {
  public:
   Existing(absl::Span<const std::string> header, uint64_t width)
-      : width_(width) {
-    for (const std::string& name : header.subspan(0, kMostNames)) {
-      absl::StrAppend(&first_names_, first_names_.empty() ? "" : ", ",
-                      QuotedCell(name));
-    }
+      : width_(width), first_names_(QuotedCells(header, kMostNames)) {
     for (uint64_t i = 0; i < std::min<uint64_t>(width, header.size()); ++i) {
       places_.emplace(header[i], i);
     }
@@ -212,7 +209,7 @@ absl::Status CheckWidth(uint64_t width, uint64_t skipped, uint64_t labels) {
 
 uint64_t LabelWidth(const CsvOptions& options) {
   return std::max<uint64_t>(
-      {1, options.label_columns.size(), options.label_names.size()});
+      1, options.label_columns.size() + options.label_names.size());
 }
 
 absl::StatusOr<std::vector<ColumnPlan>> PlanColumns(

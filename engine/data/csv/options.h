@@ -16,8 +16,8 @@ enum class TextRule : uint8_t { kIndex, kOneHot };
 
 struct CsvOptions {
   int32_t label_column = -1;  // negative counts from the end
-  // Columns of a label of several numbers, in order: by number or, with
-  // has_header, by name. They replace label_column.
+  // Columns of a label of several numbers, in order: those by name, which need
+  // has_header, before those by number. They replace label_column.
   std::vector<int32_t> label_columns;
   std::vector<std::string> label_names;
   bool has_header = false;

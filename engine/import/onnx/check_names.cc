@@ -50,7 +50,7 @@ std::string ListedNames(absl::Span<const std::string> names) {
   return text;
 }
 
-// An option that has names, in words.
+// An option that lists names, and the kind of thing that they name.
 struct NamingOption {
   absl::string_view kind;    // "input" or "named dimension"
   absl::string_view option;  // where the wrong names are

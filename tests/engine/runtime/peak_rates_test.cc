@@ -83,6 +83,18 @@ TEST(PeakRatesTest, TheHighestClockOfAProcessorCountsNotThePresentOne) {
             32 * 3.5e9);
 }
 
+TEST(PeakRatesTest, AProcessorThatIsNotX86HasNone) {
+  EXPECT_EQ(PeakRatesOf("Features : fp asimd\n", "3000000\n", 2), PeakRates());
+}
+
+TEST(PeakRatesTest, FieldsOfTheFirstProcessorAreRead) {
+  const std::string cpuinfo =
+      "model name\t: a: b\nflags\t\t:\n\nmodel name\t: c\n";
+  EXPECT_EQ(ProcessorField(cpuinfo, "model name"), "a: b");
+  EXPECT_EQ(ProcessorField(cpuinfo, "flags"), "");
+  EXPECT_EQ(ProcessorField(cpuinfo, "model"), "");
+}
+
 TEST(PeakRatesTest, AProcessorWithoutAClockHasNone) {
   EXPECT_EQ(PeakRatesOf("", "", 2), PeakRates());
   EXPECT_EQ(PeakRatesOf("cpu MHz : fast\nflags : fma\n", "0\n", 2),

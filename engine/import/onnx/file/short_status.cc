@@ -1,8 +1,11 @@
 #include "engine/import/onnx/file/short_status.h"
 
+#include <string>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/utf8.h"
 
 namespace gpupool::engine::onnx_import {
 
@@ -10,12 +13,9 @@ absl::Status Shortened(const absl::Status& status) {
   constexpr char kMore[] = " ...";
   const absl::string_view text = status.message();
   if (text.size() <= kMaxErrorBytes) return status;
-  size_t end = kMaxErrorBytes - (sizeof(kMore) - 1);
-  // Bytes 10xxxxxx continue a UTF-8 character, which must stay whole.
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
-    --end;
-  }
-  absl::Status cut(status.code(), absl::StrCat(text.substr(0, end), kMore));
+  const std::string shown(CutUtf8({text.data(), text.size()},
+                                  kMaxErrorBytes - (sizeof(kMore) - 1)));
+  absl::Status cut(status.code(), absl::StrCat(shown, kMore));
   status.ForEachPayload(
       [&cut](absl::string_view type, const absl::Cord& payload) {
         cut.SetPayload(type, payload);

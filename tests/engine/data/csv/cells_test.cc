@@ -89,26 +89,18 @@ TEST(CellsTest, SomeTextsStandForMissingValues) {
   }
 }
 
-TEST(CellsTest, Utf8IsCheckedAsRfc3629Says) {
-  for (const char* text : {"", "abc", "\xC3\xA9", "\xE2\x82\xAC",
-                           "\xF0\x9F\x98\x80", "\xEF\xBF\xBD"}) {
-    EXPECT_TRUE(IsUtf8(text)) << text;
-  }
-  for (const char* text :
-       {"\xE9", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
-        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\x80"}) {
-    EXPECT_FALSE(IsUtf8(text)) << QuotedCell(text);
-  }
-}
-
-TEST(CellsTest, TextIsCutBetweenCharacters) {
-  EXPECT_EQ(CutUtf8("ab\xC3\xA9", 4), "ab\xC3\xA9");
-  EXPECT_EQ(CutUtf8("ab\xC3\xA9", 3), "ab");
-  EXPECT_EQ(CutUtf8("ab\xC3\xA9", 2), "ab");
+TEST(CellsTest, QuotedCellsAreCutAndEscaped) {
   EXPECT_EQ(QuotedCell(std::string(41, 'z')),
             "\"" + std::string(40, 'z') + "...\"");
   EXPECT_EQ(QuotedCell("\xE9"), "\"\\xe9\"");
   EXPECT_EQ(QuotedCell("\xC3\xA9"), "\"\xC3\xA9\"");
+}
+
+TEST(CellsTest, OfManyCellsTheFirstAreQuoted) {
+  const std::vector<std::string> cells = {"a", "b", "c"};
+  EXPECT_EQ(QuotedCells(cells, 3), "\"a\", \"b\", \"c\"");
+  EXPECT_EQ(QuotedCells(cells, 2), "\"a\", \"b\", ...");
+  EXPECT_EQ(QuotedCells(std::vector<std::string>(), 2), "");
 }
 
 }  // namespace

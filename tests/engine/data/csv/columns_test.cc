@@ -40,6 +40,16 @@ TEST(PlanColumnsTest, ColumnsGoByNameOrElseByNumber) {
   EXPECT_EQ((*plans)[1].name, "color");
 }
 
+TEST(PlanColumnsTest, LabelsByNameStandBeforeThoseByNumber) {
+  const CsvOptions options = {
+      .label_columns = {0}, .label_names = {"size"}, .has_header = true};
+  EXPECT_EQ(LabelWidth(options), 2u);
+  const auto plans = PlanColumns(options, kHeader, 4);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  EXPECT_THAT(Places(*plans),
+              ElementsAre(1, kFeatureColumn, 0, kFeatureColumn));
+}
+
 TEST(PlanColumnsTest, ANameThatIsANumberIsAName) {
   const auto plans = PlanColumns({.skipped_columns = {"1"}},
                                  std::vector<std::string>{"1", "x", "y"}, 3);

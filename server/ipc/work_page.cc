@@ -125,12 +125,13 @@ void WorkPage::Show(const Piece& piece) {
 // Returns the mean of the piece's phase and owner, and makes it the newest one.
 // Forgets the oldest when there are too many.
 WorkPage::Mean& WorkPage::MeanOf(const Piece& piece) {
+  // From the newest one on, which is the usual one.
   const auto found =
-      std::find_if(means_.begin(), means_.end(), [&](const Mean& mean) {
+      std::find_if(means_.rbegin(), means_.rend(), [&](const Mean& mean) {
         return mean.phase == piece.phase && mean.owner == piece.owner;
       });
-  if (found != means_.end()) {
-    std::rotate(found, found + 1, means_.end());
+  if (found != means_.rend()) {
+    std::rotate(found.base() - 1, found.base(), means_.end());
     return means_.back();
   }
   if (means_.size() == kMostMeans) means_.erase(means_.begin());

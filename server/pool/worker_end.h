@@ -34,9 +34,9 @@ struct WorkerEnd {
 // ended, also on a busy machine.
 int ReapMilliseconds(absl::string_view device);
 
-// Returns whether somebody else than the server sent the worker a SIGKILL:
-// usually the system, because memory ran out, or an operator. `reason` is that
-// of WorkerObserver::OnWorkerLost.
+// Returns whether a SIGKILL from outside of the server ended the worker. It is
+// usually from the system, because memory ran out, or from an operator.
+// `reason` is the argument of WorkerObserver::OnWorkerLost.
 bool WasKilledFromOutside(const absl::Status& reason);
 
 // Returns whose work may have ended the worker. A SIGKILL during a batch of

@@ -11,6 +11,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/pool/worker_environment.h"
 #include "server/pool/worker_port.h"
+#include "server/pool/worker_settings.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -25,6 +26,7 @@ constexpr std::chrono::milliseconds kConnectInterval{5};
 constexpr int kMessagesPerTurn = 256;
 // Time within which a worker ends after a fault, if it ends at all.
 constexpr std::chrono::seconds kFaultGrace{2};
+
 std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
   return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
 }
@@ -100,35 +102,6 @@ void WorkerLink::TryConnect() {
   if (absl::IsPermissionDenied(channel.status())) Lose(channel.status());
 }
 
-std::vector<std::string> WorkerLink::Arguments() const {
-  std::vector<std::string> arguments = {
-      options_.worker_binary,
-      "--device",
-      device_.name,
-      "--state-dir",
-      options_.state_dir,
-      "--memory-limit-bytes",
-      absl::StrCat(device_.limit_bytes),
-      "--threads",
-      absl::StrCat(device_.threads),
-      "--plan-for",
-      device_.plan_for,
-      "--orphan-seconds",
-      absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout)),
-      "--checkpoint-seconds",
-      absl::StrCat(absl::ToDoubleSeconds(options_.checkpoint_interval)),
-      "--log-format",
-      options_.log_format};
-  if (!device_.plan_facts.empty()) {
-    arguments.insert(arguments.end(), {"--plan-facts", device_.plan_facts});
-  }
-  if (!options_.cuda_lib_dir.empty()) {
-    arguments.insert(arguments.end(),
-                     {"--cuda-lib-dir", options_.cuda_lib_dir});
-  }
-  return arguments;
-}
-
 void WorkerLink::Spawn() {
   std::error_code error;
   std::filesystem::create_directories(paths_.folder, error);
@@ -137,7 +110,8 @@ void WorkerLink::Spawn() {
         absl::StrCat("cannot create ", paths_.folder, ": ", error.message())));
   }
   absl::StatusOr<Process> process =
-      Process::Spawn(Arguments(), paths_.log, {kWaitPolicy, kSpinCount});
+      Process::Spawn(WorkerArguments(options_, device_), paths_.log,
+                     {kWaitPolicy, kSpinCount});
   if (!process.ok()) return Lose(process.status());
   process_ = *std::move(process);
   found_alive_ = false;
@@ -182,42 +156,9 @@ void WorkerLink::Greet(ControlChannel channel) {
 
 absl::Status WorkerLink::CheckHello(const FromWorker& message) const {
   RETURN_IF_ERROR(ReplyStatus(message));
-  if (message.hello().protocol_version() != kWorkerProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the worker speaks protocol version ",
-                     message.hello().protocol_version(), ", this server ",
-                     kWorkerProtocolVersion, "; stop the old worker"));
-  }
-  if (message.hello().device() != device_.name) {
-    return absl::InternalError(absl::StrCat("the worker says that it owns ",
-                                            message.hello().device(), ", not ",
-                                            device_.name));
-  }
-  return CheckSettings(message.hello());
-}
-
-// Replaces a worker that was found alive with old limits or threads, if it is
-// idle. A busy one keeps its settings until it ends.
-absl::Status WorkerLink::CheckSettings(
-    const worker::v1::HelloReply& hello) const {
-  const uint64_t limit = hello.info().limit_bytes();
-  const uint32_t threads = hello.info().threads();
-  const bool same =
-      (device_.limit_bytes == 0 || limit == device_.limit_bytes) &&
-      threads == device_.threads;
-  if (!found_alive_ || same) return absl::OkStatus();
-  const std::string difference =
-      absl::StrCat("it was started with a limit of ", limit, " bytes and ",
-                   threads, " threads, configured are ", device_.limit_bytes,
-                   " and ", device_.threads);
-  if (hello.running().empty() && hello.loaded_version_ids().empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the idle worker is replaced: ", difference));
-  }
-  spdlog::warn(
-      "worker keeps its settings until it ends device={} reason=\"{}\"",
-      device_.name, difference);
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckWorkerHello(message.hello(), device_));
+  return found_alive_ ? CheckWorkerSettings(message.hello(), device_)
+                      : absl::OkStatus();
 }
 
 void WorkerLink::TakeWorkPage() {

@@ -34,7 +34,6 @@
 
 namespace gpupool::server {
 
-inline constexpr uint32_t kWorkerProtocolVersion = 1;
 inline constexpr size_t kMaxPendingRequests = 4096;
 
 class WorkerLink {
@@ -100,7 +99,6 @@ class WorkerLink {
 
   void SetState(State state);
   void TryConnect();
-  std::vector<std::string> Arguments() const;
   void Spawn();
   void Greet(ControlChannel channel);
   void BecomeReady(const worker::v1::HelloReply& reply);
@@ -108,7 +106,6 @@ class WorkerLink {
   void Handle(const worker::v1::FromWorker& message);
   void HandleReply(const worker::v1::FromWorker& message);
   absl::Status CheckHello(const worker::v1::FromWorker& message) const;
-  absl::Status CheckSettings(const worker::v1::HelloReply& hello) const;
   void CheckHealth(Clock::time_point now);
   void TakeWorkPage();
   bool HasOutlivedAFault(Clock::time_point now);

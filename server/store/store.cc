@@ -94,7 +94,7 @@ absl::StatusOr<Message> One(absl::StatusOr<std::vector<Message>> rows,
   return std::move(rows->front());
 }
 
-// Returns the dataset without what may have megabytes.
+// Returns the dataset without the parts that may have megabytes.
 v1::Dataset WithoutDescription(v1::Dataset dataset) {
   dataset.clear_description();
   if (dataset.has_layout()) dataset.mutable_layout()->clear_categories();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/status_macros.h"
 #include "server/store/database.h"
 
 namespace gpupool::server {
@@ -68,12 +70,7 @@ class StoreReader {
     return Guarded("reading the database", [&]() -> absl::Status {
       CachedStatement statement(connection_.Prepare(query.sql));
       bind(statement);
-      while (statement->executeStep()) {
-        auto message = ReadRow<Message>(*statement, 0, query.table);
-        if (!message.ok()) return std::move(message).status();
-        take(*std::move(message));
-      }
-      return absl::OkStatus();
+      return ReadRows<Message>(query.table, *statement, take);
     });
   }
 
@@ -85,15 +82,24 @@ class StoreReader {
  private:
   explicit StoreReader(const std::string& path);
 
+  template <typename Message, typename Take>
+  static absl::Status ReadRows(absl::string_view table,
+                               SQLite::Statement& statement, const Take& take) {
+    while (statement.executeStep()) {
+      auto message = ReadRow<Message>(statement, 0, table);
+      if (!message.ok()) return std::move(message).status();
+      take(*std::move(message));
+    }
+    return absl::OkStatus();
+  }
+
   template <typename Message>
   static absl::StatusOr<std::vector<Message>> Fetch(
       absl::string_view table, SQLite::Statement& statement) {
     std::vector<Message> messages;
-    while (statement.executeStep()) {
-      auto message = ReadRow<Message>(statement, 0, table);
-      if (!message.ok()) return std::move(message).status();
-      messages.push_back(*std::move(message));
-    }
+    RETURN_IF_ERROR(ReadRows<Message>(table, statement, [&](Message message) {
+      messages.push_back(std::move(message));
+    }));
     return messages;
   }
 

@@ -16,10 +16,12 @@ struct Point {
 }  // namespace
 
 void BatchSearch::Add(uint64_t batch, std::optional<uint64_t> peak) {
-  if (peak.has_value() && *peak <= range_.limit_bytes) {
+  if (!peak.has_value()) {
+    refused_.insert(batch);
+  } else if (*peak <= range_.limit_bytes) {
     fits_.emplace(batch, *peak);
   } else {
-    too_large_.emplace(batch, peak);
+    too_large_.emplace(batch, *peak);
   }
 }
 
@@ -30,6 +32,12 @@ std::optional<uint64_t> BatchSearch::too_large() const {
   return found->first;
 }
 
+std::optional<uint64_t> BatchSearch::refused() const {
+  const auto found = refused_.upper_bound(largest());
+  if (found == refused_.end()) return std::nullopt;
+  return *found;
+}
+
 double BatchSearch::Guess() const {
   const Point low = {static_cast<double>(largest()),
                      fits_.empty() ? static_cast<double>(range_.fixed_bytes)
@@ -37,12 +45,8 @@ double BatchSearch::Guess() const {
   Point other = {0, static_cast<double>(range_.fixed_bytes)};
   const auto above = too_large_.upper_bound(largest());
   if (above != too_large_.end()) {
-    // A refused size has no bytes.
-    if (!above->second.has_value()) {
-      return (low.batch + static_cast<double>(above->first)) / 2;
-    }
     other = {static_cast<double>(above->first),
-             static_cast<double>(*above->second)};
+             static_cast<double>(above->second)};
   } else if (fits_.size() > 1) {
     const auto before = std::next(fits_.rbegin());
     other = {static_cast<double>(before->first),
@@ -60,10 +64,18 @@ std::optional<uint64_t> BatchSearch::Next() {
   const uint64_t least = largest() + quantum;
   uint64_t most = range_.most;
   if (const auto above = too_large()) most = std::min(most, *above - 1);
+  double guess = Guess();
+  if (const auto above = refused()) {
+    most = std::min(most, *above - 1);
+    // Bytes do not tell from which size on plans are refused.
+    if (guess >= static_cast<double>(*above)) {
+      guess = static_cast<double>(largest() + *above) / 2;
+    }
+  }
   most -= most % quantum;
   if (least > most) return std::nullopt;
-  const double guess = std::clamp(Guess(), static_cast<double>(least),
-                                  static_cast<double>(most));
+  guess =
+      std::clamp(guess, static_cast<double>(least), static_cast<double>(most));
   uint64_t batch = static_cast<uint64_t>(guess);
   batch = std::clamp(batch - batch % quantum, least, most);
   ++plans_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace gpupool::server {
 
@@ -25,9 +26,10 @@ class BatchSearch {
 
   explicit BatchSearch(const BatchRange& range) : range_(range) {}
 
-  // Adds a planned batch size, of this search or of another one. Nothing
-  // stands for one that was refused, which counts as too large. A second call
-  // for the same size is a no-op.
+  // Adds a planned batch size, of this search or of another one. Nothing as
+  // `peak` means that the size was refused, whatever the reason. It may still
+  // fit, but larger sizes are not asked for. A second call for the same size is
+  // a no-op.
   void Add(uint64_t batch, std::optional<uint64_t> peak);
 
   // Returns the batch size to plan next, which has not been added. Returns
@@ -40,16 +42,20 @@ class BatchSearch {
   uint64_t largest_peak() const {
     return fits_.empty() ? 0 : fits_.rbegin()->second;
   }
-  // Returns the smallest size that does not fit. Nothing when none is known.
+  // Returns the smallest size above largest() that was planned and does not
+  // fit. Nothing when none is known.
   std::optional<uint64_t> too_large() const;
 
  private:
   // Returns the size at which a line through the nearest plans meets the limit.
   double Guess() const;
+  // Returns the smallest refused size above largest().
+  std::optional<uint64_t> refused() const;
 
   const BatchRange range_;
-  std::map<uint64_t, uint64_t> fits_;                      // peak by size
-  std::map<uint64_t, std::optional<uint64_t>> too_large_;  // the same
+  std::map<uint64_t, uint64_t> fits_;       // peak by size
+  std::map<uint64_t, uint64_t> too_large_;  // the same
+  std::set<uint64_t> refused_;
   int plans_ = 0;
 };
 

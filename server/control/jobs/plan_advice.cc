@@ -127,10 +127,9 @@ std::string SplitText(const v1::LargestBatch& found, const PlannedJob& job) {
                       " for about the same rows a step");
 }
 
-// Returns what a search says that came to its end without a batch that does not
-// fit; "" for other searches.
+// Returns the sentence for a device on which every batch that the job may have
+// fits; "" if larger ones than the one that was found are possible.
 std::string AllFitText(const v1::LargestBatch& found, const PlannedJob& job) {
-  if (found.too_large() != 0) return "";
   const uint64_t next = found.batch_size() + Quantum(job.spec);
   const uint64_t accumulated = Accumulated(job.spec);
   std::string most;
@@ -149,6 +148,29 @@ std::string AllFitText(const v1::LargestBatch& found, const PlannedJob& job) {
                       FormatBytes(found.limit_bytes()), ")");
 }
 
+// Returns the sentence for a device on which the job's batch fits and no batch
+// is known not to fit. Larger ones were not planned, or the planner refused
+// them for another reason than memory.
+std::string NoneTooLargeText(const v1::LargestBatch& found,
+                             const PlannedJob& job) {
+  std::string all_fit = AllFitText(found, job);
+  if (!all_fit.empty()) return all_fit;
+  const uint64_t batch = job.spec.training().batch_size();
+  const std::string where = NamesText(found.devices());
+  const std::string limit = FormatBytes(found.limit_bytes());
+  const std::string now = FormatBytes(job.response.plan().training().peak());
+  if (found.batch_size() <= batch) {
+    return absl::StrCat("batch_size ", batch, " fits on ", where, ", with ",
+                        now, " of ", limit, "; no larger one is known to fit");
+  }
+  return absl::StrCat(
+      "batch_size can grow to at least ", found.batch_size(), " on ", where,
+      " (", FormatBytes(found.peak_bytes()), " of ", limit, "; ", batch,
+      " takes ", now,
+      "): write batch_size: ", RoundBatch(found.batch_size(), job.spec),
+      ", and check the learning rate");
+}
+
 std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {
   const uint64_t batch = job.spec.training().batch_size();
   const uint64_t now = job.response.plan().training().peak();
@@ -164,7 +186,7 @@ std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {
         ", which has ", limit,
         "; write recompute or a 16-bit precision, or take a larger device");
   }
-  // Not proven: the search ended early.
+  // Not proven: the search ended early, or the next batch was refused.
   const bool exact =
       found.too_large() == found.batch_size() + Quantum(job.spec);
   const char* at_least = exact ? "" : "at least ";
@@ -174,13 +196,12 @@ std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {
                         "; the largest that does is ", at_least,
                         found.batch_size(), "; ", SplitText(found, job));
   }
+  if (found.too_large() == 0) return NoneTooLargeText(found, job);
   if (found.batch_size() <= batch) {
     return absl::StrCat("batch_size ", batch, " is the largest ",
                         exact ? "" : "known ", "that fits on ", where,
                         ", with ", FormatBytes(now), " of ", limit);
   }
-  std::string all_fit = AllFitText(found, job);
-  if (!all_fit.empty()) return all_fit;
   return absl::StrCat("the largest batch_size on ", where, " is ", at_least,
                       found.batch_size(), " (", FormatBytes(found.peak_bytes()),
                       " of ", limit, "; ", batch, " takes ", FormatBytes(now),

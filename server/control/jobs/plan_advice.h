@@ -28,8 +28,9 @@ struct PlannedJob {
 // Returns all sentences: the four below, in this order.
 std::vector<std::string> PlanAdvice(const PlannedJob& job);
 
-// Returns a sentence for each limit: the largest batch that fits. If the job's
-// own batch does not fit, it says how to split that.
+// Returns a sentence for each limit: the largest batch that fits, or one that
+// fits at least if none is known not to. If the job's own batch does not fit,
+// it says how to split that.
 std::vector<std::string> BatchAdvice(const PlannedJob& job);
 
 // Returns a sentence for each GPU on which starting the kernels of a step takes

@@ -133,8 +133,8 @@ std::optional<uint64_t> NextBatch(Advising& advising) {
   return std::nullopt;
 }
 
-// Takes a plan into all searches. Returns false when the answer says nothing
-// about the batch size.
+// Takes a plan or a refusal into all searches. Returns false when the answer
+// says nothing about the batch size.
 bool Take(Advising& advising, uint64_t batch,
           const absl::StatusOr<worker::v1::FromWorker>& reply) {
   std::optional<uint64_t> peak;

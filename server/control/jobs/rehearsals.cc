@@ -27,9 +27,9 @@ absl::string_view Meaning(const absl::Status& reason) {
              : "";
 }
 
-// Returns whether the server killed the process since it was not heard or hung.
-// Then it may only have waited for a processor: the rehearsal's alarm ends one
-// that hangs.
+// Returns whether the server killed the process because it sent no heartbeats
+// or hung. Such a process may only have waited for a processor, because the
+// rehearsal's own alarm ends one that hangs.
 bool WasKilledByServer(const absl::Status& reason) {
   return absl::IsDeadlineExceeded(reason) ||
          absl::StrContains(reason.message(), kNoHeartbeat);

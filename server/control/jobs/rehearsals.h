@@ -27,9 +27,10 @@ class Rehearsals {
  public:
   // Gets OK, or
   //   INVALID_ARGUMENT     it ended the process; the text says how
-  //   RESOURCE_EXHAUSTED   somebody else killed the process twice, such as the
-  //                        system without memory; it may be well
-  //   UNAVAILABLE          it could not be tried; it may be well
+  //   RESOURCE_EXHAUSTED   something outside of the server killed the process
+  //                        twice, usually the system because memory ran out;
+  //                        it may be fine
+  //   UNAVAILABLE          it could not be tried; it may be fine
   //   other codes          those of the worker's rehearsal.h
   using Done = std::function<void(absl::Status)>;
 
@@ -54,7 +55,7 @@ class Rehearsals {
     std::string tenant;  // empty: a version
     Done done;
     int unexplained_ends = 0;
-    int kills = 0;  // by somebody else than the server
+    int kills = 0;  // from outside of the server
   };
 
   void Append(worker::v1::ToWorker message, Done done);
@@ -67,8 +68,8 @@ class Rehearsals {
   // Ends the first rehearsal and begins the next.
   void EndFirst(const absl::Status& status);
 
-  // Returns how the first rehearsal ends, whose worker is lost. Nothing: it is
-  // tried again.
+  // Counts the loss of the worker for the first rehearsal and returns with what
+  // status that ends. Returns nothing when it is to be tried again.
   std::optional<absl::Status> EndAfterLoss(const absl::Status& reason,
                                            const WorkOwner& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -11,7 +11,8 @@
 
 namespace gpupool::server {
 
-// The time in which a GPU starts a kernel, and the least time of one, about.
+// About the time in which a GPU starts a kernel, which is also about the least
+// time that a kernel takes.
 inline constexpr double kLaunchSeconds = 3e-6;
 
 // Returns the times, one for all devices with the same rates. Devices without
@@ -27,8 +28,8 @@ std::vector<v1::StepTime> EstimateStepTimes(
     v1::Precision precision, const v1::StepWork& work,
     absl::Span<const v1::Device> devices);
 
-// Sets the measured time of those that have the device of a job with the same
-// plan. Ignores jobs that have not reported a rate.
+// Sets the measured time in the entry that has the device of `job`, a job with
+// the same plan. Ignores a job that has not reported a rate.
 void TakeMeasuredTime(const v1::Job& job, std::vector<v1::StepTime>& times);
 
 }  // namespace gpupool::server

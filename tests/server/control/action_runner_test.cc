@@ -38,6 +38,17 @@ class ActionRunnerTest : public ControlTest {
   void LoseWorker() {
     loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"), {});
   }
+  // Returns the next StartJob, and drops what is posted before it.
+  worker::v1::StartJob NextStart() {
+    FakeWorkers::Pending post;
+    do {
+      if (!workers->NextPost(post)) {
+        ADD_FAILURE() << "no job is started";
+        return {};
+      }
+    } while (!post.message.has_start_job());
+    return post.message.start_job();
+  }
 
  private:
   static constexpr uint64_t kNoJob = 999;
@@ -75,12 +86,9 @@ TEST_F(ActionRunnerTest, AStartCarriesTheValidationSet) {
   v1::SubmitJobRequest request = Request("r1");
   request.mutable_spec()->mutable_data()->set_validation("val");
   ASSERT_TRUE(Submit(request).ok());
-  FakeWorkers::Pending post;
-  do {
-    ASSERT_TRUE(workers->NextPost(post));
-  } while (!post.message.has_start_job());
-  EXPECT_EQ(post.message.start_job().dataset().name(), "digits");
-  EXPECT_EQ(post.message.start_job().validation().name(), "val");
+  const worker::v1::StartJob start = NextStart();
+  EXPECT_EQ(start.dataset().name(), "digits");
+  EXPECT_EQ(start.validation().name(), "val");
 }
 
 TEST_F(ActionRunnerTest, AStartLeavesOutDescriptions) {
@@ -101,14 +109,11 @@ TEST_F(ActionRunnerTest, AStartLeavesOutDescriptions) {
   request.mutable_spec()->mutable_data()->set_dataset("large");
   request.mutable_spec()->mutable_data()->set_validation("val");
   ASSERT_TRUE(Submit(request).ok());
-  FakeWorkers::Pending post;
-  do {
-    ASSERT_TRUE(workers->NextPost(post));
-  } while (!post.message.has_start_job());
-  EXPECT_EQ(post.message.start_job().dataset().rows(), 10u);
-  EXPECT_FALSE(post.message.start_job().dataset().has_description());
-  EXPECT_EQ(post.message.start_job().validation().name(), "val");
-  EXPECT_FALSE(post.message.start_job().validation().has_description());
+  const worker::v1::StartJob start = NextStart();
+  EXPECT_EQ(start.dataset().rows(), 10u);
+  EXPECT_FALSE(start.dataset().has_description());
+  EXPECT_EQ(start.validation().name(), "val");
+  EXPECT_FALSE(start.validation().has_description());
 }
 
 TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotServed) {

@@ -78,16 +78,35 @@ TEST(BatchSearchTest, ADatasetThatFitsAsAWholeEndsTheSearch) {
   EXPECT_FALSE(search.too_large().has_value());
 }
 
-TEST(BatchSearchTest, ARefusedSizeIsTooLarge) {
-  const Peak peak = [](uint64_t batch) -> std::optional<uint64_t> {
-    if (batch > 40) return std::nullopt;
+TEST(BatchSearchTest, ARefusedSizeEndsTheSearchUpward) {
+  uint64_t least_refused = 1000;
+  const Peak peak = [&](uint64_t batch) -> std::optional<uint64_t> {
+    EXPECT_LT(batch, least_refused);
+    if (batch > 40) {
+      least_refused = batch;
+      return std::nullopt;
+    }
     return 100 * batch;
   };
   BatchSearch search({.limit_bytes = 8000, .fixed_bytes = 0, .most = 1000});
   Search(search, 32, peak);
   EXPECT_GE(search.largest(), 32u);
   EXPECT_LE(search.largest(), 40u);
-  EXPECT_GT(search.too_large().value_or(0), 40u);
+  EXPECT_LT(least_refused, 1000u);
+  EXPECT_FALSE(search.too_large().has_value()) << "memory is no reason";
+}
+
+TEST(BatchSearchTest, ARefusedSizeHidesNoSmallerOneThatIsTooLarge) {
+  const Peak peak = [](uint64_t batch) -> std::optional<uint64_t> {
+    if (batch > 500) return std::nullopt;
+    return 1000 + 7 * batch;
+  };
+  // A line through these fixed bytes and the first plan is too flat.
+  BatchSearch search(
+      {.limit_bytes = 1000 + 7 * 100, .fixed_bytes = 1200, .most = 100'000});
+  EXPECT_LE(Search(search, 32, peak), BatchSearch::kMostPlans);
+  EXPECT_EQ(search.largest(), 100u);
+  EXPECT_EQ(search.too_large(), 101u);
 }
 
 TEST(BatchSearchTest, APlanThatDoesNotGrowDoublesTheBatch) {

@@ -91,6 +91,20 @@ TEST_F(BatchAdviceTest, WhatIsNotProvenIsAtLeastThat) {
   EXPECT_THAT(BatchAdvice(Job()), ElementsAre(HasSubstr("is at least 907 (")));
 }
 
+TEST_F(BatchAdviceTest, NothingIsCalledTheLargestIfNoneIsKnownToBeTooLarge) {
+  Found(321, 0);
+  EXPECT_THAT(
+      BatchAdvice(Job()),
+      ElementsAre("batch_size can grow to at least 321 on cuda:0 (63.0 MiB of "
+                  "64.0 MiB; 32 takes 5.0 MiB): write batch_size: 320, and "
+                  "check the learning rate"));
+  response_.clear_largest_batches();
+  Found(32, 0);
+  EXPECT_THAT(BatchAdvice(Job()),
+              ElementsAre("batch_size 32 fits on cuda:0, with 5.0 MiB of 64.0 "
+                          "MiB; no larger one is known to fit"));
+}
+
 TEST_F(BatchAdviceTest, BatchesOfSeveralDevicesAreMultiplesOfThem) {
   spec_.set_devices(3);
   Found(906, 909);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class PlanSearchesTest : public ControlTest {
  protected:
@@ -33,6 +35,7 @@ class PlanSearchesTest : public ControlTest {
       ++plans_;
       now_ += plan_time_;
       if (plans_ > 1 && !later_.ok()) return later_;
+      if (batch > most_batch_) return absl::InvalidArgumentError("too short");
       worker::v1::FromWorker reply;
       worker::v1::PlanReply& plan = *reply.mutable_plan();
       plan.set_total_steps(20);
@@ -81,7 +84,8 @@ class PlanSearchesTest : public ControlTest {
   absl::Duration plan_time_;
   std::optional<ControlContext> context_;  // with the clock, if that is set
   uint64_t rows_ = 10'000;
-  absl::Status later_;  // answer to all plans but the first
+  absl::Status later_;                // answer to all plans but the first
+  uint64_t most_batch_ = UINT64_MAX;  // larger ones are refused
 };
 
 TEST_F(PlanSearchesTest, WithoutTheWishTheJobIsPlannedOnce) {
@@ -191,12 +195,28 @@ TEST_F(PlanSearchesTest, WithoutFurtherPlansTheAnswerHasTheRest) {
   EXPECT_EQ(response.step_times_size(), 1);
 }
 
-TEST_F(PlanSearchesTest, RefusedBatchesAreTooLarge) {
+TEST_F(PlanSearchesTest, RefusedBatchesSayNothingAboutMemory) {
   later_ = absl::InvalidArgumentError("the budget is too low");
   const v1::PlanJobResponse response = Plan(Spec(32));
   EXPECT_EQ(plans_, 1 + BatchSearch::kMostPlans);
   EXPECT_EQ(response.largest_batches(0).batch_size(), 32u);
-  EXPECT_GT(response.largest_batches(0).too_large(), 32u);
+  EXPECT_EQ(response.largest_batches(0).too_large(), 0u);
+  EXPECT_THAT(response.advice(),
+              Contains(HasSubstr("no larger one is known to fit")));
+}
+
+// A larger batch may make the run shorter than its warm-up, which is refused.
+TEST_F(PlanSearchesTest, BelowRefusedBatchesIsOneThatFitsAtLeast) {
+  most_batch_ = 200;
+  const v1::PlanJobResponse response = Plan(Spec(32));
+  ASSERT_EQ(response.largest_batches_size(), 1);
+  const v1::LargestBatch& found = response.largest_batches(0);
+  EXPECT_GT(found.batch_size(), 32u);
+  EXPECT_LE(found.batch_size(), 200u);
+  EXPECT_EQ(found.too_large(), 0u);
+  EXPECT_THAT(response.advice(),
+              Contains(HasSubstr("batch_size can grow to at least ")));
+  EXPECT_THAT(response.advice(), Not(Contains(HasSubstr("the largest"))));
 }
 
 TEST_F(PlanSearchesTest, BatchesOfElasticJobsAreNotSearched) {

@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kShownBytes = 40;
 constexpr ptrdiff_t kNamedCategories = 10;
 constexpr const char* kLeaveOut =
-    "leave the column out by skipped_columns (gpupool: --skip-columns)";
+    "leave the column out by skipped_columns (gpupool: --skip-columns), by its "
+    "name or its number from 0";
 
 }  // namespace
 
@@ -63,8 +64,8 @@ absl::Status CsvColumn::NoNumber(std::string_view cell) const {
       QuotedCell(cell), " is not a finite number",
       word ? ", as the cells before it are; correct it, or"
            : "; write it with digits and a decimal point only, or",
-      " name the column in text_columns (gpupool: --text-columns) to take its "
-      "cells as categories"));
+      " name the column, or its number from 0, in text_columns (gpupool: "
+      "--text-columns) to take its cells as categories"));
 }
 
 absl::StatusOr<float> CsvColumn::TakeMissing(std::string_view cell) {

@@ -21,7 +21,9 @@ export function show({main, signal, tell}) {
       all('JobService/ListJobs', 'jobs', {}, LISTED, signal),
     ]);
     redraw(devices, pool.devices.map(card));
-    redraw(queue, queueTable(waiting));
+    redraw(queue, queueTable(waiting), waiting.length < LISTED ? '' :
+        el('p', {class: 'quiet'}, `the newest ${LISTED} that wait; `,
+           link('jobs', 'all jobs')));
     redraw(past, timeline(pool.devices, recent));
   }, tell);
 }

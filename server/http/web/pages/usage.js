@@ -4,7 +4,8 @@ import {all} from '../api.js';
 import {el, redraw, save, table} from '../dom.js';
 import {bytes, number, seconds} from '../format.js';
 
-const MOST = 10000;
+const MOST = 10000;  // rows in the file
+const SHOWN = 1000;
 const FIELDS = ['tenant', 'job_id', 'model', 'device_kind', 'activity',
                 'device_seconds', 'byte_seconds', 'energy_joules',
                 'metered_device_seconds'];
@@ -36,7 +37,10 @@ export function show({main, signal, tell}) {
 }
 
 function usageTable(rows) {
-  return table('Usage', [
+  const rest = rows.length > SHOWN ?
+    [el('p', {class: 'quiet'}, `the first ${SHOWN} rows; the file has more`)] :
+    [];
+  return [...rest, table('Usage', [
     {title: 'tenant', of: row => row.tenant},
     {title: 'job', of: row => Number(row.job_id) > 0 ? row.job_id : ''},
     {title: 'model', of: row => row.model},
@@ -50,7 +54,7 @@ function usageTable(rows) {
     {title: 'energy', number: true,
       of: row => row.energy_joules === undefined ? 'not metered' :
         `${number(row.energy_joules / 3600)} Wh`},
-  ], rows.slice(0, 1000), 'nothing was used');
+  ], rows.slice(0, SHOWN), 'nothing was used')];
 }
 
 // A cell that a spreadsheet would take for a formula is given a quote.

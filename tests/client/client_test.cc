@@ -131,7 +131,7 @@ TEST(ClientTest, KeepsTheTextOfALimitThatTheServerHas) {
 TEST(ClientTest, SaysThatAServerDoesNotOfferACall) {
   FakeServer server;
   auto client = Connect(server.address(), absl::ZeroDuration());
-  const absl::Status status = client->PlanModel({}).status();
+  const absl::Status status = client->HoldJob({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(status.message(), HasSubstr("does not offer this"));
 }

@@ -171,8 +171,8 @@ int BackUp(const Config& config, const std::string& to) {
 }
 
 int Main(int argc, char** argv) {
-  // Debian builds Abseil so that it checks the order of locks at every lock.
-  // Requests should not pay for that.
+  // Debian's Abseil checks the order of locks at every lock, and ends the
+  // process at a possible deadlock. Only tests keep that check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const auto line = ParseCommandLine(argc, argv, GPUPOOL_VERSION);
   if (!line.ok()) return Fail(line.status(), kExitUsage);

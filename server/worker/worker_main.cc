@@ -12,8 +12,8 @@
 #include "server/worker/session_engine.h"
 
 int main(int argc, char** argv) {
-  // Debian builds Abseil so that it checks the order of locks at every lock.
-  // Requests should not pay for that.
+  // Debian's Abseil checks the order of locks at every lock, and ends the
+  // process at a possible deadlock. Only tests keep that check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   if (argc > 1 && std::string_view(argv[1]) == "explain") {
     return gpupool::server::RunExplainCommand(argc, argv);

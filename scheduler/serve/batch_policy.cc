@@ -28,6 +28,10 @@ Prefix LongestPrefix(absl::Span<const WaitingRequest> queue,
 
 }  // namespace
 
+int MaxInFlight(const BatchOptions& options, absl::Duration batch_time) {
+  return batch_time <= kShortBatch ? 1 : options.max_in_flight;
+}
+
 BatchDecision DecideBatch(absl::Span<const WaitingRequest> queue,
                           const BatchOptions& options, int in_flight,
                           absl::Time now) {

@@ -27,6 +27,16 @@ struct BatchOptions {
   int max_in_flight = 2;
 };
 
+// Time of copying and computing up to which a batch is short.
+inline constexpr absl::Duration kShortBatch = absl::Microseconds(100);
+
+// Returns the number of batches that may be at the worker at a time when one
+// takes `batch_time` to copy and compute (InfiniteDuration: not known yet). One
+// while batches are short: the answer is back before a second batch would gain
+// anything, and the requests that come meanwhile share the next batch.
+// Otherwise options.max_in_flight.
+int MaxInFlight(const BatchOptions& options, absl::Duration batch_time);
+
 struct WaitingRequest {
   uint32_t rows = 1;  // >= 1
   absl::Time enqueue_time;

@@ -8,6 +8,13 @@
 #include "absl/strings/str_cat.h"
 
 namespace gpupool::server {
+namespace {
+
+// Weight of the latest batch in the smoothed time, as in TCP's round trip time
+// (RFC 6298).
+constexpr double kLatestBatch = 0.125;
+
+}  // namespace
 
 struct Batcher::Batch {
   std::vector<InferenceCall*> calls;
@@ -225,12 +232,19 @@ scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
   return scheduler::DecideBatch(waiting, limits, in_flight_, now);
 }
 
+void Batcher::NoteBatchTime(absl::Duration time) {
+  batch_time_ = batch_time_ == absl::InfiniteDuration()
+                    ? time
+                    : batch_time_ + (time - batch_time_) * kLatestBatch;
+}
+
 // Takes a batch out of the queue if the policy closes one and a slot is free.
 std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
     absl::Time now, std::shared_ptr<SlotRingClient>* full_ring) {
   batch_due_ = absl::InfiniteFuture();
   if (ring_ == nullptr || waits_for_slot_) return nullptr;
   scheduler::BatchOptions limits = options_.batch;
+  limits.max_in_flight = scheduler::MaxInFlight(limits, batch_time_);
   if (queue_.empty() || in_flight_ >= limits.max_in_flight) return nullptr;
   limits.max_batch_size =
       std::clamp(RowsPerSlotOf(queue_.front()->inputs.served), uint32_t{1},
@@ -384,6 +398,9 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
+    if (status.ok()) {
+      NoteBatchTime(batch.submitted - batch.taken + batch.compute);
+    }
     in_flight_since_.erase(in_flight_since_.find(batch.oldest));
     // The client sees Unavailable instead of NotFound: the version exists, only
     // its worker does not have it yet.

@@ -136,6 +136,7 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   scheduler::BatchDecision Decide(const scheduler::BatchOptions& limits,
                                   absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteBatchTime(absl::Duration time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns null when nothing is due. Sets `full_ring` when a slot was missing.
   std::unique_ptr<Batch> TakeBatch(absl::Time now,
                                    std::shared_ptr<SlotRingClient>* full_ring)
@@ -169,6 +170,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   mutable uint32_t rows_per_slot_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ring_lost_ ABSL_GUARDED_BY(mutex_);  // while ring_ is null
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Smoothed time to copy and compute a batch; infinite until the first answer.
+  absl::Duration batch_time_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   // Arrival of the first call of each Batch in flight.
   absl::btree_multiset<absl::Time> in_flight_since_ ABSL_GUARDED_BY(mutex_);
   bool waits_for_slot_ ABSL_GUARDED_BY(mutex_) = false;

@@ -74,6 +74,15 @@ TEST(BatchPolicyTest, HoldsBackWhileEnoughBatchesAreInFlight) {
   EXPECT_EQ(full.wait_until, absl::InfiniteFuture());
 }
 
+TEST(BatchPolicyTest, OneShortBatchIsInFlightAtATime) {
+  const BatchOptions options{.max_batch_size = 4, .max_in_flight = 3};
+  EXPECT_EQ(MaxInFlight(options, absl::ZeroDuration()), 1);
+  EXPECT_EQ(MaxInFlight(options, kShortBatch), 1);
+  EXPECT_EQ(MaxInFlight(options, kShortBatch + absl::Nanoseconds(1)), 3);
+  // Nothing was measured yet.
+  EXPECT_EQ(MaxInFlight(options, absl::InfiniteDuration()), 3);
+}
+
 TEST(BatchPolicyTest, DoesNotOverflowOnHugeRowCounts) {
   const BatchOptions options{.max_batch_size = UINT32_MAX};
   EXPECT_EQ(DecideBatch(Queue({UINT32_MAX, UINT32_MAX}), options, 0, kNow)

@@ -389,6 +389,32 @@ TEST_F(BatcherTest, CountsRequestsRowsBatchesAndStages) {
   EXPECT_EQ(snapshot.batch_sizes[0].rows, 3u);
 }
 
+TEST_F(BatcherTest, ASecondBatchWaitsForTheFirstWhileBatchesAreShort) {
+  FakeWorker worker;
+  BatcherOptions options = Options();
+  options.batch.max_in_flight = 2;
+  auto batcher = Make(options, worker.ring());
+  // Returns how many of two requests wait while the worker is paused.
+  const auto waiting_of_two = [&] {
+    worker.Pause();
+    TestCall first(1, {1, 1});
+    TestCall second(1, {2, 2});
+    batcher->Enqueue(&first);
+    batcher->Enqueue(&second);
+    const size_t waiting = batcher->queue_length();
+    worker.Resume();
+    EXPECT_TRUE(first.WaitUntilDone());
+    EXPECT_TRUE(second.WaitUntilDone());
+    EXPECT_THAT(first.output(), ElementsAre(2, 2));
+    EXPECT_THAT(second.output(), ElementsAre(4, 4));
+    return waiting;
+  };
+  // Both fly until a batch was measured. A busy machine may take several to
+  // measure a short one.
+  EXPECT_EQ(waiting_of_two(), 0u);
+  EXPECT_TRUE(WaitUntil([&] { return waiting_of_two() == 1; }));
+}
+
 TEST_F(BatcherTest, ManyThreadsGetTheirOwnAnswersWhileAWorkerIsReplaced) {
   BatcherOptions options = Options();
   options.batch.max_in_flight = 2;

@@ -21,10 +21,11 @@ std::optional<std::string> LevelAtLimit(const State& state,
   return state.usage().LevelAtLimit(tenant, devices, state.policy().tenants);
 }
 
+bool GoesFirst(const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); }
+
 // Sorts jobs of one queue by the order in which they may start.
 void Sort(const State& state, uint32_t queue, std::vector<const Job*>& jobs) {
-  std::sort(jobs.begin(), jobs.end(),
-            [](const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); });
+  std::sort(jobs.begin(), jobs.end(), GoesFirst);
   if (state.queues().at(queue).queue.order == Order::kFairShare) {
     SortByShare(state, absl::MakeSpan(jobs));
   }
@@ -175,7 +176,7 @@ std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue) {
       jobs.push_back(job);
     }
   }
-  if (state.reserving().empty()) return jobs;
+  const auto others = static_cast<ptrdiff_t>(jobs.size());
   // Jobs with reserved devices are always candidates, since those devices stay
   // idle until they start.
   for (JobId id : state.reserving()) {
@@ -183,7 +184,15 @@ std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue) {
     if (job.queue != queue || IsAtLimit(state, job)) continue;
     if (state.StrayDevice(id) == nullptr) jobs.push_back(&job);
   }
-  Sort(state, queue, jobs);
+  const auto reserving = jobs.begin() + others;
+  if (reserving == jobs.end()) return jobs;
+  if (state.queues().at(queue).queue.order == Order::kFairShare) {
+    Sort(state, queue, jobs);
+    return jobs;
+  }
+  // The others are in order already.
+  std::sort(reserving, jobs.end(), GoesFirst);
+  std::inplace_merge(jobs.begin(), reserving, jobs.end(), GoesFirst);
   return jobs;
 }
 

@@ -14,10 +14,16 @@ namespace {
 // them.
 constexpr size_t kRaisesUnsorted = 4;
 
+// Returns how many of the sizes in `descending` order reach `bytes`.
 size_t Enough(absl::Span<const uint64_t> descending, uint64_t bytes) {
   size_t count = 0;
   while (count < descending.size() && descending[count] >= bytes) ++count;
   return count;
+}
+
+// Returns whether at least `count` >= 1 of them do.
+bool Has(absl::Span<const uint64_t> descending, size_t count, uint64_t bytes) {
+  return count <= descending.size() && descending[count - 1] >= bytes;
 }
 
 }  // namespace
@@ -42,13 +48,21 @@ void RoomBound::FindLeavers() {
   }
 }
 
+size_t RoomBound::KindOf(absl::string_view name) {
+  const auto same = [&](const Kind& kind) { return kind.name == name; };
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(), same);
+  const auto number = static_cast<size_t>(found - kinds_.begin());
+  if (found == kinds_.end()) kinds_.push_back({.name = name});
+  return number;
+}
+
 void RoomBound::FindSites() {
   sites_.resize(jobs_.state().sites());
   spots_.resize(jobs_.spots().size());
   for (const RunningJobs::Spot& spot : jobs_.spots()) {
     if (!MayUse(spot)) continue;
     Site& site = sites_[spot.site];
-    if (site.spots++ == 0) site.kind = spot.device->kind;
+    if (site.spots++ == 0) site.kind = KindOf(spot.device->kind);
   }
   size_t first = 0;
   for (Site& site : sites_) {
@@ -164,26 +178,29 @@ void RoomBound::Renew(Site& site) {
 }
 
 bool RoomBound::HoldsGang(const Need& need) const {
+  const size_t count = need.devices;
   size_t largest = 0;
-  size_t open_in_all = 0;
-  size_t whole = 0;  // devices of entirely open machines
   bool may_reach = false;
   for (const Site& site : sites_) {
-    if (site.spots == 0) continue;
-    if (!KindMayMatch(site.kind, need)) continue;
+    if (site.spots == 0 || !kinds_[site.kind].matches) continue;
     largest = std::max(largest, site.spots);
-    const size_t open = Enough(
-        absl::MakeConstSpan(open_).subspan(site.first, site.spots), need.bytes);
-    if (open >= need.devices) return true;
-    open_in_all += open;
-    if (open == site.spots) whole += open;
-    may_reach =
-        may_reach || (open > 0 && need.devices <= site.spots &&
-                      reach_[site.first + need.devices - 1] >= need.bytes);
+    if (Has(Of(site, open_), count, need.bytes)) return true;
+    may_reach = may_reach || (Has(Of(site, reach_), count, need.bytes) &&
+                              Has(Of(site, open_), 1, need.bytes));
   }
-  if (need.devices > largest) return whole >= need.devices;
   // Moved jobs need as many open devices on other machines.
-  return may_reach && open_in_all >= need.devices;
+  if (count <= largest) return may_reach && OpenInAll(need, false) >= count;
+  return OpenInAll(need, true) >= count;
+}
+
+size_t RoomBound::OpenInAll(const Need& need, bool only_whole) const {
+  size_t all = 0;
+  for (const Site& site : sites_) {
+    if (site.spots == 0 || !kinds_[site.kind].matches) continue;
+    const size_t open = Enough(Of(site, open_), need.bytes);
+    if (open == site.spots || !only_whole) all += open;
+  }
+  return all;
 }
 
 bool RoomBound::ADeviceHolds(const Need& need) const {
@@ -205,13 +222,14 @@ bool RoomBound::MayHold(const Job& job) {
     if (!site.is_current) Renew(site);
   }
   const Need need = NeedOf(jobs_.state(), job);
+  for (Kind& kind : kinds_) kind.matches = KindMayMatch(kind.name, need);
   if (need.devices > 1) return HoldsGang(need);
   if (need.demands.exclusive || NamesDevice(need.wanted_device)) {
     return ADeviceHolds(need);
   }
   return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {
     return site.spots > 0 && site.most >= need.bytes &&
-           KindMayMatch(site.kind, need);
+           kinds_[site.kind].matches;
   });
 }
 

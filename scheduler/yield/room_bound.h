@@ -49,8 +49,12 @@ class RoomBound {
     uint32_t site = 0;
     bool counts = false;  // admitted and not reserved
   };
+  struct Kind {
+    absl::string_view name;
+    bool matches = false;  // the need that MayHold was asked about
+  };
   struct Site {
-    absl::string_view kind;
+    size_t kind = 0;   // index into kinds_
     size_t first = 0;  // its first spot in by_site_, open_ and reach_
     size_t spots = 0;
     uint64_t most = 0;  // largest `open`
@@ -65,6 +69,8 @@ class RoomBound {
     }
   };
 
+  // Returns the index of the kind in kinds_, where it adds unknown ones.
+  size_t KindOf(absl::string_view name);
   void FindSites();
   void FindLeavers();
   // Starts anew, as if all jobs had left that may.
@@ -77,6 +83,13 @@ class RoomBound {
   void Stay(const Leaver& leaver, bool in_reach);
   void Renew(Site& site);
   bool HoldsGang(const Need& need) const;
+  // Returns the number of devices that are open to the need; with `only_whole`
+  // on those machines where all are.
+  size_t OpenInAll(const Need& need, bool only_whole) const;
+  static absl::Span<const uint64_t> Of(const Site& site,
+                                       const std::vector<uint64_t>& bytes) {
+    return absl::MakeConstSpan(bytes).subspan(site.first, site.spots);
+  }
   bool ADeviceHolds(const Need& need) const;
 
   bool MayUse(const RunningJobs::Spot& spot) const;
@@ -89,6 +102,7 @@ class RoomBound {
   bool is_current_ = false;
   std::vector<OnSpot> spots_;
   std::vector<Site> sites_;
+  std::vector<Kind> kinds_;
   std::vector<size_t> by_site_;
   // Bytes of each site's devices for a gang, in descending order.
   std::vector<uint64_t> open_;

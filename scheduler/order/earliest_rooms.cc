@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "scheduler/place/obstacle.h"
 
@@ -75,7 +76,10 @@ std::optional<Reservation> OnWholeSites(const std::vector<SiteRoom>& sites,
                      return a->At(a->devices) < b->At(b->devices);
                    });
   std::optional<Reservation> best;
+  absl::InlinedVector<absl::string_view, 2> kinds;
   for (const SiteRoom* first : by_time) {
+    if (absl::c_linear_search(kinds, first->kind)) continue;
+    kinds.push_back(first->kind);
     Reservation reservation{.at = absl::InfinitePast()};
     for (const SiteRoom* site : by_time) {
       if (site->kind != first->kind || site->free.empty()) continue;

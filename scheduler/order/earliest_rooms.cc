@@ -5,23 +5,31 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "scheduler/place/obstacle.h"
+#include "scheduler/place/placed_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
 
+struct RoomSearch {
+  const State& state;
+  const Need& need;
+  absl::Time now;
+};
+
 // Returns when enough of the device will be free; InfiniteFuture when nobody
 // knows. Lets the jobs leave in the order of their expected ends until the need
 // fits.
-absl::Time FreeAt(const State& state, const Device& device, const Need& need,
-                  absl::Time now) {
+absl::Time FreeAt(const RoomSearch& search, const Device& device,
+                  absl::Span<const Job* const> jobs) {
+  const auto& [state, need, now] = search;
   Meanwhile emptied = WhenEmptied(device);
   emptied.promise_kept = false;
   if (ObstacleFor(state, device, need, emptied)) return absl::InfiniteFuture();
   absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
-  for (JobId id : device.jobs) {
-    const Job& job = state.jobs().at(id);
-    ends.emplace_back(ExpectedEnd(job, now), &job);
+  for (const Job* job : jobs) {
+    ends.emplace_back(ExpectedEnd(*job, now), job);
   }
   std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first, a.second->id) < std::tie(b.first, b.second->id);
@@ -120,13 +128,14 @@ void EarliestRooms::Restart(const State& state, const Need& need,
   devices_.clear();
   devices_.reserve(state.devices().size());
   sites_.assign(state.sites(), {});
+  const PlacedJobs placed(state);
   for (const auto& [id, device] : state.devices()) {
     if (!DeviceMatches(device, need)) continue;
     SiteRoom& site = sites_[device.site];
     site.kind = device.kind;
     largest_ = std::max(largest_, ++site.devices);
     if (excluded.contains(id)) continue;
-    const absl::Time at = FreeAt(state, device, need, now);
+    const absl::Time at = FreeAt({state, need, now}, device, placed.On(id));
     devices_.push_back({&device, LoadOf(device), at});
     if (at != absl::InfiniteFuture()) site.free.emplace_back(at, id);
   }
@@ -143,7 +152,9 @@ void EarliestRooms::Renew(const State& state, const Need& need,
         sites_[known.device->site].free;
     const DeviceId id = known.device->id;
     std::erase(free, std::make_pair(known.at, id));
-    known.at = FreeAt(state, *known.device, need, now);
+    absl::InlinedVector<const Job*, 8> jobs;
+    for (JobId job : known.device->jobs) jobs.push_back(&state.jobs().at(job));
+    known.at = FreeAt({state, need, now}, *known.device, jobs);
     if (known.at != absl::InfiniteFuture()) free.emplace_back(known.at, id);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/order/tenant_order.h"
+#include "scheduler/place/placed_jobs.h"
 #include "scheduler/state/order_policy.h"
 
 namespace gpupool::scheduler {
@@ -18,9 +19,9 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
   const Need least = LeastNeed(nullptr);
   constexpr Meanwhile in_time{
       .settled = true, .promise_kept = true, .reservation_over = true};
+  const PlacedJobs placed(state);
   spots_.reserve(state.devices().size() + 1);
-  jobs_.reserve(state.devices().size());
-  const Job* last = nullptr;  // the next device often runs the same job
+  jobs_.reserve(placed.size());
   for (const auto& [id, device] : state.devices()) {
     Spot& spot = spots_.emplace_back();
     spot.device = &device;
@@ -29,23 +30,21 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
     spot.site = device.site;
     spot.admitted = !ObstacleFor(state, device, least, in_time) &&
                     (excluded.empty() || !excluded.contains(id));
-    for (JobId job_id : device.jobs) {
-      if (last == nullptr || last->id != job_id)
-        last = &state.jobs().at(job_id);
-      const Queues::Entry& entry = state.queues().at(last->queue);
+    for (const Job* on : placed.On(id)) {
+      const Queues::Entry& entry = state.queues().at(on->queue);
       OnDevice& job =
-          jobs_.emplace_back(OnDevice{.job = last,
-                                      .bytes = BytesOn(*last, device),
-                                      .queue = last->queue,
-                                      .is_gang = last->device_count > 1,
-                                      .priority = last->priority,
+          jobs_.emplace_back(OnDevice{.job = on,
+                                      .bytes = BytesOn(*on, device),
+                                      .queue = on->queue,
+                                      .is_gang = on->device_count > 1,
+                                      .priority = on->priority,
                                       .level = entry.level});
-      job.stops = IsStopping(*last);
-      job.is_borrowed = reclaims && !job.stops && !guaranteed.contains(job_id);
-      if (job.stops || last->state != JobState::kRunning) continue;
-      const absl::Duration run = now - last->run_since;
+      job.stops = IsStopping(*on);
+      job.is_borrowed = reclaims && !job.stops && !guaranteed.contains(on->id);
+      if (job.stops || on->state != JobState::kRunning) continue;
+      const absl::Duration run = now - on->run_since;
       if (run < entry.queue.min_run) continue;
-      job.standing = KeptStandingOf(entry.queue, *last, now);
+      job.standing = KeptStandingOf(entry.queue, *on, now);
       job.can_give_way = true;
       // Only a queue that preempts by its order moves its jobs.
       job.may_move = entry.queue.order_preempts() && run >= before_a_move;

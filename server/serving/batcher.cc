@@ -182,7 +182,7 @@ absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
     return absl::UnavailableError(
         absl::StrCat("model ", options_.label, " is being unloaded; retry"));
   }
-  if (ring_ == nullptr && ring_lost_ + options_.recovery_wait <= now) {
+  if (ring_ == nullptr && RecoveryEnd(call) <= now) {
     return absl::UnavailableError(absl::StrCat(
         "the worker of model ", options_.label, " was lost and not back after ",
         absl::FormatDuration(options_.recovery_wait), "; retry"));
@@ -190,10 +190,14 @@ absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
   return CheckFits(call);
 }
 
+absl::Time Batcher::RecoveryEnd(const InferenceCall& call) const {
+  return std::max(ring_lost_, call.arrival_) + options_.recovery_wait;
+}
+
 void Batcher::NoteExpiry(const InferenceCall& call) {
   next_expiry_ = std::min({next_expiry_, call.deadline, call.queue_deadline});
   if (ring_ == nullptr) {
-    next_expiry_ = std::min(next_expiry_, ring_lost_ + options_.recovery_wait);
+    next_expiry_ = std::min(next_expiry_, RecoveryEnd(call));
   }
 }
 

@@ -51,7 +51,8 @@ struct BatcherOptions {
   // Whether a batch is one request, because its rows may influence others.
   bool computes_alone = false;
   uint32_t max_queue_size = scheduler::kDefaultMaxQueueSize;
-  // Time for which requests wait for a lost worker to come back.
+  // Time for which a request waits for a lost worker to come back, from the
+  // loss or, if that is later, from its arrival.
   absl::Duration recovery_wait = absl::Seconds(10);
 };
 
@@ -125,6 +126,9 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
     return {options_.inputs, options_.outputs, sizes};
   }
   absl::Status Expiry(const InferenceCall& call, absl::Time now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns until when the call waits for a lost worker.
+  absl::Time RecoveryEnd(const InferenceCall& call) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteExpiry(const InferenceCall& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -25,12 +25,17 @@ absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
       what, " is not at ready state; load it, or retry when it is loading"));
 }
 
+// Returns whether the version is about to be ready. If it is ready in the
+// catalogue but not here, its worker restarts.
+bool IsComing(const v1::ModelVersion& version) {
+  return version.state() == v1::LOADING || version.state() == v1::READY;
+}
+
 // Returns Unavailable while some version is about to be ready, so that clients
 // retry.
 absl::Status WhyNotAny(const v1::Model& model) {
-  // Ready in the catalogue but not here: the worker restarts.
   for (const v1::ModelVersion& version : model.versions()) {
-    if (version.state() == v1::LOADING || version.state() == v1::READY) {
+    if (IsComing(version)) {
       return absl::UnavailableError(
           absl::StrCat(kPrefix, "'", model.name(), "' version ",
                        version.version(), " is not at ready state; retry"));
@@ -47,24 +52,50 @@ Router::Router(const ModelRegistry* registry, Catalogue catalogue)
 
 absl::StatusOr<VersionHandle> Router::Route(absl::string_view model,
                                             absl::string_view version) const {
+  return Find(model, version, Want::kReady);
+}
+
+absl::StatusOr<VersionHandle> Router::RouteToQueue(
+    absl::string_view model, absl::string_view version) const {
+  return Find(model, version, Want::kReadyOrReturning);
+}
+
+absl::StatusOr<VersionHandle> Router::Find(absl::string_view model,
+                                           absl::string_view version,
+                                           Want want) const {
   uint64_t number = 0;
   if (!version.empty()) {
     ASSIGN_OR_RETURN(number, ParseVersion(version));
   }
   VersionHandle handle = number == 0 ? registry_->FindNewest(model)
                                      : registry_->Find(model, number);
-  if (handle == nullptr) return WhyNot(model, number);
-  return handle;
-}
-
-absl::Status Router::WhyNot(absl::string_view model, uint64_t version) const {
+  if (handle != nullptr) return handle;
   const absl::StatusOr<v1::Model> known = catalogue_(model);
   if (absl::IsNotFound(known.status())) {
     return absl::NotFoundError(
         absl::StrCat(kPrefix, "'", model, "' is not found"));
   }
   RETURN_IF_ERROR(known.status());
-  return version == 0 ? WhyNotAny(*known) : WhyNotVersion(*known, version);
+  if (want == Want::kReadyOrReturning) handle = Returning(*known, number);
+  if (handle != nullptr) return handle;
+  return number == 0 ? WhyNotAny(*known) : WhyNotVersion(*known, number);
+}
+
+// Asks the catalogue's states as well, because a version that failed to load
+// again stays in the registry.
+VersionHandle Router::Returning(const v1::Model& model, uint64_t number) const {
+  VersionHandle newest;
+  for (const v1::ModelVersion& version : model.versions()) {
+    if (!IsComing(version)) continue;
+    if (number != 0 && version.version() != number) continue;
+    VersionHandle handle = registry_->FindById(version.id());
+    if (handle == nullptr) continue;
+    if (newest == nullptr ||
+        newest->facts().version < handle->facts().version) {
+      newest = std::move(handle);
+    }
+  }
+  return newest;
 }
 
 absl::StatusOr<uint64_t> ParseVersion(absl::string_view text) {

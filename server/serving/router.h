@@ -1,5 +1,6 @@
 // Turns a request's model name and optional version into a handle of a ready
-// version, or into an error whose text clients match on.
+// version, or into an error whose text clients match on. Requests for inference
+// also get a version whose worker is lost but is being replaced.
 //
 // Thread-safety: any thread. A successful look-up never blocks. A failed one
 // asks the catalogue.
@@ -32,8 +33,19 @@ class Router {
   absl::StatusOr<VersionHandle> Route(absl::string_view model,
                                       absl::string_view version) const;
 
+  // Returns the same, but if nothing is ready also a version that was ready
+  // and is loaded again: its batcher keeps requests until a worker has it.
+  absl::StatusOr<VersionHandle> RouteToQueue(absl::string_view model,
+                                             absl::string_view version) const;
+
  private:
-  absl::Status WhyNot(absl::string_view model, uint64_t version) const;
+  enum class Want { kReady, kReadyOrReturning };
+
+  absl::StatusOr<VersionHandle> Find(absl::string_view model,
+                                     absl::string_view version,
+                                     Want want) const;
+  // Returns the newest such version of these, or null. `number` 0: any.
+  VersionHandle Returning(const v1::Model& model, uint64_t number) const;
 
   const ModelRegistry* const registry_;
   const Catalogue catalogue_;

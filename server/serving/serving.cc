@@ -82,7 +82,8 @@ void Serving::VersionDraining(uint64_t version_id,
 void Serving::WorkerLost(const std::string& device) {
   for (const VersionHandle& handle : registry_.All()) {
     if (handle->device() != device) continue;
-    // Hidden first, so that no new request reaches a batcher without a ring.
+    // Hidden from those who ask whether it is ready. Requests find it all the
+    // same (Router::RouteToQueue) and wait in its batcher.
     registry_.Suspend(handle->facts().id);
     handle->batcher().SetRing(nullptr);
   }

@@ -100,8 +100,8 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
                                    absl::Time request_deadline) {
   RETURN_IF_ERROR(Admit(request));
   ASSIGN_OR_RETURN(const VersionHandle version,
-                   context_.serving->router().Route(request.model_name(),
-                                                    request.model_version()));
+                   context_.serving->router().RouteToQueue(
+                       request.model_name(), request.model_version()));
   {
     absl::MutexLock lock(&mutex_);
     version_ = version;

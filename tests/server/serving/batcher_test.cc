@@ -299,6 +299,22 @@ TEST_F(BatcherTest, GivesUpOnALostWorkerAfterTheRecoveryWait) {
   EXPECT_THAT(std::string(call.status().message()), HasSubstr("was lost"));
 }
 
+TEST_F(BatcherTest, EachRequestHasTheWholeRecoveryWaitFromItsArrival) {
+  BatcherOptions options = Options();
+  options.recovery_wait = absl::Milliseconds(30);
+  auto batcher = Make(options, nullptr);
+  TestCall first(1, {1, 1});
+  batcher->Enqueue(&first);
+  ASSERT_TRUE(first.WaitUntilDone());
+  // The worker is now lost for longer than the wait.
+  const absl::Time arrival = absl::Now();
+  TestCall late(1, {2, 2});
+  batcher->Enqueue(&late);
+  ASSERT_TRUE(late.WaitUntilDone());
+  EXPECT_TRUE(absl::IsUnavailable(late.status()));
+  EXPECT_GE(absl::Now() - arrival, options.recovery_wait);
+}
+
 TEST_F(BatcherTest, DrainingWithoutAWorkerAnswersAtOnce) {
   auto batcher = Make(Options(), nullptr);
   TestCall call(1, {1, 1});

@@ -19,6 +19,7 @@ class RouterTest : public ::testing::Test {
     Store("idle", 1, v1::UNLOADED);
     Store("coming", 1, v1::LOADING);
     Store("lost", 1, v1::READY);  // its worker restarts
+    SetIds("digits", {10, 20});
   }
 
   void Store(const std::string& model, uint64_t version,
@@ -28,6 +29,11 @@ class RouterTest : public ::testing::Test {
     v1::ModelVersion* added = stored.add_versions();
     added->set_version(version);
     added->set_state(state);
+  }
+  void SetIds(const std::string& model, const std::vector<uint64_t>& ids) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      stored_[model].mutable_versions(static_cast<int>(i))->set_id(ids[i]);
+    }
   }
   absl::StatusOr<v1::Model> Find(absl::string_view model) {
     const auto it = stored_.find(std::string(model));
@@ -83,6 +89,38 @@ TEST_F(RouterTest, AModelThatComesOrComesBackIsUnavailable) {
               "'coming' version 1 is not at ready state");
   ExpectError("lost", "", absl::StatusCode::kUnavailable,
               "'lost' version 1 is not at ready state");
+}
+
+TEST_F(RouterTest, RequestsWaitForTheNewestVersionThatComesBack) {
+  registry_.Suspend(10);
+  registry_.Suspend(20);
+  ExpectError("digits", "", absl::StatusCode::kUnavailable,
+              "is not at ready state");
+  const auto newest = router_.RouteToQueue("digits", "");
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  EXPECT_EQ((*newest)->facts().version, 2u);
+  const auto named = router_.RouteToQueue("digits", "1");
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ((*named)->facts().version, 1u);
+  registry_.Resume(10);
+  EXPECT_EQ((*router_.RouteToQueue("digits", ""))->facts().version, 1u)
+      << "a ready version answers before one that is awaited";
+}
+
+TEST_F(RouterTest, RequestsDoNotWaitForAVersionThatWillNotComeBack) {
+  registry_.Suspend(10);
+  registry_.Suspend(20);
+  stored_["digits"].mutable_versions(1)->set_state(v1::LOAD_FAILED);
+  EXPECT_TRUE(
+      absl::IsUnavailable(router_.RouteToQueue("digits", "2").status()));
+  EXPECT_EQ((*router_.RouteToQueue("digits", ""))->facts().version, 1u);
+}
+
+TEST_F(RouterTest, RequestsDoNotWaitForAVersionThatWasNeverReady) {
+  for (const char* model : {"coming", "lost"}) {
+    EXPECT_TRUE(absl::IsUnavailable(router_.RouteToQueue(model, "").status()));
+  }
+  EXPECT_TRUE(absl::IsNotFound(router_.RouteToQueue("cats", "").status()));
 }
 
 TEST_F(RouterTest, AVersionThatIsNoNumberIsInvalid) {

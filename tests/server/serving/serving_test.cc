@@ -119,6 +119,24 @@ TEST_F(ServingTest, AVersionOfALostWorkerComesBackOnAnotherDevice) {
   EXPECT_EQ(serving_.registry().FindById(10)->device(), "cpu:1");
 }
 
+// A request that comes while there is no worker waits as those do that were
+// queued before.
+TEST_F(ServingTest, ARequestThatComesAfterTheLossWaitsForTheNextWorker) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  workers_["cpu:1"] = std::make_unique<FakeWorker>();
+  Ready(1, 10, "cpu:0");
+  workers_["cpu:0"]->Die();
+  serving_.WorkerLost("cpu:0");
+  auto handle = serving_.router().RouteToQueue("digits", "");
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  TestCall call(1, {1, 2});
+  (*handle)->batcher().Enqueue(&call);
+  EXPECT_EQ((*handle)->batcher().queue_length(), 1u);
+  Ready(1, 10, "cpu:1");
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(call.status().ok()) << call.status();
+}
+
 TEST_F(ServingTest, LosingOneWorkerLeavesOtherDevicesAlone) {
   workers_["cpu:1"] = std::make_unique<FakeWorker>();
   Ready(1, 10, "cpu:1");

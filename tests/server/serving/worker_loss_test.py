@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """kill -9 of a worker while clients ask for inference: what was in flight is
-tried again, new requests are refused with UNAVAILABLE until the model is
-back, and nothing hangs.
+tried again, new requests wait for the next worker, and nothing hangs. A request
+is refused only after it has waited.
 
     worker_loss_test.py --bin BUILD/bin
 """
@@ -32,6 +32,7 @@ class WorkerLoss(harness.TestCase):
         self.addCleanup(channel.close)
         self.stub = services.GRPCInferenceServiceStub(channel)
         self.answers = collections.Counter()
+        self.refused_at_once = []
         self.stop = threading.Event()
 
     def request(self):
@@ -50,6 +51,8 @@ class WorkerLoss(harness.TestCase):
                 self.answers["OK"] += 1
             except self.grpc.RpcError as error:
                 self.answers[error.code().name] += 1
+                if "was lost and not back after" not in error.details():
+                    self.refused_at_once.append(error.details())
                 self.stop.wait(0.01)
 
     def answered(self, count):
@@ -71,6 +74,7 @@ class WorkerLoss(harness.TestCase):
             for client in clients:
                 client.join()
         self.assertLessEqual(set(self.answers), {"OK", "UNAVAILABLE"})
+        self.assertEqual([], self.refused_at_once)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,20 @@ absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
+// Checks the elements of a BOOL input. What another byte means would depend on
+// the operator: one tests for zero, one counts.
+absl::Status CheckBools(absl::string_view model, const TensorFormat& format,
+                        const TensorView& input) {
+  if (format.data_type != v1::BOOL) return absl::OkStatus();
+  const auto wrong = std::find_if(input.bytes.begin(), input.bytes.end(),
+                                  [](std::byte b) { return b > std::byte{1}; });
+  if (wrong == input.bytes.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "element ", wrong - input.bytes.begin(), " of input '", input.name,
+      "' for model ", model, " is the byte ", static_cast<int>(*wrong),
+      "; an element of type BOOL is 0 or 1"));
+}
+
 // Adds the varying axes, counted without the batch. A name must be one of the
 // dimensions; without a name the program decides the size.
 absl::Status AddVariable(const v1::TensorSpec& spec,
@@ -309,6 +323,7 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
         CheckDerivedSizes(model, formats[i], checked.sizes, *found[i]));
     RETURN_IF_ERROR(
         CheckBytes(model.label, formats[i], checked.sizes, *found[i]));
+    RETURN_IF_ERROR(CheckBools(model.label, formats[i], *found[i]));
   }
   return checked;
 }

@@ -92,6 +92,7 @@ struct ModelInputs {
 // Checks the inputs of a request. All errors are InvalidArgument and name the
 // input, the given and the expected:
 //   * wrong number of inputs, unknown or repeated name, data type, byte count
+//   * an element of a BOOL input that is neither 0 nor 1
 //   * shape: the first dimension is 1 .. max_batch_size and equal in all
 //     inputs, the rest exactly the model's; without a batch all of it
 //   * sizes of `dimensions`: allowed ones, and equal in all inputs; sizes that

@@ -110,6 +110,20 @@ TEST_F(TensorViewTest, PutsInputsInTheModelsOrder) {
   EXPECT_EQ(checked->bytes[1].size(), 6u);
 }
 
+TEST_F(TensorViewTest, AnElementOfBoolIsZeroOrOne) {
+  formats_ = {MakeFormat("mask", v1::BOOL, {-1, 3})};
+  const std::vector<int64_t> shape = {2, 3};
+  storage_[1] = std::byte{1};
+  EXPECT_TRUE(Check({{"mask", "BOOL", shape, Bytes(6)}}).ok());
+  storage_[4] = std::byte{2};
+  EXPECT_THAT(Error({{"mask", "BOOL", shape, Bytes(6)}}),
+              AllOf(HasSubstr("element 4 of input 'mask'"),
+                    HasSubstr("is the byte 2"), HasSubstr("0 or 1")));
+  formats_ = {MakeFormat("mask", v1::UINT8, {-1, 3})};
+  EXPECT_TRUE(Check({{"mask", "UINT8", shape, Bytes(6)}}).ok())
+      << "numbers may be any byte";
+}
+
 TEST(MakeTensorFormatTest, RefusesSpecsThatCannotBeServed) {
   v1::TensorSpec spec;
   spec.set_name("x");

@@ -171,12 +171,28 @@ absl::Status CheckPriority(const InferParameter& value) {
   return absl::OkStatus();
 }
 
+absl::Status NoSequences(absl::string_view key) {
+  return absl::UnimplementedError(absl::StrCat(
+      "parameter '", key,
+      "': sequences are not served, each request is computed by itself; leave "
+      "the parameter out, and send the state as inputs and outputs"));
+}
+
+// Takes the values that say that the request belongs to no sequence: 0 and "".
 absl::Status CheckSequenceId(const InferParameter& value) {
   if (value.has_int64_param() || value.has_uint64_param() ||
       value.has_string_param()) {
-    return absl::OkStatus();
+    const bool none = value.int64_param() == 0 && value.uint64_param() == 0 &&
+                      value.string_param().empty();
+    return none ? absl::OkStatus() : NoSequences("sequence_id");
   }
   return WrongParameter("sequence_id", "int64 or string");
+}
+
+absl::Status CheckSequenceFlag(absl::string_view key,
+                               const InferParameter& value) {
+  if (!value.has_bool_param()) return WrongParameter(key, "bool");
+  return value.bool_param() ? NoSequences(key) : absl::OkStatus();
 }
 
 absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
@@ -191,8 +207,7 @@ absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
 // Checks parameters that are accepted but not used. Unknown keys are accepted
 // unless they are reserved.
 absl::Status CheckOther(absl::string_view key, const InferParameter& value) {
-  if (key == "sequence_start" || key == "sequence_end" ||
-      key == "triton_enable_empty_final_response") {
+  if (key == "triton_enable_empty_final_response") {
     return value.has_bool_param() ? absl::OkStatus()
                                   : WrongParameter(key, "bool");
   }
@@ -285,6 +300,8 @@ absl::StatusOr<RequestParameters> ReadParameters(
       RETURN_IF_ERROR(CheckPriority(value));
     } else if (key == "sequence_id") {
       RETURN_IF_ERROR(CheckSequenceId(value));
+    } else if (key == "sequence_start" || key == "sequence_end") {
+      RETURN_IF_ERROR(CheckSequenceFlag(key, value));
     } else {
       RETURN_IF_ERROR(CheckOther(key, value));
     }

@@ -46,7 +46,8 @@ struct RequestParameters {
 };
 
 // Returns the parameters. InvalidArgument for a wrong type, a negative value,
-// or an unknown key that begins with the reserved "triton_".
+// or an unknown key that begins with the reserved "triton_". Unimplemented for
+// a request that belongs to a sequence.
 absl::StatusOr<RequestParameters> ReadParameters(
     const inference::ModelInferRequest& request);
 

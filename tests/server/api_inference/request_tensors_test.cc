@@ -211,6 +211,38 @@ TEST_F(ReadParametersTest, PriorityMayBeEitherInteger) {
               HasSubstr("invalid value type for 'priority' parameter"));
 }
 
+TEST_F(ReadParametersTest, SequencesAreRefusedInWords) {
+  const auto refused = [&] {
+    const absl::Status status = ReadParameters(request_).status();
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    return std::string(status.message());
+  };
+  Set("sequence_id").set_int64_param(7);
+  EXPECT_THAT(refused(), AllOf(HasSubstr("parameter 'sequence_id'"),
+                               HasSubstr("sequences are not served")));
+  Set("sequence_id").set_uint64_param(7);
+  refused();
+  Set("sequence_id").set_string_param("a");
+  refused();
+  Set("sequence_id").set_bool_param(true);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
+  request_.clear_parameters();
+  Set("sequence_end").set_bool_param(true);
+  EXPECT_THAT(refused(), HasSubstr("parameter 'sequence_end'"));
+}
+
+// Some clients send these parameters with every request.
+TEST_F(ReadParametersTest, ParametersThatSayNoSequencePass) {
+  Set("sequence_id").set_int64_param(0);
+  Set("sequence_start").set_bool_param(false);
+  Set("sequence_end").set_bool_param(false);
+  EXPECT_TRUE(ReadParameters(request_).ok());
+  Set("sequence_id").set_string_param("");
+  EXPECT_TRUE(ReadParameters(request_).ok());
+  Set("sequence_start").set_int64_param(0);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
+}
+
 TEST_F(ReadParametersTest, OwnKeysPassAndReservedOnesDoNot) {
   Set("my_key").set_double_param(1);
   EXPECT_TRUE(ReadParameters(request_).ok());

@@ -15,10 +15,9 @@ namespace {
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-// Names that clients check before they use a feature.
+// Names that clients check before they use a feature. All of them are served.
 constexpr const char* kExtensions[] = {
-    "model_repository",   "schedule_policy", "model_configuration",
-    "binary_tensor_data", "parameters",      "statistics"};
+    "model_repository", "model_configuration", "parameters", "statistics"};
 
 ServerUnaryReactor* Answer(CallbackServerContext* context,
                            const absl::Status& status) {

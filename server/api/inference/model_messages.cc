@@ -66,7 +66,9 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   config->set_name(facts.model);
   config->set_platform(kPlatform);
   config->set_backend(kBackend);
-  config->mutable_version_policy()->mutable_all();
+  // A new version unloads the older ones when it is ready. Versions that are
+  // loaded by hand stay beside it.
+  config->mutable_version_policy()->mutable_latest()->set_num_versions(1);
   // 0 tells clients that shapes have no batch dimension.
   config->set_max_batch_size(
       facts.batched ? static_cast<int32_t>(facts.max_batch_size) : 0);

@@ -198,6 +198,9 @@ TEST_F(InferenceServiceTest, MetadataAndConfigDescribeTheModel) {
           .ok());
   EXPECT_EQ(server.name(), "gpupool");
   EXPECT_EQ(server.version(), "1.2.3");
+  EXPECT_THAT(server.extensions(),
+              ElementsAre("model_repository", "model_configuration",
+                          "parameters", "statistics"));
 
   inference::ModelMetadataRequest metadata_request;
   metadata_request.set_name("digits");

@@ -39,6 +39,12 @@ TEST_F(ModelMessagesTest, ConfigLeavesTheBatchDimensionOut) {
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
 }
 
+TEST_F(ModelMessagesTest, ConfigSaysThatANewVersionReplacesTheOlder) {
+  inference::ModelConfig config;
+  FillConfig(*version_, &config);
+  EXPECT_EQ(config.version_policy().latest().num_versions(), 1u);
+}
+
 TEST_F(ModelMessagesTest, StatisticsCarryCountsAndStages) {
   version_->batcher().statistics().RequestDone(
       {.rows = 2,

@@ -356,6 +356,13 @@ absl::Status Client::StreamBackup(
                                       request, {.on_message = on_message});
 }
 
+absl::StatusOr<inference::ModelReadyResponse> Client::ModelReady(
+    const inference::ModelReadyRequest& request) {
+  return impl_->connection.Call(
+      *impl_->inference, &inference::GRPCInferenceService::Stub::ModelReady,
+      request, Connection::kRepeat);
+}
+
 absl::StatusOr<inference::ModelMetadataResponse> Client::ModelMetadata(
     const inference::ModelMetadataRequest& request) {
   return impl_->connection.Call(

@@ -35,6 +35,8 @@ class ModelInferRequest;
 class ModelInferResponse;
 class ModelMetadataRequest;
 class ModelMetadataResponse;
+class ModelReadyRequest;
+class ModelReadyResponse;
 }  // namespace inference
 
 namespace gpupool::client {
@@ -148,6 +150,8 @@ class Client {
       const v1::PlanModelRequest& request);
 
   // Inference over the open inference protocol.
+  absl::StatusOr<inference::ModelReadyResponse> ModelReady(
+      const inference::ModelReadyRequest& request);
   absl::StatusOr<inference::ModelMetadataResponse> ModelMetadata(
       const inference::ModelMetadataRequest& request);
   absl::StatusOr<inference::ModelInferResponse> ModelInfer(

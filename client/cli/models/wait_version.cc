@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/text/units.h"
+#include "inference/grpc_service.pb.h"
 
 namespace gpupool::client {
 namespace {
@@ -72,6 +73,19 @@ absl::Status Renew(Client& client, v1::ModelVersion& version) {
       absl::StrCat(LabelOf(version), " was deleted during the wait"));
 }
 
+// Returns whether the version answers requests. READY alone is not enough: the
+// state is stored before requests are let in, and kept while a lost worker is
+// being noticed or a restarted server finds its workers.
+absl::StatusOr<bool> Answers(Client& client, const v1::ModelVersion& version) {
+  if (version.state() != v1::READY) return false;
+  inference::ModelReadyRequest request;
+  request.set_name(version.model());
+  request.set_version(absl::StrCat(version.version()));
+  const auto response = client.ModelReady(request);
+  if (!response.ok()) return response.status();
+  return response->ready();
+}
+
 absl::Status StillLoading(const v1::ModelVersion& version,
                           absl::Duration timeout) {
   return absl::DeadlineExceededError(absl::StrCat(
@@ -94,9 +108,10 @@ absl::StatusOr<v1::ModelVersion> WaitForJobVersion(Client& client,
     const absl::StatusOr<v1::Model> model = client.GetModel(request);
     if (model.ok()) {
       const auto version = VersionOf(*model, job.id());
-      if (version.has_value() && (version->state() == v1::READY ||
-                                  version->state() == v1::LOAD_FAILED)) {
-        return *version;
+      if (version.has_value()) {
+        const absl::StatusOr<bool> answers = Answers(client, *version);
+        if (!answers.ok()) return answers.status();
+        if (*answers || version->state() == v1::LOAD_FAILED) return *version;
       }
     } else if (!absl::IsNotFound(model.status())) {
       return model.status();
@@ -118,9 +133,9 @@ absl::StatusOr<v1::ModelVersion> AwaitServed(Context& context, Client& client,
   const absl::Time limit = absl::Now() + timeout;
   WaitLine line(context);
   while (!context.stop().stop_requested()) {
-    if (version.state() == v1::READY || version.state() == v1::LOAD_FAILED) {
-      return version;
-    }
+    const absl::StatusOr<bool> answers = Answers(client, version);
+    if (!answers.ok()) return answers.status();
+    if (*answers || version.state() == v1::LOAD_FAILED) return version;
     if (version.state() == v1::UNLOADED) {
       return absl::FailedPreconditionError(
           absl::StrCat(LabelOf(version), " was unloaded during the wait"));

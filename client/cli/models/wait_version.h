@@ -11,15 +11,15 @@
 
 namespace gpupool::client {
 
-// Waits until the newest version that was made from `job` is READY or
-// LOAD_FAILED, and returns it. DeadlineExceeded after the client's
+// Waits until the newest version that was made from `job` answers requests or
+// is LOAD_FAILED, and returns it. DeadlineExceeded after the client's
 // wait_timeout, Cancelled by `stop`.
 absl::StatusOr<v1::ModelVersion> WaitForJobVersion(Client& client,
                                                    const v1::Job& job,
                                                    std::stop_token stop);
 
-// Follows a version whose load was requested until it is READY or LOAD_FAILED,
-// and returns it. On a terminal a line shows why it waits. Elsewhere only the
+// Follows a version whose load was requested until it answers requests or is
+// LOAD_FAILED, and returns it. On a terminal a line shows why it waits. Elsewhere only the
 // first reason is printed.
 //   FAILED_PRECONDITION  somebody unloaded the version meanwhile
 //   DEADLINE_EXCEEDED    `timeout` has passed

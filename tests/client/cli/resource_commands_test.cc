@@ -218,6 +218,28 @@ TEST_F(ModelsTest, WaitsUntilTheVersionIsServed) {
   EXPECT_THAT(err(), HasSubstr("sum version 1 needs 2 GiB"));
 }
 
+// The state is stored before requests are let in.
+TEST_F(ModelsTest, WaitsUntilAReadyVersionAnswersRequests) {
+  AddVersion(v1::READY);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.not_ready_calls = 2;
+  }
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait"}), 0);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.calls["ModelReady"], 3);
+}
+
+TEST_F(ModelsTest, AReadyVersionThatDoesNotAnswerInTimeIsNoSuccess) {
+  AddVersion(v1::READY);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.not_ready_calls = 1 << 30;
+  }
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait", "--timeout", "1ms"}), 124);
+  EXPECT_THAT(err(), HasSubstr("sum version 1 is still loading after"));
+}
+
 TEST_F(ModelsTest, SaysWhyAVersionIsStillLoadingWhenTheTimeIsOver) {
   AddVersion(v1::LOADING);
   EXPECT_EQ(Run({"models", "load", "sum", "--wait", "--timeout", "1ms"}), 124);

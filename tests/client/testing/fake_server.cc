@@ -503,6 +503,13 @@ class Inference final : public inference::GRPCInferenceService::Service {
  public:
   explicit Inference(FakeState& state) : state_(state) {}
 
+  Status ModelReady(ServerContext*, const inference::ModelReadyRequest*,
+                    inference::ModelReadyResponse* response) override {
+    ENTER("ModelReady");
+    response->set_ready(state_.not_ready_calls == 0);
+    if (state_.not_ready_calls > 0) --state_.not_ready_calls;
+    return Status::OK;
+  }
   Status ModelMetadata(ServerContext*,
                        const inference::ModelMetadataRequest* request,
                        inference::ModelMetadataResponse* response) override {

@@ -56,6 +56,8 @@ struct FakeState {
   v1::PromoteCheckpointRequest promoted ABSL_GUARDED_BY(mutex);
   v1::LoadVersionRequest loaded ABSL_GUARDED_BY(mutex);
   v1::UnloadVersionRequest unloaded ABSL_GUARDED_BY(mutex);
+  // Calls of ModelReady that are answered with false, before the first true.
+  int not_ready_calls ABSL_GUARDED_BY(mutex) = 0;
   v1::RecordMemoryHistoryRequest history ABSL_GUARDED_BY(mutex);
   // The answer of PlanJob. That of PlanModel has the same plan and devices.
   v1::PlanJobResponse plan ABSL_GUARDED_BY(mutex);

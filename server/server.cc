@@ -361,7 +361,9 @@ class Server::Impl {
             .hooks = {.info = [this] { return Info(); },
                       .stop = [this] { RequestStop(); },
                       .database = DatabasePath()},
-            .more_services = {inference_.get()}};
+            .more_services = {
+                {inference::GRPCInferenceService::service_full_name(),
+                 inference_.get()}}};
   }
 
   v1::ServerInfo Info() const {

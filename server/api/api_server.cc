@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "gpupool/v1/device.grpc.pb.h"
 #include "server/api/services/dataset_service.h"
 #include "server/api/services/device_service.h"
 #include "server/api/services/job_service.h"
@@ -81,8 +82,8 @@ class ApiServer::Impl {
     const std::string address = AddressOf(options);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
                              &port_);
-    for (grpc::Service* service : Services()) {
-      builder.RegisterService(service);
+    for (const NamedService& one : Services()) {
+      builder.RegisterService(one.service);
     }
     server_ = builder.BuildAndStart();
     if (server_ != nullptr && port_ > 0) return absl::OkStatus();
@@ -113,14 +114,28 @@ class ApiServer::Impl {
   }
 
   int port() const { return port_; }
-  grpc::Server* server() { return server_.get(); }
+
+  // Sets the health of the server, which has no name, and of each service.
+  void SetServing(bool serving) {
+    grpc::HealthCheckServiceInterface* health =
+        server_->GetHealthCheckService();
+    for (const NamedService& one : Services()) {
+      health->SetServingStatus(one.name, serving);
+    }
+    health->SetServingStatus(serving);
+  }
 
  private:
   // Returns the services in the order of registration.
-  std::vector<grpc::Service*> Services() {
-    std::vector<grpc::Service*> services = {
-        &jobs_,  &models_, &datasets_,    &devices_->service(),
-        &admin_, &usage_,  &reservations_};
+  std::vector<NamedService> Services() {
+    std::vector<NamedService> services = {
+        {v1::JobService::service_full_name(), &jobs_},
+        {v1::ModelService::service_full_name(), &models_},
+        {v1::DatasetService::service_full_name(), &datasets_},
+        {v1::DeviceService::service_full_name(), &devices_->service()},
+        {v1::AdminService::service_full_name(), &admin_},
+        {v1::UsageService::service_full_name(), &usage_},
+        {v1::ReservationService::service_full_name(), &reservations_}};
     services.insert(services.end(), more_services_.begin(),
                     more_services_.end());
     return services;
@@ -133,7 +148,7 @@ class ApiServer::Impl {
   AdminService admin_;
   UsageService usage_;
   ReservationService reservations_;
-  const std::vector<grpc::Service*> more_services_;
+  const std::vector<NamedService> more_services_;
   const uint64_t message_bytes_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -159,7 +174,7 @@ uint16_t ApiServer::port() const {
 }
 
 void ApiServer::SetServing(bool serving) {
-  impl_->server()->GetHealthCheckService()->SetServingStatus(serving);
+  impl_->SetServing(serving);
 }
 
 std::shared_ptr<grpc::Channel> ApiServer::InProcessChannel() {

@@ -1,5 +1,5 @@
 // The gRPC endpoint: all services of the daemon on one port, with health
-// checking and reflection.
+// checking, of the server and of each service by name, and reflection.
 //
 // Thread-safety: any thread. Ownership: owns the gpupool.v1 services and the
 // gRPC server. What they call must outlive it.
@@ -31,11 +31,16 @@ struct ApiOptions {
   ApiLimits limits;
 };
 
+struct NamedService {
+  std::string name;  // with its package
+  grpc::Service* service = nullptr;
+};
+
 struct ApiDependencies {
   const ControlContext* control = nullptr;
   BlobStore* blobs = nullptr;
   AdminHooks hooks;
-  std::vector<grpc::Service*> more_services;  // the inference service
+  std::vector<NamedService> more_services;  // the inference service
 };
 
 class ApiServer {

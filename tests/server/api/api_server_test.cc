@@ -86,6 +86,26 @@ TEST_F(ApiServerTest, HealthFollowsSetServing) {
   EXPECT_EQ(CallWithBytes(channel_, check, ""), std::string("\x08\x02"));
 }
 
+// HealthCheckRequest.service is field 1.
+TEST_F(ApiServerTest, EachServiceHasItsHealthByName) {
+  const std::string check = "/grpc.health.v1.Health/Check";
+  const auto health_of = [&](const std::string& service) {
+    return CallWithBytes(channel_, check,
+                         std::string("\x0a") +
+                             static_cast<char>(service.size()) + service);
+  };
+  for (const char* service :
+       {"JobService", "ModelService", "DatasetService", "DeviceService",
+        "AdminService", "UsageService", "ReservationService"}) {
+    EXPECT_EQ(health_of(std::string("gpupool.v1.") + service),
+              std::string("\x08\x01"))
+        << service;
+  }
+  EXPECT_EQ(health_of("gpupool.v1.NoService"), "") << "an error";
+  api_->SetServing(false);
+  EXPECT_EQ(health_of("gpupool.v1.JobService"), std::string("\x08\x02"));
+}
+
 TEST_F(ApiServerTest, ReflectionListsTheServices) {
   // ServerReflectionRequest.list_services is field 7.
   const std::string answer = CallWithBytes(

@@ -356,14 +356,14 @@ class Server::Impl {
   }
 
   ApiDependencies ApiNeeds() {
-    return {.control = &control_->context(),
-            .blobs = blobs_.get(),
-            .hooks = {.info = [this] { return Info(); },
-                      .stop = [this] { RequestStop(); },
-                      .database = DatabasePath()},
-            .more_services = {
-                {inference::GRPCInferenceService::service_full_name(),
-                 inference_.get()}}};
+    return {
+        .control = &control_->context(),
+        .blobs = blobs_.get(),
+        .hooks = {.info = [this] { return Info(); },
+                  .stop = [this] { RequestStop(); },
+                  .database = DatabasePath()},
+        .more_services = {{inference::GRPCInferenceService::service_full_name(),
+                           inference_.get()}}};
   }
 
   v1::ServerInfo Info() const {

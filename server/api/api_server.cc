@@ -173,9 +173,7 @@ uint16_t ApiServer::port() const {
   return static_cast<uint16_t>(impl_->port());
 }
 
-void ApiServer::SetServing(bool serving) {
-  impl_->SetServing(serving);
-}
+void ApiServer::SetServing(bool serving) { impl_->SetServing(serving); }
 
 std::shared_ptr<grpc::Channel> ApiServer::InProcessChannel() {
   return impl_->InProcessChannel();

@@ -19,8 +19,8 @@ absl::StatusOr<v1::ModelVersion> WaitForJobVersion(Client& client,
                                                    std::stop_token stop);
 
 // Follows a version whose load was requested until it answers requests or is
-// LOAD_FAILED, and returns it. On a terminal a line shows why it waits. Elsewhere only the
-// first reason is printed.
+// LOAD_FAILED, and returns it. On a terminal a line shows why it waits.
+// Elsewhere only the first reason is printed.
 //   FAILED_PRECONDITION  somebody unloaded the version meanwhile
 //   DEADLINE_EXCEEDED    `timeout` has passed
 //   CANCELLED            the context's `stop` was requested

@@ -90,9 +90,9 @@ TEST_F(ApiServerTest, HealthFollowsSetServing) {
 TEST_F(ApiServerTest, EachServiceHasItsHealthByName) {
   const std::string check = "/grpc.health.v1.Health/Check";
   const auto health_of = [&](const std::string& service) {
-    return CallWithBytes(channel_, check,
-                         std::string("\x0a") +
-                             static_cast<char>(service.size()) + service);
+    return CallWithBytes(
+        channel_, check,
+        std::string("\x0a") + static_cast<char>(service.size()) + service);
   };
   for (const char* service :
        {"JobService", "ModelService", "DatasetService", "DeviceService",

@@ -125,7 +125,7 @@ std::string AreThereText(const Device& device) {
 std::string RoomText(const State& state, const Job& job,
                      const Placement& placement, const Device& freest) {
   if (auto text = HostRoomText(state, job)) return *text;
-  const std::string bytes = FormatBytes(job.bytes);
+  const auto [bytes, free] = FormatBytePair(job.bytes, freest.free_bytes());
   const Need need = NeedOf(state, job);
   const std::string taken = TakenText(state, need);
   if (job.device_count > 1) {
@@ -136,7 +136,6 @@ std::string RoomText(const State& state, const Job& job,
     return absl::StrCat("waits for ", DevicesText(need), " (exclusive: true)",
                         taken.empty() ? AreThereText(freest) : taken);
   }
-  const std::string free = FormatBytes(freest.free_bytes());
   if (NamesDevice(job.wanted_device)) {
     return absl::StrCat("waits for ", job.wanted_device, ": it needs ", bytes,
                         " there, ", free, " are free", taken);

@@ -76,7 +76,8 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
             : "",
         "; no machine has so much");
   }
-  const std::string bytes = FormatBytes(need.bytes);
+  const auto [bytes, largest] =
+      FormatBytePair(need.bytes, placement.largest_limit);
   if (need.devices > 1) {
     const std::string needs = absl::StrCat(
         "never fits: needs ", DevicesText(need), " with ", bytes, " each");
@@ -96,7 +97,7 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
                ? absl::StrCat("never fits: the pool has no device ", device,
                               " for it")
                : absl::StrCat("never fits: needs ", bytes, ", ", device,
-                              " has ", FormatBytes(placement.largest_limit));
+                              " has ", largest);
   }
   const std::string kind = KindText(need);
   if (placement.largest_limit == 0) {
@@ -104,7 +105,7 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
                         "device");
   }
   return absl::StrCat("never fits: needs ", bytes, ", the largest ", kind,
-                      "device has ", FormatBytes(placement.largest_limit));
+                      "device has ", largest);
 }
 
 // Returns "; cpu:0 is large enough, ...", or "" when no CPU device is.

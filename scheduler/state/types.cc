@@ -43,7 +43,9 @@ absl::string_view ToString(VersionState state) {
   return "UNKNOWN";
 }
 
-std::string FormatBytes(uint64_t bytes) {
+namespace {
+
+std::string BytesWithDecimals(uint64_t bytes, int decimals) {
   constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return absl::StrCat(bytes, " B");
   double value = static_cast<double>(bytes) / 1024;
@@ -52,7 +54,22 @@ std::string FormatBytes(uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", decimals, value, kUnits[unit]);
+}
+
+}  // namespace
+
+std::string FormatBytes(uint64_t bytes) { return BytesWithDecimals(bytes, 1); }
+
+std::pair<std::string, std::string> FormatBytePair(uint64_t first,
+                                                   uint64_t second) {
+  for (int decimals = 1; decimals <= 3; ++decimals) {
+    std::pair<std::string, std::string> texts = {
+        BytesWithDecimals(first, decimals),
+        BytesWithDecimals(second, decimals)};
+    if (first == second || texts.first != texts.second) return texts;
+  }
+  return {absl::StrCat(first, " B"), absl::StrCat(second, " B")};
 }
 
 std::string FormatSpan(absl::Duration span) {

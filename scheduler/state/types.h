@@ -148,6 +148,12 @@ constexpr uint64_t ShareOf(uint64_t bytes, double fraction) {
 // Returns "512 B" or "1.2 GiB". Powers of 1024, with one decimal from KiB on.
 std::string FormatBytes(uint64_t bytes);
 
+// Returns two amounts that are compared in one sentence. They have as many
+// decimals, at most three, as different amounts need to look different. Amounts
+// that are closer come as whole bytes: "2147483648 B" and "2147483647 B".
+std::pair<std::string, std::string> FormatBytePair(uint64_t first,
+                                                   uint64_t second);
+
 // Returns a time in words: "1m5s"; below 10 seconds with one decimal.
 std::string FormatSpan(absl::Duration span);
 

@@ -51,7 +51,8 @@ std::string VersionWaitText(const State& state, const VersionMove& move) {
   const Placement& placement = move.placement;
   const Version& version = state.versions().at(move.version);
   const Need need = NeedOf(state, version);
-  const std::string bytes = FormatBytes(version.bytes);
+  const auto [bytes, free] =
+      FormatBytePair(version.bytes, placement.largest_free);
   if (move.room) {
     return absl::StrCat("waits for ", bytes, " on ",
                         state.devices().at(move.room->device).name,
@@ -64,15 +65,15 @@ std::string VersionWaitText(const State& state, const VersionMove& move) {
                             ? ": its worker is starting"
                             : ": the workers are starting");
   }
-  return absl::StrCat(
-      "waits for ", bytes, " on ", DevicesText(need),
-      NamesDevice(need.wanted_device) ? "; free there is "
-                                      : "; the largest free is ",
-      FormatBytes(placement.largest_free), TakenText(state, need),
-      placement.held_back == nullptr
-          ? "; unload another version or wait for a job to end"
-          : HeldBackText(placement),
-      DrainedText(placement));
+  return absl::StrCat("waits for ", bytes, " on ", DevicesText(need),
+                      NamesDevice(need.wanted_device)
+                          ? "; free there is "
+                          : "; the largest free is ",
+                      free, TakenText(state, need),
+                      placement.held_back == nullptr
+                          ? "; unload another version or wait for a job to end"
+                          : HeldBackText(placement),
+                      DrainedText(placement));
 }
 
 }  // namespace gpupool::scheduler

@@ -18,6 +18,21 @@ TEST(TypesTest, BytesReadWellAtEveryScale) {
   EXPECT_EQ(FormatBytes(UINT64_MAX), "16384.0 PiB");
 }
 
+TEST(TypesTest, DifferentAmountsOfOneSentenceLookDifferent) {
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const auto expect = [](uint64_t first, uint64_t second, const char* text,
+                         const char* other) {
+    EXPECT_EQ(FormatBytePair(first, second),
+              std::make_pair(std::string(text), std::string(other)));
+  };
+  expect(3 * kGiB, 2 * kGiB, "3.0 GiB", "2.0 GiB");
+  expect(2 * kGiB, 2 * kGiB, "2.0 GiB", "2.0 GiB");
+  expect(2 * kGiB + 20 * kMiB, 2 * kGiB, "2.02 GiB", "2.00 GiB");
+  expect(2 * kGiB, 2 * kGiB - kMiB, "2.000 GiB", "1.999 GiB");
+  expect(2 * kGiB, 2 * kGiB - 1, "2147483648 B", "2147483647 B");
+}
+
 TEST(TypesTest, StatesAreEndedOrLiveButNeverBoth) {
   for (int value = 1; value <= 8; ++value) {
     const auto state = static_cast<JobState>(value);

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/config_flags.h"
 #include "server/log/json_log.h"
+#include "server/open_files.h"
 #include "server/server.h"
 #include "server/store/check.h"
 
@@ -96,6 +97,19 @@ void SetUpLog(const Config& config) {
          const std::string& text) { spdlog::debug("protobuf: {}", text); });
 }
 
+// Each connection and each mapped data set needs open files. The usual soft
+// limit of 1,024 is for programs that use select().
+void RaiseLimits() {
+  const absl::StatusOr<OpenFileLimit> files = RaiseOpenFileLimit();
+  if (!files.ok()) {
+    spdlog::warn("the limit of open files stays as it is error=\"{}\"",
+                 std::string(files.status().message()));
+  } else if (files->now > files->before) {
+    spdlog::info("the limit of open files is raised from={} to={}",
+                 files->before, files->now);
+  }
+}
+
 void WarnAboutListening(const Config& config) {
   if (config.listen == "127.0.0.1" || config.listen == "::1") return;
   spdlog::warn("listening beyond this machine without authentication listen={}",
@@ -114,6 +128,7 @@ int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
   SetUpLog(config);
   WarnAboutListening(config);
+  RaiseLimits();
   auto server = Server::Start(config, {GPUPOOL_VERSION, kCommit}, StopIsAsked);
   if (absl::IsCancelled(server.status()) && StopIsAsked()) {
     spdlog::info("stopped before the start was done");

@@ -351,6 +351,16 @@ absl::Status TrainingRun::CheckStep(double loss, bool skipped) const {
     return std::isfinite(loss) ? absl::OkStatus()
                                : NotFinite(absl::StrCat("the loss is ", loss));
   }
+  // The weights of such a job are those that it began with.
+  if (step() >= length_.total_steps && skipped_steps_ >= step()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "all ", step(),
+        " steps were skipped, because their gradients were not finite in "
+        "float16, so no weight was trained; the loss scale fell to ",
+        loss_scale_,
+        "; hint: train for more steps, begin with a lower "
+        "loss_scaling.initial, or train with precision: bf16"));
+  }
   // A few skipped steps are normal. A scale this low shows that the gradients
   // never fit.
   if (loss_scale_ >= kLeastLossScale) return absl::OkStatus();

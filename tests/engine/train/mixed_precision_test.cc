@@ -135,6 +135,30 @@ TEST_F(MixedPrecisionTest, AScaleThatFallsForEverFailsTheJob) {
   EXPECT_FALSE(run->SaveCheckpoint().ok());
 }
 
+// The scale of 2^40 overflows in more than five steps, as above.
+TEST_F(MixedPrecisionTest, AJobThatSkippedAllItsStepsFails) {
+  v1::JobSpec spec =
+      BarsJob("precision: FP16 loss_scaling { initial: 1099511627776 }");
+  spec.mutable_training()->set_steps(3);
+  auto run = Start(spec, StoreCsv(BarsCsv(160)));
+  ASSERT_TRUE(run->Step().ok());
+  ASSERT_TRUE(run->Step().ok());
+  const absl::Status last = run->Step();
+  EXPECT_EQ(last.code(), absl::StatusCode::kInvalidArgument) << last;
+  EXPECT_THAT(last.message(), HasSubstr("all 3 steps were skipped"));
+  EXPECT_THAT(last.message(), HasSubstr("precision: bf16"));
+}
+
+TEST_F(MixedPrecisionTest, AJobWithOneStepThatCountsSucceeds) {
+  v1::JobSpec spec =
+      BarsJob("precision: FP16 loss_scaling { initial: 1099511627776 }");
+  spec.mutable_training()->set_steps(30);
+  auto run = Start(spec, StoreCsv(BarsCsv(160)));
+  Losses(*run, 30);
+  EXPECT_GT(run->skipped_steps(), 0u);
+  EXPECT_LT(run->skipped_steps(), 30u);
+}
+
 TEST_F(MixedPrecisionTest, ResumingKeepsScaleGrowthAndSkippedSteps) {
   const v1::Dataset dataset = StoreCsv(BarsCsv(160));
   const v1::JobSpec spec = BarsJob(

@@ -18,8 +18,9 @@ absl::string_view Start(absl::string_view word) {
   return word.substr(0, size);
 }
 
-// Escapes like absl::Utf8SafeCEscape, but leaves quotes as they are.
-std::string Escape(absl::string_view text) {
+}  // namespace
+
+std::string Printable(absl::string_view text) {
   std::string escaped;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -32,11 +33,9 @@ std::string Escape(absl::string_view text) {
   return escaped;
 }
 
-}  // namespace
-
 std::string Quoted(absl::string_view word) {
-  if (word.size() <= kMostBytes) return absl::StrCat("'", Escape(word), "'");
-  return absl::StrCat("'", Escape(Start(word)), "...'");
+  if (word.size() <= kMostBytes) return absl::StrCat("'", Printable(word), "'");
+  return absl::StrCat("'", Printable(Start(word)), "...'");
 }
 
 }  // namespace gpupool::client

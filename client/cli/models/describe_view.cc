@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/output/table.h"
 #include "client/text/counted.h"
+#include "client/text/quote.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -23,13 +23,8 @@ constexpr int kMostExamples = 4;
 constexpr int kMostShownColumns = 8;
 constexpr int kBarWidth = 20;
 
-// Returns a text of the data without what would move a terminal's cursor.
-std::string Plain(const std::string& text) {
-  return absl::Utf8SafeCHexEscape(text);
-}
-
 std::string CategoryName(const std::string& category) {
-  return category.empty() ? "(missing)" : Plain(category);
+  return category.empty() ? "(missing)" : Printable(category);
 }
 
 std::string Number(double number) { return absl::StrFormat("%.5g", number); }
@@ -75,7 +70,7 @@ void PrintFacts(const v1::Dataset& dataset, std::ostream& out) {
   std::vector<std::string> names;
   for (const v1::DatasetFile& file : dataset.files()) {
     bytes += file.total_bytes();
-    names.push_back(Plain(file.file_name()));
+    names.push_back(Printable(file.file_name()));
   }
   const uint64_t dropped = dataset.description().dropped_rows();
   out << "name      " << dataset.name() << "\n"
@@ -117,7 +112,7 @@ void PrintColumns(const Context& context, const v1::Dataset& dataset) {
       return column.is_text() ? std::string() : Number(value);
     };
     table.AddRow(
-        {Plain(column.name()),
+        {Printable(column.name()),
          column.role() == v1::DatasetColumn::LABEL ? "label" : "feature",
          TypeText(dataset, column), ColumnShape(dataset, column),
          number(column.minimum()), number(column.mean()),
@@ -150,7 +145,7 @@ void PrintClasses(const Context& context, const v1::DatasetColumn& label) {
     all += rows;
     most = std::max(most, rows);
   }
-  out << "\nclasses of " << Plain(label.name()) << "\n";
+  out << "\nclasses of " << Printable(label.name()) << "\n";
   Table table({{"CLASS", Table::kRight},
                {"NAME"},
                {"ROWS", Table::kRight},
@@ -199,7 +194,7 @@ void PrintFirstRows(const Context& context,
   std::vector<Table::Column> headers;
   int rows = 0;
   for (const v1::DatasetColumn* column : shown) {
-    headers.push_back({Plain(column->name())});
+    headers.push_back({Printable(column->name())});
     rows = std::max(rows, column->first_values_size());
   }
   Table table(headers);
@@ -207,7 +202,7 @@ void PrintFirstRows(const Context& context,
     std::vector<std::string> cells;
     for (const v1::DatasetColumn* column : shown) {
       cells.push_back(row < column->first_values_size()
-                          ? Plain(column->first_values(row))
+                          ? Printable(column->first_values(row))
                           : "");
     }
     table.AddRow(cells);

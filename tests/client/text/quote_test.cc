@@ -26,6 +26,13 @@ TEST(QuoteTest, BytesThatAreNoTextAreCutToo) {
   EXPECT_LE(Quoted(std::string(100, '\x80')).size(), 45u);
 }
 
+TEST(QuoteTest, PrintableTextStaysAsItIs) {
+  EXPECT_EQ(Printable("it's a \"path\": C:\\data, größe"),
+            "it's a \"path\": C:\\data, größe");
+  EXPECT_EQ(Printable("a\tb\x1b[2J"), "a\\tb\\x1b[2J");
+  EXPECT_EQ(Printable(std::string(100, 'a')), std::string(100, 'a'));
+}
+
 TEST(QuoteTest, ControlCharactersAreEscaped) {
   EXPECT_EQ(Quoted("a\nb\x1b[2J\r"), "'a\\nb\\x1b[2J\\r'");
   EXPECT_EQ(Quoted(absl::string_view("\0x\x7f", 3)), "'\\x00x\\x7f'");

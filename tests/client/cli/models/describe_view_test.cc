@@ -101,6 +101,20 @@ TEST_F(DescribeViewTest, ManyCategoriesClassesAndColumnsAreCut) {
                                "size\tsize\tsize\n"));
 }
 
+TEST_F(DescribeViewTest, QuotesAndBackslashesStayAsTheyAre) {
+  AddPets();
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::DatasetColumn& color =
+        *Pets().mutable_description()->mutable_columns(1);
+    color.set_categories(0, "it's \"red\"");
+    color.set_first_values(0, "C:\\data");
+  }
+  ASSERT_EQ(Run({"datasets", "describe", "pets"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("3: it's \"red\", bl\\tue, (missing)\n"));
+  EXPECT_THAT(out(), HasSubstr("-1\tC:\\data\tcat\n"));
+}
+
 TEST_F(DescribeViewTest, JsonHasEverything) {
   AddPets();
   ASSERT_EQ(Run({"datasets", "describe", "pets", "-o", "json"}), 0);

@@ -54,7 +54,8 @@ std::string MemoryText(const ProfileTrace& trace) {
   if (share < 20 || micros <= 0) return "";
   return absl::StrFormat(
       "%.0f%% of the time is in nodes with less than %.0f FLOPs for each byte, "
-      "which move %s bytes a second: 16-bit precision halves their bytes.",
+      "which move %s bytes a second: on a GPU, 16-bit precision halves their "
+      "bytes.",
       share, kMemoryBound, FormatCount(bytes / micros * 1e6));
 }
 

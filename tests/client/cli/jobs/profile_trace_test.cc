@@ -80,6 +80,7 @@ TEST(ProfileTraceTest, AdvisesWithNumbers) {
       ProfileAdvice(Parsed(Trace(kNodes))),
       AllOf(HasSubstr("matmul takes 80% of the 1 ms of a step, at 10.0G"),
             HasSubstr("20% of the time is in nodes with less"),
+            HasSubstr("on a GPU, 16-bit precision halves their bytes"),
             Not(HasSubstr("batch_size"))));
   EXPECT_THAT(ProfileAdvice(Parsed(Trace(kNodes, 100))),
               HasSubstr("23% of the time passes between nodes, of which 0 of 8 "

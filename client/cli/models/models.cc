@@ -1,5 +1,5 @@
-// gpupool models: list, get, promote, load, unload, delete; upload, plan,
-// export and infer have their own files.
+// gpupool models: list, get, promote, load, unload, delete; rollback, check,
+// upload, plan, export and infer have their own files.
 #include <CLI/App.hpp>
 #include <memory>
 #include <optional>
@@ -275,6 +275,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
       AddVerb(*models, "delete", "Delete an unloaded version for good.",
               "  gpupool models delete digits/1"),
       invocation, nullptr, Delete);
+  AddModelsRollback(*models, invocation);
   AddModelsCheck(*models, invocation);
   AddModelsFiles(*models, invocation);
   AddModelsInfer(*models, invocation);

@@ -315,8 +315,15 @@ class Models final : public v1::ModelService::Service {
     state_.loaded = *request;
     v1::Model model;
     Status found = Find(state_.models, request->model(), "model", &model);
-    if (found.ok()) *version = model.versions(0);
-    return found;
+    if (!found.ok()) return found;
+    *version = model.versions(0);
+    for (v1::ModelVersion& stored :
+         *state_.models[request->model()].mutable_versions()) {
+      if (stored.version() != request->version()) continue;
+      if (state_.loads_at_once) stored.set_state(v1::READY);
+      *version = stored;
+    }
+    return Status::OK;
   }
   Status UnloadVersion(ServerContext*, const v1::UnloadVersionRequest* request,
                        v1::ModelVersion* version) override {

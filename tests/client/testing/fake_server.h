@@ -55,6 +55,8 @@ struct FakeState {
   std::map<std::string, v1::Model> models ABSL_GUARDED_BY(mutex);
   v1::PromoteCheckpointRequest promoted ABSL_GUARDED_BY(mutex);
   v1::LoadVersionRequest loaded ABSL_GUARDED_BY(mutex);
+  // Whether LoadVersion makes the version READY.
+  bool loads_at_once ABSL_GUARDED_BY(mutex) = false;
   v1::UnloadVersionRequest unloaded ABSL_GUARDED_BY(mutex);
   // Calls of ModelReady that are answered with false, before the first true.
   int not_ready_calls ABSL_GUARDED_BY(mutex) = 0;

@@ -58,6 +58,31 @@ void PrintVersions(const Stream& stream, bool headers,
   table.Print(stream, headers);
 }
 
+std::vector<std::string> IdleVersions(const v1::Model& model) {
+  const v1::ModelVersion* newest = nullptr;
+  for (const v1::ModelVersion& version : model.versions()) {
+    if (version.state() != v1::READY) continue;
+    if (newest == nullptr || newest->version() < version.version()) {
+      newest = &version;
+    }
+  }
+  std::vector<std::string> texts;
+  for (const v1::ModelVersion& version : model.versions()) {
+    if (version.state() != v1::READY || &version == newest) continue;
+    const uint64_t memory = version.plan().inference().peak();
+    const std::string name =
+        absl::StrCat(version.model(), "/", version.version());
+    texts.push_back(absl::StrCat(
+        name, " keeps ", memory > 0 ? FormatBytes(memory) : "memory", " on ",
+        version.device(),
+        ", but only requests that name it get it: the others "
+        "go to ",
+        newest->model(), "/", newest->version(), "; `gpupool models unload ",
+        name, "` frees the memory"));
+  }
+  return texts;
+}
+
 void PrintVersion(const Stream& stream, bool headers,
                   const v1::ModelVersion& version, absl::Time now) {
   v1::ListModelsResponse one;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,6 +18,11 @@ std::string VersionStateText(v1::VersionState state);
 // Prints one line per version.
 void PrintVersions(const Stream& stream, bool headers,
                    const v1::ListModelsResponse& models, absl::Time now);
+
+// Returns a sentence for each version that is ready beside a newer one of its
+// model. It keeps its memory, but requests without a version go to the newer.
+std::vector<std::string> IdleVersions(const v1::Model& model);
+
 void PrintVersion(const Stream& stream, bool headers,
                   const v1::ModelVersion& version, absl::Time now);
 

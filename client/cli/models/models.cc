@@ -23,6 +23,12 @@ namespace {
 constexpr const char* kVersionHelp =
     "MODEL or MODEL/VERSION, for example digits/3";
 
+void SayIdle(Context& context, const v1::Model& model) {
+  for (const std::string& text : IdleVersions(model)) {
+    context.Say(absl::StrCat("note: ", text));
+  }
+}
+
 int List(Context& context) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -37,6 +43,7 @@ int List(Context& context) {
   } while (!request.page_token().empty());
   context.Print(all, [&] {
     PrintVersions(context.out(), context.headers(), all, absl::Now());
+    for (const v1::Model& model : all.models()) SayIdle(context, model);
   });
   return kOk;
 }
@@ -52,6 +59,7 @@ int Get(Context& context, const std::string& name) {
     v1::ListModelsResponse one;
     *one.add_models() = *model;
     PrintVersions(context.out(), context.headers(), one, absl::Now());
+    SayIdle(context, *model);
     for (const v1::ModelVersion& version : model->versions()) {
       for (const std::string& warning : version.plan().warnings()) {
         context.Say(absl::StrCat("warning: ", version.model(), "/",

@@ -8,6 +8,7 @@ namespace gpupool::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using DatasetsTest = CommandTest;
 
@@ -164,6 +165,32 @@ TEST_F(ModelsTest, ListsAndGetsVersions) {
   EXPECT_EQ(Run({"models", "get", "sum", "-o", "json"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["name"], "sum");
   EXPECT_EQ(Run({"models", "get", "none"}), 3);
+}
+
+TEST_F(ModelsTest, SaysWhichVersionsKeepMemoryWithoutRequests) {
+  AddVersion(v1::READY);
+  EXPECT_EQ(Run({"models", "list"}), 0);
+  EXPECT_THAT(err(), Not(HasSubstr("keeps")));
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Model& model = server_.state.models["sum"];
+    model.mutable_versions(0)->set_device("cpu:0");
+    model.mutable_versions(0)->mutable_plan()->mutable_inference()->set_peak(
+        2 << 20);
+    v1::ModelVersion& newer = *model.add_versions();
+    newer.set_model("sum");
+    newer.set_version(2);
+    newer.set_state(v1::READY);
+  }
+  for (const char* verb : {"list", "get"}) {
+    std::vector<std::string> words = {"models", verb};
+    if (verb == std::string("get")) words.push_back("sum");
+    EXPECT_EQ(Run(words), 0);
+    EXPECT_THAT(err(), HasSubstr("note: sum/1 keeps 2.0 MiB on cpu:0, but only "
+                                 "requests that name it get it: the others go "
+                                 "to sum/2; `gpupool models unload sum/1`"));
+    EXPECT_THAT(err(), Not(HasSubstr("sum/2 keeps")));
+  }
 }
 
 TEST_F(ModelsTest, PromotesAJobsCheckpoint) {

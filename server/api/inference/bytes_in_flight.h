@@ -39,6 +39,7 @@ class BytesInFlight {
   // Returns a ticket, or nothing when the bytes do not fit beside those in
   // flight. A single request larger than the limit never fits.
   std::optional<Ticket> Admit(uint64_t bytes) {
+    asked_.fetch_add(bytes);
     uint64_t used = used_.load();
     do {
       if (bytes > limit_ || used > limit_ - bytes) return std::nullopt;
@@ -48,10 +49,13 @@ class BytesInFlight {
 
   uint64_t limit() const { return limit_; }
   uint64_t used() const { return used_.load(); }
+  // Returns the bytes of all calls of Admit, modulo 2^64.
+  uint64_t asked() const { return asked_.load(); }
 
  private:
   const uint64_t limit_;
   std::atomic<uint64_t> used_{0};
+  std::atomic<uint64_t> asked_{0};
 };
 
 }  // namespace gpupool::server

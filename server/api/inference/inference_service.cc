@@ -51,6 +51,7 @@ absl::Status LoadFailed(const std::string& model, const absl::Status& status) {
 InferenceService::InferenceService(InferenceServiceOptions options)
     : options_(std::move(options)),
       bytes_in_flight_(options_.max_bytes_in_flight),
+      memory_return_(&bytes_in_flight_, {}),
       infer_context_{.serving = options_.serving,
                      .observer = options_.observer,
                      .bytes_in_flight = &bytes_in_flight_} {}

@@ -16,6 +16,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/api/inference/bytes_in_flight.h"
 #include "server/api/inference/infer_request.h"
+#include "server/api/inference/memory_return.h"
 #include "server/api/inference/model_repository.h"
 #include "server/serving/serving.h"
 
@@ -129,6 +130,7 @@ class InferenceService final
 
   const InferenceServiceOptions options_;
   BytesInFlight bytes_in_flight_;
+  const MemoryReturn memory_return_;
   const InferContext infer_context_;
 };
 

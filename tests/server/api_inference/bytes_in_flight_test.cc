@@ -28,6 +28,14 @@ TEST(BytesInFlightTest, GivesBytesBackOnceWhenATicketIsMoved) {
   EXPECT_EQ(gate.used(), 0u);
 }
 
+TEST(BytesInFlightTest, CountsTheBytesOfRefusedRequestsAsAsked) {
+  BytesInFlight gate(10);
+  const auto first = gate.Admit(6);
+  EXPECT_FALSE(gate.Admit(5).has_value());
+  EXPECT_EQ(gate.asked(), 11u);
+  EXPECT_EQ(gate.used(), 6u);
+}
+
 TEST(BytesInFlightTest, HugeRequestsDoNotOverflow) {
   BytesInFlight gate(10);
   const auto some = gate.Admit(5);

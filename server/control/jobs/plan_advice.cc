@@ -163,12 +163,12 @@ std::string NoneTooLargeText(const v1::LargestBatch& found,
     return absl::StrCat("batch_size ", batch, " fits on ", where, ", with ",
                         now, " of ", limit, "; no larger one is known to fit");
   }
-  return absl::StrCat(
-      "batch_size can grow to at least ", found.batch_size(), " on ", where,
-      " (", FormatBytes(found.peak_bytes()), " of ", limit, "; ", batch,
-      " takes ", now,
-      "): write batch_size: ", RoundBatch(found.batch_size(), job.spec),
-      ", and check the learning rate");
+  const uint64_t larger = RoundBatch(found.batch_size(), job.spec);
+  return absl::StrCat("batch_size can grow to at least ", larger, " on ", where,
+                      larger == found.batch_size() ? " (" : " (about ",
+                      FormatBytes(found.peak_bytes()), " of ", limit, "; ",
+                      batch, " takes ", now, "): write batch_size: ", larger,
+                      ", and check the learning rate");
 }
 
 std::string BatchText(const v1::LargestBatch& found, const PlannedJob& job) {

@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -153,6 +154,46 @@ class Models(harness.TestCase):
                 self.infer(server, "bag", inputs)
             self.assertEqual(grpc.StatusCode.INVALID_ARGUMENT, caught.exception.code())
             self.assertIn(word, caught.exception.details())
+
+    def test_a_rollback_serves_the_older_version_without_a_gap(self):
+        server = self.start("--devices", "cpu:1")
+        rows = np.ones((1, 64), np.float32)
+        logits = []
+        for seed in (5, 6):
+            path = self.save(server, digits_mlp(seed=seed), f"mlp{seed}.onnx")
+            server.cli("models", "upload", "mlp", path)
+            logits.append(self.infer(server, "mlp", {"x": rows})["logits"])
+        self.assertFalse(np.array_equal(*logits))
+        stop = threading.Event()
+        answers, errors = [], []
+
+        def ask():
+            while not stop.is_set():
+                try:
+                    answers.append(self.infer(server, "mlp", {"x": rows})["logits"])
+                except Exception as error:  # told by the test's own thread
+                    errors.append(error)
+                    return
+        client = threading.Thread(target=ask)
+        client.start()
+        try:
+            harness.wait_until(lambda: answers or errors, 60, "an answer")
+            said = server.cli("models", "rollback", "mlp", "--wait")
+        finally:
+            stop.set()
+            client.join()
+        self.assertIn("mlp", said)
+        self.assertEqual([], errors)
+        np.testing.assert_array_equal(logits[0],
+                                      self.infer(server, "mlp", {"x": rows})["logits"])
+        states = {version["version"]: version["state"]
+                  for version in server.json("models", "get", "mlp")["versions"]}
+        self.assertEqual({"1": "READY", "2": "UNLOADED"}, states)
+        # There is none before the first, and the newest can come back.
+        server.cli("models", "rollback", "mlp", code=6)
+        server.cli("models", "load", "mlp", "--wait")
+        np.testing.assert_array_equal(logits[1],
+                                      self.infer(server, "mlp", {"x": rows})["logits"])
 
     def test_a_model_without_a_batch_answers_whole_tensors(self):
         server = self.start("--devices", "cpu:1")

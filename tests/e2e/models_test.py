@@ -186,9 +186,9 @@ class Models(harness.TestCase):
         self.assertEqual([], errors)
         np.testing.assert_array_equal(logits[0],
                                       self.infer(server, "mlp", {"x": rows})["logits"])
-        states = {version["version"]: version["state"]
+        states = {int(version["version"]): version["state"]
                   for version in server.json("models", "get", "mlp")["versions"]}
-        self.assertEqual({"1": "READY", "2": "UNLOADED"}, states)
+        self.assertEqual({1: "READY", 2: "UNLOADED"}, states)
         # There is none before the first, and the newest can come back.
         server.cli("models", "rollback", "mlp", code=6)
         server.cli("models", "load", "mlp", "--wait")

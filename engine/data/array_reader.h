@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 #include "engine/data/table.h"
 
 namespace gpupool::engine {

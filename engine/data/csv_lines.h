@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 
 namespace gpupool::engine {
 

@@ -14,7 +14,7 @@
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 #include "engine/data/column_buffer.h"
 #include "engine/data/csv/cells.h"
 #include "engine/data/csv/column.h"

@@ -10,7 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "engine/data/array_reader.h"
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv_reader.h"
 #include "engine/data/idx_reader.h"
 #include "engine/data/mapped_file.h"

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/data/array_reader.h"
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 
 namespace gpupool::engine {
 

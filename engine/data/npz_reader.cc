@@ -13,7 +13,7 @@
 #include "engine/base/status_place.h"
 #include "engine/data/array_reader.h"
 #include "engine/data/npy_reader.h"
-#include "engine/data/zip_archive.h"
+#include "engine/data/bytes/zip_archive.h"
 
 namespace gpupool::engine {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 
 namespace gpupool::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/data/byte_stream.h"
+#include "engine/data/bytes/byte_stream.h"
 
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-#include "engine/data/zip_archive.h"
+#include "engine/data/bytes/zip_archive.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

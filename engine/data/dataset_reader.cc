@@ -1,11 +1,13 @@
 #include "engine/data/dataset_reader.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/image_limits.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
@@ -13,6 +15,7 @@
 #include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv_reader.h"
 #include "engine/data/idx_reader.h"
+#include "engine/data/image_reader.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/npy_reader.h"
 #include "engine/data/npz_reader.h"
@@ -113,6 +116,59 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   return table;
 }
 
+absl::StatusOr<ImageOptions> ToImageOptions(const v1::DatasetLayout& layout) {
+  ImageOptions options = {
+      .size = {layout.image_width(), layout.image_height()}};
+  const bool none = options.size.width == 0 && options.size.height == 0;
+  const auto [least, most] =
+      std::minmax(options.size.width, options.size.height);
+  if (!none && (least < 1 || most > kMaxImageRowSide)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout.image_height and image_width are ",
+                     options.size.height, " and ", options.size.width,
+                     "; both are 0, or 1 to ", kMaxImageRowSide));
+  }
+  if (layout.image_channels() != 0) options.channels = layout.image_channels();
+  if (options.channels != 1 && options.channels != 3) {
+    return absl::InvalidArgumentError(absl::StrCat("layout.image_channels is ",
+                                                   options.channels,
+                                                   "; 1 and 3 are possible"));
+  }
+  if (layout.image_fit() == v1::DatasetLayout::STRETCH) {
+    options.fit = ImageFit::kStretch;
+  }
+  for (const v1::ColumnCategories& column : layout.categories()) {
+    options.classes.assign(column.values().begin(), column.values().end());
+  }
+  return options;
+}
+
+absl::StatusOr<Table> ReadImageDataset(
+    const v1::DatasetLayout& layout, const std::vector<v1::DatasetFile>& files,
+    const std::string& blob_dir, const ReadLimits& limits) {
+  ASSIGN_OR_RETURN(const ImageOptions options, ToImageOptions(layout));
+  std::vector<std::shared_ptr<const MappedFile>> blobs;
+  std::vector<ImageArchive> archives;
+  for (const v1::DatasetFile& file : files) {
+    ASSIGN_OR_RETURN(blobs.emplace_back(),
+                     OpenBlob(file, blob_dir, Digest::kCheck));
+    const std::string_view bytes = blobs.back()->bytes();
+    archives.push_back({file.file_name(), {bytes.data(), bytes.size()}});
+  }
+  return ReadImages(archives, options, limits);
+}
+
+// Returns the bytes in memory of a table of rows with `row_bytes` that is
+// unpacked: 0 if it goes to the disk.
+absl::StatusOr<uint64_t> UnpackedBytes(uint64_t rows, uint64_t row_bytes,
+                                       const ReadLimits& limits) {
+  ASSIGN_OR_RETURN(const uint64_t bytes,
+                   CheckedTableBytes(rows, row_bytes, limits));
+  const bool on_disk =
+      bytes > limits.memory_bytes && !limits.unpack_dir.empty();
+  return on_disk ? 0 : bytes;
+}
+
 NpzOptions ToNpzOptions(const v1::DatasetLayout& layout) {
   NpzOptions options;
   if (!layout.features_array().empty()) {
@@ -198,7 +254,7 @@ absl::StatusOr<v1::DatasetFormat> FormatOf(
     return absl::InvalidArgumentError(absl::StrCat(
         files[0].file_name(),
         ": the format is not known by the name's ending; set layout.format "
-        "to CSV, IDX, NPY or NPZ"));
+        "to CSV, IDX, NPY, NPZ or IMAGES"));
   }
   const bool named =
       !layout.input_arrays().empty() || !layout.target_arrays().empty();
@@ -238,6 +294,8 @@ v1::DatasetFormat FormatOfFileName(const std::string& file_name) {
   if (absl::EndsWith(name, ".idx") || absl::EndsWith(name, "-ubyte")) {
     return v1::IDX;
   }
+  // Images are compressed already, so .tar.gz is refused.
+  if (absl::EndsWith(lower, ".tar")) return v1::IMAGES;
   return v1::DATASET_FORMAT_UNSPECIFIED;
 }
 
@@ -248,6 +306,9 @@ absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
   ASSIGN_OR_RETURN(const v1::DatasetFormat format, FormatOf(layout, files));
   if (format == v1::CSV) {
     return ReadCsvDataset(layout, files, blob_dir, limits);
+  }
+  if (format == v1::IMAGES) {
+    return ReadImageDataset(layout, files, blob_dir, limits);
   }
   ASSIGN_OR_RETURN(
       const ArrayFiles opened,
@@ -263,17 +324,16 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                                            dataset.files().end());
   ASSIGN_OR_RETURN(const v1::DatasetFormat format,
                    FormatOf(dataset.layout(), files));
-  if (format == v1::CSV) {
+  if (format == v1::CSV || format == v1::IMAGES) {
     ASSIGN_OR_RETURN(const uint64_t features,
                      CheckedElementCount({dataset.feature_shape().begin(),
                                           dataset.feature_shape().end()}));
+    if (format == v1::IMAGES) {
+      // Numbers of 8 bits, and a class of 64.
+      return UnpackedBytes(dataset.rows(), features + sizeof(int64_t), limits);
+    }
     const uint64_t numbers = features + LabelFactsOf(dataset).numbers();
-    ASSIGN_OR_RETURN(
-        const uint64_t bytes,
-        CheckedTableBytes(dataset.rows(), numbers * sizeof(float), limits));
-    const bool on_disk =
-        bytes > limits.memory_bytes && !limits.unpack_dir.empty();
-    return on_disk ? 0 : bytes;
+    return UnpackedBytes(dataset.rows(), numbers * sizeof(float), limits);
   }
   ASSIGN_OR_RETURN(
       const ArrayFiles opened,

@@ -33,7 +33,8 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                                        const ReadLimits& limits);
 
 // Returns the format for a file name's ending: ".csv", ".npy", ".npz", ".idx",
-// "-ubyte" and the like, each with or without ".gz"; unspecified otherwise.
+// "-ubyte" and the like, each with or without ".gz", and ".tar"; unspecified
+// otherwise.
 v1::DatasetFormat FormatOfFileName(const std::string& file_name);
 
 }  // namespace gpupool::engine

@@ -70,6 +70,27 @@ std::string RowText(const Column& column, uint64_t row) {
                       numbers.size() < column.width ? " ..." : "");
 }
 
+// Describes labels that are the numbers of named classes.
+void NameClasses(const Column& labels,
+                 const std::vector<std::string>& class_names,
+                 v1::DatasetColumn& facts) {
+  if (class_names.empty()) return;
+  facts.set_is_text(true);
+  facts.clear_minimum();
+  facts.clear_mean();
+  facts.clear_maximum();
+  facts.mutable_categories()->Add(class_names.begin(), class_names.end());
+  // The last classes may have no rows.
+  while (facts.category_rows_size() < facts.categories_size()) {
+    facts.add_category_rows(0);
+  }
+  for (int row = 0; row < facts.first_values_size(); ++row) {
+    int64_t number;
+    Convert(labels, static_cast<uint64_t>(row), absl::MakeSpan(&number, 1));
+    facts.set_first_values(row, class_names[static_cast<size_t>(number)]);
+  }
+}
+
 v1::DatasetColumn DescribeArray(const Column& column,
                                 v1::DatasetColumn::Role role) {
   v1::DatasetColumn facts;
@@ -144,6 +165,8 @@ v1::DatasetDescription DescribeTable(const Table& table) {
   for (const Column& column : table.targets) {
     *description.add_columns() =
         DescribeArray(column, v1::DatasetColumn::LABEL);
+    NameClasses(column, table.class_names,
+                *description.mutable_columns()->rbegin());
   }
   return description;
 }

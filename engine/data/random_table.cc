@@ -121,6 +121,7 @@ absl::StatusOr<Table> ReadOrMakeTable(const v1::Dataset& dataset,
                                blob_dir, limits));
   // The planned host bytes do not count facts for descriptions.
   table.csv_columns = std::vector<CsvColumnFacts>();
+  table.class_names = std::vector<std::string>();
   return table;
 }
 

@@ -22,6 +22,8 @@ struct Table {
   // CSV only: the columns that are not left out, in the order of the file.
   std::vector<CsvColumnFacts> csv_columns;
   uint64_t dropped_rows = 0;  // CSV only, with MissingRule::kDropRow
+  // IMAGES only: the names of the classes by number, if they have names.
+  std::vector<std::string> class_names;
 
   const Column& features() const { return inputs.front(); }
   const Column& labels() const { return targets.front(); }

@@ -25,6 +25,6 @@ struct TarMember {
 //   - more than kMaxTarMembers members
 absl::StatusOr<std::vector<TarMember>> ReadTar(absl::string_view archive);
 
-inline constexpr size_t kMaxTarMembers = 20'000'000;
+inline constexpr size_t kMaxTarMembers = 5'000'000;
 
 }  // namespace gpupool::engine

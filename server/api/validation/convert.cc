@@ -10,11 +10,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/image_limits.h"
 #include "engine/base/job_limits.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/csv_layout_check.h"
+#include "server/api/validation/image_layout_check.h"
 #include "server/control/records/rows.h"
 
 namespace gpupool::server {
@@ -45,6 +47,7 @@ v1::DatasetFormat FormatOf(absl::string_view file_name) {
   }
   if (absl::EndsWith(stem, ".npy")) return v1::NPY;
   if (absl::EndsWith(stem, ".npz")) return v1::NPZ;
+  if (absl::EndsWith(name, ".tar")) return v1::IMAGES;
   return v1::DATASET_FORMAT_UNSPECIFIED;
 }
 
@@ -82,11 +85,26 @@ absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
   return absl::OkStatus();
 }
 
+// Checks that the number of files goes with the format.
+absl::Status CheckFileCount(v1::DatasetFormat format, int files) {
+  const bool images = format == v1::IMAGES;
+  const int most = images ? engine::kMaxImageFiles : IsTable(format) ? 1 : 2;
+  if (files <= most && (images || files == most)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "format ", v1::DatasetFormat_Name(format), " takes ",
+      images ? "1 to " : "", most,
+      images            ? " archives; join archives"
+      : IsTable(format) ? " file"
+                        : " files (features and labels, gpupool: --labels)",
+      ", got ", files));
+}
+
 // Fills in the format from the name of the first file, and checks that the
 // number of files goes with it.
 absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   v1::DatasetLayout* layout = header->mutable_layout();
   const std::string& file_name = header->files(0).file_name();
+  RETURN_IF_ERROR(CheckNotPacked(*header));
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
     layout->set_format(FormatOf(file_name));
   }
@@ -94,23 +112,15 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
     return absl::InvalidArgumentError(absl::StrCat(
         "layout.format is not set and does not follow from the file name ",
         Quoted(file_name),
-        " (gpupool: --format); known endings: .csv .idx .npy .npz, each but "
-        "the last two also with .gz"));
+        " (gpupool: --format); known endings: .csv .idx .npy, also with .gz, "
+        ".npz and .tar"));
   }
   if (!v1::DatasetFormat_IsValid(layout->format())) {
     return absl::InvalidArgumentError(
         absl::StrCat("layout.format has the unknown value ",
                      static_cast<int>(layout->format())));
   }
-  const int wanted = IsTable(layout->format()) ? 1 : 2;
-  if (header->files_size() != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "format ", v1::DatasetFormat_Name(layout->format()), " takes ", wanted,
-        wanted == 1 ? " file"
-                    : " files (features and labels, gpupool: --labels)",
-        ", got ", header->files_size()));
-  }
-  return absl::OkStatus();
+  return CheckFileCount(layout->format(), header->files_size());
 }
 
 // Checks that label columns are given in one way only, for CSV only.
@@ -196,6 +206,7 @@ absl::Status CheckNamedArrays(const v1::DatasetLayout& layout) {
 
 // Fills in the roles of the files by their order, and checks given ones.
 absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
+  if (header->layout().format() == v1::IMAGES) return FillImageRoles(header);
   if (IsTable(header->layout().format())) {
     v1::DatasetFile* file = header->mutable_files(0);
     if (file->role() == v1::DatasetFile::ROLE_UNSPECIFIED) {
@@ -315,9 +326,13 @@ absl::Status CheckDevice(absl::string_view device) {
 absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
                                uint64_t limit_bytes) {
   RETURN_IF_ERROR(CheckName("name", header->name()));
-  if (header->files_size() < 1 || header->files_size() > 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "files has ", header->files_size(), " entries; a dataset has 1 or 2"));
+  if (header->files_size() < 1 ||
+      header->files_size() > engine::kMaxImageFiles) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("files has ", header->files_size(),
+                     " entries; a dataset has 1 or 2, "
+                     "or up to ",
+                     engine::kMaxImageFiles, " archives of images"));
   }
   uint64_t total_bytes = 0;
   for (const v1::DatasetFile& file : header->files()) {
@@ -327,6 +342,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
   RETURN_IF_ERROR(CheckCsvLayout(header->layout()));
   RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
+  RETURN_IF_ERROR(CheckImageLayout(header->layout()));
   return FillRoles(header);
 }
 

@@ -93,13 +93,14 @@ absl::Status CheckCsvLayout(const v1::DatasetLayout& layout) {
   const bool used =
       layout.missing() != v1::DatasetLayout::MISSING_UNSPECIFIED ||
       layout.text() != v1::DatasetLayout::TEXT_UNSPECIFIED ||
-      !layout.text_columns().empty() || !layout.skipped_columns().empty() ||
-      !layout.categories().empty();
-  if (!used) return absl::OkStatus();
+      !layout.text_columns().empty() || !layout.skipped_columns().empty();
+  if (!used && layout.categories().empty()) return absl::OkStatus();
+  // Categories of images are the names of their classes.
+  if (!used && layout.format() == v1::IMAGES) return CheckAllCategories(layout);
   if (layout.format() != v1::CSV) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "layout.missing, text, text_columns, skipped_columns and categories "
-        "are for CSV, the format is ",
+        "layout.missing, text, text_columns and skipped_columns are for CSV, "
+        "and categories for CSV and IMAGES, the format is ",
         v1::DatasetFormat_Name(layout.format())));
   }
   if (!v1::DatasetLayout::Missing_IsValid(layout.missing())) {

@@ -11,6 +11,7 @@
 #include "engine/base/sha256.h"
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
+#include "tests/engine/data/image_files.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
@@ -65,6 +66,8 @@ TEST_F(DatasetReaderTest, TellsTheFormatByTheFileName) {
   EXPECT_EQ(FormatOfFileName("train-images-idx3-ubyte.gz"), v1::IDX);
   EXPECT_EQ(FormatOfFileName("x.npy"), v1::NPY);
   EXPECT_EQ(FormatOfFileName("x.npz"), v1::NPZ);
+  EXPECT_EQ(FormatOfFileName("x.TAR"), v1::IMAGES);
+  EXPECT_EQ(FormatOfFileName("x.tar.gz"), v1::DATASET_FORMAT_UNSPECIFIED);
   EXPECT_EQ(FormatOfFileName("x.parquet"), v1::DATASET_FORMAT_UNSPECIFIED);
   EXPECT_THAT(Read({Store("x.parquet", "1,2\n")}).status().message(),
               HasSubstr("set layout.format"));
@@ -77,6 +80,39 @@ TEST_F(DatasetReaderTest, ReadsCsvPlainAndPacked) {
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->rows, 2u);
   }
+}
+
+TEST_F(DatasetReaderTest, ReadsArchivesOfImages) {
+  const auto archive = [](const std::string& folder, const std::string& pixel) {
+    return files::Tar(
+        {{folder + "/1.png", files::Png(files::Plain(2, 2, pixel))}});
+  };
+  const std::vector<v1::DatasetFile> shards = {
+      Store("0.tar", archive("cat", "\1\2\3"), v1::DatasetFile::IMAGES),
+      Store("1.tar", archive("dog", "\4\5\6"), v1::DatasetFile::IMAGES)};
+  v1::DatasetLayout layout;
+  layout.set_image_height(1);
+  layout.set_image_width(1);
+  auto table = Read(shards, layout);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(table->class_names, ElementsAre("cat", "dog"));
+  v1::Dataset dataset = Describe(shards, *table);
+  EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), table->host_bytes());
+  EXPECT_EQ(
+      *HostDataBytes(dataset, dir_, {.memory_bytes = 0, .unpack_dir = dir_}),
+      0u);
+  v1::ColumnCategories& classes = *layout.add_categories();
+  classes.add_values("dog");
+  classes.add_values("cat");
+  EXPECT_THAT(Floats(Read(shards, layout)->labels()), ElementsAre(1, 0));
+  layout.set_image_width(0);
+  EXPECT_THAT(Read(shards, layout).status().message(),
+              HasSubstr("image_width are 1 and 0"));
+  layout.set_image_width(1);
+  layout.set_image_channels(2);
+  EXPECT_THAT(Read(shards, layout).status().message(),
+              HasSubstr("image_channels is 2"));
 }
 
 TEST_F(DatasetReaderTest, ReadsPairsOfIdxFiles) {

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/data/csv_reader.h"
+#include "engine/data/image_reader.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "tests/engine/data/columns.h"
+#include "tests/engine/data/image_files.h"
 
 namespace gpupool::engine {
 namespace {
@@ -108,6 +110,26 @@ TEST(DescribeTableTest, ArraysHaveTheirShapeTypeAndRange) {
   EXPECT_THAT(labels.first_values(), ElementsAre("1", "0", "1"));
   table.inputs[0].name = "ids";
   EXPECT_EQ(DescribeTable(table).columns(0).name(), "ids");
+}
+
+TEST(DescribeTableTest, ClassesOfImagesHaveNames) {
+  const std::string archive =
+      files::Tar({{"dog/1.png", files::Png(files::Plain(1, 1, "\1\2\3"))},
+                  {"cat/1.png", files::Png(files::Plain(1, 1, "\4\5\6"))},
+                  {"dog/2.png", files::Png(files::Plain(1, 1, "\7\7\7"))}});
+  const auto table =
+      ReadImages({{"a.tar", archive}}, {.classes = {"cat", "dog", "owl"}}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  const v1::DatasetDescription description = DescribeTable(*table);
+  ASSERT_EQ(description.columns_size(), 2);
+  EXPECT_EQ(description.columns(0).data_type(), v1::UINT8);
+  EXPECT_EQ(description.columns(0).maximum(), 7);
+  const v1::DatasetColumn& labels = description.columns(1);
+  EXPECT_EQ(labels.name(), "labels");
+  EXPECT_TRUE(labels.is_text());
+  EXPECT_THAT(labels.categories(), ElementsAre("cat", "dog", "owl"));
+  EXPECT_THAT(labels.category_rows(), ElementsAre(1, 2, 0));
+  EXPECT_THAT(labels.first_values(), ElementsAre("dog", "cat", "dog"));
 }
 
 }  // namespace

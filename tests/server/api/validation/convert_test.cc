@@ -131,6 +131,25 @@ TEST(CheckUploadHeaderTest, RefusesWhatDoesNotFitTogether) {
   Refused(CheckUploadHeader(&header, kLimit), {"empty"});
 }
 
+TEST(CheckUploadHeaderTest, ImagesAreOneToSixtyFourArchives) {
+  auto header = CsvHeader();
+  header.mutable_layout()->Clear();
+  header.mutable_files(0)->set_file_name("a.tar");
+  header.mutable_files(0)->set_total_bytes(1);
+  const v1::DatasetFile archive = header.files(0);
+  while (header.files_size() < 64) *header.add_files() = archive;
+  ASSERT_TRUE(CheckUploadHeader(&header, kLimit).ok());
+  EXPECT_EQ(header.layout().format(), v1::IMAGES);
+  EXPECT_EQ(header.files(63).role(), v1::DatasetFile::IMAGES);
+  *header.add_files() = archive;
+  Refused(CheckUploadHeader(&header, kLimit), {"65 entries", "64"});
+  header = CsvHeader();
+  header.mutable_layout()->Clear();
+  header.mutable_files(0)->set_file_name("a.tar.gz");
+  Refused(CheckUploadHeader(&header, kLimit),
+          {"compressed archive", "a.tar.gz"});
+}
+
 TEST(CheckUploadHeaderTest, LabelColumnsAreNamedInOneWayAndForCsvOnly) {
   auto header = CsvHeader();
   header.mutable_layout()->add_label_columns(0);

@@ -52,6 +52,15 @@ TEST(CsvLayoutCheckTest, OptionsOfCsvAreForCsvOnly) {
   EXPECT_TRUE(CheckCsvLayout(none).ok());
 }
 
+TEST(CsvLayoutCheckTest, CategoriesAreAlsoForImages) {
+  v1::DatasetLayout layout = WithCategories(2, 1);
+  layout.set_format(v1::IMAGES);
+  EXPECT_TRUE(CheckCsvLayout(layout).ok());
+  layout = WithCategories(10'001, 1);
+  layout.set_format(v1::IMAGES);
+  EXPECT_THAT(LayoutRefusal(layout), HasSubstr("10001"));
+}
+
 TEST(CsvLayoutCheckTest, UnknownValuesAreRefused) {
   v1::DatasetLayout layout = Csv();
   layout.set_missing(static_cast<v1::DatasetLayout::Missing>(9));

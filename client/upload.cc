@@ -1,27 +1,58 @@
 #include "client/upload.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
-#include <optional>
+#include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
+#include "client/files/image_folder.h"
 #include "client/files/local_file.h"
 #include "client/retry.h"
 
 namespace gpupool::client {
 namespace {
 
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// Returns the name by which the server calls a file, or a folder's archive.
 std::string BaseName(const std::string& path) {
+  if (IsFolder(path)) {
+    std::error_code error;
+    std::string name =
+        std::filesystem::canonical(path, error).filename().string();
+    return (name.empty() ? "images" : name) + ".tar";
+  }
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+// Opens a file, or a folder of images as an archive.
+absl::StatusOr<ChunkReader> OpenChunks(const std::string& path) {
+  if (IsFolder(path)) {
+    absl::StatusOr<ImageList> list = ListImages(path);
+    if (!list.ok()) return list.status();
+    return [folder = std::make_shared<ImageFolder>(*std::move(list))](
+               std::string& chunk) { return folder->ReadChunk(chunk); };
+  }
+  absl::StatusOr<LocalFile> file = LocalFile::Open(path);
+  if (!file.ok()) return file.status();
+  return [file = std::make_shared<LocalFile>(*std::move(file))](
+             std::string& chunk) { return file->ReadChunk(chunk); };
+}
+
 absl::StatusOr<v1::DatasetFile> Describe(const std::string& path,
                                          v1::DatasetFile::Role role) {
-  const absl::StatusOr<FileFacts> facts = DescribeFile(path);
+  const absl::StatusOr<ChunkReader> chunks = OpenChunks(path);
+  if (!chunks.ok()) return chunks.status();
+  const absl::StatusOr<FileFacts> facts = DescribeChunks(path, *chunks);
   if (!facts.ok()) return facts.status();
   v1::DatasetFile description;
   description.set_role(role);
@@ -40,6 +71,8 @@ class MessageSource {
       : upload_(upload), files_(files), progress_(progress) {
     paths_ = {upload.file};
     if (!upload.labels_file.empty()) paths_.push_back(upload.labels_file);
+    paths_.insert(paths_.end(), upload.more_files.begin(),
+                  upload.more_files.end());
     for (const v1::DatasetFile& file : files) total_ += file.total_bytes();
   }
 
@@ -50,18 +83,18 @@ class MessageSource {
       return true;
     }
     while (index_ < paths_.size()) {
-      if (!file_.has_value()) {
-        absl::StatusOr<LocalFile> file = LocalFile::Open(paths_[index_]);
-        if (!file.ok()) return file.status();
-        file_.emplace(*std::move(file));
+      if (chunks_ == nullptr) {
+        absl::StatusOr<ChunkReader> chunks = OpenChunks(paths_[index_]);
+        if (!chunks.ok()) return chunks.status();
+        chunks_ = *std::move(chunks);
         sent_of_file_ = 0;
       }
       std::string& data = *message.mutable_chunk()->mutable_data();
-      absl::Status read = file_->ReadChunk(data);
+      absl::Status read = chunks_(data);
       if (!read.ok()) return read;
       if (!data.empty()) return Count(message);
       if (sent_of_file_ != files_[index_].total_bytes()) return Changed();
-      file_.reset();
+      chunks_ = nullptr;
       ++index_;
     }
     return false;
@@ -95,7 +128,7 @@ class MessageSource {
   const std::vector<v1::DatasetFile>& files_;
   const UploadProgress& progress_;
   std::vector<std::string> paths_;
-  std::optional<LocalFile> file_;
+  ChunkReader chunks_;
   size_t index_ = 0;
   uint64_t sent_of_file_ = 0;
   uint64_t sent_ = 0;
@@ -147,6 +180,18 @@ bool SameCsvOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
                     SameCategories);
 }
 
+bool SameImageOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
+  const auto grey = [](const v1::DatasetLayout& layout) {
+    return layout.image_channels() == 1;
+  };
+  const auto stretch = [](const v1::DatasetLayout& layout) {
+    return layout.image_fit() == v1::DatasetLayout::STRETCH;
+  };
+  return a.image_height() == b.image_height() &&
+         a.image_width() == b.image_width() && grey(a) == grey(b) &&
+         stretch(a) == stretch(b);
+}
+
 // Returns whether both layouts give the same arrays for the same files.
 bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
@@ -160,7 +205,7 @@ bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
                     b.label_columns().begin(), b.label_columns().end()) &&
          std::equal(a.label_names().begin(), a.label_names().end(),
                     b.label_names().begin(), b.label_names().end()) &&
-         SameCsvOptions(a, b) &&
+         SameCsvOptions(a, b) && SameImageOptions(a, b) &&
          SameArrays(a.input_arrays(), b.input_arrays()) &&
          SameArrays(a.target_arrays(), b.target_arrays());
 }
@@ -190,6 +235,12 @@ absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
         Describe(upload.labels_file, v1::DatasetFile::LABELS);
     if (!labels.ok()) return labels.status();
     files.push_back(*std::move(labels));
+  }
+  for (const std::string& path : upload.more_files) {
+    absl::StatusOr<v1::DatasetFile> more =
+        Describe(path, v1::DatasetFile::IMAGES);
+    if (!more.ok()) return more.status();
+    files.push_back(*std::move(more));
   }
   return files;
 }

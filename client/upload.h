@@ -19,8 +19,11 @@ class Client;
 struct DatasetUpload {
   std::string name;
   v1::DatasetLayout layout;
-  std::string file;         // table (CSV, NPZ), or features (IDX, NPY)
-  std::string labels_file;  // IDX, NPY; else empty
+  // Table (CSV, NPZ), features (IDX, NPY), an archive of images, or a folder
+  // CLASS/NAME.jpg of them, which is sent as one archive.
+  std::string file;
+  std::string labels_file;              // IDX, NPY; else empty
+  std::vector<std::string> more_files;  // further archives of images
 };
 
 // Receives the sent bytes and all bytes, after each chunk.
@@ -28,7 +31,7 @@ using UploadProgress = std::function<void(uint64_t sent, uint64_t total)>;
 
 // Returns role, base name, size and SHA-256 of each file of `upload`, in the
 // form that the server expects. NotFound if a file does not exist,
-// InvalidArgument if one is empty.
+// InvalidArgument if one is empty, and as ListImages for a folder.
 absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
     const DatasetUpload& upload);
 

@@ -49,19 +49,25 @@ absl::Status LocalFile::ReadChunk(std::string& chunk) {
 absl::StatusOr<FileFacts> DescribeFile(const std::string& path) {
   absl::StatusOr<LocalFile> file = LocalFile::Open(path);
   if (!file.ok()) return file.status();
+  return DescribeChunks(
+      path, [&file](std::string& chunk) { return file->ReadChunk(chunk); });
+}
+
+absl::StatusOr<FileFacts> DescribeChunks(const std::string& name,
+                                         const ChunkReader& read_chunk) {
   std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest(EVP_MD_CTX_new(),
                                                             &EVP_MD_CTX_free);
   EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
   FileFacts facts;
   std::string chunk;
   do {
-    absl::Status read = file->ReadChunk(chunk);
+    absl::Status read = read_chunk(chunk);
     if (!read.ok()) return read;
     EVP_DigestUpdate(digest.get(), chunk.data(), chunk.size());
     facts.bytes += chunk.size();
   } while (!chunk.empty());
   if (facts.bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
+    return absl::InvalidArgumentError(absl::StrCat(name, " is empty"));
   }
   std::string bytes(EVP_MAX_MD_SIZE, '\0');
   unsigned int size = 0;

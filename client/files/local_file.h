@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,14 @@ class LocalFile {
   std::string path_;
   Handle handle_;
 };
+
+// Fills in the next bytes of a file, or none at the end.
+using ChunkReader = std::function<absl::Status(std::string& chunk)>;
+
+// Reads everything and returns its digest and size. InvalidArgument, with
+// `name`, if there are no bytes.
+absl::StatusOr<FileFacts> DescribeChunks(const std::string& name,
+                                         const ChunkReader& read_chunk);
 
 // Reads the whole file and returns its digest and size. NotFound if it does not
 // exist, InvalidArgument if it is empty.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "client/client.h"
@@ -66,6 +67,34 @@ TEST_F(UploadTest, SendsBothFilesInChunksOfAtMostOneMebibyte) {
   EXPECT_EQ(server_.state.largest_chunk, 1u << 20);
   EXPECT_EQ(sent, features.size() + 6);
   EXPECT_EQ(total, sent);
+}
+
+TEST_F(UploadTest, SendsAFolderOfImagesAsAnArchive) {
+  const std::string folder =
+      ::testing::TempDir() + "/client_" + std::to_string(::getpid()) + "/pets";
+  std::filesystem::create_directories(folder + "/cat");
+  std::ofstream(folder + "/cat/1.jpg") << "12345";
+  upload_.file = folder + "/";
+  const auto dataset = UploadDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->files(0).file_name(), "pets.tar");
+  // A header, a block and the end of the archive.
+  EXPECT_EQ(dataset->files(0).total_bytes(), 2048u);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.uploaded_bytes.size(), 2048u);
+  EXPECT_EQ(server_.state.uploaded_bytes.substr(512, 5), "12345");
+}
+
+TEST_F(UploadTest, SendsSeveralArchivesInTheirOrder) {
+  upload_.file = WriteFile("0.tar", "first");
+  upload_.more_files = {WriteFile("1.tar", "second"),
+                        WriteFile("2.tar", "third")};
+  const auto dataset = UploadDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->files_size(), 3);
+  EXPECT_EQ(dataset->files(2).role(), v1::DatasetFile::IMAGES);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.uploaded_bytes, "firstsecondthird");
 }
 
 TEST_F(UploadTest, RepeatsTheWholeUploadWhileUnavailable) {

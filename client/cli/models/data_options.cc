@@ -2,14 +2,22 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <ostream>
 #include <set>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "client/cli/output/progress_line.h"
+#include "client/files/image_folder.h"
+#include "client/text/counted.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -59,9 +67,22 @@ void AddCsvOptions(CLI::App& verb, DataOptions& options) {
       ->allow_extra_args(false)
       ->type_name("A,B,...");
   verb.add_option("--like", options.like,
-                  "CSV: number categories as this dataset does, and refuse "
-                  "others; for validation sets")
+                  "CSV and images: number categories or classes as this "
+                  "dataset does, and refuse others; for validation sets")
       ->type_name("DATASET");
+}
+
+void AddImageOptions(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--image-size", options.image_size,
+                  "Images: resize them to so many pixels: both sides, or "
+                  "HEIGHTxWIDTH (default: all have one size)")
+      ->type_name("SIZE");
+  verb.add_option("--image-fit", options.image_fit,
+                  "Images: cut off what is too long, or change the proportions "
+                  "(default: crop)")
+      ->check(CLI::IsMember({"crop", "stretch"}))
+      ->type_name("FIT");
+  verb.add_flag("--grey", options.grey, "Images: one channel instead of three");
 }
 
 }  // namespace
@@ -87,7 +108,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   AddCsvOptions(verb, options);
   verb.add_option("--format", options.format,
                   "Format of the file (default: by its name)")
-      ->check(CLI::IsMember({"csv", "idx", "npy", "npz"}))
+      ->check(CLI::IsMember({"csv", "idx", "npy", "npz", "images"}))
       ->type_name("FORMAT");
   verb.add_option("--features-array", options.features_array,
                   "NPZ: name of the array of features (default: x)")
@@ -103,12 +124,13 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
                  "NPZ: an array to compare outputs with, by a name for "
                  "training.losses; may be repeated")
       ->excludes("--labels-array");
+  AddImageOptions(verb, options);
 }
 
 void AddDataOption(CLI::App& verb, DataOptions& options) {
   verb.add_option("--data", options.file,
-                  "First upload this file as the job's dataset, unless the "
-                  "server has it")
+                  "First upload this file, or folder of images, as the job's "
+                  "dataset, unless the server has it")
       ->type_name("PATH");
   AddLayoutOptions(verb, options);
 }
@@ -153,6 +175,28 @@ void AddCsvLayout(const DataOptions& options, v1::DatasetLayout& layout) {
                                            options.skipped_columns.end());
 }
 
+// Adds the options of images.
+absl::Status AddImageLayout(const DataOptions& options,
+                            v1::DatasetLayout& layout) {
+  if (options.grey) layout.set_image_channels(1);
+  if (options.image_fit == "stretch") {
+    layout.set_image_fit(v1::DatasetLayout::STRETCH);
+  }
+  if (options.image_size.empty()) return absl::OkStatus();
+  const std::vector<std::string> sides =
+      absl::StrSplit(options.image_size, 'x');
+  uint32_t height = 0, width = 0;
+  if (sides.size() > 2 || !absl::SimpleAtoi(sides.front(), &height) ||
+      !absl::SimpleAtoi(sides.back(), &width) || height == 0 || width == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--image-size is '", options.image_size,
+                     "'; write 224, or 120x160 for height and width"));
+  }
+  layout.set_image_height(height);
+  layout.set_image_width(width);
+  return absl::OkStatus();
+}
+
 // Adds the categories of the dataset options.like to the layout, if it is set.
 absl::Status AddCategories(Client& client, const DataOptions& options,
                            v1::DatasetLayout& layout) {
@@ -168,8 +212,10 @@ absl::Status AddCategories(Client& client, const DataOptions& options,
     *categories.mutable_values() = column.categories();
   }
   if (!layout.categories().empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--like: dataset ", options.like, " has no text columns"));
+  return absl::InvalidArgumentError(absl::StrCat("--like: dataset ",
+                                                 options.like,
+                                                 " has no text columns and no "
+                                                 "classes with names"));
 }
 
 }  // namespace
@@ -181,6 +227,7 @@ absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
   upload.name = name;
   upload.file = options.file;
   upload.labels_file = options.labels_file;
+  upload.more_files = options.more_files;
   v1::DatasetFormat format = v1::DATASET_FORMAT_UNSPECIFIED;
   v1::DatasetFormat_Parse(absl::AsciiStrToUpper(options.format), &format);
   upload.layout.set_format(format);
@@ -194,6 +241,8 @@ absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
   upload.layout.set_labels_array(options.labels_array);
   AddArrays(options.inputs, *upload.layout.mutable_input_arrays());
   AddArrays(options.targets, *upload.layout.mutable_target_arrays());
+  const absl::Status images = AddImageLayout(options, upload.layout);
+  if (!images.ok()) return images;
   const absl::Status added = AddCategories(client, options, upload.layout);
   if (!added.ok()) return added;
   return upload;
@@ -228,6 +277,21 @@ void ClearUploadLine(const Context& context) {
   }
 }
 
+void SayLeftOut(const Context& context, const DatasetUpload& upload) {
+  constexpr size_t kMostShown = 3;
+  std::error_code error;
+  if (!std::filesystem::is_directory(upload.file, error)) return;
+  const absl::StatusOr<ImageList> list = ListImages(upload.file);
+  if (!list.ok() || list->left_out.empty()) return;
+  const std::vector<std::string>& names = list->left_out;
+  const auto shown =
+      absl::MakeConstSpan(names).first(std::min(kMostShown, names.size()));
+  context.Say(absl::StrCat(
+      Counted(names.size(), "file"),
+      " left out, because only .jpg, .jpeg and .png files are images: ",
+      absl::StrJoin(shown, ", "), names.size() > shown.size() ? ", ..." : ""));
+}
+
 absl::Status EnsureData(Context& context, Client& client,
                         const std::string& name, const DataOptions& options) {
   if (options.file.empty()) return absl::OkStatus();
@@ -239,6 +303,7 @@ absl::Status EnsureData(Context& context, Client& client,
   const absl::StatusOr<DatasetUpload> upload =
       MakeUpload(client, name, options);
   if (!upload.ok()) return upload.status();
+  SayLeftOut(context, *upload);
   const absl::StatusOr<EnsuredDataset> ensured =
       EnsureDataset(client, *upload, UploadLine(context, name));
   ClearUploadLine(context);

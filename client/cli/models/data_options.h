@@ -14,8 +14,9 @@
 namespace gpupool::client {
 
 struct DataOptions {
-  std::string file;
+  std::string file;  // or a folder of images
   std::string labels_file;
+  std::vector<std::string> more_files;  // further archives of images
   std::optional<int> label_column;
   std::vector<std::string> label_columns;  // numbers or names
   bool has_header = false;
@@ -29,11 +30,14 @@ struct DataOptions {
   std::string like;                  // a dataset whose categories are taken
   std::vector<std::string> inputs;   // "input_ids=ids"
   std::vector<std::string> targets;  // "label=y"
+  std::string image_size;            // "224" or "HEIGHTxWIDTH"
+  std::string image_fit;             // "stretch"; empty: crop
+  bool grey = false;
 };
 
 // Adds --labels, --label-column, --label-columns, --header, --missing, --text,
 // --text-columns, --skip-columns, --like, --format, --features-array,
-// --labels-array, --input and --target.
+// --labels-array, --input, --target, --image-size, --image-fit and --grey.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 
 // Adds --data and the layout options.
@@ -41,7 +45,8 @@ void AddDataOption(CLI::App& verb, DataOptions& options);
 
 // Returns the upload that the options describe. With options.like it has the
 // categories of that dataset. NotFound if there is no such dataset,
-// InvalidArgument if it has no text columns, else the server's errors.
+// InvalidArgument if it has no text columns or an option is wrong, else the
+// server's errors.
 absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
                                          const std::string& name,
                                          const DataOptions& options);
@@ -52,6 +57,9 @@ UploadProgress UploadLine(const Context& context, const std::string& name);
 // Returns the same callback with the word "receiving".
 UploadProgress DownloadLine(const Context& context, const std::string& name);
 void ClearUploadLine(const Context& context);
+
+// Tells on `err` which files of a folder of images are left out, if any.
+void SayLeftOut(const Context& context, const DatasetUpload& upload);
 
 // Uploads options.file as the dataset `name` unless the server has it already,
 // and reports on `err` what it did. Does nothing if options.file is empty.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -91,6 +92,7 @@ int UploadDataset(Context& context, const std::string& name,
   const absl::StatusOr<DatasetUpload> upload =
       MakeUpload(**client, name, options);
   if (!upload.ok()) return context.Fail(upload.status());
+  SayLeftOut(context, *upload);
   const absl::StatusOr<v1::Dataset> dataset =
       UploadDataset(**client, *upload, UploadLine(context, name));
   ClearUploadLine(context);
@@ -149,7 +151,8 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       datasets, "upload",
       "Store a table of examples under a name. Uploading the same bytes again "
       "changes nothing. CSV: one example per line, of numbers and text. Files "
-      "may be compressed (.gz).",
+      "may be compressed (.gz). Images: a folder with a folder for each class, "
+      "or tar archives of such folders or of NAME.jpg beside NAME.cls.",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
@@ -157,12 +160,18 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "  gpupool datasets upload people people.csv --header --missing mean \\\n"
       "      --text one-hot --skip-columns name\n"
       "  gpupool datasets upload reviews reviews.npz --input input_ids=ids \\\n"
-      "      --input attention_mask=mask --target label=y");
+      "      --input attention_mask=mask --target label=y\n"
+      "  gpupool datasets upload pets pets/ --image-size 224");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
-  verb->add_option("FILE", options->file, "CSV, IDX, NPY or NPZ; may be .gz")
+  auto files = std::make_shared<std::vector<std::string>>();
+  verb->add_option("FILE", *files,
+                   "CSV, IDX, NPY or NPZ, which may be .gz; a folder of "
+                   "images, or archives of them (.tar)")
       ->required();
   AddLayoutOptions(*verb, *options);
-  invocation.On(verb, [name, options](Context& c) {
+  invocation.On(verb, [name, files, options](Context& c) {
+    options->file = files->front();
+    options->more_files.assign(files->begin() + 1, files->end());
     return UploadDataset(c, *name, *options);
   });
 }

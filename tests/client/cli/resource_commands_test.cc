@@ -105,6 +105,29 @@ TEST_F(DatasetsTest, CategoriesAreThoseOfAnotherDataset) {
               ::testing::ElementsAre("dog", "cat"));
 }
 
+TEST_F(DatasetsTest, ImagesHaveASizeAFitAndChannels) {
+  const std::string file = WriteFile("a.tar", "tar");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, file, "--image-size",
+                 "120x160", "--image-fit", "stretch", "--grey"}),
+            0)
+      << err();
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--image-size", "224"}), 0);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    const v1::DatasetLayout& a = server_.state.datasets["a"].layout();
+    EXPECT_EQ(a.image_height(), 120u);
+    EXPECT_EQ(a.image_width(), 160u);
+    EXPECT_EQ(a.image_channels(), 1u);
+    EXPECT_EQ(a.image_fit(), v1::DatasetLayout::STRETCH);
+    EXPECT_EQ(server_.state.datasets["a"].files_size(), 2);
+    const v1::DatasetLayout& b = server_.state.datasets["b"].layout();
+    EXPECT_EQ(b.image_height(), 224u);
+    EXPECT_EQ(b.image_width(), 224u);
+  }
+  EXPECT_NE(Run({"datasets", "upload", "c", file, "--image-size", "1x2x3"}), 0);
+  EXPECT_THAT(err(), ::testing::HasSubstr("write 224, or 120x160"));
+}
+
 TEST_F(DatasetsTest, ArraysGoByTheNamesOfInputsAndTargets) {
   const std::string file = WriteFile("a.npz", "PK");
   EXPECT_EQ(Run({"datasets", "upload", "a", file, "--input", "input_ids=ids",

@@ -75,9 +75,10 @@ TEST(SetScalarTest, TakesEnumsInAnyCaseAndSuggests) {
   v1::DatasetLayout layout;
   EXPECT_TRUE(Set(layout, "format", "csv").ok());
   EXPECT_EQ(layout.format(), v1::CSV);
-  EXPECT_THAT(Set(layout, "format", "cvs").message(),
-              HasSubstr("one of csv, idx, npy, npz, which format needs; did "
-                        "you mean 'csv'?"));
+  EXPECT_THAT(
+      Set(layout, "format", "cvs").message(),
+      HasSubstr("one of csv, idx, npy, npz, images, which format needs; "
+                "did you mean 'csv'?"));
 }
 
 TEST(SetScalarTest, TakesTheBooleansOfYaml12) {

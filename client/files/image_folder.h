@@ -1,0 +1,58 @@
+// A folder of images as a tar archive that is made while it is read.
+//
+// Thread-safety: one thread for each object. Holds the names of the images and
+// at most two chunks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/files/local_file.h"
+
+namespace gpupool::client {
+
+// The files of a folder of images.
+struct ImageList {
+  struct Entry {
+    std::string name;  // relative to the folder: CLASS/NAME.jpg
+    uint64_t bytes = 0;
+  };
+  std::string folder;
+  std::vector<Entry> images;          // sorted by name
+  std::vector<std::string> left_out;  // files of other kinds, sorted
+};
+
+// Lists the images (.jpg, .jpeg, .png) below the folders of their classes.
+// Hidden files and folders are left out without a word, and folders that are
+// links with one. InvalidArgument, with the remedy, for an image that lies in
+// no class, a class without images, and no images at all.
+absl::StatusOr<ImageList> ListImages(const std::string& folder);
+
+// Makes the archive. The same files give the same bytes, on every machine:
+// names are sorted, and owners, modes and times are constant.
+class ImageFolder {
+ public:
+  explicit ImageFolder(ImageList list) : list_(std::move(list)) {}
+
+  // Reads the next bytes, at most 1 MiB. `chunk` is empty at the end. DataLoss
+  // if a file has not the size any more that it had in the list.
+  absl::Status ReadChunk(std::string& chunk);
+
+ private:
+  absl::Status OpenNext();
+  // Adds the next part of the archive to `pending_`.
+  absl::Status AddMore();
+
+  ImageList list_;
+  size_t next_ = 0;  // image to open next
+  std::unique_ptr<LocalFile> file_;
+  uint64_t left_ = 0;    // bytes of the file that were not read yet
+  std::string pending_;  // bytes that were not handed out yet
+  bool ended_ = false;
+};
+
+}  // namespace gpupool::client

@@ -65,6 +65,8 @@ ONLY_IN = [
     (re.compile(r'[<"]hwy/'), "Highway", ["engine/backends/cpu"]),
     (re.compile(r"[<\"]gloo/"), "Gloo", ["engine/collective"]),
     (re.compile(r"[<\"]onnx/"), "libonnx", ["engine/import/onnx"]),
+    (re.compile(r"<(jpeglib|jerror|png)\.h>"), "libjpeg and libpng",
+     ["engine/data/image"]),
     (re.compile(r"SQLiteCpp|sqlite3\.h"), "SQLite", ["server/store"]),
     (re.compile(r"prometheus/"), "prometheus-cpp", ["server/metrics"]),
     (re.compile(r"httplib\.h"), "cpp-httplib", ["server/http"]),

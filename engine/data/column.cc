@@ -169,6 +169,22 @@ uint64_t FindUnusable(const char* data, uint64_t count) {
   return count;
 }
 
+// A half is exact as a float.
+double ToDouble(Half x) { return double{FromHalf(x)}; }
+double ToDouble(double x) { return x; }
+
+template <typename T, bool kReversed>
+std::optional<PlacedNumber> FindNotWhole(const Column& column, double limit) {
+  const uint64_t count = column.rows * column.width;
+  for (uint64_t i = 0; i < count; ++i) {
+    const double x = ToDouble(Load<T, kReversed>(column.data + i * sizeof(T)));
+    // False for NaN, too.
+    if (std::abs(x) <= limit && std::trunc(x) == x) continue;
+    return PlacedNumber{i, x};
+  }
+  return std::nullopt;
+}
+
 struct ElementFacts {
   ElementType type;
   absl::string_view name;
@@ -259,6 +275,17 @@ uint64_t FirstUnusable(const Column& column) {
                   std::is_same_v<T, uint64_t>) {
       found = column.big_endian ? FindUnusable<T, true>(column.data, count)
                                 : FindUnusable<T, false>(column.data, count);
+    }
+  });
+  return found;
+}
+
+std::optional<PlacedNumber> FirstNotWhole(const Column& column, double limit) {
+  std::optional<PlacedNumber> found;
+  WithType(column.type, [&]<typename T>() {
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, Half>) {
+      found = column.big_endian ? FindNotWhole<T, true>(column, limit)
+                                : FindNotWhole<T, false>(column, limit);
     }
   });
   return found;

@@ -98,4 +98,14 @@ void Gather(const Column& column, absl::Span<const uint32_t> rows,
 // that int64 cannot hold; the count of numbers if there is none.
 uint64_t FirstUnusable(const Column& column);
 
+// A number of a column, and its position among all numbers of the column.
+struct PlacedNumber {
+  uint64_t position = 0;
+  double number = 0;
+};
+
+// Returns the first number with a fraction or a magnitude above `limit`, or
+// that is not a number; none for columns of integers.
+std::optional<PlacedNumber> FirstNotWhole(const Column& column, double limit);
+
 }  // namespace gpupool::engine

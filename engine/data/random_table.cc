@@ -82,6 +82,7 @@ absl::StatusOr<Table> RandomTable(const v1::Dataset& dataset,
                                   const ReadLimits& limits) {
   Table table;
   table.rows = dataset.rows();
+  table.random = true;
   Maker maker(table.rows, limits);
   for (const v1::DatasetArray& array : dataset.inputs()) {
     ASSIGN_OR_RETURN(Column column,

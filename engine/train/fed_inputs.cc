@@ -1,9 +1,12 @@
 #include "engine/train/fed_inputs.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/quoted_names.h"
 #include "engine/base/refuse.h"
@@ -86,6 +89,26 @@ absl::StatusOr<FedInput> FeedByName(const ModelPort& input,
                   .column = static_cast<size_t>(found - facts.inputs.begin())};
 }
 
+// Checks that a column of floating-point numbers feeds an integer input without
+// a change. Conversion keeps whole numbers up to these limits (column.h).
+absl::Status CheckWholeNumbers(const Column& column, const std::string& name,
+                               DType dtype) {
+  const int64_t limit = dtype == DType::kInt32
+                            ? std::numeric_limits<int32_t>::max()
+                            : int64_t{1} << 53;
+  const std::optional<PlacedNumber> found =
+      FirstNotWhole(column, static_cast<double>(limit));
+  if (!found.has_value()) return absl::OkStatus();
+  const int digits = column.type == ElementType::kFloat64 ? 17 : 9;
+  return Refuse("row ", found->position / column.width,
+                " of the dataset, counted from 0, has ",
+                absl::StrFormat("%.*g", digits, found->number), " as number ",
+                found->position % column.width, " for the model's input '",
+                name, "', which is ", DTypeName(dtype),
+                " and takes whole numbers from -", limit, " to ", limit,
+                "; mend the row or make the input float32");
+}
+
 absl::Status CheckInt32(const Column& column, const std::string& name) {
   const bool larger = column.type == ElementType::kUint32 ||
                       column.type == ElementType::kInt64 ||
@@ -163,10 +186,19 @@ const Column& FedColumn(const Table& table, const FedInput& fed) {
 
 absl::Status CheckFedNumbers(const Table& table, absl::Span<const FedInput> fed,
                              const Graph& graph) {
+  // Random numbers are from 0 to 1, whatever the dataset has.
+  if (table.random) return absl::OkStatus();
   for (const FedInput& input : fed) {
     const Value* value = graph.FindValue(input.name);
-    if (value == nullptr || value->dtype != DType::kInt32) continue;
-    RETURN_IF_ERROR(CheckInt32(FedColumn(table, input), input.name));
+    if (value == nullptr || IsFloating(value->dtype)) continue;
+    const Column& column = FedColumn(table, input);
+    // Labels have checks of their own (label_check.h).
+    if (!input.target && IsFloating(column.type)) {
+      RETURN_IF_ERROR(CheckWholeNumbers(column, input.name, value->dtype));
+    }
+    if (value->dtype == DType::kInt32) {
+      RETURN_IF_ERROR(CheckInt32(column, input.name));
+    }
   }
   return absl::OkStatus();
 }

@@ -42,9 +42,11 @@ absl::StatusOr<size_t> FindTarget(const std::string& field,
 // Returns the column that fills the input.
 const Column& FedColumn(const Table& table, const FedInput& fed);
 
-// Checks that int32 inputs can hold every number of columns of larger integers.
-// Other inputs take all columns that FeedModel accepts. INVALID_ARGUMENT names
-// the input and the row.
+// Checks that integer inputs can hold every number of their columns: int32
+// inputs those of larger integers, int32 and int64 inputs those of
+// floating-point columns, which must be whole. Targets of floating-point
+// numbers are not checked, nor is a RandomTable. INVALID_ARGUMENT names the
+// input, the row and the number.
 absl::Status CheckFedNumbers(const Table& table, absl::Span<const FedInput> fed,
                              const Graph& graph);
 

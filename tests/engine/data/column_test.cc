@@ -158,6 +158,27 @@ TEST(ColumnTest, FindsTheFirstNumberThatCannotBeUsed) {
             0u);
 }
 
+TEST(ColumnTest, FindsTheFirstNumberThatIsNotWhole) {
+  const auto found = FirstNotWhole(ColumnOf({}, {3, -7, 0.5f, 9}), 8);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->position, 2u);
+  EXPECT_EQ(found->number, 0.5);
+  EXPECT_FALSE(FirstNotWhole(ColumnOf({}, {3, -8, 8}), 8).has_value());
+  EXPECT_EQ(FirstNotWhole(ColumnOf({}, {3, -9}), 8)->position, 1u);
+  EXPECT_EQ(FirstNotWhole(ColumnOf({}, {NAN}), 8)->position, 0u);
+  // 1.0 and 1.5 as halves.
+  const Column halves = ColumnOfBytes(ElementType::kFloat16, {},
+                                      Little(0x3c00, 2) + Little(0x3e00, 2));
+  EXPECT_EQ(FirstNotWhole(halves, 8)->number, 1.5);
+  Column doubles =
+      ColumnOfBytes(ElementType::kFloat64, {}, Big(0x3ff8000000000000, 8));
+  doubles.big_endian = true;
+  EXPECT_EQ(FirstNotWhole(doubles, 8)->number, 1.5);
+  EXPECT_FALSE(FirstNotWhole(ColumnOfBytes(ElementType::kUint8, {}, "\xff"), 8)
+                   .has_value())
+      << "integers are whole";
+}
+
 TEST(ColumnTest, UnalignedElementsAreRead) {
   Column column = ColumnOfBytes(ElementType::kInt32, {},
                                 "x" + Little(7, 4) + Little(8, 4) + "yyy");

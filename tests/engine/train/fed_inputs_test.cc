@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <string>
+#include <utility>
 
+#include "engine/data/random_table.h"
 #include "engine/graph/builder.h"
+#include "gpupool/v1/dataset.pb.h"
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
 
@@ -140,6 +145,69 @@ TEST(FedInputsTest, NumbersMustFitAnInt32Input) {
             "input int64");
   table.inputs[0].rows = 1;
   EXPECT_TRUE(CheckFedNumbers(table, fed, graph).ok());
+}
+
+// Returns the text of the check of one column that feeds the input 'ids' of
+// this type.
+std::string NumberErrorOf(DType dtype, Column column, bool target = false) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  EXPECT_TRUE(builder.Input("ids", {dtype, {5, 2}}).ok());
+  Table table{.rows = column.rows};
+  (target ? table.targets : table.inputs).push_back(std::move(column));
+  const std::vector<FedInput> fed = {{.name = "ids", .target = target}};
+  return std::string(CheckFedNumbers(table, fed, graph).message());
+}
+
+TEST(FedInputsTest, FloatsForAnIntegerInputMustBeWhole) {
+  EXPECT_EQ(NumberErrorOf(DType::kInt64, ColumnOf({2}, {1, 2, 3, 4.5f})),
+            "row 1 of the dataset, counted from 0, has 4.5 as number 1 for the "
+            "model's input 'ids', which is int64 and takes whole numbers from "
+            "-9007199254740992 to 9007199254740992; mend the row or make the "
+            "input float32");
+  EXPECT_THAT(NumberErrorOf(DType::kInt32, ColumnOf({2}, {-0.25f, 2})),
+              HasSubstr("row 0 of the dataset, counted from 0, has -0.25 as "
+                        "number 0"));
+  EXPECT_EQ(NumberErrorOf(DType::kInt64, ColumnOf({2}, {1, -2, 0, 1e15f})), "");
+  EXPECT_EQ(NumberErrorOf(DType::kInt32, ColumnOf({2}, {1, -2, 0, 4e4f})), "");
+  EXPECT_EQ(NumberErrorOf(DType::kFloat32, ColumnOf({2}, {0.5f, 2})), "");
+  EXPECT_EQ(NumberErrorOf(DType::kInt32, ColumnOf({2}, {0.5f, 2}), true), "")
+      << "labels have their own check";
+}
+
+TEST(FedInputsTest, FloatsForAnIntegerInputMustFitIt) {
+  // 2^31 is the first whole float above the limit of int32.
+  EXPECT_THAT(NumberErrorOf(DType::kInt32, ColumnOf({2}, {0, 2147483648.0f})),
+              HasSubstr("has 2.14748365e+09 as number 1"));
+  EXPECT_EQ(NumberErrorOf(DType::kInt64, ColumnOf({2}, {0, 2147483648.0f})),
+            "");
+  EXPECT_THAT(NumberErrorOf(DType::kInt64, ColumnOf({2}, {0, 1e30f})),
+              HasSubstr("has 1.00000002e+30 as number 1"));
+  EXPECT_THAT(NumberErrorOf(DType::kInt64, ColumnOf({2}, {0, NAN})),
+              HasSubstr("has nan as number 1"));
+}
+
+TEST(FedInputsTest, RandomRowsAreNotChecked) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  ASSERT_TRUE(builder.Input("ids", {DType::kInt64, {5, 2}}).ok());
+  v1::Dataset dataset;
+  dataset.set_rows(4);
+  dataset.add_feature_shape(2);
+  dataset.set_feature_type(v1::FLOAT32);
+  const auto table = RandomTable(dataset, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_TRUE(CheckFedNumbers(*table, {{.name = "ids"}}, graph).ok());
+}
+
+TEST(FedInputsTest, DoublesAreCheckedWithAllTheirDigits) {
+  // 16777216.5 is whole when it is rounded to a float32.
+  const Column column =
+      ColumnOfBytes(ElementType::kFloat64, {2},
+                    Little(std::bit_cast<uint64_t>(3.0), 8) +
+                        Little(std::bit_cast<uint64_t>(16777216.5), 8));
+  EXPECT_THAT(NumberErrorOf(DType::kInt64, column),
+              HasSubstr("has 16777216.5 as number 1"));
 }
 
 }  // namespace

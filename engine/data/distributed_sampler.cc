@@ -45,25 +45,33 @@ absl::Span<const uint32_t> DistributedSampler::Next() {
 absl::Span<const uint32_t> DistributedSampler::Peek() {
   const uint64_t epoch = position_ / batches_per_epoch_;
   const uint64_t batch = position_ % batches_per_epoch_;
-  if (epoch != shuffled_epoch_) Shuffle(epoch);
+  if (epoch != ordered_epoch_) OrderRows(epoch);
   return absl::MakeConstSpan(order_).subspan(batch * options_.batch_size,
                                              options_.batch_size);
 }
 
-void DistributedSampler::Shuffle(uint64_t epoch) {
+void DistributedSampler::OrderRows(uint64_t epoch) {
+  if (!options_.shuffle && !order_.empty()) {
+    ordered_epoch_ = epoch;
+    return;
+  }
   // The permutation does not depend on the rank, so one device and many see the
   // same order.
-  const std::vector<uint32_t> permutation = PhiloxPermutation(
-      options_.seed, PhiloxStreamId(PhiloxStream::kShuffle, epoch),
-      rows_.size());
+  std::vector<uint32_t> permutation;
+  if (options_.shuffle) {
+    permutation = PhiloxPermutation(
+        options_.seed, PhiloxStreamId(PhiloxStream::kShuffle, epoch),
+        rows_.size());
+  }
   order_.resize(rank_rows_);
   for (uint64_t i = 0; i < rank_rows_; ++i) {
     // Interleaved as in PyTorch. The modulo repeats rows from the start when
     // the tail asks for more entries than there are.
     const uint64_t entry = i * options_.ranks + options_.rank;
-    order_[i] = rows_[permutation[entry % permutation.size()]];
+    const uint64_t place = entry % rows_.size();
+    order_[i] = rows_[options_.shuffle ? permutation[place] : place];
   }
-  shuffled_epoch_ = epoch;
+  ordered_epoch_ = epoch;
 }
 
 }  // namespace gpupool::engine

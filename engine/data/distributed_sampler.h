@@ -2,7 +2,8 @@
 // (torch/utils/data/distributed.py) but with our own shuffle. A job on one
 // device has one rank.
 //
-// An epoch's permutation is fixed by (seed, epoch). It is cut to a whole number
+// An epoch's permutation is fixed by (seed, epoch). Without shuffling it is the
+// order of the rows, in every epoch. It is cut to a whole number
 // of rows for each rank, or continued from its start. Rank r of n takes the
 // entries r, r + n, r + 2n, ... and cuts them into whole batches. In every step
 // the ranks together therefore see the rows of a single rank whose batch is n
@@ -35,6 +36,7 @@ struct DistributedSamplerOptions {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   Tail tail = Tail::kDrop;
+  bool shuffle = true;  // else every epoch has the rows in their order
 };
 
 class DistributedSampler {
@@ -58,15 +60,16 @@ class DistributedSampler {
  private:
   DistributedSampler(const DistributedSamplerOptions& options,
                      std::vector<uint32_t> rows, uint64_t rank_rows);
-  void Shuffle(uint64_t epoch);
+  // Sets the order of this rank's rows to that of the epoch.
+  void OrderRows(uint64_t epoch);
 
   DistributedSamplerOptions options_;
   std::vector<uint32_t> rows_;
   uint64_t rank_rows_;  // in an epoch, before the cut into batches
   uint64_t batches_per_epoch_;
   uint64_t position_ = 0;
-  uint64_t shuffled_epoch_ = ~uint64_t{0};
-  std::vector<uint32_t> order_;  // this rank's rows in shuffled_epoch_
+  uint64_t ordered_epoch_ = ~uint64_t{0};
+  std::vector<uint32_t> order_;  // this rank's rows in ordered_epoch_
 };
 
 }  // namespace gpupool::engine

@@ -223,12 +223,14 @@ absl::Status TrainingRun::StartFresh() {
 // Makes a sampler whose batch is a whole step of this rank. BatchRows cuts it
 // into the batches of the step.
 absl::Status TrainingRun::MakeSampler() {
+  const v1::DataSpec& data = request_.spec.data();
   ASSIGN_OR_RETURN(
       sampler_, DistributedSampler::Create(
                     {.seed = request_.spec.training().seed(),
                      .batch_size = batch_size() / ranks() * batches_per_step(),
                      .rank = static_cast<uint32_t>(rank()),
-                     .ranks = ranks()},
+                     .ranks = ranks(),
+                     .shuffle = !data.has_shuffle() || data.shuffle()},
                     std::move(training_rows_)));
   return absl::OkStatus();
 }

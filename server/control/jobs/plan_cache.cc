@@ -60,6 +60,7 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
   key.mutable_publish()->clear_model();
   key.mutable_data()->clear_dataset();
   key.mutable_data()->clear_validation();
+  key.mutable_data()->clear_shuffle();
   return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id,
                       "/", validation_id);
 }

@@ -12,6 +12,7 @@
 namespace gpupool::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 9;
@@ -149,6 +150,39 @@ TEST(DistributedSamplerTest, EpochsHaveTheirOwnOrder) {
   auto ranks = AllRanks({.seed = kSeed, .batch_size = 32, .ranks = 2}, 64);
   const auto first = Take(ranks[0]);
   EXPECT_NE(first, Take(ranks[0]));
+}
+
+TEST(DistributedSamplerTest, WithoutShufflingEveryEpochHasTheOrderOfTheRows) {
+  auto one = *DistributedSampler::Create(
+      {.seed = kSeed, .batch_size = 3, .shuffle = false}, Rows(10));
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_THAT(Take(one), ElementsAre(100, 101, 102));
+    EXPECT_THAT(Take(one), ElementsAre(103, 104, 105));
+    EXPECT_THAT(Take(one), ElementsAre(106, 107, 108));
+  }
+  one.Seek(4);
+  EXPECT_THAT(Take(one), ElementsAre(103, 104, 105));
+}
+
+TEST(DistributedSamplerTest, WithoutShufflingRanksTakeEveryNthRow) {
+  // As torch.utils.data.DistributedSampler(shuffle=False, drop_last=True).
+  auto ranks = AllRanks({.batch_size = 2, .ranks = 3, .shuffle = false}, 13);
+  EXPECT_THAT(Take(ranks[0]), ElementsAre(100, 103));
+  EXPECT_THAT(Take(ranks[1]), ElementsAre(101, 104));
+  EXPECT_THAT(Take(ranks[2]), ElementsAre(102, 105));
+  EXPECT_THAT(Take(ranks[0]), ElementsAre(106, 109));
+  EXPECT_THAT(Take(ranks[0]), ElementsAre(100, 103)) << "the next epoch";
+}
+
+TEST(DistributedSamplerTest, WithoutShufflingTheTailBeginsAtTheFirstRow) {
+  auto ranks = AllRanks({.batch_size = 2,
+                         .ranks = 3,
+                         .tail = Tail::kRepeatFromStart,
+                         .shuffle = false},
+                        4);
+  EXPECT_THAT(Take(ranks[0]), ElementsAre(100, 103));
+  EXPECT_THAT(Take(ranks[1]), ElementsAre(101, 100));
+  EXPECT_THAT(Take(ranks[2]), ElementsAre(102, 101));
 }
 
 TEST(DistributedSamplerTest, SeekContinuesAsIfNeverInterrupted) {

@@ -229,6 +229,53 @@ TEST_F(TrainingRunTest, AnInterruptedRunEndsWithTheSameBits) {
   }
 }
 
+TEST_F(TrainingRunTest, WithoutShufflingEveryEpochHasTheSameBatches) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  v1::JobSpec spec = RegressionJob();
+  // Too low to change a weight, so that a loss tells its batch.
+  spec.mutable_training()->mutable_sgd()->set_learning_rate(1e-30);
+  const auto losses = [&] {
+    auto run = Start(spec, dataset);
+    EXPECT_TRUE(run.ok()) << run.status();
+    std::vector<double> found;
+    for (int step = 0; step < 20; ++step) {  // two epochs
+      EXPECT_TRUE((*run)->Step().ok());
+      found.push_back(*(*run)->Loss());
+    }
+    return found;
+  };
+  const auto epoch = [](const std::vector<double>& all, size_t number) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(number) * 10;
+    return std::vector<double>(begin, begin + 10);
+  };
+  const std::vector<double> shuffled = losses();
+  EXPECT_NE(epoch(shuffled, 0), epoch(shuffled, 1));
+  spec.mutable_data()->set_shuffle(true);
+  EXPECT_EQ(losses(), shuffled) << "the default";
+  spec.mutable_data()->set_shuffle(false);
+  const std::vector<double> in_order = losses();
+  EXPECT_EQ(epoch(in_order, 0), epoch(in_order, 1));
+  EXPECT_NE(epoch(in_order, 0), epoch(shuffled, 0));
+}
+
+TEST_F(TrainingRunTest, AnInterruptedRunThatIsNotShuffledEndsWithTheSameBits) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_data()->set_shuffle(false);
+  auto whole = Start(spec, dataset);
+  auto first = Start(spec, dataset);
+  ASSERT_TRUE(whole.ok() && first.ok());
+  StepTo(**whole, spec.training(), 25);
+  StepTo(**first, spec.training(), 13);  // within the second epoch
+  auto saved = (*first)->SaveCheckpoint();
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  auto second = Start(spec, dataset, saved->manifest_sha256());
+  ASSERT_TRUE(second.ok()) << second.status();
+  StepTo(**second, spec.training(), 25);
+  EXPECT_EQ((*second)->SaveCheckpoint()->manifest_sha256(),
+            (*whole)->SaveCheckpoint()->manifest_sha256());
+}
+
 TEST_F(TrainingRunTest, AccumulatedBatchesAreOneLargeBatch) {
   const v1::Dataset dataset = StoreCsv(LinearCsv(113));
   v1::JobSpec spec = RegressionJob();

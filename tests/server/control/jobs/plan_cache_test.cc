@@ -36,6 +36,7 @@ TEST(PlanCache, NamesAndTimesAreNoPartOfTheKey) {
   other.set_host_cores(1.5);
   other.set_host_bytes(7);
   other.mutable_retry()->set_max_attempts(9);
+  other.mutable_data()->set_shuffle(false);
   EXPECT_EQ(PlanCache::KeyOf(Spec(), 1), PlanCache::KeyOf(other, 1));
 }
 

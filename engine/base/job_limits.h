@@ -13,6 +13,7 @@ inline constexpr int kMaxJobDevices = 1024;
 // within 64 bits.
 inline constexpr uint64_t kMaxJobSteps = uint64_t{1} << 48;
 inline constexpr int kMaxLosses = 16;
+inline constexpr int kMaxTransforms = 32;
 inline constexpr int kMaxLayers = 10'000;
 inline constexpr size_t kMaxLayerNameBytes = 128;
 // Numbers in one example of a model of layers.

@@ -36,6 +36,7 @@ enum class PhiloxStream : uint8_t {
   kShuffle = 2,  // index: the epoch
   kSplit = 3,    // index: 0
   kDropout = 4,  // index: PhiloxNameIndex of the layer; the step moves blocks
+  kTransforms = 5,  // index: the epoch; the row moves blocks
 };
 
 constexpr uint64_t PhiloxStreamId(PhiloxStream purpose, uint64_t index) {

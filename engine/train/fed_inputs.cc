@@ -5,12 +5,16 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/check.h"
 #include "engine/base/quoted_names.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
+#include "engine/data/transform/transform_check.h"
 
 namespace gpupool::engine {
 namespace {
@@ -131,6 +135,159 @@ absl::Status CheckInt32(const Column& column, const std::string& name) {
   return absl::OkStatus();
 }
 
+// Checks that the model has the inputs that data.transforms name, and that they
+// take floating-point numbers.
+absl::Status CheckTransformedNames(const std::vector<ModelPort>& inputs,
+                                   const v1::DataSpec& data) {
+  for (int i = 0; i < data.transforms_size(); ++i) {
+    const v1::Transform& transform = data.transforms(i);
+    const std::string place = TransformPlace(i, transform);
+    const std::string& name = transform.input();
+    if (name.empty() && inputs.size() > 1) {
+      return Refuse(place, ": the model has the inputs ", QuotedNames(inputs),
+                    "; set input to one of them");
+    }
+    const auto found =
+        std::find_if(inputs.begin(), inputs.end(), [&](const ModelPort& input) {
+          return name.empty() || input.name == name;
+        });
+    if (found == inputs.end()) {
+      return Refuse(place, ": the model has no input '", name, "'; it has ",
+                    QuotedNames(inputs));
+    }
+    if (found->dtype == DType::kFloat32) continue;
+    return Refuse(place, ": the model's input '", found->name, "' is ",
+                  DTypeName(found->dtype), "; transforms are for float32");
+  }
+  return absl::OkStatus();
+}
+
+bool IsFor(const v1::Transform& transform, const std::string& input) {
+  return transform.input().empty() || transform.input() == input;
+}
+
+bool HasTransforms(const v1::DataSpec& data, const std::string& input) {
+  return std::any_of(
+      data.transforms().begin(), data.transforms().end(),
+      [&](const v1::Transform& transform) { return IsFor(transform, input); });
+}
+
+// Rows of one input in a dataset.
+struct RowFacts {
+  std::vector<int64_t>* shape = nullptr;  // null: the dataset lacks the input
+  v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
+};
+
+RowFacts RowFactsOf(const ModelPort& input, DataFacts& facts) {
+  if (facts.inputs.empty()) return {&facts.feature_shape, facts.feature_type};
+  for (ArrayFacts& array : facts.inputs) {
+    if (array.name == input.name) return {&array.shape, array.type};
+  }
+  return {};
+}
+
+// Returns the shape of rows as images; no channels if they are none.
+ImageShape ImageShapeOf(const std::vector<int64_t>& row, const Shape& example) {
+  if (row.size() == 3) return {row[0], row[1], row[2]};
+  if (row.size() == 2) return {1, row[0], row[1]};
+  const absl::StatusOr<uint64_t> count = CheckedElementCount(row);
+  if (example.rank() != 3 || !count.ok() ||
+      *count != static_cast<uint64_t>(example.elements())) {
+    return {};
+  }
+  return {example[0], example[1], example[2]};
+}
+
+// The form of rows before transforms.
+struct RowBefore {
+  const std::vector<int64_t>& shape;
+  v1::DataType type;
+};
+
+absl::StatusOr<RowTransforms> TransformsOf(const ModelPort& input,
+                                           const v1::DataSpec& data,
+                                           const RowBefore& row) {
+  const ImageShape shape = ImageShapeOf(row.shape, input.example());
+  if (shape.channels > 0) {
+    return RowTransforms::Create(data, input.name, shape,
+                                 !IsFloating(FromProto(row.type)));
+  }
+  return Refuse(
+      "data.transforms are for images, but a row for the model's "
+      "input '",
+      input.name, "' has the shape [", absl::StrJoin(row.shape, ","),
+      "]; store rows as [channels, height, width], or leave the "
+      "transforms out");
+}
+
+// Checks that no transform moves pixels away from labels that belong to them.
+absl::Status CheckUnmoved(const v1::DataSpec& data, const std::string& input,
+                          const RowTransforms& transforms,
+                          const DataFacts& facts) {
+  const ImageShape& before = transforms.before();
+  const auto for_pixels = [&](const std::vector<int64_t>& shape) {
+    const size_t rank = shape.size();
+    return rank >= 2 && shape[rank - 2] == before.height &&
+           shape[rank - 1] == before.width;
+  };
+  bool any = for_pixels(facts.labels.shape);
+  for (const ArrayFacts& target : facts.targets) {
+    any = any || for_pixels(target.labels.shape);
+  }
+  for (int i = 0; any && i < data.transforms_size(); ++i) {
+    const v1::Transform& transform = data.transforms(i);
+    if (!IsFor(transform, input) || !MovesPixels(transform)) continue;
+    return Refuse(TransformPlace(i, transform),
+                  " moves pixels, but the dataset has labels for each of ",
+                  before.height, " x ", before.width,
+                  " pixels, which stay; leave it out");
+  }
+  return absl::OkStatus();
+}
+
+// Checks that the statistics of data.scaling, which are those of the dataset's
+// rows, hold for transformed rows.
+absl::Status CheckScaled(const v1::DataSpec& data,
+                         const RowTransforms& transforms) {
+  if (data.scaling().rule_case() == v1::Scaling::RULE_NOT_SET) {
+    return absl::OkStatus();
+  }
+  for (int i = 0; i < data.transforms_size(); ++i) {
+    const v1::Transform& transform = data.transforms(i);
+    if (!transform.has_to_float() && !transform.has_normalize()) continue;
+    return Refuse(TransformPlace(i, transform),
+                  " and data.scaling both scale the rows; leave one out");
+  }
+  if (transforms.before().numbers() == transforms.after().numbers()) {
+    return absl::OkStatus();
+  }
+  return Refuse("data.transforms make rows of ", transforms.after().numbers(),
+                " numbers of ", transforms.before().numbers(),
+                ", for which data.scaling has no statistics; use to_float and "
+                "normalize instead");
+}
+
+// Fills `to` with the rows, one by one.
+void FillTransformed(const FedBatch& batch, const FedInput& fed,
+                     absl::Span<float> to) {
+  const Column& column = FedColumn(batch.table, fed);
+  Image image;
+  for (const uint32_t row : batch.rows) {
+    image.shape = fed.transforms.before();
+    image.pixels.resize(static_cast<size_t>(image.shape.numbers()));
+    Gather(column, {row}, absl::MakeSpan(image.pixels));
+    if (batch.epoch.has_value()) {
+      fed.transforms.Train({batch.epoch->seed, batch.epoch->epoch, row}, image);
+    } else {
+      fed.transforms.Evaluate(image);
+    }
+    GPUPOOL_CHECK(image.pixels.size() <= to.size());
+    std::copy(image.pixels.begin(), image.pixels.end(), to.begin());
+    to.remove_prefix(image.pixels.size());
+  }
+  std::fill(to.begin(), to.end(), 0.0f);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<FedInput>> FeedModel(
@@ -150,6 +307,33 @@ absl::StatusOr<std::vector<FedInput>> FeedModel(
       ASSIGN_OR_RETURN(fed.emplace_back(), FeedByName(input, facts));
     }
   }
+  return fed;
+}
+
+absl::StatusOr<std::vector<FedInput>> FeedTransformed(
+    const std::vector<ModelPort>& inputs, const v1::DataSpec& data,
+    const DataFacts& facts) {
+  RETURN_IF_ERROR(CheckTransformedNames(inputs, data));
+  // Without the data nothing is known of its rows.
+  if (data.transforms().empty() || facts.assumed) {
+    return FeedModel(inputs, facts);
+  }
+  DataFacts after = facts;
+  absl::flat_hash_map<std::string, RowTransforms> transforms;
+  for (const ModelPort& input : inputs) {
+    RowFacts row = RowFactsOf(input, after);
+    if (row.shape == nullptr || !HasTransforms(data, input.name)) continue;
+    ASSIGN_OR_RETURN(RowTransforms own,
+                     TransformsOf(input, data, {*row.shape, row.type}));
+    RETURN_IF_ERROR(CheckUnmoved(data, input.name, own, facts));
+    RETURN_IF_ERROR(CheckScaled(data, own));
+    const ImageShape& shape = own.after();
+    *row.shape = {shape.channels, shape.height, shape.width};
+    transforms[input.name] = std::move(own);
+  }
+  absl::StatusOr<std::vector<FedInput>> fed = FeedModel(inputs, after);
+  if (!fed.ok()) return AtPlace("after data.transforms", fed.status());
+  for (FedInput& input : *fed) input.transforms = transforms[input.name];
   return fed;
 }
 
@@ -218,7 +402,11 @@ absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
         Gather(column, batch.rows, CellsAs<int64_t>(bytes));
         break;
       default:
-        Gather(column, batch.rows, CellsAs<float>(bytes));
+        if (fed.transforms.empty()) {
+          Gather(column, batch.rows, CellsAs<float>(bytes));
+        } else {
+          FillTransformed(batch, fed, CellsAs<float>(bytes));
+        }
     }
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/data/table.h"
+#include "engine/data/transform/row_transforms.h"
 #include "engine/model/layer_spec.h"
 #include "engine/train/job_check.h"
+#include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
 
@@ -24,6 +27,7 @@ struct FedInput {
   std::string name;     // in the graphs
   bool target = false;  // a target of the dataset, else one of its inputs
   size_t column = 0;    // position in Table::inputs or targets
+  RowTransforms transforms;
 };
 
 // Returns for each of the model's inputs the dataset's input that fills it: the
@@ -32,6 +36,14 @@ struct FedInput {
 // inputs of the dataset.
 absl::StatusOr<std::vector<FedInput>> FeedModel(
     const std::vector<ModelPort>& inputs, const DataFacts& facts);
+
+// Does the same for rows that data.transforms change first. Rows are images
+// [channels, height, width]. Rows [height, width] have one channel, and other
+// rows have the shape of the model's input if that is an image of as many
+// numbers. INVALID_ARGUMENT names the transform that does not fit.
+absl::StatusOr<std::vector<FedInput>> FeedTransformed(
+    const std::vector<ModelPort>& inputs, const v1::DataSpec& data,
+    const DataFacts& facts);
 
 // Returns the position of a loss's target among those of the dataset, and makes
 // its labels those of `facts`. An empty name means the only target, or labels
@@ -53,15 +65,24 @@ absl::Status CheckFedNumbers(const Table& table, absl::Span<const FedInput> fed,
 // Returns the host memory of an input of a program; empty when there is none.
 using InputBytes = absl::FunctionRef<absl::Span<std::byte>(absl::string_view)>;
 
+// The epoch of a batch, from which random transforms follow.
+struct TrainedEpoch {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+};
+
 // A batch: rows of a table, and where they go.
 struct FedBatch {
   const Table& table;
   absl::Span<const FedInput> fed;
   absl::Span<const uint32_t> rows;
+  // Nothing for rows that are evaluated, without random transforms.
+  std::optional<TrainedEpoch> epoch;
 };
 
-// Copies the rows, converted, into inputs of a program with this graph. The
-// rest of each input becomes zero. DATA_LOSS when a mapped file was cut off.
+// Copies the rows, converted and transformed, into inputs of a program with
+// this graph. The rest of each input becomes zero. DATA_LOSS when a mapped file
+// was cut off.
 absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
                         InputBytes input);
 

@@ -11,6 +11,7 @@
 #include "engine/data/row_form.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
+#include "engine/data/transform/transform_check.h"
 #include "engine/model/class_weights.h"
 #include "engine/model/loss_terms.h"
 #include "engine/model/lr_schedule.h"
@@ -189,6 +190,7 @@ DataFacts FactsOf(const v1::Dataset& dataset) {
                     FromProto(array.facts())});
     }
   };
+  facts.feature_type = dataset.feature_type();
   add(dataset.inputs(), facts.inputs);
   add(dataset.targets(), facts.targets);
   return facts;
@@ -204,6 +206,7 @@ DataFacts FactsOf(const Table& table) {
           {column.name, ToProto(column.stored), column.shape, column.facts});
     }
   };
+  facts.feature_type = ToProto(table.features().stored);
   add(table.inputs, facts.inputs);
   add(table.targets, facts.targets);
   return facts;
@@ -257,6 +260,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ValidateSchedule(
       training.schedule(), length.base_learning_rate, length.total_steps));
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
+  RETURN_IF_ERROR(CheckTransforms(spec.data()));
   RETURN_IF_ERROR(CheckEvaluations(training, length));
   return length;
 }

@@ -43,6 +43,8 @@ struct DataFacts {
   uint64_t validation_rows = 0;
   // Facts of data.validation; null without one, and when it does not exist yet.
   std::shared_ptr<const DataFacts> validation;
+  // Type of features without a name.
+  v1::DataType feature_type = v1::DATA_TYPE_UNSPECIFIED;
 };
 
 DataFacts FactsOf(const v1::Dataset& dataset);
@@ -68,9 +70,9 @@ struct TrainingLength {
 };
 
 // Checks dataset, split, batch size, devices, length, loss, learning rate,
-// schedule and scaling. INVALID_ARGUMENT names the field, its value, the limit
-// and the remedy. The model's layers and the optimizer's other numbers are
-// checked when the graph is built.
+// schedule, scaling and the numbers of transforms. INVALID_ARGUMENT names the
+// field, its value, the limit and the remedy. The model's layers and the
+// optimizer's other numbers are checked when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
 

@@ -97,12 +97,13 @@ absl::StatusOr<std::vector<TrainedOutput>> MatchOutputs(
 
 // Checks that rows of data.validation fit the model and the losses as well.
 // They have the form of the trained rows, so they fill the same inputs.
-absl::Status CheckValidation(const v1::TrainingSpec& training,
-                             const DataFacts& facts, const ModelGraph& model) {
+absl::Status CheckValidation(const v1::JobSpec& spec, const DataFacts& facts,
+                             const ModelGraph& model) {
   if (facts.validation == nullptr) return absl::OkStatus();
-  absl::Status fits = FeedModel(model.inputs, *facts.validation).status();
+  absl::Status fits =
+      FeedTransformed(model.inputs, spec.data(), *facts.validation).status();
   if (fits.ok()) {
-    fits = MatchOutputs(training, *facts.validation, model).status();
+    fits = MatchOutputs(spec.training(), *facts.validation, model).status();
   }
   if (fits.ok()) return fits;
   return absl::InvalidArgumentError(
@@ -189,11 +190,12 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   ASSIGN_OR_RETURN(
       ModelGraph model,
       BuildTrainingGraph(source, scaling, training, static_cast<int>(devices)));
-  ASSIGN_OR_RETURN(std::vector<FedInput> fed, FeedModel(model.inputs, facts));
+  ASSIGN_OR_RETURN(std::vector<FedInput> fed,
+                   FeedTransformed(model.inputs, spec.data(), facts));
   RETURN_IF_ERROR(CheckScaling(scaling, model));
   ASSIGN_OR_RETURN(std::vector<TrainedOutput> outputs,
                    MatchOutputs(training, facts, model));
-  RETURN_IF_ERROR(CheckValidation(training, facts, model));
+  RETURN_IF_ERROR(CheckValidation(spec, facts, model));
   const TrainedOutput& leading = LeadingOf(outputs);
   RETURN_IF_ERROR(CheckMetricSizes(leading.term.training, leading.shape,
                                    KnownHeldOutRows(spec, facts, length)));

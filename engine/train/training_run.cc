@@ -261,7 +261,7 @@ absl::Status TrainingRun::Resume() {
 absl::Status TrainingRun::SendBatch(uint64_t number,
                                     absl::Span<const uint32_t> rows) {
   RETURN_IF_ERROR(FillInputs(
-      {table_, fed_, rows}, train_->program().graph(),
+      {table_, fed_, rows, EpochOf(number)}, train_->program().graph(),
       [this](absl::string_view name) { return landing_->input(name); }));
   return landing_->Send(number);
 }
@@ -279,7 +279,7 @@ absl::Status TrainingRun::BringBatch() {
     return landing_->Take(program);
   }
   return FillInputs(
-      {table_, fed_, rows}, program.program().graph(),
+      {table_, fed_, rows, EpochOf(number)}, program.program().graph(),
       [&program](absl::string_view name) { return program.input(name); });
 }
 
@@ -535,7 +535,7 @@ absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows(
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
     RETURN_IF_ERROR(FillInputs(
-        {evaluated_table(), fed_, part}, eval_->program().graph(),
+        {evaluated_table(), fed_, part, std::nullopt}, eval_->program().graph(),
         [this](absl::string_view name) { return eval_->input(name); }));
     const auto count = static_cast<int64_t>(part.size());
     SetScalar<int64_t>(*eval_, "row_count", count);

@@ -132,6 +132,10 @@ class TrainingRun final : public Training {
   uint64_t BatchNumber() const {
     return (step() - 1) * batches_per_step() + in_flight_->batch;
   }
+  TrainedEpoch EpochOf(uint64_t batch_number) const {
+    return {request_.spec.training().seed(),
+            batch_number / batches_per_step() / length_.steps_per_epoch};
+  }
   absl::Span<const uint32_t> BatchRows(absl::Span<const uint32_t> step_rows,
                                        uint32_t batch) const {
     const size_t size = step_rows.size() / batches_per_step();

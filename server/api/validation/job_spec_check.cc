@@ -167,6 +167,11 @@ absl::Status CheckData(const v1::DataSpec& data) {
           "rows of the dataset or another dataset");
     }
   }
+  if (data.transforms_size() > engine::kMaxTransforms) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.transforms has ", data.transforms_size(), " transforms; at most ",
+        engine::kMaxTransforms, " are allowed"));
+  }
   const v1::Scaling& scaling = data.scaling();
   if (scaling.rule_case() != v1::Scaling::kMultiply) return absl::OkStatus();
   if (std::isfinite(scaling.multiply()) && scaling.multiply() != 0) {

@@ -1,6 +1,7 @@
 #include "engine/train/fed_inputs.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -18,6 +19,7 @@ namespace gpupool::engine {
 namespace {
 
 using files::Little;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Returns 100 rows of [4, 4] with labels 0 to 9.
@@ -208,6 +210,136 @@ TEST(FedInputsTest, DoublesAreCheckedWithAllTheirDigits) {
                         Little(std::bit_cast<uint64_t>(16777216.5), 8));
   EXPECT_THAT(NumberErrorOf(DType::kInt64, column),
               HasSubstr("has 16777216.5 as number 1"));
+}
+
+v1::DataSpec TransformsOf(const std::string& text) {
+  v1::DataSpec data;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &data));
+  return data;
+}
+
+std::string TransformErrorOf(const std::vector<ModelPort>& inputs,
+                             const DataFacts& facts, const std::string& text) {
+  auto fed = FeedTransformed(inputs, TransformsOf(text), facts);
+  EXPECT_EQ(fed.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(fed.status().message());
+}
+
+TEST(FedInputsTest, TransformedRowsMustFitTheModel) {
+  const ModelPort input = Port("x", DType::kFloat32, {30, 1, 2, 3});
+  const std::string crop = "transforms { random_crop { size: [2, 3] } }";
+  auto fed = FeedTransformed({input}, TransformsOf(crop), Features());
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_EQ((*fed)[0].transforms.before(), (ImageShape{1, 4, 4}));
+  EXPECT_EQ((*fed)[0].transforms.after(), (ImageShape{1, 2, 3}));
+  EXPECT_EQ(TransformErrorOf({input}, Features(),
+                             "transforms { center_crop { size: 2 } }"),
+            "after data.transforms: the model's input 'x' [1, 2, 3] takes 6 "
+            "numbers, but a row of the dataset has 4 (shape [1,2,2]); make "
+            "them agree");
+}
+
+TEST(FedInputsTest, RowsOfATableAreImagesOfTheModelsShape) {
+  DataFacts facts = Features();
+  facts.feature_shape = {16};
+  const std::string flip = "transforms { random_horizontal_flip {} }";
+  auto fed = FeedTransformed({Port("x", DType::kFloat32, {30, 1, 2, 8})},
+                             TransformsOf(flip), facts);
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_EQ((*fed)[0].transforms.before(), (ImageShape{1, 2, 8}));
+  EXPECT_EQ(
+      TransformErrorOf({Port("x", DType::kFloat32, {30, 16})}, facts, flip),
+      "data.transforms are for images, but a row for the model's input 'x' has "
+      "the shape [16]; store rows as [channels, height, width], or leave the "
+      "transforms out");
+}
+
+TEST(FedInputsTest, TransformsNameTheirInput) {
+  const std::vector<ModelPort> two = {Port("mask", DType::kFloat32, {30, 8}),
+                                      Port("ids", DType::kInt64, {30, 8})};
+  EXPECT_EQ(TransformErrorOf(two, Named(), "transforms { to_float {} }"),
+            "data.transforms[0].to_float: the model has the inputs 'mask', "
+            "'ids'; set input to one of them");
+  EXPECT_EQ(TransformErrorOf(two, Named(),
+                             "transforms { input: 'pixels' to_float {} }"),
+            "data.transforms[0].to_float: the model has no input 'pixels'; it "
+            "has 'mask', 'ids'");
+  EXPECT_EQ(
+      TransformErrorOf(two, Named(), "transforms { input: 'ids' to_float {} }"),
+      "data.transforms[0].to_float: the model's input 'ids' is int64; "
+      "transforms are for float32");
+  DataFacts assumed;
+  assumed.assumed = true;
+  EXPECT_TRUE(FeedTransformed(
+                  two, TransformsOf("transforms { input: 'mask' to_float {} }"),
+                  assumed)
+                  .ok());
+}
+
+TEST(FedInputsTest, LabelsOfPixelsForbidToMoveThem) {
+  const ModelPort input = Port("x", DType::kFloat32, {30, 1, 4, 4});
+  DataFacts facts = Features();
+  facts.labels.shape = {4, 4};
+  EXPECT_EQ(TransformErrorOf({input}, facts,
+                             "transforms { to_float {} } "
+                             "transforms { random_vertical_flip {} }"),
+            "data.transforms[1].random_vertical_flip moves pixels, but the "
+            "dataset has labels for each of 4 x 4 pixels, which stay; leave it "
+            "out");
+  EXPECT_TRUE(FeedTransformed({input},
+                              TransformsOf("transforms { to_float {} "
+                                           "}"),
+                              facts)
+                  .ok());
+}
+
+TEST(FedInputsTest, RowsAreScaledOnce) {
+  const ModelPort input = Port("x", DType::kFloat32, {30, 1, 4, 4});
+  EXPECT_EQ(TransformErrorOf({input}, Features(),
+                             "scaling { multiply: 2 } transforms { to_float {} "
+                             "}"),
+            "data.transforms[0].to_float and data.scaling both scale the rows; "
+            "leave one out");
+  EXPECT_TRUE(FeedTransformed({input},
+                              TransformsOf("scaling { standardize {} } "
+                                           "transforms { "
+                                           "random_horizontal_flip {} }"),
+                              Features())
+                  .ok());
+  EXPECT_THAT(
+      TransformErrorOf({Port("x", DType::kFloat32, {30, 1, 2, 2})}, Features(),
+                       "scaling { standardize {} } "
+                       "transforms { center_crop { size: 2 } }"),
+      HasSubstr("make rows of 4 numbers of 16, for which data.scaling has no "
+                "statistics"));
+}
+
+TEST(FedInputsTest, FillsInputsWithTransformedRows) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  ASSERT_TRUE(builder.Input("x", {DType::kFloat32, {3, 1, 1, 2}}).ok());
+  Table table{.rows = 3};
+  table.inputs.push_back(ColumnOfBytes(ElementType::kUint8, {1, 1, 2},
+                                       "\x01\x02\x03\x04\x05\x06"));
+  auto fed = FeedTransformed(
+      {Port("x", DType::kFloat32, {3, 1, 1, 2})},
+      TransformsOf("transforms { to_float { factor: 10 } } "
+                   "transforms { random_horizontal_flip { p: 1 } }"),
+      {.rows = 3, .feature_shape = {1, 1, 2}, .feature_type = v1::UINT8});
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  std::vector<float> numbers(6, -1);
+  const auto fill = [&](std::optional<TrainedEpoch> epoch) {
+    const std::vector<uint32_t> rows = {2, 0};
+    return FillInputs(
+        {table, *fed, rows, epoch}, graph, [&](absl::string_view) {
+          return absl::MakeSpan(reinterpret_cast<std::byte*>(numbers.data()),
+                                numbers.size() * sizeof(float));
+        });
+  };
+  ASSERT_TRUE(fill(TrainedEpoch{1, 0}).ok());
+  EXPECT_THAT(numbers, ElementsAre(60, 50, 20, 10, 0, 0));
+  ASSERT_TRUE(fill(std::nullopt).ok());
+  EXPECT_THAT(numbers, ElementsAre(50, 60, 10, 20, 0, 0)) << "evaluated rows";
 }
 
 }  // namespace

@@ -129,6 +129,10 @@ TEST(CheckJobSpecTest, Data) {
          s->mutable_data()->mutable_scaling()->set_multiply(NAN);
        },
        {"scaling.multiply", "finite"}},
+      {[](v1::JobSpec* s) {
+         for (int i = 0; i < 33; ++i) s->mutable_data()->add_transforms();
+       },
+       {"data.transforms has 33", "at most 32"}},
   });
 }
 

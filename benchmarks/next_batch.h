@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "benchmarks/gpu_case.h"
-#include "engine/train/batch_landing.h"
+#include "engine/train/input/batch_landing.h"
 
 namespace gpupool::engine::testing {
 

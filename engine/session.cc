@@ -258,7 +258,9 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(
   if (!spec.data().validation().empty()) {
     host_bytes += impl_->HostBytes(validation);
   }
-  result.plan.set_host_data_bytes(host_bytes);
+  ASSIGN_OR_RETURN(const uint64_t prefetched,
+                   PrefetchedBytes(spec.data(), programs));
+  result.plan.set_host_data_bytes(host_bytes + prefetched);
   return result;
 }
 

@@ -14,6 +14,11 @@ inline constexpr int kMaxJobDevices = 1024;
 inline constexpr uint64_t kMaxJobSteps = uint64_t{1} << 48;
 inline constexpr int kMaxLosses = 16;
 inline constexpr int kMaxTransforms = 32;
+// Threads that make the batches of a job ahead of its steps, and the batches
+// and bytes that are made ahead.
+inline constexpr uint32_t kMaxLoaderWorkers = 64;
+inline constexpr uint32_t kMaxPrefetchedBatches = 256;
+inline constexpr uint64_t kMaxPrefetchedBytes = uint64_t{4} << 30;
 inline constexpr int kMaxLayers = 10'000;
 inline constexpr size_t kMaxLayerNameBytes = 128;
 // Numbers in one example of a model of layers.

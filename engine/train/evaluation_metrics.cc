@@ -86,6 +86,38 @@ void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
                      : double{GetScalar<float>(eval, "weight_sum")};
 }
 
+void AddOtherLosses(const std::vector<TrainedOutput>& outputs,
+                    const Executor& eval, int64_t rows, EvaluationSums& sums) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].term.leads) continue;
+    const std::string& suffix = outputs[i].term.suffix;
+    const std::string weight = absl::StrCat("weight_sum", suffix);
+    const std::string counted = absl::StrCat("counted", suffix);
+    sums.others[i].loss +=
+        GetScalar<float>(eval, absl::StrCat("loss_sum", suffix));
+    if (!eval.output(weight).empty()) {
+      sums.others[i].weight += GetScalar<float>(eval, weight);
+    } else if (!eval.output(counted).empty()) {
+      sums.others[i].weight +=
+          static_cast<double>(GetScalar<int64_t>(eval, counted));
+    } else {
+      sums.others[i].weight += static_cast<double>(rows);
+    }
+  }
+}
+
+double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
+                   const EvaluationSums& sums) {
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const WeightedSum& other = sums.others[i];
+    // When every label is ignored, both sums are 0.
+    const double mean = other.weight > 0 ? other.loss / other.weight : 0;
+    sum += outputs[i].term.weight * (outputs[i].term.leads ? leading : mean);
+  }
+  return sum;
+}
+
 void SetMeans(const EvaluationSums& sums, v1::Evaluation& evaluation) {
   const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
   evaluation.set_loss(sums.weight > 0 ? sums.loss / sums.weight : 0);

@@ -17,6 +17,7 @@
 #include "engine/metrics/score_ranks.h"
 #include "engine/runtime/executor.h"
 #include "engine/tensor/shape.h"
+#include "engine/train/programs.h"
 #include "engine/train/rank_link.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -35,6 +36,13 @@ absl::Status CheckMetricSizes(const v1::TrainingSpec& training,
 
 // Adds the outputs of an evaluation of `rows` rows.
 void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums);
+// Does the same for the losses that do not lead.
+void AddOtherLosses(const std::vector<TrainedOutput>& outputs,
+                    const Executor& eval, int64_t rows, EvaluationSums& sums);
+// Returns the weighted sum of all losses. `leading` is the mean of the leading
+// one.
+double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
+                   const EvaluationSums& sums);
 // Sets loss, accuracy and top-k accuracy. They are 0 when every label is
 // ignored.
 void SetMeans(const EvaluationSums& sums, v1::Evaluation& evaluation);

@@ -18,6 +18,7 @@
 #include "engine/model/metric_names.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
+#include "engine/train/batch_source.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -261,6 +262,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
       training.schedule(), length.base_learning_rate, length.total_steps));
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
   RETURN_IF_ERROR(CheckTransforms(spec.data()));
+  RETURN_IF_ERROR(CheckLoader(spec.data()));
   RETURN_IF_ERROR(CheckEvaluations(training, length));
   return length;
 }

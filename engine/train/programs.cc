@@ -5,10 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/model_programs.h"
 #include "engine/model/precision.h"
 #include "engine/passes/pipeline.h"
+#include "engine/train/batch_source.h"
 #include "engine/train/evaluation_metrics.h"
 #include "engine/train/label_check.h"
 #include "engine/train/step_programs.h"
@@ -251,16 +253,34 @@ absl::Status CheckNumbers(const TrainingPrograms& programs,
   return absl::OkStatus();
 }
 
+LandingLayout BatchLayout(const TrainingPrograms& programs) {
+  LandingLayout layout;
+  for (const FedInput& fed : programs.fed) {
+    const Value* value = programs.train.graph().FindValue(fed.name);
+    if (value == nullptr || value->kind != ValueKind::kInput) continue;
+    layout.Add(fed.name, value->bytes());
+  }
+  return layout;
+}
+
+absl::StatusOr<uint64_t> PrefetchedBytes(const v1::DataSpec& data,
+                                         const TrainingPrograms& programs) {
+  const uint64_t batches = PrefetchedBatches(data);
+  const uint64_t batch_bytes = BatchLayout(programs).bytes;
+  if (batches == 0 || batch_bytes <= kMaxPrefetchedBytes / batches) {
+    return batches * batch_bytes;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.loader makes ", batches, " batches of ", batch_bytes,
+      " bytes ahead; at most ", kMaxPrefetchedBytes,
+      " bytes are allowed; lower data.loader.prefetch or batch_size"));
+}
+
 void PlanLanding(const v1::JobSpec& spec, uint64_t limit_bytes,
                  TrainingPrograms& programs) {
   Program& train = programs.train;
   if (train.backend().transfer().beside() == nullptr) return;
-  LandingLayout landing;
-  for (const FedInput& fed : programs.fed) {
-    const Value* value = train.graph().FindValue(fed.name);
-    if (value == nullptr || value->kind != ValueKind::kInput) continue;
-    landing.Add(fed.name, value->bytes());
-  }
+  LandingLayout landing = BatchLayout(programs);
   const uint64_t planned = BytesOf(programs).peak;
   const uint64_t budget = spec.training().recompute().budget_bytes();
   for (const auto& [what, limit] :

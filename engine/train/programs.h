@@ -17,8 +17,8 @@
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
 #include "engine/tensor/shape.h"
-#include "engine/train/batch_landing.h"
 #include "engine/train/fed_inputs.h"
+#include "engine/train/input/batch_landing.h"
 #include "engine/train/job_check.h"
 
 namespace gpupool::engine {
@@ -73,6 +73,14 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
 // Checks the numbers of the dataset that its facts do not tell: every class and
 // every number for an int32 input. INVALID_ARGUMENT names the row.
 absl::Status CheckNumbers(const TrainingPrograms& programs, const Table& table);
+
+// Returns the layout of a batch's tensors, as the programs of a step take them.
+LandingLayout BatchLayout(const TrainingPrograms& programs);
+
+// Returns the host memory of batches that are made ahead (data.loader).
+// INVALID_ARGUMENT when they take too much.
+absl::StatusOr<uint64_t> PrefetchedBytes(const v1::DataSpec& data,
+                                         const TrainingPrograms& programs);
 
 // Plans a landing for the next batch if the back end copies in parallel to its
 // work, so that the batch is on the device when its step begins. Plans none,

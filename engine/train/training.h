@@ -118,6 +118,11 @@ class Training {
   virtual double loss_scale() const = 0;
   virtual uint64_t skipped_steps() const = 0;
 
+  // Returns the seconds for which steps of this object waited for the rows of
+  // their batches. Rows that were made while the device worked do not count,
+  // unless it ended meanwhile.
+  virtual double input_wait() const = 0;
+
   // Returns the loss of the last step made by this object, the mean over its
   // batches and all ranks. If the step was skipped and its loss is not finite,
   // returns the loss before. FAILED_PRECONDITION before the first step.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -29,39 +30,9 @@ absl::Span<T> As(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// Adds the outputs of the losses that do not lead.
-void AddOtherLosses(const std::vector<TrainedOutput>& outputs,
-                    const Executor& eval, int64_t rows, EvaluationSums& sums) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].term.leads) continue;
-    const std::string& suffix = outputs[i].term.suffix;
-    const std::string weight = absl::StrCat("weight_sum", suffix);
-    const std::string counted = absl::StrCat("counted", suffix);
-    sums.others[i].loss +=
-        GetScalar<float>(eval, absl::StrCat("loss_sum", suffix));
-    if (!eval.output(weight).empty()) {
-      sums.others[i].weight += GetScalar<float>(eval, weight);
-    } else if (!eval.output(counted).empty()) {
-      sums.others[i].weight +=
-          static_cast<double>(GetScalar<int64_t>(eval, counted));
-    } else {
-      sums.others[i].weight += static_cast<double>(rows);
-    }
-  }
-}
-
-// Returns the weighted sum of all losses. `leading` is the mean of the leading
-// one.
-double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
-                   const EvaluationSums& sums) {
-  double sum = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const WeightedSum& other = sums.others[i];
-    // When every label is ignored, both sums are 0.
-    const double mean = other.weight > 0 ? other.loss / other.weight : 0;
-    sum += outputs[i].term.weight * (outputs[i].term.leads ? leading : mean);
-  }
-  return sum;
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+      .count();
 }
 
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
@@ -91,6 +62,8 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(
 // Destroys kernels before the collective that they use, and the collective
 // before the memory in which sums may still arrive.
 TrainingRun::~TrainingRun() {
+  // Its threads read the table and a program.
+  batches_.reset();
   // An unfinished step still uses the memory.
   if (in_flight_.has_value()) executor().Finish().IgnoreError();
   for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
@@ -118,6 +91,8 @@ absl::Status TrainingRun::Open() {
   RETURN_IF_ERROR(request_.resume_manifest_sha256.empty() ? StartFresh()
                                                           : Resume());
   RETURN_IF_ERROR(train_->Load());
+  RETURN_IF_ERROR(
+      batches_->LoadAhead(request_.spec, *sampler_, length_.total_steps));
   return link_ == nullptr ? absl::OkStatus()
                           : link_->CheckSame(step(), *weights_);
 }
@@ -155,6 +130,7 @@ absl::Status TrainingRun::MakeExecutors() {
           *source_, request_.spec, facts,
           {.backend = device_.backend,
            .collective = link_ == nullptr ? nullptr : link_->collective()}));
+  RETURN_IF_ERROR(PrefetchedBytes(request_.spec.data(), programs).status());
   RETURN_IF_ERROR(CheckNumbers(programs, table_));
   if (validation_.has_value()) {
     RETURN_IF_ERROR(
@@ -165,6 +141,7 @@ absl::Status TrainingRun::MakeExecutors() {
       request_.spec,
       request_.limit_bytes != 0 ? request_.limit_bytes : device_.limit_bytes,
       programs);
+  LandingLayout layout = BatchLayout(programs);
   fed_ = std::move(programs.fed);
   outputs_ = std::move(programs.outputs);
   length_ = programs.length;
@@ -192,6 +169,13 @@ absl::Status TrainingRun::MakeExecutors() {
   }
   ASSIGN_OR_RETURN(
       train_, Executor::Create(std::move(programs.train), memory, brought));
+  batches_ = std::make_unique<BatchSource>(BatchSourceOptions{
+      .table = table_,
+      .fed = fed_,
+      .graph = train_->program().graph(),
+      .layout = std::move(layout),
+      .seed = request_.spec.training().seed(),
+      .batches_per_epoch = length_.steps_per_epoch * batches_per_step()});
   if (programs.accumulate.has_value()) {
     ASSIGN_OR_RETURN(
         accumulate_,
@@ -260,9 +244,9 @@ absl::Status TrainingRun::Resume() {
 
 absl::Status TrainingRun::SendBatch(uint64_t number,
                                     absl::Span<const uint32_t> rows) {
-  RETURN_IF_ERROR(FillInputs(
-      {table_, fed_, rows, EpochOf(number)}, train_->program().graph(),
-      [this](absl::string_view name) { return landing_->input(name); }));
+  RETURN_IF_ERROR(batches_->Fill(number, rows, [this](absl::string_view name) {
+    return landing_->input(name);
+  }));
   return landing_->Send(number);
 }
 
@@ -278,9 +262,9 @@ absl::Status TrainingRun::BringBatch() {
     RETURN_IF_ERROR(SendBatch(number, rows));
     return landing_->Take(program);
   }
-  return FillInputs(
-      {table_, fed_, rows, EpochOf(number)}, program.program().graph(),
-      [&program](absl::string_view name) { return program.input(name); });
+  return batches_->Fill(number, rows, [&program](absl::string_view name) {
+    return program.input(name);
+  });
 }
 
 absl::Status TrainingRun::SendNextBatch() {
@@ -396,11 +380,18 @@ absl::Status TrainingRun::StartBatch() {
   SetScalar<int64_t>(program, "step", static_cast<int64_t>(step()));
   SetScalar<int64_t>(program, "batch", static_cast<int64_t>(BatchNumber() + 1));
   SetScalar<int64_t>(program, "seed", std::bit_cast<int64_t>(ModelSeed()));
+  const auto begin = std::chrono::steady_clock::now();
   absl::Status started = BringBatch();
+  input_wait_ += SecondsSince(begin);
   if (started.ok()) {
     started = profile_ == nullptr ? program.Start() : profile_->Run(program);
   }
+  const auto sent = std::chrono::steady_clock::now();
   if (started.ok()) started = SendNextBatch();
+  // The device has nothing to do if it ended meanwhile.
+  if (landing_ != nullptr && started.ok() && program.IsDone()) {
+    input_wait_ += SecondsSince(sent);
+  }
   // Waits even after an error: work that was queued before it must end, and its
   // faults must not count for the next step.
   if (!started.ok()) program.Finish().IgnoreError();

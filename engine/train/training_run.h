@@ -20,12 +20,13 @@
 #include "engine/data/table.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
-#include "engine/train/batch_landing.h"
+#include "engine/train/batch_source.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/checkpoint_copy.h"
 #include "engine/train/device_context.h"
 #include "engine/train/evaluation_history.h"
 #include "engine/train/evaluation_metrics.h"
+#include "engine/train/input/batch_landing.h"
 #include "engine/train/programs.h"
 #include "engine/train/rank_link.h"
 #include "engine/train/step_profile.h"
@@ -55,6 +56,7 @@ class TrainingRun final : public Training {
   bool stopped_early() const override { return history_.stopped(); }
   void RequestStop() override { stop_requested_ = true; }
   bool stop_agreed() const override { return stop_agreed_; }
+  double input_wait() const override { return input_wait_; }
   double loss_scale() const override { return loss_scale_; }
   uint64_t skipped_steps() const override { return skipped_steps_; }
   absl::StatusOr<double> Loss() override;
@@ -132,10 +134,6 @@ class TrainingRun final : public Training {
   uint64_t BatchNumber() const {
     return (step() - 1) * batches_per_step() + in_flight_->batch;
   }
-  TrainedEpoch EpochOf(uint64_t batch_number) const {
-    return {request_.spec.training().seed(),
-            batch_number / batches_per_step() / length_.steps_per_epoch};
-  }
   absl::Span<const uint32_t> BatchRows(absl::Span<const uint32_t> step_rows,
                                        uint32_t batch) const {
     const size_t size = step_rows.size() / batches_per_step();
@@ -181,6 +179,8 @@ class TrainingRun final : public Training {
   std::unique_ptr<Executor> train_;
   std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;
+  std::unique_ptr<BatchSource> batches_;
+  double input_wait_ = 0;  // seconds
   std::optional<StepInFlight> in_flight_;
   std::unique_ptr<StepProfile> profile_;  // null: nothing is timed
   EvaluationHistory history_;

@@ -38,6 +38,13 @@ std::string LossScaleText(const v1::Job& job) {
                          progress.skipped_steps());
 }
 
+// Returns how long steps waited for rows, from a second on.
+std::string InputWaitText(const v1::Job& job) {
+  const double seconds = job.progress().input_wait();
+  if (!(seconds >= 1)) return "";
+  return absl::StrFormat("%.1f s for the rows of batches", seconds);
+}
+
 // Returns "12", or "12 (7_3)" for a task.
 std::string IdText(const v1::Job& job) {
   if (job.array_id() == 0) return absl::StrCat(job.id());
@@ -242,6 +249,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   facts.Add("progress", ProgressText(job));
   facts.Add("loss", LossText(job));
   facts.Add("loss scale", LossScaleText(job));
+  facts.Add("input wait", InputWaitText(job));
   AddResults(job, facts);
   facts.Add("created", TimeText(job.has_create_time(), job.create_time()));
   if (!job.has_start_time()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
@@ -156,7 +157,21 @@ absl::Status CheckTimes(const v1::JobSpec& spec) {
   return CheckTime("deadline", spec.deadline());
 }
 
+absl::Status CheckLoader(const v1::DataLoader& loader) {
+  for (const auto& [field, number, limit] :
+       {std::tuple("workers", loader.workers(), engine::kMaxLoaderWorkers),
+        std::tuple("prefetch", loader.prefetch(),
+                   engine::kMaxPrefetchedBatches)}) {
+    if (number <= limit) continue;
+    return absl::InvalidArgumentError(absl::StrCat("data.loader.", field,
+                                                   " is ", number, "; at most ",
+                                                   limit, " are allowed"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckData(const v1::DataSpec& data) {
+  RETURN_IF_ERROR(CheckLoader(data.loader()));
   RETURN_IF_ERROR(CheckName("data.dataset", data.dataset()));
   RETURN_IF_ERROR(CheckHeldOut(data.held_out()));
   if (!data.validation().empty()) {

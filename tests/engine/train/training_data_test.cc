@@ -127,5 +127,23 @@ TEST_F(TrainingDataTest, AMappedFileThatIsCutOffFailsTheStep) {
   EXPECT_EQ((*run)->Step().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(TrainingDataTest, AMappedFileThatIsCutOffFailsBatchesMadeAhead) {
+  const v1::Dataset dataset = StoreArrays("|u1", 1, false);
+  DeviceContext device = Device();
+  device.read_limits = {.memory_bytes = 0};
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->mutable_loader()->set_workers(1);
+  spec.mutable_data()->mutable_loader()->set_prefetch(1);
+  auto run = TrainingRun::Create(
+      device, {.job_id = 3, .attempt = 1, .spec = spec, .dataset = dataset});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*run)->Step().ok());
+  std::filesystem::resize_file(blob_dir_ + "/" + dataset.files(0).sha256(), 50);
+  // One more batch may have been made before.
+  absl::Status step = (*run)->Step();
+  if (step.ok()) step = (*run)->Step();
+  EXPECT_EQ(step.code(), absl::StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace gpupool::engine

@@ -154,6 +154,48 @@ TEST_F(TrainingTransformsTest, AnInterruptedRunEndsWithTheSameBits) {
   }
 }
 
+TEST_F(TrainingTransformsTest, BatchesMadeAheadAreTheSame) {
+  const v1::Dataset dataset = StoreImages(1);
+  for (const uint32_t batches : {1u, 2u}) {
+    v1::JobSpec spec = Job(kRandom);
+    spec.mutable_training()->set_accumulate_batches(batches);
+    auto plain = Start(spec, dataset);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    const uint64_t steps = (*plain)->total_steps();
+    const std::string wanted = StepTo(**plain, steps);
+    for (const char* loader :
+         {"workers: 1 prefetch: 1", "workers: 2", "workers: 3 prefetch: 50"}) {
+      SCOPED_TRACE(loader);
+      v1::JobSpec ahead = Job(absl::StrCat(kRandom, " loader { ", loader, "}"));
+      ahead.mutable_training()->set_accumulate_batches(batches);
+      auto run = Start(ahead, dataset);
+      ASSERT_TRUE(run.ok()) << run.status();
+      EXPECT_EQ(StepTo(**run, steps), wanted);
+      EXPECT_GT((*run)->input_wait(), 0);
+    }
+  }
+}
+
+TEST_F(TrainingTransformsTest, BatchesMadeAheadAreNoPartOfACheckpoint) {
+  const v1::Dataset dataset = StoreImages(1);
+  const v1::JobSpec plain = Job(kRandom);
+  v1::JobSpec ahead = plain;
+  ahead.mutable_data()->mutable_loader()->set_workers(2);
+  ahead.mutable_data()->mutable_loader()->set_prefetch(9);
+  auto whole = Start(plain, dataset);
+  auto first = Start(ahead, dataset);
+  ASSERT_TRUE(whole.ok() && first.ok());
+  StepTo(**whole, 4);
+  const std::string saved = StepTo(**first, 4);
+  first->reset();  // while batches are being made
+  const std::string wanted = StepTo(**whole, 11);
+  for (const v1::JobSpec& spec : {plain, ahead}) {
+    auto second = Start(spec, dataset, saved);
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(StepTo(**second, 11), wanted);
+  }
+}
+
 TEST_F(TrainingTransformsTest, CropsChangeTheSizeOfRows) {
   // Rows of a table have the shape of the model's input only if it has as many
   // numbers, so a table of larger images is refused.

@@ -167,6 +167,7 @@ class FakeTraining : public engine::Training {
   absl::StatusOr<double> Loss() override {
     return 1.0 / static_cast<double>(step_);
   }
+  double input_wait() const override { return 0.25; }
   double loss_scale() const override { return 1024; }
   uint64_t skipped_steps() const override { return step_ / 2; }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {

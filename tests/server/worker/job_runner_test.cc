@@ -313,6 +313,7 @@ TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
                           "progress 7", "checkpoint 7", "ended SUCCEEDED"));
   EXPECT_GT(reports_[3].progress().samples_per_second(), 0);
   EXPECT_GT(reports_[3].progress().seconds_left(), 0);
+  EXPECT_EQ(reports_[3].progress().input_wait(), 0.25);
 }
 
 TEST_F(JobRunnerTest, EveryStepOfAShortJobIsReported) {

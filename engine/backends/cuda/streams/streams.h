@@ -58,9 +58,8 @@ class Event {
 // The streams of one device:
 //   compute        all work of training in order: copies, steps, evaluations
 //   copy           copies the next batch of a training from pinned memory to
-//   its
-//                  landing (engine/train/batch_landing.h) while compute works
-//                  on the batch before
+//                  its landing (engine/train/input/batch_landing.h) while
+//                  compute works on the batch before
 //   communication  sums over ranks (nccl_all_reduce.h)
 //   inference      all work of serving in order: weights of models, their
 //                  packing, inputs, runs, outputs. Its blocks have priority

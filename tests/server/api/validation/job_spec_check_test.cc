@@ -133,6 +133,15 @@ TEST(CheckJobSpecTest, Data) {
          for (int i = 0; i < 33; ++i) s->mutable_data()->add_transforms();
        },
        {"data.transforms has 33", "at most 32"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_loader()->set_workers(65);
+       },
+       {"data.loader.workers is 65", "at most 64"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_loader()->set_workers(1);
+         s->mutable_data()->mutable_loader()->set_prefetch(257);
+       },
+       {"data.loader.prefetch is 257", "at most 256"}},
   });
 }
 

@@ -1,4 +1,4 @@
-#include "engine/train/batch_landing.h"
+#include "engine/train/input/batch_landing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

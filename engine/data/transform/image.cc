@@ -4,62 +4,110 @@
 #include <cmath>
 #include <numbers>
 
+#include "absl/types/span.h"
 #include "engine/base/check.h"
 
 namespace gpupool::engine {
 namespace {
 
-// The weights with which pixels of an axis become one pixel.
+// The weights with which pixels of an axis become others.
 struct Taps {
-  int64_t first = 0;
-  std::vector<double> weights;
+  size_t count = 0;            // weights of each pixel
+  std::vector<int64_t> first;  // the first of its source pixels
+  std::vector<float> weights;  // [pixels, count], 0 after its last source
 };
 
-// Returns the taps of each of `to` pixels that stand for `from` pixels.
-std::vector<Taps> TapsOf(int64_t from, int64_t to) {
+// Returns the weights of `to` pixels that stand for `from` pixels.
+Taps TapsOf(int64_t from, int64_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   // The triangle is as wide as two pixels of the coarser side.
   const double half = std::max(scale, 1.0);
-  std::vector<Taps> all(static_cast<size_t>(to));
+  Taps taps;
+  taps.count = static_cast<size_t>(
+      std::min<int64_t>(static_cast<int64_t>(std::ceil(half)) * 2 + 1, from));
+  taps.weights.resize(static_cast<size_t>(to) * taps.count);
   for (int64_t i = 0; i < to; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    const auto first = std::max<int64_t>(
+    const auto begin = std::max<int64_t>(
         static_cast<int64_t>(std::floor(center - half + 0.5)), 0);
     const auto end = std::min<int64_t>(
         static_cast<int64_t>(std::floor(center + half + 0.5)), from);
-    Taps& taps = all[static_cast<size_t>(i)];
-    taps.first = first;
+    // Begins so early that all weights are those of pixels.
+    const int64_t first =
+        std::min(begin, from - static_cast<int64_t>(taps.count));
+    taps.first.push_back(first);
+    const auto weight_of = [&](int64_t j) {
+      return std::max(
+          1 - std::abs(static_cast<double>(j) + 0.5 - center) / half, 0.0);
+    };
     double sum = 0;
-    for (int64_t j = first; j < end; ++j) {
-      const double distance =
-          std::abs(static_cast<double>(j) + 0.5 - center) / half;
-      taps.weights.push_back(std::max(1 - distance, 0.0));
-      sum += taps.weights.back();
+    for (int64_t j = begin; j < end; ++j) sum += weight_of(j);
+    float* const weights =
+        taps.weights.data() + static_cast<size_t>(i) * taps.count;
+    for (int64_t j = begin; j < end; ++j) {
+      weights[j - first] = static_cast<float>(weight_of(j) / sum);
     }
-    for (double& weight : taps.weights) weight /= sum;
   }
-  return all;
+  return taps;
 }
 
-// Resamples an axis: `outer` blocks of [n, inner] become [taps.size(), inner].
-void ResampleAxis(int64_t outer, int64_t inner, const std::vector<Taps>& taps,
-                  Image& image) {
-  const auto to = static_cast<int64_t>(taps.size());
-  const int64_t from =
-      static_cast<int64_t>(image.pixels.size()) / (outer * inner);
-  image.spare.assign(static_cast<size_t>(outer * to * inner), 0.0f);
-  for (int64_t block = 0; block < outer; ++block) {
-    for (int64_t i = 0; i < to; ++i) {
-      const Taps& tap = taps[static_cast<size_t>(i)];
-      float* const out = image.spare.data() + (block * to + i) * inner;
-      const float* in =
-          image.pixels.data() + (block * from + tap.first) * inner;
-      for (const double weight : tap.weights) {
-        for (int64_t k = 0; k < inner; ++k) {
-          out[k] += static_cast<float>(weight) * in[k];
-        }
-        in += inner;
-      }
+// Adds up whole rows of `width` numbers. Blocks of a fixed length become SIMD
+// code also at -O2.
+void MixRows(const float* __restrict in, int64_t width,
+             absl::Span<const float> weights, float* __restrict out) {
+  constexpr int64_t kBlock = 16;
+  int64_t x = 0;
+  for (; x + kBlock <= width; x += kBlock) {
+    float sums[kBlock] = {};
+    const float* row = in + x;
+    for (const float weight : weights) {
+      for (int64_t k = 0; k < kBlock; ++k) sums[k] += weight * row[k];
+      row += width;
+    }
+    std::copy(sums, sums + kBlock, out + x);
+  }
+  for (; x < width; ++x) {
+    float sum = 0;
+    const float* row = in + x;
+    for (const float weight : weights) {
+      sum += weight * *row;
+      row += width;
+    }
+    out[x] = sum;
+  }
+}
+
+void ResizeRows(int64_t height, Image& image) {
+  const ImageShape from = image.shape;
+  const Taps taps = TapsOf(from.height, height);
+  image.shape.height = height;
+  image.spare.resize(static_cast<size_t>(image.shape.numbers()));
+  float* out = image.spare.data();
+  for (int64_t c = 0; c < from.channels; ++c) {
+    const float* const plane = image.pixels.data() + c * from.plane();
+    for (size_t y = 0; y < taps.first.size(); ++y, out += from.width) {
+      MixRows(plane + taps.first[y] * from.width, from.width,
+              {taps.weights.data() + y * taps.count, taps.count}, out);
+    }
+  }
+  image.pixels.swap(image.spare);
+}
+
+void ResizeColumns(int64_t width, Image& image) {
+  const ImageShape from = image.shape;
+  const Taps taps = TapsOf(from.width, width);
+  image.shape.width = width;
+  image.spare.resize(static_cast<size_t>(image.shape.numbers()));
+  float* out = image.spare.data();
+  const float* row = image.pixels.data();
+  for (int64_t y = 0; y < from.channels * from.height; ++y, row += from.width) {
+    const float* weights = taps.weights.data();
+    for (const int64_t first : taps.first) {
+      const float* const in = row + first;
+      float sum = 0;
+      for (size_t k = 0; k < taps.count; ++k) sum += weights[k] * in[k];
+      *out++ = sum;
+      weights += taps.count;
     }
   }
   image.pixels.swap(image.spare);
@@ -153,17 +201,11 @@ void Erase(const ImageBox& box, float value, Image& image) {
 
 void Resize(int64_t height, int64_t width, Image& image) {
   GPUPOOL_CHECK(height > 0 && width > 0);
-  ImageShape& shape = image.shape;
-  if (width != shape.width) {
-    ResampleAxis(shape.channels * shape.height, 1, TapsOf(shape.width, width),
-                 image);
-    shape.width = width;
-  }
-  if (height != shape.height) {
-    ResampleAxis(shape.channels, shape.width, TapsOf(shape.height, height),
-                 image);
-    shape.height = height;
-  }
+  // Columns of the image that has fewer rows cost less.
+  const bool rows_first = height < image.shape.height;
+  if (rows_first) ResizeRows(height, image);
+  if (width != image.shape.width) ResizeColumns(width, image);
+  if (height != image.shape.height) ResizeRows(height, image);
 }
 
 }  // namespace gpupool::engine

@@ -291,18 +291,14 @@ absl::StatusOr<ValueId> LayerKinds::Dropout(const v1::Dropout& dropout,
 }
 
 absl::StatusOr<ValueId> LayerKinds::Add(const v1::Add& add, ValueId x) {
-  const auto found = outputs_.find(add.from());
-  if (found == outputs_.end()) {
-    return Refuse("adds the output of '", add.from(),
-                  "', but no earlier layer has that name");
-  }
-  const Shape& from = builder_->shape(found->second);
+  const ValueId other = Output(add.from());
+  const Shape& from = builder_->shape(other);
   if (from != builder_->shape(x)) {
     return Refuse("cannot add: its input is ",
                   ExampleShapeText(builder_->shape(x)), " but '", add.from(),
                   "' gives ", ExampleShapeText(from));
   }
-  return builder_->EmitOne(Op::kAdd, {x, found->second});
+  return builder_->EmitOne(Op::kAdd, {x, other});
 }
 
 }  // namespace gpupool::engine

@@ -31,9 +31,15 @@ class LayerKinds {
              std::vector<PersistentSpec>* persistents)
       : options_(options), builder_(builder), persistents_(persistents) {}
 
-  // Records the output of layer `name`, which `Add` layers may refer to.
+  // Records the output of layer `name`, to which later layers may refer.
   void Remember(absl::string_view name, ValueId value) {
     outputs_[name] = value;
+  }
+
+  // Returns the output of an earlier layer. CheckReferences must have accepted
+  // the model.
+  ValueId Output(absl::string_view name) const {
+    return outputs_.find(name)->second;
   }
 
   // Adds layer `layer`, called `name`, to x [batch, ...]. Returns its output.

@@ -2,36 +2,19 @@
 
 #include <cmath>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
 #include "engine/model/layer_kinds.h"
+#include "engine/model/spec/layer_names.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
 namespace {
 
 constexpr int64_t kMaxBatch = int64_t{1} << 31;
-
-std::string KindName(const v1::Layer& layer) {
-  if (layer.kind_case() == v1::Layer::KIND_NOT_SET) return "layer";
-  return layer.GetDescriptor()->FindFieldByNumber(layer.kind_case())->name();
-}
-
-absl::Status CheckName(absl::string_view name) {
-  bool fine = name.size() <= kMaxLayerNameBytes && name != "input";
-  for (char c : name) {
-    fine = fine && (absl::ascii_isalnum(c) || c == '_' || c == '.');
-  }
-  if (fine) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("layer name '", name, "': use at most ", kMaxLayerNameBytes,
-                   " letters, digits, '_' and '.', and not the name 'input'"));
-}
 
 absl::StatusOr<Shape> InputShape(const v1::ModelSpec& spec) {
   const auto& dims = spec.input_shape();
@@ -101,6 +84,7 @@ class ModelBuilder {
     RETURN_IF_ERROR(CheckLength());
     ASSIGN_OR_RETURN(ValueId x, AddInput());
     kinds_.Remember("input", x);
+    RETURN_IF_ERROR(CheckReferences(spec_));
     for (int i = 0; i < spec_.layers_size(); ++i) {
       ASSIGN_OR_RETURN(x, AddLayer(i, x));
     }
@@ -138,14 +122,13 @@ class ModelBuilder {
     return builder_.EmitOne(Op::kScaleShift, {input, scale, shift});
   }
 
-  absl::StatusOr<ValueId> AddLayer(int position, ValueId x) {
+  // Adds a layer to the output `previous` of the layer before it, or to the
+  // output that its `input` names.
+  absl::StatusOr<ValueId> AddLayer(int position, ValueId previous) {
     const v1::Layer& layer = spec_.layers(position);
     const std::string name = LayerName(layer, position);
-    RETURN_IF_ERROR(CheckName(name));
-    if (!names_.insert(name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("two layers are named '", name, "'"));
-    }
+    const ValueId x =
+        layer.input().empty() ? previous : kinds_.Output(layer.input());
     builder_.SetSource(name, position);
     const LayerStart start{.node = model_.graph.nodes().size(),
                            .persistent = model_.persistents.size()};
@@ -164,7 +147,7 @@ class ModelBuilder {
   void Describe(const v1::Layer& layer, const std::string& name, ValueId y,
                 const LayerStart& start) {
     LayerInfo info{.name = name,
-                   .kind = KindName(layer),
+                   .kind = LayerKindName(layer),
                    .output_shape = WithoutBatch(builder_.shape(y))};
     for (const PersistentSpec& persistent :
          absl::MakeSpan(model_.persistents).subspan(start.persistent)) {
@@ -184,7 +167,6 @@ class ModelBuilder {
   ModelGraph model_;
   GraphBuilder builder_;
   LayerKinds kinds_;
-  absl::flat_hash_set<std::string> names_;
 };
 
 }  // namespace
@@ -197,11 +179,6 @@ uint64_t ModelGraph::parameters() const {
     }
   }
   return total;
-}
-
-std::string LayerName(const v1::Layer& layer, int position) {
-  if (!layer.name().empty()) return layer.name();
-  return absl::StrCat(KindName(layer), "_", position);
 }
 
 absl::StatusOr<ModelGraph> BuildModel(const v1::ModelSpec& spec,

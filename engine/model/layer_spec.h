@@ -17,7 +17,6 @@
 #include "engine/graph/graph.h"
 
 namespace gpupool::v1 {
-class Layer;
 class ModelSpec;
 }  // namespace gpupool::v1
 
@@ -123,13 +122,11 @@ struct BuildOptions {
   std::optional<std::vector<int64_t>> answers;
 };
 
-// Builds the forward graph. Its input is "input", float32 [batch,
+// Builds the forward graph. A layer reads the layer before it, or the earlier
+// one that its `input` names. Its input is "input", float32 [batch,
 // input_shape...]. Training adds "seed" and "step" (int64 []) when a layer
 // drops out. Declares no outputs.
 absl::StatusOr<ModelGraph> BuildModel(const v1::ModelSpec& spec,
                                       const BuildOptions& options);
-
-// Returns the layer's own name, or its kind and position ("conv2d_0").
-std::string LayerName(const v1::Layer& layer, int position);
 
 }  // namespace gpupool::engine

@@ -35,6 +35,7 @@ FLOOR_EXCEPTIONS = {
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
     "engine/data": [["csv", "bytes", "image", "transform"], ["."]],
+    "engine/model": [["spec"], ["."]],
     "engine/train": [["input"], ["."]],
     "engine/passes": [
         ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -175,6 +177,66 @@ TEST_F(ModelSourceTest, EveryKindOfLayerIsExported) {
         layers { softmax {} }
       )pb"),
       true);
+}
+
+TEST_F(ModelSourceTest, ALayerReadsTheOneThatItNames) {
+  const auto source = Layers(ModelFromText(R"pb(
+    input_shape: [ 3 ]
+    layers {
+      name: "positive"
+      relu {}
+    }
+    layers {
+      name: "curve"
+      tanh {}
+      input: "input"
+    }
+    layers { add { from: "positive" } }
+  )pb"));
+  const reference::Numbers x = RandomNumbers(6, 11);
+  const reference::Numbers y = Answer(*source, false, {});
+  ASSERT_EQ(y.size(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(y[i], std::tanh(x[i]) + std::max(x[i], 0.0), 1e-9);
+  }
+}
+
+TEST_F(ModelSourceTest, BranchesAreExported) {
+  const v1::ModelSpec spec = ModelFromText(R"pb(
+    input_shape: [ 2, 6, 6 ]
+    layers {
+      name: "stem"
+      relu {}
+    }
+    layers { conv2d { filters: 4 kernel: 3 stride: 2 padding: 1 } }
+    layers {
+      name: "main"
+      batch_norm {}
+    }
+    layers {
+      name: "side"
+      conv2d { filters: 4 kernel: 1 stride: 2 }
+      input: "stem"
+    }
+    layers {
+      name: "sum"
+      add { from: "main" }
+    }
+    layers { flatten {} }
+    layers {
+      name: "wide"
+      dense { units: 3 }
+    }
+    layers {
+      name: "mean"
+      global_avg_pool {}
+      input: "sum"
+    }
+    layers { dense { units: 3 } }
+    layers { add { from: "wide" } }
+  )pb");
+  ExpectSameAfterExport(spec, false);
+  ExpectSameAfterExport(spec, true);
 }
 
 TEST_F(ModelSourceTest, AnOnnxFileIsExportedWithOtherWeights) {

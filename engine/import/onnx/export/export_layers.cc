@@ -69,13 +69,14 @@ class LayerExporter {
   absl::StatusOr<std::string> Export() {
     Describe();
     std::string x = Scaled();
+    shapes_[x] = model_.input_shape;
     for (int i = 0; i < spec_.layers_size(); ++i) {
+      const v1::Layer& layer = spec_.layers(i);
       layer_ = &model_.layers[static_cast<size_t>(i)];
-      const Shape& input =
-          i == 0 ? model_.input_shape
-                 : model_.layers[static_cast<size_t>(i) - 1].output_shape;
-      x = AddLayer(spec_.layers(i), input, x);
+      if (!layer.input().empty()) x = outputs_.find(layer.input())->second;
+      x = AddLayer(layer, shapes_.find(x)->second, x);
       outputs_[layer_->name] = x;
+      shapes_[x] = layer_->output_shape;
     }
     *Node("Identity", "output", {x}).mutable_output(0) = "output";
     if (!missing_.empty()) {
@@ -325,6 +326,8 @@ class LayerExporter {
   const LayerInfo* layer_ = nullptr;  // the layer being exported
   absl::flat_hash_map<std::string, const WeightTensor*> weights_;
   absl::flat_hash_map<std::string, std::string> outputs_;  // by layer
+  // Shapes of one example, by the names of outputs.
+  absl::flat_hash_map<std::string, Shape> shapes_;
   std::string missing_;  // the first missing weight seen, or empty
 };
 

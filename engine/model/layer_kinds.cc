@@ -32,6 +32,26 @@ Initializer FanInUniform(int64_t fan_in) {
           .bound = 1.0 / std::sqrt(static_cast<double>(fan_in))};
 }
 
+// Returns N(0, 2 / fan_out).
+Initializer KaimingNormal(int64_t fan_out) {
+  return {.kind = Initializer::Kind::kNormal,
+          .deviation = std::sqrt(2.0 / static_cast<double>(fan_out))};
+}
+
+absl::Status CheckInitial(const v1::Layer& layer) {
+  switch (layer.initial_weight()) {
+    case v1::Layer::INITIAL_UNSPECIFIED:
+      return absl::OkStatus();
+    case v1::Layer::KAIMING_NORMAL:
+      if (layer.has_dense() || layer.has_conv2d()) return absl::OkStatus();
+      return Refuse("initial_weight is for dense and conv2d");
+    default:
+      return Refuse("initial_weight is ",
+                    static_cast<int>(layer.initial_weight()),
+                    ", which this server does not know");
+  }
+}
+
 absl::Status CheckEpsilon(double epsilon) {
   if (epsilon > 0 && std::isfinite(epsilon)) return absl::OkStatus();
   return Refuse("epsilon ", epsilon, " must be above 0");
@@ -71,6 +91,8 @@ absl::Status LayerKinds::NeedImage(ValueId x) const {
 
 absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
                                           absl::string_view name, ValueId x) {
+  RETURN_IF_ERROR(CheckInitial(layer));
+  kaiming_ = layer.initial_weight() == v1::Layer::KAIMING_NORMAL;
   switch (layer.kind_case()) {
     case v1::Layer::kDense:
       return Dense(layer.dense(), name, x);
@@ -121,9 +143,11 @@ absl::StatusOr<ValueId> LayerKinds::Dense(const v1::Dense& dense, Name name,
   const int64_t in = input[input.rank() - 1];
   const int64_t weight_dims[] = {dense.units(), in};
   ASSIGN_OR_RETURN(const Shape weight_shape, Shape::Create(weight_dims));
-  ASSIGN_OR_RETURN(const ValueId weight,
-                   Persistent(absl::StrCat(name, ".weight"), weight_shape,
-                              MemoryClass::kWeight, FanInUniform(in)));
+  ASSIGN_OR_RETURN(
+      const ValueId weight,
+      Persistent(absl::StrCat(name, ".weight"), weight_shape,
+                 MemoryClass::kWeight,
+                 kaiming_ ? KaimingNormal(dense.units()) : FanInUniform(in)));
   MatMulAttributes matmul{.transpose_b = true};
   ValueIds inputs{x, weight};
   if (!dense.has_bias() || dense.bias()) {
@@ -172,9 +196,12 @@ absl::StatusOr<ValueId> LayerKinds::Conv2d(const v1::Conv2d& conv, Name name,
   ASSIGN_OR_RETURN(const Shape weight_shape, Shape::Create(dims));
   const Initializer uniform =
       FanInUniform(weight_shape.elements() / conv.filters());
-  ASSIGN_OR_RETURN(const ValueId weight,
-                   Persistent(absl::StrCat(name, ".weight"), weight_shape,
-                              MemoryClass::kWeight, uniform));
+  ASSIGN_OR_RETURN(
+      const ValueId weight,
+      Persistent(absl::StrCat(name, ".weight"), weight_shape,
+                 MemoryClass::kWeight,
+                 kaiming_ ? KaimingNormal(conv.filters() * kernel.h * kernel.w)
+                          : uniform));
   ValueIds inputs{x, weight};
   if (!conv.has_bias() || conv.bias()) {
     attributes.epilogue.bias = true;

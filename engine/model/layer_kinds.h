@@ -76,6 +76,7 @@ class LayerKinds {
   GraphBuilder* builder_;
   std::vector<PersistentSpec>* persistents_;
   absl::flat_hash_map<std::string, ValueId> outputs_;
+  bool kaiming_ = false;  // whether the present layer's weight begins so
 };
 
 // Returns the shape of one example, as "[1, 8, 8]" for a value [batch, 1, 8,

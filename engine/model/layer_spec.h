@@ -27,11 +27,13 @@ struct Initializer {
   enum class Kind : uint8_t {
     kConstant,  // every element is `value`
     kUniform,   // U(-bound, bound)
+    kNormal,    // N(0, deviation^2)
     kStored,    // ModelSource::ReadStored reads it
   };
   Kind kind = Kind::kConstant;
   double value = 0;
   double bound = 0;
+  double deviation = 0;
 };
 
 struct StageEnd;

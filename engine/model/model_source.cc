@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/export/export_layers.h"
 #include "engine/import/onnx/onnx_model_source.h"
+#include "engine/model/spec/named_models.h"
 #include "engine/model/weights_source.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -41,11 +42,14 @@ class LayerModelSource : public ModelSource {
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenWithoutWeights(
     const v1::ModelSpec& spec, const std::string& blob_dir) {
-  if (!spec.has_onnx()) return std::make_shared<LayerModelSource>(spec);
-  if (spec.layers_size() > 0 || spec.input_shape_size() > 0) {
+  if (!spec.has_onnx()) {
+    ASSIGN_OR_RETURN(v1::ModelSpec layers, ExpandNamed(spec));
+    return std::make_shared<LayerModelSource>(std::move(layers));
+  }
+  if (spec.layers_size() > 0 || spec.input_shape_size() > 0 ||
+      spec.has_named()) {
     return absl::InvalidArgumentError(
-        "a model is either a chain of layers or an ONNX file; this one has "
-        "both");
+        "a model is either layers or an ONNX file; this one has both");
   }
   return onnx_import::OpenOnnxModel(spec.onnx(), blob_dir);
 }

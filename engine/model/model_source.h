@@ -1,4 +1,5 @@
-// A model that programs can be built from: a chain of layers or an ONNX file.
+// A model that programs can be built from: layers, a name that stands
+// for layers, or an ONNX file.
 // Planning, training and serving see models only through this class.
 //
 // Thread-safety: immutable. Graphs do not refer to their source, but stored

@@ -1,6 +1,7 @@
 #include "engine/train/initial_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -13,7 +14,23 @@
 namespace gpupool::engine {
 namespace {
 
-// Fills a value with its constant, or with uniform numbers in [-bound, bound).
+// Fills `out` with numbers of N(0, deviation^2), in pairs (Box and Muller
+// 1958).
+void FillNormal(double deviation, Philox& random, absl::Span<float> out) {
+  constexpr double kTwoPi = 6.283185307179586;
+  for (size_t i = 0; i < out.size(); i += 2) {
+    // More than 0, so that the logarithm is finite.
+    const double radius =
+        deviation * std::sqrt(-2 * std::log(1 - random.NextDouble()));
+    const double angle = kTwoPi * random.NextDouble();
+    out[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 == out.size()) return;
+    out[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+// Fills a value with its constant, with uniform numbers in [-bound, bound), or
+// with normal numbers.
 void Fill(const PersistentSpec& spec, uint64_t seed, absl::Span<float> out) {
   if (spec.initializer.kind == Initializer::Kind::kConstant) {
     std::fill(out.begin(), out.end(),
@@ -22,6 +39,10 @@ void Fill(const PersistentSpec& spec, uint64_t seed, absl::Span<float> out) {
   }
   Philox random(
       seed, PhiloxStreamId(PhiloxStream::kWeights, PhiloxNameIndex(spec.name)));
+  if (spec.initializer.kind == Initializer::Kind::kNormal) {
+    FillNormal(spec.initializer.deviation, random, out);
+    return;
+  }
   const double bound = spec.initializer.bound;
   for (float& value : out) {
     value = static_cast<float>((2.0 * random.NextFloat() - 1.0) * bound);

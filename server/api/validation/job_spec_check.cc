@@ -360,22 +360,7 @@ absl::Status CheckWeightsFile(const std::string& field,
       field, ".file is for job files; upload the file and give its sha256"));
 }
 
-}  // namespace
-
-absl::Status CheckModelSpec(absl::string_view field,
-                            const v1::ModelSpec& spec) {
-  if (spec.has_weights()) {
-    RETURN_IF_ERROR(
-        CheckWeightsFile(absl::StrCat(field, ".weights"), spec.weights()));
-  }
-  if (spec.has_onnx()) {
-    if (spec.layers_size() == 0 && spec.input_shape_size() == 0) {
-      return CheckOnnx(absl::StrCat(field, ".onnx"), spec.onnx());
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, " has both onnx and layers; a model is one of them"));
-  }
-  RETURN_IF_ERROR(CheckInputShape(field, spec));
+absl::Status CheckLayers(absl::string_view field, const v1::ModelSpec& spec) {
   if (spec.layers_size() < 1 || spec.layers_size() > engine::kMaxLayers) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".layers has ", spec.layers_size(),
@@ -398,6 +383,44 @@ absl::Status CheckModelSpec(absl::string_view field,
                      ", which an earlier layer has already"));
   }
   return absl::OkStatus();
+}
+
+// Checks the form of a model that goes by a name. The worker checks its
+// options.
+absl::Status CheckNamed(absl::string_view field, const v1::ModelSpec& spec) {
+  if (spec.has_onnx() || spec.layers_size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " has both named and ", spec.has_onnx() ? "onnx" : "layers",
+        "; a model is one of them"));
+  }
+  if (spec.named().kind_case() == v1::NamedModel::KIND_NOT_SET) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field,
+        ".named has no name that this server knows; see NamedModel in "
+        "model.proto"));
+  }
+  if (spec.input_shape().empty()) return absl::OkStatus();
+  return CheckInputShape(field, spec);
+}
+
+}  // namespace
+
+absl::Status CheckModelSpec(absl::string_view field,
+                            const v1::ModelSpec& spec) {
+  if (spec.has_weights()) {
+    RETURN_IF_ERROR(
+        CheckWeightsFile(absl::StrCat(field, ".weights"), spec.weights()));
+  }
+  if (spec.has_named()) return CheckNamed(field, spec);
+  if (spec.has_onnx()) {
+    if (spec.layers_size() == 0 && spec.input_shape_size() == 0) {
+      return CheckOnnx(absl::StrCat(field, ".onnx"), spec.onnx());
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " has both onnx and layers; a model is one of them"));
+  }
+  RETURN_IF_ERROR(CheckInputShape(field, spec));
+  return CheckLayers(field, spec);
 }
 
 // Checks that no field has "${index}", which stays only in specs that are no

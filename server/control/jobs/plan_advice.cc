@@ -268,13 +268,15 @@ bool IsOutput(const v1::Plan& plan, uint64_t size) {
                      });
 }
 
-// Returns "" if the size follows from the task.
+// Returns "" if the size follows from the task or from a named model.
 std::string OddSizeText(const v1::OddProduct& odd, uint64_t multiple,
                         const PlannedJob& job) {
   const uint64_t size = odd.outputs();
   const uint64_t padded = (size + multiple - 1) / multiple * multiple;
   const bool is_output = IsOutput(job.response.plan(), size);
   if (is_output && !ClassesMayBePadded(job.spec.training())) return "";
+  const bool is_named = job.spec.model().has_named();
+  if (is_named && !is_output) return "";
   std::string text = absl::StrFormat(
       "layer %s has %u %s, no multiple of %u as tensor cores want it, and "
       "%.0f%% "
@@ -288,8 +290,10 @@ std::string OddSizeText(const v1::OddProduct& odd, uint64_t multiple,
   if (job.spec.model().has_onnx()) {
     return absl::StrCat(text, "export the model with ", padded);
   }
-  return absl::StrCat(text, "write ", odd.convolution() ? "filters" : "units",
-                      ": ", padded);
+  const char* field = is_named            ? "classes"
+                      : odd.convolution() ? "filters"
+                                          : "units";
+  return absl::StrCat(text, "write ", field, ": ", padded);
 }
 
 // Returns 0 for precisions whose products need no tensor cores.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/graph/verify.h"
 #include "tests/engine/testing/graph_testing.h"
 #include "tests/engine/testing/random_model.h"
@@ -109,6 +111,26 @@ TEST(LayerSpecTest, ResidualAddsReachTheInputToo) {
 TEST(LayerSpecTest, LayerWithoutAKindIsRefused) {
   EXPECT_THAT(Error("input_shape: 4 layers { name: 'x' }"),
               HasSubstr("layer 'x': has no kind"));
+}
+
+TEST(LayerSpecTest, WeightsMayBeginWithTheNormalDistribution) {
+  const auto model = Build(
+      "input_shape: [4, 5, 5] layers { conv2d { filters: 6 kernel: [3, 2] "
+      "groups: 2 } initial_weight: KAIMING_NORMAL } layers { flatten {} } "
+      "layers { dense { units: 8 } initial_weight: KAIMING_NORMAL }");
+  ASSERT_TRUE(model.ok()) << model.status();
+  // conv2d's weight and bias, then dense's.
+  const auto begin = [&](size_t i) {
+    return model->persistents[i].initializer;
+  };
+  EXPECT_EQ(begin(0).kind, Initializer::Kind::kNormal);
+  EXPECT_DOUBLE_EQ(begin(0).deviation, std::sqrt(2.0 / 36));
+  EXPECT_EQ(begin(1).kind, Initializer::Kind::kUniform);
+  EXPECT_DOUBLE_EQ(begin(1).bound, std::sqrt(1.0 / 12));
+  EXPECT_DOUBLE_EQ(begin(2).deviation, 0.5);
+  EXPECT_THAT(Error("input_shape: 4 layers { name: 'a' relu {} "
+                    "initial_weight: KAIMING_NORMAL }"),
+              HasSubstr("layer 'a': initial_weight is for dense and conv2d"));
 }
 
 TEST(LayerSpecTest, ShapeMismatchNamesTheLayerAndBothShapes) {

@@ -68,6 +68,11 @@ reference::NamedNumbers InitialPersistents(const ModelGraph& model,
       result[persistent.name] =
           RandomNumbers(count, seed ^ PhiloxNameIndex(persistent.name),
                         -begin.bound, begin.bound);
+    } else if (begin.kind == Initializer::Kind::kNormal) {
+      // Uniform numbers of the same variance are as good here.
+      const double bound = begin.deviation * std::sqrt(3.0);
+      result[persistent.name] = RandomNumbers(
+          count, seed ^ PhiloxNameIndex(persistent.name), -bound, bound);
     } else {
       result[persistent.name].assign(static_cast<size_t>(count), begin.value);
     }

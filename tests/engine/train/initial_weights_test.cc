@@ -69,6 +69,29 @@ TEST_F(InitialWeightsTest, UniformValuesFillTheirRange) {
   EXPECT_NEAR(sum / 4000, 0, 0.01);
 }
 
+TEST_F(InitialWeightsTest, NormalValuesHaveTheirDeviation) {
+  const std::vector<PersistentSpec> specs = {
+      {.name = "w",
+       .shape = {10001},  // the last number has no partner
+       .initializer = {.kind = Initializer::Kind::kNormal, .deviation = 0.5}}};
+  auto store = Store(specs);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE(SetInitialWeights(*Layers(), specs, 5, *store).ok());
+  double sum = 0, squares = 0;
+  int within = 0;
+  for (const float value : Values(*store, "w")) {
+    sum += value;
+    squares += value * value;
+    within += std::abs(value) < 0.5f;
+  }
+  // Five standard errors: 0.5 / 100 of the mean, 0.25 sqrt(2) / 100 of the
+  // variance, and sqrt(0.683 0.317) / 100 of the share.
+  EXPECT_NEAR(sum / 10001, 0, 0.025);
+  EXPECT_NEAR(squares / 10001, 0.25, 0.018);
+  EXPECT_NEAR(within / 10001.0, 0.683, 0.024);
+  EXPECT_NE(Values(*store, "w").back(), 0);
+}
+
 TEST_F(InitialWeightsTest, ConstantsAreConstant) {
   const std::vector<PersistentSpec> specs = {
       {.name = "gamma", .shape = {3}, .initializer = {.value = 1}},

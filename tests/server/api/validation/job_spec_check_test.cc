@@ -300,6 +300,26 @@ TEST(CheckModelSpecTest, Layers) {
   });
 }
 
+TEST(CheckModelSpecTest, ANamedModelHasNeitherLayersNorAFile) {
+  v1::ModelSpec spec;
+  const auto error = [&spec] {
+    return std::string(CheckModelSpec("model", spec).message());
+  };
+  spec.mutable_named();
+  EXPECT_THAT(error(), HasSubstr("model.named has no name"));
+  spec.mutable_named()->mutable_resnet18();
+  EXPECT_EQ(error(), "");
+  spec.add_input_shape(0);
+  EXPECT_THAT(error(), HasSubstr("model.input_shape holds 0"));
+  spec.set_input_shape(0, 3);
+  EXPECT_EQ(error(), "");
+  spec.add_layers()->mutable_relu();
+  EXPECT_THAT(error(), HasSubstr("both named and layers"));
+  spec.clear_layers();
+  spec.mutable_onnx();
+  EXPECT_THAT(error(), HasSubstr("both named and onnx"));
+}
+
 TEST(CheckModelSpecTest, WeightsAreAStoredFile) {
   v1::ModelSpec spec;
   spec.mutable_onnx()->set_sha256(std::string(64, 'a'));

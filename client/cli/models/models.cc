@@ -1,5 +1,5 @@
 // gpupool models: list, get, promote, load, unload, delete; rollback, check,
-// upload, plan, export and infer have their own files.
+// upload, plan, export, infer and named have their own files.
 #include <CLI/App.hpp>
 #include <memory>
 #include <optional>
@@ -287,6 +287,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
   AddModelsCheck(*models, invocation);
   AddModelsFiles(*models, invocation);
   AddModelsInfer(*models, invocation);
+  AddModelsNamed(*models, invocation);
 }
 
 }  // namespace gpupool::client

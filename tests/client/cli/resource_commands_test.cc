@@ -216,6 +216,38 @@ TEST_F(ModelsTest, SaysWhichVersionsKeepMemoryWithoutRequests) {
   }
 }
 
+TEST_F(ModelsTest, NamedModelsAreThoseOfTheApiWithTheirPlans) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Plan& plan = *server_.state.plan.mutable_plan();
+    plan.Clear();
+    plan.set_parameters(61'706);
+    for (const int64_t size : {-1, 1, 28, 28}) {
+      if (plan.inputs().empty()) plan.add_inputs();
+      plan.mutable_inputs(0)->add_shape(size);
+    }
+    plan.add_outputs()->add_shape(-1);
+    plan.mutable_outputs(0)->add_shape(10);
+  }
+  EXPECT_EQ(Run({"models", "named", "--no-headers"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("lenet5\t1x28x28\t10\t61,706\t"));
+  EXPECT_THAT(out(), HasSubstr("\nresnet20_cifar\t"));
+  EXPECT_EQ(Run({"models", "named", "-o", "json"}), 0) << err();
+  const auto models = nlohmann::json::parse(out())["models"];
+  EXPECT_EQ(models.size(), 6u);
+  EXPECT_EQ(models[2]["name"], "resnet18");
+  EXPECT_EQ(models[2]["plan"]["parameters"], "61706");
+}
+
+TEST_F(ModelsTest, ANamedModelThatCannotBePlannedFailsTheList) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.failures["PlanModel"] = {absl::InvalidArgumentError("no")};
+  }
+  EXPECT_EQ(Run({"models", "named"}), 2);
+  EXPECT_THAT(err(), HasSubstr("no"));
+}
+
 TEST_F(ModelsTest, PromotesAJobsCheckpoint) {
   AddJob(7, "digits", v1::SUCCEEDED);
   EXPECT_EQ(Run({"models", "promote", "digits", "--step", "500", "--model",

@@ -264,7 +264,24 @@ TEST_P(ExampleTest, IsAValidJobFile) {
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
                          ::testing::Values("best_of_many.yaml", "digits.yaml",
                                            "half_precision.yaml", "mlp.yaml",
-                                           "residual.yaml"));
+                                           "named.yaml", "residual.yaml"));
+
+TEST(YamlToMessageTest, AModelMayGoByAName) {
+  const auto bare = Read<v1::ModelSpec>("named: resnet18");
+  EXPECT_TRUE(bare.named().has_resnet18());
+  const auto given = Read<v1::ModelSpec>(
+      "named: {resnet50: {classes: 3, small_stem: true}}\n"
+      "input_shape: [3, 64, 64]");
+  EXPECT_EQ(given.named().resnet50().classes(), 3);
+  EXPECT_TRUE(given.named().resnet50().small_stem());
+  EXPECT_EQ(given.input_shape_size(), 3);
+  EXPECT_THAT(ErrorOf<v1::ModelSpec>("named: resnet19"), HasSubstr("resnet18"));
+  const auto spec = Read<v1::ModelSpec>(
+      "layers: [{dense: {units: 4}, initial_weight: kaiming_normal}, "
+      "{relu: {}, input: input}]");
+  EXPECT_EQ(spec.layers(0).initial_weight(), v1::Layer::KAIMING_NORMAL);
+  EXPECT_EQ(spec.layers(1).input(), "input");
+}
 
 TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {
   v1::ModelSpec spec;

@@ -84,10 +84,12 @@ absl::StatusOr<std::vector<size_t>> HeldOutRows(const v1::HeldOut& rule,
     case v1::HeldOut::kLast:
       return Last(rule.last(), rows);
     case v1::HeldOut::kFraction:
-      return absl::FailedPreconditionError(
-          "rows held out by data.held_out.fraction are drawn by the server, "
-          "the client cannot name them; hold out by `every` or `last`, or "
-          "choose rows with --rows");
+    case v1::HeldOut::kFold:
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rows held out by data.held_out.",
+          rule.has_fold() ? "fold" : "fraction",
+          " are drawn by the server, the client cannot name them; hold out by "
+          "`every` or `last`, or choose rows with --rows"));
     case v1::HeldOut::RULE_NOT_SET:
       break;
   }

@@ -22,7 +22,8 @@ absl::StatusOr<std::vector<size_t>> SelectRows(absl::string_view text,
                                                size_t rows);
 
 // Returns the rows that `rule` holds out. FailedPrecondition without a rule,
-// and for a fraction, because only the server makes its random choice.
+// and for a fraction or a fold, because only the server makes its random
+// choice.
 absl::StatusOr<std::vector<size_t>> HeldOutRows(const v1::HeldOut& rule,
                                                 size_t rows);
 

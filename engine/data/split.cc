@@ -33,10 +33,24 @@ absl::StatusOr<uint64_t> HeldOutRows(const v1::HeldOut& rule, uint64_t rows) {
       return static_cast<uint64_t>(
           std::llround(static_cast<double>(rows) * fraction));
     }
+    case v1::HeldOut::kFold: {
+      const v1::HeldOut::Fold& fold = rule.fold();
+      if (fold.of() < 2 || fold.index() >= fold.of()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "held_out.fold is part ", fold.index(), " of ", fold.of(),
+            "; parts count from 0, and there must be at least 2"));
+      }
+      return rows / fold.of() + (fold.index() < rows % fold.of() ? 1 : 0);
+    }
     case v1::HeldOut::RULE_NOT_SET:
       return 0;
   }
   return 0;
+}
+
+// Returns the rows in the order that the seed determines.
+std::vector<uint32_t> Shuffled(uint64_t seed, uint64_t rows) {
+  return PhiloxPermutation(seed, PhiloxStreamId(PhiloxStream::kSplit, 0), rows);
 }
 
 // Returns for each row whether it is held out.
@@ -44,9 +58,13 @@ std::vector<bool> Choose(const v1::HeldOut& rule, uint64_t rows,
                          uint64_t held_out) {
   std::vector<bool> chosen(rows);
   if (rule.has_fraction()) {
-    const std::vector<uint32_t> order = PhiloxPermutation(
-        rule.fraction().seed(), PhiloxStreamId(PhiloxStream::kSplit, 0), rows);
+    const std::vector<uint32_t> order = Shuffled(rule.fraction().seed(), rows);
     for (uint64_t i = 0; i < held_out; ++i) chosen[order[i]] = true;
+  } else if (rule.has_fold()) {
+    const std::vector<uint32_t> order = Shuffled(rule.fold().seed(), rows);
+    for (uint64_t i = rule.fold().index(); i < rows; i += rule.fold().of()) {
+      chosen[order[i]] = true;
+    }
   } else if (rule.has_every()) {
     for (uint64_t i = rule.every() - 1; i < rows; i += rule.every()) {
       chosen[i] = true;

@@ -30,7 +30,8 @@ absl::StatusOr<SplitSizes> CountSplit(const v1::HeldOut& rule, uint64_t rows);
 
 // Splits the rows. `every: n` holds out rows n-1, 2n-1, ...; `last: n` the last
 // n rows; `fraction` a choice of round(rows * fraction) rows that is fixed by
-// its seed.
+// its seed; `fold` every `of`-th row, from `index`, of an order that is fixed
+// by its seed.
 absl::StatusOr<Split> SplitRows(const v1::HeldOut& rule, uint64_t rows);
 
 }  // namespace gpupool::engine

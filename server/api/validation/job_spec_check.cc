@@ -55,6 +55,15 @@ absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
     case v1::HeldOut::kFraction:
       return CheckRange("data.held_out.fraction.fraction",
                         held_out.fraction().fraction(), kInside);
+    case v1::HeldOut::kFold:
+      if (held_out.fold().of() >= 2 &&
+          held_out.fold().index() < held_out.fold().of()) {
+        return absl::OkStatus();
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("data.held_out.fold is part ", held_out.fold().index(),
+                       " of ", held_out.fold().of(),
+                       "; parts count from 0, and there must be at least 2"));
     case v1::HeldOut::RULE_NOT_SET:
       return absl::OkStatus();
   }

@@ -49,6 +49,9 @@ TEST(HeldOutRowsTest, RefusesWhatOnlyTheServerKnows) {
   rule.mutable_fraction()->set_fraction(0.5);
   EXPECT_EQ(HeldOutRows(rule, 10).status().code(),
             absl::StatusCode::kFailedPrecondition);
+  rule.mutable_fold()->set_of(5);
+  EXPECT_THAT(HeldOutRows(rule, 10).status().message(),
+              ::testing::HasSubstr("held_out.fold"));
 }
 
 }  // namespace

@@ -126,6 +126,10 @@ TEST(CheckJobSpecTest, Data) {
        },
        {"fraction is 1", "0 < x < 1"}},
       {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_held_out()->mutable_fold()->set_of(1);
+       },
+       {"held_out.fold is part 0 of 1"}},
+      {[](v1::JobSpec* s) {
          s->mutable_data()->mutable_scaling()->set_multiply(NAN);
        },
        {"scaling.multiply", "finite"}},

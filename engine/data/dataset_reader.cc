@@ -320,6 +320,13 @@ absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
 absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                                        const std::string& blob_dir,
                                        const ReadLimits& limits) {
+  if (dataset.has_synthetic()) {
+    ASSIGN_OR_RETURN(const uint64_t features,
+                     CheckedElementCount({dataset.feature_shape().begin(),
+                                          dataset.feature_shape().end()}));
+    return CheckedTableBytes(dataset.rows(), (features + 1) * sizeof(float),
+                             limits);
+  }
   const std::vector<v1::DatasetFile> files(dataset.files().begin(),
                                            dataset.files().end());
   ASSIGN_OR_RETURN(const v1::DatasetFormat format,

@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/data/column_buffer.h"
 #include "engine/data/dataset_reader.h"
+#include "engine/data/synthetic/synthetic_rows.h"
 #include "gpupool/v1/dataset.pb.h"
 
 namespace gpupool::engine {
@@ -34,6 +35,14 @@ class Maker {
     if (IsFloating(column.stored)) {
       for (float& number : numbers) number = random_.NextFloat();
     }
+    RETURN_IF_ERROR(Fill(numbers, column));
+    return column;
+  }
+
+  // Returns a column of these numbers, float32.
+  absl::StatusOr<Column> Given(const std::vector<float>& numbers,
+                               std::vector<int64_t> shape) {
+    ASSIGN_OR_RETURN(Column column, Empty(v1::FLOAT32, std::move(shape)));
     RETURN_IF_ERROR(Fill(numbers, column));
     return column;
   }
@@ -76,6 +85,30 @@ class Maker {
   Philox random_{kSeed};
 };
 
+// Makes the rows of a synthetic dataset.
+absl::StatusOr<Table> SyntheticTable(const v1::Dataset& dataset,
+                                     const ReadLimits& limits) {
+  const SyntheticForm form = {.rows = dataset.rows(),
+                              .classes = dataset.classes(),
+                              .shape = {dataset.feature_shape().begin(),
+                                        dataset.feature_shape().end()}};
+  ASSIGN_OR_RETURN(const uint64_t width, CheckedElementCount(form.shape));
+  RETURN_IF_ERROR(
+      CheckedTableBytes(form.rows, (width + 1) * sizeof(float), limits)
+          .status());
+  ASSIGN_OR_RETURN(const SyntheticRows rows,
+                   MakeSyntheticRows(dataset.synthetic(), form));
+  Table table;
+  table.rows = form.rows;
+  Maker maker(table.rows, limits);
+  ASSIGN_OR_RETURN(Column features, maker.Given(rows.features, form.shape));
+  ASSIGN_OR_RETURN(Column labels, maker.Given(rows.labels, {}));
+  labels.facts = LabelFactsOf(dataset);
+  table.inputs.push_back(std::move(features));
+  table.targets.push_back(std::move(labels));
+  return table;
+}
+
 }  // namespace
 
 absl::StatusOr<Table> RandomTable(const v1::Dataset& dataset,
@@ -115,6 +148,7 @@ absl::StatusOr<Table> RandomTable(const v1::Dataset& dataset,
 absl::StatusOr<Table> ReadOrMakeTable(const v1::Dataset& dataset,
                                       const std::string& blob_dir,
                                       const ReadLimits& limits) {
+  if (dataset.has_synthetic()) return SyntheticTable(dataset, limits);
   if (dataset.files().empty()) return RandomTable(dataset, limits);
   ASSIGN_OR_RETURN(Table table,
                    ReadDataset(dataset.layout(),

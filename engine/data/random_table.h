@@ -21,8 +21,9 @@ namespace gpupool::engine {
 absl::StatusOr<Table> RandomTable(const v1::Dataset& dataset,
                                   const ReadLimits& limits);
 
-// Reads the dataset from the blobs in the folder. Without files it is a
-// RandomTable. Table::csv_columns is empty.
+// Reads the dataset from the blobs in the folder, or makes the rows of a
+// synthetic one. Any other dataset without files is a RandomTable.
+// Table::csv_columns is empty.
 absl::StatusOr<Table> ReadOrMakeTable(const v1::Dataset& dataset,
                                       const std::string& blob_dir,
                                       const ReadLimits& limits);

@@ -14,6 +14,7 @@
 #include "server/control/jobs/rehearsals.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/synthetic_dataset.h"
 #include "server/control/records/transaction.h"
 #include "server/control/serving_sink.h"
 #include "server/control/upkeep/group_folders.h"
@@ -75,8 +76,14 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
     start.mutable_spec()->clear_min_devices();
     start.mutable_spec()->clear_max_devices();
   }
-  ASSIGN_OR_RETURN(*start.mutable_dataset(),
-                   context_.store->GetDataset(job.spec().data().dataset()));
+  const v1::DataSpec& data = job.spec().data();
+  if (data.has_synthetic()) {
+    ASSIGN_OR_RETURN(*start.mutable_dataset(),
+                     SyntheticDataset(data.synthetic()));
+  } else {
+    ASSIGN_OR_RETURN(*start.mutable_dataset(),
+                     context_.store->GetDataset(data.dataset()));
+  }
   if (!job.spec().data().validation().empty()) {
     ASSIGN_OR_RETURN(
         *start.mutable_validation(),

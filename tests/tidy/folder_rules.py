@@ -34,7 +34,7 @@ FLOOR_EXCEPTIONS = {
 # Folder -> its rooms, as a ladder of their own: a room uses the rows before its
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
-    "engine/data": [["csv", "bytes", "image", "transform"], ["."]],
+    "engine/data": [["csv", "bytes", "image", "synthetic", "transform"], ["."]],
     "engine/model": [["spec"], ["."]],
     "engine/train": [["input"], ["."]],
     "engine/passes": [

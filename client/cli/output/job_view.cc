@@ -241,7 +241,8 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
     facts.Add("priority", absl::StrCat(job.spec().priority()));
   }
   if (job.held()) facts.Add("held", "yes");
-  facts.Add("dataset", job.spec().data().dataset());
+  const v1::DataSpec& data = job.spec().data();
+  facts.Add("dataset", data.has_synthetic() ? "synthetic" : data.dataset());
   facts.Add("validation", job.spec().data().validation());
   if (job.plan().parameters() > 0) {
     facts.Add("parameters", GroupDigits(job.plan().parameters()));

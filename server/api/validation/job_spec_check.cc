@@ -181,7 +181,12 @@ absl::Status CheckLoader(const v1::DataLoader& loader) {
 
 absl::Status CheckData(const v1::DataSpec& data) {
   RETURN_IF_ERROR(CheckLoader(data.loader()));
-  RETURN_IF_ERROR(CheckName("data.dataset", data.dataset()));
+  if (!data.has_synthetic()) {
+    RETURN_IF_ERROR(CheckName("data.dataset", data.dataset()));
+  } else if (!data.dataset().empty()) {
+    return absl::InvalidArgumentError(
+        "data.dataset and data.synthetic are both set; train on one of them");
+  }
   RETURN_IF_ERROR(CheckHeldOut(data.held_out()));
   if (!data.validation().empty()) {
     RETURN_IF_ERROR(CheckName("data.validation", data.validation()));

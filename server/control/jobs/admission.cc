@@ -29,6 +29,7 @@
 #include "server/control/records/job_queues.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/synthetic_dataset.h"
 #include "server/control/records/transaction.h"
 #include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
@@ -138,7 +139,11 @@ absl::StatusOr<JobData> FindOrAssumeData(const Store& store,
     dataset = stored.ok() ? *std::move(stored) : AssumedDataset(name);
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(find(data.dataset(), found.dataset));
+  if (data.has_synthetic()) {
+    ASSIGN_OR_RETURN(found.dataset, SyntheticDataset(data.synthetic()));
+  } else {
+    RETURN_IF_ERROR(find(data.dataset(), found.dataset));
+  }
   RETURN_IF_ERROR(find(data.validation(), found.validation));
   return found;
 }
@@ -265,7 +270,7 @@ void PlanJob(const ControlContext& context, const v1::PlanJobRequest& request,
   AdvisedPlan planned;
   planned.spec = spec;
   planned.request = PlanTraining(spec, *data);
-  planned.uploaded = data->dataset.id() != 0;
+  planned.uploaded = data->dataset.id() != 0 || data->dataset.has_synthetic();
   planned.asked = context.now();
   if (request.advise()) {
     planned.measured =

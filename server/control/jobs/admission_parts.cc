@@ -18,6 +18,7 @@
 #include "server/control/records/job_queues.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/synthetic_dataset.h"
 #include "server/control/records/transaction.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
@@ -115,7 +116,11 @@ absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
 
 absl::StatusOr<JobData> FindData(const Store& store, const v1::DataSpec& data) {
   JobData found;
-  ASSIGN_OR_RETURN(found.dataset, FindDataset(store, data.dataset()));
+  if (data.has_synthetic()) {
+    ASSIGN_OR_RETURN(found.dataset, SyntheticDataset(data.synthetic()));
+  } else {
+    ASSIGN_OR_RETURN(found.dataset, FindDataset(store, data.dataset()));
+  }
   if (data.validation().empty()) return found;
   ASSIGN_OR_RETURN(found.validation, FindDataset(store, data.validation()));
   return found;
@@ -144,8 +149,10 @@ absl::Status CheckDataset(Transaction& transaction, const std::string& name,
 }  // namespace
 
 absl::Status CheckData(Transaction& transaction, const JobData& data) {
-  RETURN_IF_ERROR(
-      CheckDataset(transaction, data.dataset.name(), data.dataset.id()));
+  if (!data.dataset.has_synthetic()) {
+    RETURN_IF_ERROR(
+        CheckDataset(transaction, data.dataset.name(), data.dataset.id()));
+  }
   if (data.validation.id() == 0) return absl::OkStatus();
   return CheckDataset(transaction, data.validation.name(),
                       data.validation.id());

@@ -62,6 +62,7 @@ struct JobData {
   v1::Dataset validation;
 };
 // Returns the datasets. NotFound with the remedy when there is none of a name.
+// INVALID_ARGUMENT for a synthetic one with numbers out of range.
 absl::StatusOr<JobData> FindData(const Store& store, const v1::DataSpec& data);
 // Returns OK if the datasets are still those with these ids.
 absl::Status CheckData(Transaction& transaction, const JobData& data);

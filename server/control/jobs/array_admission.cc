@@ -33,11 +33,15 @@
 namespace gpupool::server {
 namespace {
 
-// Names of a job's dataset and of its validation set.
+// Names of a job's dataset and of its validation set. A synthetic dataset goes
+// by its bytes.
 using DataNames = std::pair<std::string, std::string>;
 
 DataNames NamesOf(const ArrayTask& task) {
-  return {task.spec.data().dataset(), task.spec.data().validation()};
+  const v1::DataSpec& data = task.spec.data();
+  return {
+      data.has_synthetic() ? CanonicalBytes(data.synthetic()) : data.dataset(),
+      data.validation()};
 }
 
 // State of a submission between its steps.

@@ -61,6 +61,11 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
   key.mutable_data()->clear_dataset();
   key.mutable_data()->clear_validation();
   key.mutable_data()->clear_shuffle();
+  if (key.data().has_synthetic()) {
+    v1::SyntheticData& synthetic = *key.mutable_data()->mutable_synthetic();
+    synthetic.clear_seed();
+    synthetic.clear_noise();
+  }
   return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id,
                       "/", validation_id);
 }

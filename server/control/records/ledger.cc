@@ -9,7 +9,8 @@ namespace {
 // Returns the names of the datasets that the job reads.
 std::vector<std::string> DatasetsOf(const v1::Job& job) {
   const v1::DataSpec& data = job.spec().data();
-  std::vector<std::string> names = {data.dataset()};
+  std::vector<std::string> names;
+  if (!data.has_synthetic()) names.push_back(data.dataset());
   if (!data.validation().empty()) names.push_back(data.validation());
   return names;
 }

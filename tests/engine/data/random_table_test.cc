@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/data/dataset_reader.h"
 #include "gpupool/v1/dataset.pb.h"
 
 namespace gpupool::engine {
@@ -44,6 +45,30 @@ TEST(RandomTableTest, HasTheFormOfTheDataset) {
   EXPECT_NE(features[0], features[6]);
   EXPECT_TRUE(table->labels().facts.whole);
   EXPECT_EQ(NumbersOf(RandomTable(Form(4), {})->features()), features);
+}
+
+TEST(RandomTableTest, ASyntheticDatasetIsMadeInTheRowsThatAreAskedFor) {
+  v1::Dataset dataset;
+  dataset.set_rows(50);
+  dataset.set_classes(3);
+  dataset.add_feature_shape(2);
+  dataset.mutable_labels()->set_whole(true);
+  dataset.mutable_labels()->set_maximum(2);
+  dataset.mutable_synthetic()->set_kind(v1::SyntheticData::BLOBS);
+  const auto table = ReadOrMakeTable(dataset, "", {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows, 50u);
+  EXPECT_THAT(table->features().shape, ElementsAre(2));
+  EXPECT_EQ(table->labels().facts.class_count(), 3u);
+  const std::vector<float> labels = NumbersOf(table->labels());
+  EXPECT_EQ(labels.size(), 50u);
+  EXPECT_THAT(labels, ::testing::Contains(2.0f));
+  EXPECT_EQ(*HostDataBytes(dataset, "", {}), table->host_bytes());
+  EXPECT_EQ(
+      ReadOrMakeTable(dataset, "", {.max_table_bytes = 599}).status().code(),
+      absl::StatusCode::kResourceExhausted);
+  dataset.set_rows(5);
+  EXPECT_EQ(ReadOrMakeTable(dataset, "", {})->rows, 5u);
 }
 
 TEST(RandomTableTest, HasTheNamedArraysOfTheDataset) {

@@ -91,6 +91,19 @@ TEST_F(ActionRunnerTest, AStartCarriesTheValidationSet) {
   EXPECT_EQ(start.validation().name(), "val");
 }
 
+TEST_F(ActionRunnerTest, AStartSaysHowToMakeSyntheticRows) {
+  v1::SubmitJobRequest request = Request("r1");
+  v1::DataSpec& data = *request.mutable_spec()->mutable_data();
+  data.clear_dataset();
+  data.mutable_synthetic()->set_kind(v1::SyntheticData::SHAPES);
+  data.mutable_synthetic()->set_seed(9);
+  ASSERT_TRUE(Submit(request).ok());
+  const worker::v1::StartJob start = NextStart();
+  EXPECT_EQ(start.dataset().rows(), 1000u);
+  EXPECT_EQ(start.dataset().synthetic().seed(), 9u);
+  EXPECT_EQ(start.dataset().files_size(), 0);
+}
+
 TEST_F(ActionRunnerTest, AStartLeavesOutDescriptions) {
   const auto plain = workers->meta;
   workers->meta = [](const worker::v1::ToWorker&)

@@ -114,6 +114,8 @@ TEST(CheckJobSpecTest, Data) {
          s->mutable_data()->mutable_held_out()->set_every(1);
        },
        {"held_out.every", "1", "2 or more"}},
+      {[](v1::JobSpec* s) { s->mutable_data()->mutable_synthetic(); },
+       {"data.dataset and data.synthetic are both set"}},
       {[](v1::JobSpec* s) {
          s->mutable_data()->mutable_held_out()->set_last(0);
        },

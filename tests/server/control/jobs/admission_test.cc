@@ -101,6 +101,34 @@ TEST_F(AdmissionTest, AnUnknownDatasetIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("\"nope\""));
 }
 
+TEST_F(AdmissionTest, SyntheticRowsNeedNoDataset) {
+  v1::Dataset planned;
+  const auto plan = workers->meta;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training()) {
+      planned = message.plan_training().dataset();
+    }
+    return plan(message);
+  };
+  v1::SubmitJobRequest request = Request("r1");
+  v1::DataSpec& data = *request.mutable_spec()->mutable_data();
+  data.clear_dataset();
+  data.mutable_synthetic()->set_kind(v1::SyntheticData::SPIRALS);
+  data.mutable_synthetic()->set_rows(500);
+  ASSERT_TRUE(Plan(request.spec()).ok());
+  EXPECT_EQ(planned.rows(), 500u);
+  const auto job = Submit(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(planned.rows(), 500u);
+  EXPECT_EQ(planned.synthetic().kind(), v1::SyntheticData::SPIRALS);
+  data.mutable_synthetic()->set_features(3);
+  request.set_request_id("r2");
+  const auto refused = Submit(request).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is for blobs"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Plan(request.spec()).status()));
+}
+
 TEST_F(AdmissionTest, ADatasetReplacedDuringThePlanIsNotTrainedOn) {
   const auto plan = workers->meta;
   bool replaced = false;

@@ -179,6 +179,29 @@ TEST_F(ArrayAdmissionTest, AThousandTasksAreOneCommit) {
   EXPECT_EQ(CountsOf(array->id())[v1::QUEUED], 1000u);
 }
 
+TEST_F(ArrayAdmissionTest, TasksMayHaveTheirOwnSyntheticRows) {
+  std::vector<uint64_t> planned;
+  const auto plan = workers->meta;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training()) {
+      planned.push_back(message.plan_training().dataset().rows());
+    }
+    return plan(message);
+  };
+  v1::SubmitJobRequest request = ArrayRequest("r1", "0-1");
+  request.mutable_spec()->mutable_data()->clear_dataset();
+  request.mutable_spec()->mutable_data()->mutable_synthetic()->set_kind(
+      v1::SyntheticData::BLOBS);
+  v1::TaskValues& rows = (*request.mutable_spec()
+                               ->mutable_array()
+                               ->mutable_values())["data.synthetic.rows"];
+  rows.add_values("100");
+  rows.add_values("200");
+  const auto array = SubmitArray(request);
+  ASSERT_TRUE(array.ok()) << array.status();
+  EXPECT_THAT(planned, ::testing::UnorderedElementsAre(100, 200));
+}
+
 TEST_F(ArrayAdmissionTest, AnUnknownDatasetOfOneTaskRefusesAll) {
   v1::SubmitJobRequest request = ArrayRequest("r1", "0-1");
   v1::TaskValues& names = (*request.mutable_spec()

@@ -81,6 +81,18 @@ TEST(PlanCache, SeedsAndRatesAreNoPartOfTheKey) {
             PlanCache::KeyOf(WithRate(0.2), 1));
 }
 
+TEST(PlanCache, TheSeedOfSyntheticRowsIsNoPartOfTheKey) {
+  v1::JobSpec one = Spec();
+  v1::SyntheticData& data = *one.mutable_data()->mutable_synthetic();
+  data.set_kind(v1::SyntheticData::BLOBS);
+  v1::JobSpec other = one;
+  other.mutable_data()->mutable_synthetic()->set_seed(7);
+  EXPECT_EQ(PlanCache::KeyOf(one, 0), PlanCache::KeyOf(other, 0));
+  other.mutable_data()->mutable_synthetic()->set_rows(7);
+  EXPECT_NE(PlanCache::KeyOf(one, 0), PlanCache::KeyOf(other, 0));
+  EXPECT_NE(PlanCache::KeyOf(Spec(), 0), PlanCache::KeyOf(one, 0));
+}
+
 // Planning refuses them, so they must be planned.
 TEST(PlanCache, RatesThatMayBeRefusedAre) {
   const std::string key = PlanCache::KeyOf(WithRate(0.1), 1);

@@ -53,6 +53,17 @@ TEST(LedgerTest, AJobUsesItsValidationSetToo) {
   EXPECT_EQ(ledger.UserOfDataset("digits"), 0u);
 }
 
+TEST(LedgerTest, SyntheticRowsAreNobodysDataset) {
+  Ledger ledger;
+  v1::Job job = NewJob(1, "r1");
+  job.mutable_spec()->mutable_data()->clear_dataset();
+  job.mutable_spec()->mutable_data()->mutable_synthetic();
+  ledger.AddJob(job);
+  EXPECT_EQ(ledger.UserOfDataset(""), 0u);
+  ledger.RemoveJob(1);
+  EXPECT_EQ(ledger.FindRequest("lab", "r1"), nullptr);
+}
+
 TEST(LedgerTest, VersionZeroMeansTheNewest) {
   Ledger ledger;
   EXPECT_EQ(ledger.FindVersion("digits", 0), nullptr);

@@ -43,7 +43,8 @@ class LayerKinds {
   }
 
   // Adds layer `layer`, called `name`, to x [batch, ...]. Returns its output.
-  // The builder's source must be set to `name`.
+  // The builder's source must be set to `name`, and the layer that an `add`
+  // names must have been remembered.
   absl::StatusOr<ValueId> Apply(const v1::Layer& layer, absl::string_view name,
                                 ValueId x);
 

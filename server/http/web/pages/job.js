@@ -101,7 +101,7 @@ function summaryOf(job) {
     ['attempt', job.attempt || ''],
     ['tenant', job.spec.tenant || 'default'],
     ['priority', String(job.spec.priority)],
-    ['data set', job.spec.data?.dataset],
+    ['data set', job.spec.data?.synthetic ? 'synthetic' : job.spec.data?.dataset],
     ['submitted', clock(job.create_time)],
     ['started', clock(job.start_time)],
     ['ended', clock(job.end_time)],

@@ -334,6 +334,18 @@ TEST_F(OddSizeAdviceTest, ConvolutionsHaveFilters) {
                                 HasSubstr("write filters: 32"))));
 }
 
+TEST_F(OddSizeAdviceTest, OfANamedModelOnlyTheClassesAreTheUsers) {
+  spec_.mutable_training()->set_precision(v1::BF16);
+  spec_.mutable_model()->mutable_named()->mutable_lenet5();
+  AddOdd(84, 0.5);
+  EXPECT_THAT(OddSizeAdvice(Job()), IsEmpty());
+  v1::TensorSpec& output = *plan().add_outputs();
+  output.add_shape(-1);
+  output.add_shape(84);
+  EXPECT_THAT(OddSizeAdvice(Job()),
+              ElementsAre(HasSubstr("from 84 to 88: write classes: 88")));
+}
+
 using TimeAdviceTest = PlanAdviceTest;
 
 TEST_F(TimeAdviceTest, AnEstimateSaysWhatItIsMadeOf) {

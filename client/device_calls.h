@@ -23,16 +23,17 @@ template <typename Request, typename Response>
 using DeviceMethod = grpc::Status (v1::DeviceService::Stub::*)(
     grpc::ClientContext*, const Request&, Response*);
 
-// Calls the method. Retries it while the server is unavailable, unless `repeat`
-// says that a second call does harm. Status codes are the server's and those of
-// client.h.
+// Calls the method. Retries it while the server is unavailable, unless
+// `patience` says that a second call does harm. Status codes are the server's
+// and those of client.h.
 template <typename Request, typename Response>
 absl::StatusOr<Response> CallDevice(
     Client& client, DeviceMethod<Request, Response> method,
-    const Request& request, Connection::Repeat repeat = Connection::kRepeat) {
+    const Request& request,
+    const Connection::Patience& patience = Connection::kRepeat) {
   Connection& connection = client.connection();
   v1::DeviceService::Stub stub(connection.channel());
-  return connection.Call(stub, method, request, repeat);
+  return connection.Call(stub, method, request, patience);
 }
 
 }  // namespace gpupool::client

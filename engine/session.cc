@@ -1,5 +1,7 @@
 #include "engine/session.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -11,6 +13,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/data/describe.h"
+#include "engine/device_bench.h"
 #include "engine/loaded_model.h"
 #include "engine/memory/snapshot_file.h"
 #include "engine/model/precision.h"
@@ -372,6 +375,25 @@ absl::StatusOr<std::unique_ptr<HostRegistration>> Session::RegisterHostMemory(
     absl::Span<std::byte> memory) {
   RETURN_IF_ERROR(impl_->device().MakeCurrent());
   return impl_->device().backend().transfer().Register(memory);
+}
+
+absl::StatusOr<bool> Session::MeasureDevice(uint32_t index,
+                                            v1::DeviceBench& bench) {
+  RETURN_IF_ERROR(impl_->RefuseMeta("be measured"));
+  if (index >= BenchCases()) {
+    return absl::OutOfRangeError(absl::StrCat("there is no measurement ", index,
+                                              "; there are ", BenchCases(),
+                                              ", from 0"));
+  }
+  RETURN_IF_ERROR(impl_->Enter());
+  if (index == 0) {
+    bench.set_device(impl_->name());
+    bench.set_description(impl_->device().description());
+    bench.set_threads(static_cast<uint32_t>(impl_->options().threads));
+    *bench.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
+  }
+  RETURN_IF_ERROR(MeasureBenchCase(impl_->device(), index, bench));
+  return index + 1 < BenchCases();
 }
 
 v1::Device Session::info() const {

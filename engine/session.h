@@ -163,6 +163,13 @@ class Session {
   absl::StatusOr<std::unique_ptr<HostRegistration>> RegisterHostMemory(
       absl::Span<std::byte> memory);
 
+  // Makes measurement `index` of device_bench.h and adds it to `bench`. Returns
+  // whether more follow. Begin with index 0 and an empty message, which also
+  // gets the facts of the device. OUT_OF_RANGE for an index without a
+  // measurement, FAILED_PRECONDITION on the meta device; else only faults of
+  // the device.
+  absl::StatusOr<bool> MeasureDevice(uint32_t index, v1::DeviceBench& bench);
+
   // Returns kind, description (processor or GPU), limit, threads, memory, and
   // the facts of a GPU.
   v1::Device info() const;

@@ -128,6 +128,9 @@ absl::Status ControlLoop::Impl::Recover() {
   for (const auto& [device, sequence] : ledger_.report_sequences) {
     recovered_sequences_[device] = sequence;
   }
+  const auto benches = dependencies_.store->LoadDeviceBenches();
+  if (!benches.ok()) return benches.status();
+  for (const v1::DeviceBench& bench : *benches) board_.SetMeasured(bench);
   board_.Publish(ledger_, false, dependencies_.now());
   groups_.RemoveUnneeded(ledger_.state);
   if (dependencies_.metrics != nullptr) {

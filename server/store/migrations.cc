@@ -141,6 +141,13 @@ CREATE TABLE reservations(
   checksum INTEGER NOT NULL
 );
 )sql",
+    R"sql(
+CREATE TABLE device_benches(
+  device TEXT PRIMARY KEY,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

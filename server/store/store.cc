@@ -71,6 +71,8 @@ constexpr char kMemoryFractions[] =
 constexpr char kDrains[] =
     "SELECT device, drained, drain_reason FROM device_settings"
     " WHERE drained > 0";
+constexpr char kDeviceBenches[] =
+    "SELECT row, checksum FROM device_benches ORDER BY device";
 
 constexpr char kReservations[] =
     "SELECT row, checksum FROM reservations ORDER BY id";
@@ -143,7 +145,8 @@ bool WriteBatch::empty() const {
          upsert_checkpoints.empty() && delete_checkpoints.empty() &&
          set_counters.empty() && delete_counters.empty() && add_usage.empty() &&
          set_memory_fractions.empty() && set_drains.empty() &&
-         upsert_reservations.empty() && delete_reservations.empty();
+         set_device_benches.empty() && upsert_reservations.empty() &&
+         delete_reservations.empty();
 }
 
 Store::Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,
@@ -492,6 +495,11 @@ absl::StatusOr<std::map<std::string, uint64_t>> Store::LoadCounters(
 
 absl::StatusOr<std::vector<v1::Reservation>> Store::LoadReservations() const {
   return reader_->Select<v1::Reservation>("reservations", kReservations,
+                                          BindNothing);
+}
+
+absl::StatusOr<std::vector<v1::DeviceBench>> Store::LoadDeviceBenches() const {
+  return reader_->Select<v1::DeviceBench>("device_benches", kDeviceBenches,
                                           BindNothing);
 }
 

@@ -86,6 +86,7 @@ struct WriteBatch {
   std::map<std::string, double> set_memory_fractions;  // by device
   // Drains by device; without a value the device is resumed.
   std::map<std::string, std::optional<v1::DeviceDrain>> set_drains;
+  std::map<std::string, v1::DeviceBench> set_device_benches;  // by device
   std::vector<v1::Reservation> upsert_reservations;  // request_id unique
   std::vector<uint64_t> delete_reservations;         // ids
   // Sums to add. Deleting a job turns its sums into those of no job.
@@ -184,6 +185,9 @@ class Store {
   absl::StatusOr<std::map<std::string, double>> LoadMemoryFractions() const;
   // Returns the drains of drained devices.
   absl::StatusOr<std::map<std::string, v1::DeviceDrain>> LoadDrains() const;
+
+  // Returns the last measurements of each device that was measured, by name.
+  absl::StatusOr<std::vector<v1::DeviceBench>> LoadDeviceBenches() const;
 
   // Returns all reservations by rising id.
   absl::StatusOr<std::vector<v1::Reservation>> LoadReservations() const;

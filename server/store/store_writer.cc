@@ -109,6 +109,10 @@ constexpr char kUpsertDrain[] =
     "INSERT INTO device_settings(device, memory_fraction, drained,"
     " drain_reason) VALUES(?, 1, ?, ?) ON CONFLICT(device) DO UPDATE SET"
     " drained = excluded.drained, drain_reason = excluded.drain_reason";
+constexpr char kUpsertDeviceBench[] =
+    "INSERT INTO device_benches(device, row, checksum) VALUES(?, ?, ?)"
+    " ON CONFLICT(device) DO UPDATE SET row = excluded.row,"
+    " checksum = excluded.checksum";
 // MAX: an id is never given again, whatever a caller does wrong.
 constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
@@ -279,6 +283,12 @@ void StoreWriter::Write(const WriteBatch& batch) {
     // end.
     statement->bind(2, !drain ? 0 : drain->lets_finish() ? 2 : 1);
     statement.BindText(3, drain ? drain->reason() : "");
+    statement->exec();
+  }
+  for (const auto& [device, bench] : batch.set_device_benches) {
+    CachedStatement statement(connection_.Prepare(kUpsertDeviceBench));
+    statement.BindText(1, device);
+    statement.BindRow(2, bench);
     statement->exec();
   }
   for (uint64_t id : batch.delete_reservations) {

@@ -53,6 +53,11 @@ class Engine {
   virtual absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
       absl::Span<std::byte> memory) = 0;
 
+  // Makes measurement `index` of the device, from 0, and adds it to `bench`.
+  // Returns whether more follow.
+  virtual absl::StatusOr<bool> MeasureDevice(uint32_t index,
+                                             v1::DeviceBench& bench) = 0;
+
   // Any thread. Returns whether another try of the same job cannot help, and
   // the error in words.
   virtual bool IsJobsOwnFault(const absl::Status& status) const = 0;

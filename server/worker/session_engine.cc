@@ -189,6 +189,11 @@ class SessionEngine : public Engine {
     return std::shared_ptr<void>(std::move(registration));
   }
 
+  absl::StatusOr<bool> MeasureDevice(uint32_t index,
+                                     v1::DeviceBench& bench) override {
+    return session_->MeasureDevice(index, bench);
+  }
+
   int ExitCodeFor(const absl::Status& status) const override {
     switch (engine::cuda::FaultOf(status)) {
       case engine::cuda::FaultClass::kSticky:

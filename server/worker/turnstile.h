@@ -97,6 +97,8 @@ class Turnstile {
   void ProfileJob(const worker::v1::ProfileJob& request,
                   JobRunner::ProfileSink done);
   ServedModels& models() { return models_; }
+  // Returns whether a job trains or a version is loaded.
+  bool has_work() const { return !jobs_.empty() || !models_.ids().empty(); }
 
  private:
   bool RunOneTask();

@@ -237,6 +237,10 @@ class WatchedEngine : public Engine {
       absl::Span<std::byte> memory) override {
     return Other([&] { return engine_->RegisterMemory(memory); });
   }
+  absl::StatusOr<bool> MeasureDevice(uint32_t index,
+                                     v1::DeviceBench& bench) override {
+    return Other([&] { return engine_->MeasureDevice(index, bench); });
+  }
 
   bool IsJobsOwnFault(const absl::Status& status) const override {
     return engine_->IsJobsOwnFault(status);

@@ -58,6 +58,7 @@ WorkerLoop::WorkerLoop(WorkerLoopOptions options, Engine* engine,
       turnstile_(
           engine, [this](Report report) { outbox_.Push(std::move(report)); },
           absl::ToChronoNanoseconds(options_.checkpoint_interval)),
+      bench_run_(engine, &turnstile_),
       monitor_(engine, options_.readings_interval) {}
 
 WorkerLoop::~WorkerLoop() = default;
@@ -250,6 +251,7 @@ void WorkerLoop::Handle(ToWorker request) {
     return HandleOnSideThread(std::move(request));
   }
   if (request.has_profile_job()) return HandleProfile(std::move(request));
+  if (request.has_bench_device()) return HandleBench(std::move(request));
   if (!HandleNow(request)) HandleOnComputeThread(std::move(request));
 }
 
@@ -309,6 +311,21 @@ void WorkerLoop::HandleProfile(ToWorker request) {
               }
               outbox_.Push(Reply{connection, MakeReply(id, std::move(reply))});
             });
+      });
+}
+
+void WorkerLoop::HandleBench(ToWorker request) {
+  bench_run_.Start(
+      request.bench_device().force(),
+      [this, connection = connection_,
+       id = request.request_id()](absl::StatusOr<v1::DeviceBench> bench) {
+        absl::StatusOr<FromWorker> reply = FromWorker();
+        if (bench.ok()) {
+          *reply->mutable_bench_device() = *std::move(bench);
+        } else {
+          reply = bench.status();
+        }
+        outbox_.Push(Reply{connection, MakeReply(id, std::move(reply))});
       });
 }
 

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/ipc/control_channel.h"
+#include "server/worker/bench_run.h"
 #include "server/worker/device_monitor.h"
 #include "server/worker/engine.h"
 #include "server/worker/outbox.h"
@@ -76,6 +77,8 @@ class WorkerLoop {
   void HandleOnSideThread(worker::v1::ToWorker request);
   // Answers when the steps are made. The compute thread does not wait for them.
   void HandleProfile(worker::v1::ToWorker request);
+  // Answers when the device is measured, piece by piece beside other work.
+  void HandleBench(worker::v1::ToWorker request);
   absl::StatusOr<worker::v1::FromWorker> Compute(worker::v1::ToWorker* request);
   absl::StatusOr<worker::v1::FromWorker> WorkAside(
       const worker::v1::ToWorker& request);
@@ -100,6 +103,7 @@ class WorkerLoop {
   ReportSpool spool_;
   Outbox outbox_;
   Turnstile turnstile_;
+  BenchRun bench_run_;
   std::thread compute_thread_;
   SideThread side_thread_{"side"};
   DeviceMonitor monitor_;

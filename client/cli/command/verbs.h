@@ -38,6 +38,7 @@ void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddDevicesDrain(CLI::App& devices, Invocation& invocation);
 void AddDevicesTopology(CLI::App& devices, Invocation& invocation);
+void AddDevicesBench(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddSim(CLI::App& app, Invocation& invocation);
 void AddSimFill(CLI::App& sim, Invocation& invocation);

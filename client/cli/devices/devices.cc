@@ -80,6 +80,7 @@ void AddDevices(CLI::App& app, Invocation& invocation) {
   AddDevicesMemory(*devices, invocation);
   AddDevicesDrain(*devices, invocation);
   AddDevicesTopology(*devices, invocation);
+  AddDevicesBench(*devices, invocation);
 }
 
 }  // namespace gpupool::client

@@ -122,14 +122,20 @@ std::string Sheet(size_t lines) {
   return absl::StrCat("<style>", css, "</style>\n");
 }
 
+// Begins another row when a name does not fit. There is space for two rows.
 std::string Legend(const std::vector<std::string>& names) {
   std::string svg;
-  double x = kLeft;
+  double x = kLeft, y = 21;
   for (size_t i = 0; i < names.size(); ++i) {
-    absl::StrAppendFormat(&svg, "<path class=\"l%d\" d=\"M%.1f 21h24\"/>\n", i,
-                          x);
-    svg += Text(x + 30, 25, "start", names[i]);
-    x += 50 + 8 * static_cast<double>(names[i].size());
+    const double width = 50 + 8 * static_cast<double>(names[i].size());
+    if (x > kLeft && x + width > kWidth) {
+      x = kLeft;
+      y += 18;
+    }
+    absl::StrAppendFormat(&svg, "<path class=\"l%d\" d=\"M%.1f %.0fh24\"/>\n",
+                          i, x, y);
+    svg += Text(x + 30, y + 4, "start", names[i]);
+    x += width;
   }
   return svg;
 }

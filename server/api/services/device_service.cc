@@ -18,6 +18,7 @@
 #include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
 #include "server/api/watch/watch_devices.h"
+#include "server/control/devices/bench_requests.h"
 #include "server/control/devices/device_requests.h"
 #include "server/control/devices/memory_requests.h"
 
@@ -186,6 +187,25 @@ class Service : public v1::DeviceService::CallbackService,
     Reactor* reactor = context->DefaultReactor();
     server::SetMemoryFraction(*control_, *request,
                               ReplyLater(reactor, response));
+    return reactor;
+  }
+
+  Reactor* BenchDevice(Context* context, const v1::BenchDeviceRequest* request,
+                       v1::DeviceBench* response) override {
+    const absl::Status checked = CheckDevice(request->device());
+    if (!checked.ok()) return Reply(context, checked);
+    Reactor* reactor = context->DefaultReactor();
+    server::BenchDevice(*control_, *request, ReplyLater(reactor, response));
+    return reactor;
+  }
+
+  Reactor* GetDeviceBench(Context* context,
+                          const v1::GetDeviceBenchRequest* request,
+                          v1::DeviceBench* response) override {
+    const absl::Status checked = CheckDevice(request->device());
+    if (!checked.ok()) return Reply(context, checked);
+    Reactor* reactor = context->DefaultReactor();
+    server::GetDeviceBench(*control_, *request, ReplyLater(reactor, response));
     return reactor;
   }
 

@@ -61,6 +61,8 @@ struct ControlOptions {
   absl::Duration export_timeout = absl::Minutes(5);
   absl::Duration memory_timeout = absl::Seconds(5);
   absl::Duration profile_timeout = absl::Minutes(10);
+  // Limit of the time of a device's measurements, which wait for other work.
+  absl::Duration bench_timeout = absl::Minutes(5);
   // Returns whether requests for the version can be carried. Asked before an
   // uploaded version is admitted.
   std::function<absl::Status(const v1::ModelVersion&)> check_servable =

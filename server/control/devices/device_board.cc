@@ -14,6 +14,7 @@
 #include "scheduler/state/device.h"
 #include "scheduler/state/device_choice.h"
 #include "scheduler/state/state.h"
+#include "server/control/devices/bench_rates.h"
 #include "server/control/records/job_queues.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
@@ -144,6 +145,30 @@ void DeviceBoard::SetReady(const std::string& name,
   }
   device.set_worker_pid(reply.pid());
   it->second.running.clear();
+  ShowMeasured(it->second);
+}
+
+void DeviceBoard::SetMeasured(const v1::DeviceBench& bench) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(bench.device());
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  entry.measured_on = bench.description();
+  entry.measured_threads = bench.threads();
+  entry.measured_rates = RatesOf(bench);
+  ShowMeasured(entry);
+}
+
+// Another GPU may have the name since the measurements.
+void DeviceBoard::ShowMeasured(Entry& entry) {
+  v1::Device& device = entry.device;
+  if (entry.measured_rates.has_value() &&
+      entry.measured_on == device.description() &&
+      entry.measured_threads == device.threads()) {
+    *device.mutable_measured_rates() = *entry.measured_rates;
+  } else {
+    device.clear_measured_rates();
+  }
 }
 
 void DeviceBoard::SetLost(const std::string& name, const absl::Status& reason) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ class DeviceBoard {
                  uint32_t threads);
 
   void SetReady(const std::string& name, const worker::v1::HelloReply& reply);
+  // Shows the rates of the measurements, while the device has the processor or
+  // GPU and the threads with which they were made.
+  void SetMeasured(const v1::DeviceBench& bench);
   // Marks the device as lost. DATA_LOSS means quarantine.
   void SetLost(const std::string& name, const absl::Status& reason);
   // Publishes the placements and the waiting reasons of `ledger`. With
@@ -106,9 +110,14 @@ class DeviceBoard {
     Attempts expected;
     Attempts stopping;  // should not run, and were told to stop
     Attempts running;
+    // Rates of the last measurements, and what was measured.
+    std::optional<v1::PeakRates> measured_rates;
+    std::string measured_on;  // the description
+    uint32_t measured_threads = 0;
     Energy energy;
     absl::Time power_told = absl::InfinitePast();
   };
+  static void ShowMeasured(Entry& entry);
   static void MeterPower(double watts, absl::Time now, Entry& entry);
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return live_attempts_ == 0;

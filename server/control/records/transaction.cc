@@ -295,6 +295,10 @@ void Transaction::SetDrain(const scheduler::Device& device,
   if (Apply(event)) batch_.set_drains[device.name] = drain;
 }
 
+void Transaction::SetDeviceBench(const v1::DeviceBench& bench) {
+  batch_.set_device_benches[bench.device()] = bench;
+}
+
 // Makes a version of the job's best checkpoint, or of the last one, and asks to
 // load it.
 void Transaction::Publish(uint64_t job_id) {

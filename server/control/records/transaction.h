@@ -66,6 +66,9 @@ class Transaction {
   void SetDrain(const scheduler::Device& device,
                 const std::optional<v1::DeviceDrain>& drain);
 
+  // Keeps the measurements of their device in place of earlier ones.
+  void SetDeviceBench(const v1::DeviceBench& bench);
+
   // Makes readers see the placements anew, though no row changed.
   void MarkPlanChanged() { changed_plan_ = true; }
 

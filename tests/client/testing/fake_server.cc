@@ -385,6 +385,38 @@ class Devices final : public v1::DeviceService::Service {
     response->set_freed_bytes(2048);
     return Status::OK;
   }
+  Status BenchDevice(ServerContext*, const v1::BenchDeviceRequest* request,
+                     v1::DeviceBench* bench) override {
+    ENTER("BenchDevice");
+    FillBench(request->device(), bench);
+    bench->set_beside_work(request->force());
+    return Status::OK;
+  }
+  Status GetDeviceBench(ServerContext*,
+                        const v1::GetDeviceBenchRequest* request,
+                        v1::DeviceBench* bench) override {
+    ENTER("GetDeviceBench");
+    FillBench(request->device(), bench);
+    return Status::OK;
+  }
+  // Sets measurements with round rates.
+  static void FillBench(const std::string& device, v1::DeviceBench* bench) {
+    bench->set_device(device);
+    v1::DeviceBench::Copy& copy = *bench->add_copies();
+    copy.set_path(v1::DeviceBench::TO_DEVICE);
+    copy.set_pinned(true);
+    copy.set_bytes(4096);
+    copy.set_seconds(2e-6);
+    v1::DeviceBench::Product& product = *bench->add_products();
+    product.set_data_type("bfloat16");
+    product.set_size(1000);
+    product.set_seconds(0.002);
+    product.set_flops(1e12);
+    v1::DeviceBench::Allocation& allocation = *bench->add_allocations();
+    allocation.set_bytes(1 << 20);
+    allocation.set_seconds(80e-9);
+    bench->add_skipped("float16 products: no kernel");
+  }
   Status ResetPeak(ServerContext*, const v1::ResetPeakRequest*,
                    v1::MemoryStats* stats) override {
     ENTER("ResetPeak");

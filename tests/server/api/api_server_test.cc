@@ -228,6 +228,20 @@ TEST_F(ApiServerTest, MemorySummaryComesFromTheWorker) {
   EXPECT_EQ(response.text(), "a table");
 }
 
+TEST_F(ApiServerTest, ADeviceThatWasNotMeasuredHasNoResult) {
+  const auto stub = v1::DeviceService::NewStub(channel_);
+  v1::GetDeviceBenchRequest request;
+  v1::DeviceBench bench;
+  request.set_device("cpu:0");
+  grpc::ClientContext context;
+  EXPECT_EQ(stub->GetDeviceBench(&context, request, &bench).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  request.set_device("cpu:0/../x");
+  grpc::ClientContext bad_context;
+  EXPECT_EQ(stub->GetDeviceBench(&bad_context, request, &bench).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ApiServerTest, WatchDevicesWritesAtOnceAndEndsWithTheServer) {
   grpc::ClientContext context;
   v1::WatchDevicesRequest request;

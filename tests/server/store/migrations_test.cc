@@ -25,7 +25,12 @@ class MigrationsTest : public ::testing::Test {
 
   absl::Status Open() { return Store::Open(path_).status(); }
 
+  void GoBackToSeventhSchema() {
+    Execute("DROP TABLE device_benches; PRAGMA user_version = 7");
+  }
+
   void GoBackToSixthSchema() {
+    GoBackToSeventhSchema();
     Execute("DROP TABLE reservations; PRAGMA user_version = 6");
   }
 
@@ -126,6 +131,22 @@ TEST_F(MigrationsTest, AFileOfTheSixthSchemaGetsReservations) {
   reservation.set_id(1);
   EXPECT_TRUE((*store)->Commit({.upsert_reservations = {reservation}}).ok());
   EXPECT_EQ((*store)->LoadReservations()->size(), 1u);
+}
+
+TEST_F(MigrationsTest, AFileOfTheSeventhSchemaGetsMeasurements) {
+  {
+    auto store = *Store::Open(path_);
+    ASSERT_TRUE(store->Commit({.set_counters = {{"kept", 7}}}).ok());
+  }
+  GoBackToSeventhSchema();
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
+  v1::DeviceBench bench;
+  bench.set_device("cpu:0");
+  EXPECT_TRUE(
+      (*store)->Commit({.set_device_benches = {{"cpu:0", bench}}}).ok());
+  EXPECT_EQ((*store)->LoadDeviceBenches()->size(), 1u);
 }
 
 TEST_F(MigrationsTest, JobsOfTheFourthSchemaAreTasksOfNoArray) {

@@ -394,6 +394,24 @@ TEST_F(StoreTest, KeepsMemoryFractionsOfDevices) {
   EXPECT_EQ(*store_->LoadMemoryFractions(), kept);
 }
 
+TEST_F(StoreTest, KeepsTheLastMeasurementsOfEachDevice) {
+  EXPECT_TRUE(store_->LoadDeviceBenches()->empty());
+  v1::DeviceBench first, second;
+  first.set_device("cpu:0");
+  first.set_threads(1);
+  second.set_device("cpu:1");
+  Commit({.set_device_benches = {{"cpu:1", second}, {"cpu:0", first}}});
+  first.set_threads(2);
+  Commit({.set_device_benches = {{"cpu:0", first}}});
+  Reopen();
+  const auto benches = store_->LoadDeviceBenches();
+  ASSERT_TRUE(benches.ok()) << benches.status();
+  ASSERT_EQ(benches->size(), 2u);
+  EXPECT_EQ(benches->at(0).device(), "cpu:0");
+  EXPECT_EQ(benches->at(0).threads(), 2u);
+  EXPECT_EQ(benches->at(1).device(), "cpu:1");
+}
+
 TEST_F(StoreTest, KeepsDrainsBesideMemoryFractions) {
   v1::DeviceDrain drain;
   drain.set_reason("new fan");

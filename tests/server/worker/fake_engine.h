@@ -104,6 +104,7 @@ struct FakeEngineSettings {
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
   absl::Status readings_error = absl::UnimplementedError("no GPU");
+  absl::Status bench_error;  // of measurements of the device
   // If set, plans wait until it is notified.
   absl::Notification* plan_gate = nullptr;
   // If set, the inspection of the layout with features_array "gated" waits for
@@ -344,6 +345,14 @@ class FakeEngine : public Engine {
       absl::Span<std::byte> memory) override {
     if (settings_.registered == nullptr) return nullptr;
     return settings_.registered->Add(memory);
+  }
+  // Makes three measurements: a copy of so many bytes as its index.
+  absl::StatusOr<bool> MeasureDevice(uint32_t index,
+                                     v1::DeviceBench& bench) override {
+    if (!settings_.bench_error.ok()) return settings_.bench_error;
+    bench.set_device(device_);
+    bench.add_copies()->set_bytes(index);
+    return index < 2;
   }
   bool IsJobsOwnFault(const absl::Status& status) const override {
     return absl::IsInvalidArgument(status) || absl::IsNotFound(status);

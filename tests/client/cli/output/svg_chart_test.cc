@@ -64,5 +64,14 @@ TEST(SvgPictureTest, MarksPointsAndEscapesTexts) {
   EXPECT_THAT(svg, Not(HasSubstr("<circle class=\"l0\"")));
 }
 
+TEST(SvgPictureTest, ALegendThatIsTooWideGoesOnInASecondRow) {
+  // 50 + 8 * 30 = 290 for each name; two fit between 70 and 760.
+  const std::string name(30, 'n');
+  const std::string svg = SvgPicture({name, name, name}, {});
+  EXPECT_THAT(svg, HasSubstr("class=\"l0\" d=\"M70.0 21h24\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"l1\" d=\"M360.0 21h24\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"l2\" d=\"M70.0 39h24\""));
+}
+
 }  // namespace
 }  // namespace gpupool::client

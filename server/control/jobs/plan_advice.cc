@@ -232,9 +232,11 @@ std::string SmallJobText(const v1::StepTime& time, const PlannedJob& job) {
   std::string text = absl::StrCat(
       "the job is too small for ", NamesText(time.devices()), ": the ",
       CountText(StepFlops(work)), " FLOPs of a step take ",
-      SecondsText(time.compute_seconds()), " at peak rates, and starting its ",
-      work.kernels(), " kernels takes ", SecondsText(time.launch_seconds()),
-      " (", SecondsText(kLaunchSeconds), " each)");
+      SecondsText(time.compute_seconds()),
+      time.at_measured_rates() ? " at measured rates" : " at peak rates",
+      ", and starting its ", work.kernels(), " kernels takes ",
+      SecondsText(time.launch_seconds()), " (", SecondsText(kLaunchSeconds),
+      " each)");
   const double factor = time.launch_seconds() / time.compute_seconds();
   const double wanted = std::ceil(factor * job.spec.training().batch_size());
   const double largest = static_cast<double>(LargestOn(job, time.devices(0)));
@@ -315,21 +317,24 @@ std::string SourceText(const v1::StepTime& time, const PlannedJob& job) {
   const v1::Device* device = FindDevice(job, time.devices(0));
   const double bytes = static_cast<double>(work.product_bytes()) +
                        static_cast<double>(work.other_bytes());
-  const bool has_bytes = device != nullptr && device->peak_rates().bytes() > 0;
+  const v1::PeakRates rates =
+      device != nullptr ? RatesForPlans(*device) : v1::PeakRates();
+  const bool has_bytes = rates.bytes() > 0;
   std::string text = absl::StrCat(CountText(StepFlops(work)), " FLOPs");
   if (has_bytes) {
     absl::StrAppend(
         &text, " and ",
         FormatBytes(static_cast<uint64_t>(std::min(bytes, kMostBytes))));
   }
-  absl::StrAppend(&text, " at peak rates, which programs seldom reach");
+  absl::StrAppend(&text, time.at_measured_rates()
+                             ? " at the rates that `gpupool devices bench` "
+                               "measured"
+                             : " at peak rates, which programs seldom reach");
   if (device != nullptr) {
-    absl::StrAppend(&text, " (",
-                    CountText(device->peak_rates().float32_flops()),
+    absl::StrAppend(&text, " (", CountText(rates.float32_flops()),
                     " float32 FLOPs");
     if (has_bytes) {
-      absl::StrAppend(&text, ", ", CountText(device->peak_rates().bytes()),
-                      " bytes");
+      absl::StrAppend(&text, ", ", CountText(rates.bytes()), " bytes");
     }
     absl::StrAppend(&text, " a second)");
   }

@@ -25,7 +25,7 @@ double Roofline(double flops, double flops_rate, double bytes,
 
 v1::StepTime TimeOn(const v1::Device& device, v1::Precision precision,
                     const v1::StepWork& work) {
-  const v1::PeakRates& rates = device.peak_rates();
+  const v1::PeakRates rates = RatesForPlans(device);
   const auto number = [](uint64_t count) { return static_cast<double>(count); };
   v1::StepTime time;
   time.set_compute_seconds(
@@ -37,22 +37,36 @@ v1::StepTime TimeOn(const v1::Device& device, v1::Precision precision,
     time.set_launch_seconds(number(work.kernels()) * kLaunchSeconds);
   }
   time.set_seconds(std::max(time.compute_seconds(), time.launch_seconds()));
+  time.set_at_measured_rates(device.measured_rates().float32_flops() > 0);
   return time;
 }
 
 }  // namespace
+
+v1::PeakRates RatesForPlans(const v1::Device& device) {
+  const v1::PeakRates& measured = device.measured_rates();
+  v1::PeakRates rates = device.peak_rates();
+  if (!(measured.float32_flops() > 0)) return rates;
+  rates.set_float32_flops(measured.float32_flops());
+  // A type without measurements is not computed faster than float32 there.
+  rates.set_tf32_flops(measured.tf32_flops());
+  rates.set_half_flops(measured.half_flops());
+  if (measured.bytes() > 0) rates.set_bytes(measured.bytes());
+  return rates;
+}
 
 std::vector<v1::StepTime> EstimateStepTimes(
     v1::Precision precision, const v1::StepWork& work,
     absl::Span<const v1::Device> devices) {
   std::vector<v1::StepTime> times;
   for (const v1::Device& device : devices) {
-    if (!(device.peak_rates().float32_flops() > 0)) continue;
+    if (!(RatesForPlans(device).float32_flops() > 0)) continue;
     v1::StepTime time = TimeOn(device, precision, work);
     auto same = std::find_if(
         times.begin(), times.end(), [&](const v1::StepTime& other) {
           return other.compute_seconds() == time.compute_seconds() &&
-                 other.launch_seconds() == time.launch_seconds();
+                 other.launch_seconds() == time.launch_seconds() &&
+                 other.at_measured_rates() == time.at_measured_rates();
         });
     if (same == times.end()) same = times.insert(same, std::move(time));
     same->add_devices(device.name());

@@ -1,5 +1,5 @@
-// Estimates the time of a training step from its work and the peak rates of
-// devices. Pure functions.
+// Estimates the time of a training step from its work and the rates of devices.
+// Pure functions.
 #pragma once
 
 #include <vector>
@@ -14,6 +14,10 @@ namespace gpupool::server {
 // About the time in which a GPU starts a kernel, which is also about the least
 // time that a kernel takes.
 inline constexpr double kLaunchSeconds = 3e-6;
+
+// Returns the device's rates: measured ones where there are any, else peak
+// rates.
+v1::PeakRates RatesForPlans(const v1::Device& device);
 
 // Returns the times, one for all devices with the same rates. Devices without
 // rates have none.

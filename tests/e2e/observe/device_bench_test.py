@@ -28,9 +28,19 @@ class DeviceBench(harness.TestCase):
         fastest = max(p["flops"] for p in bench["products"]
                       if p["data_type"] == "float32")
         self.assertAlmostEqual(fastest, rates["float32_flops"], delta=fastest * 1e-9)
-        server.stop()
+        server.kill()
         server.start()
         self.assertEqual(bench, server.json("devices", "bench", "cpu:0", "--last"))
+
+    def test_plans_use_the_measured_rates(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        spec = server.state / "plan.yaml"
+        spec.write_text(harness.digits_job("planned", steps=100))
+        self.assertNotIn("devices bench", server.cli("plan", spec))
+        server.cli("devices", "bench", "cpu:0")
+        self.assertIn("the rates that `gpupool devices bench` measured",
+                      " ".join(server.cli("plan", spec).split()))
 
     def test_a_device_at_work_is_measured_only_by_force_and_trains_on(self):
         server = self.start("--devices", "cpu:1")

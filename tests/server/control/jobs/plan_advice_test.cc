@@ -361,6 +361,17 @@ TEST_F(TimeAdviceTest, AnEstimateSaysWhatItIsMadeOf) {
           "at least 3 us; all 900 steps take about 2.25 s"));
 }
 
+TEST_F(TimeAdviceTest, AnEstimateSaysThatItsRatesAreMeasured) {
+  Time(2.5e-3, 0).set_at_measured_rates(true);
+  devices_[0].mutable_measured_rates()->set_float32_flops(1e12);
+  devices_[0].mutable_peak_rates()->set_bytes(0);
+  EXPECT_THAT(
+      TimeAdvice(Job()),
+      ElementsAre("a step is estimated at about 2.5 ms on cuda:0, from 261M "
+                  "FLOPs at the rates that `gpupool devices bench` measured "
+                  "(1T float32 FLOPs a second)"));
+}
+
 TEST_F(TimeAdviceTest, WithoutTheRateOfAMemoryItsBytesAreNotTold) {
   Time(2.5e-3, 0);
   devices_[0].mutable_peak_rates()->set_bytes(0);

@@ -60,6 +60,32 @@ TEST(StepTimesTest, AnUnknownRateOfAPrecisionIsThatOfFloat32) {
   EXPECT_DOUBLE_EQ(Compute(v1::BF16, gpu), 80 + 4);
 }
 
+TEST(StepTimesTest, MeasuredRatesReplacePeakRates) {
+  v1::Device gpu = Device("cuda:0", "cuda");
+  gpu.mutable_measured_rates()->set_float32_flops(50);
+  gpu.mutable_measured_rates()->set_half_flops(400);
+  gpu.mutable_measured_rates()->set_bytes(5);
+  EXPECT_DOUBLE_EQ(Compute(v1::HIGHEST, gpu), 160 + 8);
+  EXPECT_DOUBLE_EQ(Compute(v1::BF16, gpu), 20 + 8);
+  // TF32 was not measured, so its products count as float32.
+  EXPECT_DOUBLE_EQ(Compute(v1::HIGH, gpu), 160 + 8);
+  const auto times =
+      EstimateStepTimes(v1::HIGHEST, Work(), {gpu, Device("cuda:1", "cuda")});
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_TRUE(times[0].at_measured_rates());
+  EXPECT_FALSE(times[1].at_measured_rates());
+}
+
+TEST(StepTimesTest, MeasuredRatesAreEnoughForAnEstimate) {
+  v1::Device cpu = Device("cpu:0", "cpu");
+  cpu.clear_peak_rates();
+  cpu.mutable_measured_rates()->set_float32_flops(50);
+  EXPECT_DOUBLE_EQ(Compute(v1::HIGHEST, cpu), 160 + 4);
+  // The memory was not measured, and its peak rate still holds.
+  cpu.mutable_peak_rates()->set_bytes(1);
+  EXPECT_DOUBLE_EQ(Compute(v1::HIGHEST, cpu), 160 + 40);
+}
+
 TEST(StepTimesTest, OnlyGpusTakeTimeToStartKernels) {
   const auto gpu =
       EstimateStepTimes(v1::HIGHEST, Work(), {Device("cuda:0", "cuda")});

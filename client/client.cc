@@ -313,6 +313,14 @@ absl::Status Client::StreamJobProfile(
                                       request, {.on_message = on_message});
 }
 
+absl::Status Client::StreamModelProfile(
+    const v1::ProfileModelRequest& request,
+    std::function<bool(const v1::ProfileModelResponse&)> on_message) {
+  return impl_->connection.ReadStream(*impl_->models,
+                                      &v1::ModelService::Stub::ProfileModel,
+                                      request, {.on_message = on_message});
+}
+
 absl::Status Client::StreamMemoryDump(
     const v1::DumpMemoryRequest& request,
     std::function<bool(const v1::DumpMemoryResponse&)> on_message) {

@@ -168,6 +168,9 @@ class Client {
   absl::Status StreamJobProfile(
       const v1::ProfileJobRequest& request,
       std::function<bool(const v1::ProfileJobResponse&)> on_message);
+  absl::Status StreamModelProfile(
+      const v1::ProfileModelRequest& request,
+      std::function<bool(const v1::ProfileModelResponse&)> on_message);
   absl::Status StreamMemoryDump(
       const v1::DumpMemoryRequest& request,
       std::function<bool(const v1::DumpMemoryResponse&)> on_message);

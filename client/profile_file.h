@@ -1,4 +1,5 @@
-// A profile of a job's steps as a file for chrome://tracing and Perfetto.
+// A profile of a job's steps, or of a served model, as a file for
+// chrome://tracing and Perfetto.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,9 @@ namespace gpupool::client {
 
 struct ProfileFile {
   uint64_t bytes = 0;
-  uint32_t steps = 0;  // fewer than requested if the job has ended
+  // Steps or requests; fewer than wanted if the job has ended.
+  uint32_t steps = 0;
+  uint64_t version = 0;  // of a model
 };
 
 // Has the server profile the job, and writes the file. The file appears
@@ -20,5 +23,10 @@ struct ProfileFile {
 absl::StatusOr<ProfileFile> ProfileJob(Client& client,
                                        const v1::ProfileJobRequest& request,
                                        const std::string& path);
+
+// Has the server profile the served model, and writes the file in the same way.
+absl::StatusOr<ProfileFile> ProfileModel(Client& client,
+                                         const v1::ProfileModelRequest& request,
+                                         const std::string& path);
 
 }  // namespace gpupool::client

@@ -11,6 +11,8 @@
 #include "engine/runtime/weight_view.h"
 #include "engine/serving/stage_run.h"
 #include "engine/session_convert.h"
+#include "engine/tensor/convert.h"
+#include "engine/train/blob_file.h"
 #include "engine/train/initial_weights.h"
 
 namespace gpupool::engine {
@@ -48,6 +50,21 @@ std::vector<v1::TensorSpec> DescribePorts(const std::vector<ServedPort>& ports,
 bool IsOpen(const ServedPort& port) {
   return std::any_of(port.variable.begin(), port.variable.end(),
                      [](const VariableAxis& axis) { return !axis.IsKnown(); });
+}
+
+// Returns elements between -0.5 and 0.5 of a floating type, zeros of others:
+// any number may be wrong for an index.
+std::vector<std::byte> RandomBytes(DType dtype, uint64_t bytes) {
+  std::vector<std::byte> random(bytes);
+  if (!IsFloating(dtype)) return random;
+  std::vector<double> numbers(bytes / SizeOf(dtype));
+  uint32_t state = 1;
+  for (double& number : numbers) {
+    state = state * 1664525u + 1013904223u;  // Numerical Recipes, 7.1
+    number = state / 4294967296.0 - 0.5;
+  }
+  WriteFromDoubles(dtype, numbers, 1, random.data());
+  return random;
 }
 
 }  // namespace
@@ -287,15 +304,16 @@ absl::Status LoadedModel::CheckBatch(const InferenceBatch& batch) const {
   return absl::OkStatus();
 }
 
+int64_t LoadedModel::BatchFor(uint32_t rows) const {
+  // Rows that fill up a bucket must not influence the others.
+  if (planned_.computes_alone) return rows;
+  const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
+  return *std::lower_bound(buckets.begin(), buckets.end(), int64_t{rows});
+}
+
 ProgramKey LoadedModel::KeyOf(const InferenceBatch& batch) const {
   ProgramKey key;
-  key.batch = batch.rows;
-  if (!planned_.computes_alone) {
-    // The smallest bucket that holds the rows. Rows that fill it up must not
-    // influence the others.
-    const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
-    key.batch = *std::lower_bound(buckets.begin(), buckets.end(), key.batch);
-  }
+  key.batch = BatchFor(batch.rows);
   key.sizes.assign(batch.sizes.begin(), batch.sizes.end());
   for (size_t i = 0; i < planned_.inputs.size(); ++i) {
     if (!planned_.inputs[i].bound) continue;
@@ -372,6 +390,88 @@ absl::Status LoadedModel::Infer(const InferenceBatch& batch,
   }
   ASSIGN_OR_RETURN(const HostOutputs outputs, OutputsOf(batch, *entry, answer));
   return entry->executor->RunOn(InputsOf(batch, *entry), outputs);
+}
+
+absl::Status LoadedModel::CheckProfile(uint32_t rows) const {
+  if (profiled_.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        request_.name, " is being profiled already; try again later"));
+  }
+  if (rows > planned_.max_batch_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", rows, " rows; ", request_.name,
+                     " takes 1 to ", planned_.max_batch_size));
+  }
+  const bool bound =
+      std::any_of(planned_.inputs.begin(), planned_.inputs.end(),
+                  [](const ServedPort& port) { return port.bound; });
+  if (planned_.staged || bound) {
+    return absl::UnimplementedError(absl::StrCat(
+        request_.name,
+        planned_.staged ? " runs in stages, because its execution depends on "
+                          "computed values"
+                        : " has shapes that depend on numbers of inputs",
+        "; only models of one program can be profiled"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedModel::StartProfile(uint32_t requests, uint32_t rows) {
+  RETURN_IF_ERROR(CheckProfile(rows));
+  ProgramKey key;
+  key.batch = BatchFor(rows == 0 ? planned_.max_batch_size : rows);
+  for (const ServedDimension& dimension : served_.dimensions) {
+    key.sizes.push_back(dimension.maximum);
+  }
+  ASSIGN_OR_RETURN(ProgramCache::Entry* const entry, FindOrMake(key, nullptr));
+  Profiled profiled = {.executor = entry->executor.get(),
+                       .evictions = cache_->evictions()};
+  for (const ServedPort& port : planned_.inputs) {
+    profiled.inputs.push_back(RandomBytes(
+        port.port.dtype, profiled.executor->input(port.port.name).size()));
+  }
+  // The device's timer is one of the stream that trains.
+  ASSIGN_OR_RETURN(
+      profiled.profile,
+      StepProfile::Create(requests, {{"request", profiled.executor}}, nullptr));
+  profiled_ = std::move(profiled);
+  return absl::OkStatus();
+}
+
+absl::Status LoadedModel::CheckProfiled() const {
+  if (!profiled_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(request_.name, " is not being profiled"));
+  }
+  if (cache_->evictions() == profiled_->evictions) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrCat("requests for other sizes replaced programs of ",
+                   request_.name, " meanwhile; profile it again"));
+}
+
+absl::Status LoadedModel::ProfileRequest() {
+  absl::Status status = CheckProfiled();
+  if (status.ok()) {
+    for (size_t i = 0; i < planned_.inputs.size(); ++i) {
+      const absl::Span<std::byte> to =
+          profiled_->executor->input(planned_.inputs[i].port.name);
+      std::copy_n(profiled_->inputs[i].begin(), to.size(), to.begin());
+    }
+    status = profiled_->profile->Run(*profiled_->executor);
+  }
+  if (!status.ok()) profiled_.reset();
+  return status;
+}
+
+absl::StatusOr<StoredProfile> LoadedModel::TakeProfile() {
+  const absl::Status checked = CheckProfiled();
+  std::string trace;
+  if (checked.ok()) trace = profiled_->profile->Trace();
+  profiled_.reset();
+  RETURN_IF_ERROR(checked);
+  ASSIGN_OR_RETURN(const WrittenBlob blob,
+                   WriteBlob(device_.blob_dir, {absl::string_view(trace)}));
+  return StoredProfile{blob.sha256, blob.bytes};
 }
 
 absl::Status LoadedModel::InferInStages(const InferenceBatch& batch,

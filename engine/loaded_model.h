@@ -25,6 +25,7 @@
 #include "engine/serving/program_cache.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/device_context.h"
+#include "engine/train/step_profile.h"
 
 namespace gpupool::engine {
 
@@ -44,8 +45,21 @@ class LoadedModel final : public ServedModel {
   uint64_t measured_bytes() const override { return holder_.peak_bytes(); }
   absl::Status Infer(const InferenceBatch& batch,
                      InferenceAnswer* answer) override;
+  // The times are those of the host's clock, which waits after each node.
+  absl::Status StartProfile(uint32_t requests, uint32_t rows) override;
+  absl::Status ProfileRequest() override;
+  absl::StatusOr<StoredProfile> TakeProfile() override;
 
  private:
+  // A profile of one program, which is in the cache as long as nothing was
+  // evicted.
+  struct Profiled {
+    Executor* executor = nullptr;
+    uint64_t evictions = 0;
+    std::vector<std::vector<std::byte>> inputs;  // in the order of planned_
+    std::unique_ptr<StepProfile> profile;
+  };
+
   LoadedModel(const DeviceContext& device, const LoadRequest& request);
   absl::Status Plan(const ModelSource& source);
   absl::Status LoadPrograms(const ModelSource& source);
@@ -65,7 +79,11 @@ class LoadedModel final : public ServedModel {
   // that follows from them is negative.
   absl::StatusOr<uint64_t> RowBytes(const ServedPort& port,
                                     absl::Span<const int64_t> sizes) const;
+  // Returns the smallest batch of a program that holds the rows.
+  int64_t BatchFor(uint32_t rows) const;
   ProgramKey KeyOf(const InferenceBatch& batch) const;
+  absl::Status CheckProfile(uint32_t rows) const;
+  absl::Status CheckProfiled() const;
   absl::StatusOr<ProgramCache::Entry*> FindOrMake(const ProgramKey& key,
                                                   InferenceAnswer* answer);
   absl::StatusOr<ProgramCache::Entry*> Insert(InferenceProgram program);
@@ -97,6 +115,7 @@ class LoadedModel final : public ServedModel {
   std::shared_ptr<const ModelSource> opened_;
   uint64_t passed_bytes_ = 0;
   std::optional<ProgramCache> cache_;
+  std::optional<Profiled> profiled_;
 };
 
 }  // namespace gpupool::engine

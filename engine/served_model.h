@@ -2,8 +2,9 @@
 // LoadedModel implements it. The worker uses only this interface, so that its
 // tests script a model of their own.
 //
-// Made by Session::LoadModel; must be destroyed before its Session. Infer is
-// called from the session's compute thread, the rest from any thread.
+// Made by Session::LoadModel; must be destroyed before its Session. Infer and
+// the profile are called from the session's compute thread, the rest from any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/train/training.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -74,6 +77,29 @@ class ServedModel {
   //   other codes         the model cannot be computed for these sizes
   virtual absl::Status Infer(const InferenceBatch& batch,
                              InferenceAnswer* answer) = 0;
+
+  // The next three time the nodes of requests that the model makes itself. Call
+  // StartProfile, then ProfileRequest for each request, then TakeProfile. Infer
+  // may be called in between. An error ends the profile. By default a model
+  // cannot be profiled: UNIMPLEMENTED.
+  //
+  // Prepares requests of `rows` rows (0: max_batch_size) and the largest sizes.
+  //   FAILED_PRECONDITION  a profile was started already
+  //   INVALID_ARGUMENT     too many rows, or the trace would be too large
+  //   UNIMPLEMENTED        the model runs in stages or has bound inputs
+  //   other codes          as Infer
+  virtual absl::Status StartProfile(uint32_t /*requests*/, uint32_t /*rows*/) {
+    return absl::UnimplementedError("this model cannot be profiled");
+  }
+  // Computes the next request. FAILED_PRECONDITION without a profile, ABORTED
+  // when programs were removed since it was started; other codes as Infer.
+  virtual absl::Status ProfileRequest() {
+    return absl::UnimplementedError("this model cannot be profiled");
+  }
+  // Ends the profile and stores its trace as a blob. Errors as ProfileRequest.
+  virtual absl::StatusOr<StoredProfile> TakeProfile() {
+    return absl::UnimplementedError("this model cannot be profiled");
+  }
 };
 
 }  // namespace gpupool::engine

@@ -32,10 +32,11 @@ absl::StatusOr<std::unique_ptr<StepProfile>> StepProfile::Create(
   const uint64_t nodes = NodesPerStep(programs);
   if (steps > 1 && steps * nodes > kMostTracedNodes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a profile of ", steps, " steps has ", steps * nodes,
-        " times, since a step of this job runs ", nodes, " nodes; at most ",
-        kMostTracedNodes, " are kept: ask for ",
-        std::max<uint64_t>(kMostTracedNodes / nodes, 1), " steps or fewer"));
+        "a profile of ", steps, " ", programs.front().name, "s has ",
+        steps * nodes, " times, since each of them runs ", nodes,
+        " nodes; at most ", kMostTracedNodes, " are kept: ask for ",
+        std::max<uint64_t>(kMostTracedNodes / nodes, 1), " ",
+        programs.front().name, "s or fewer"));
   }
   // Tries the timer first: one that does not work must not fail a step of the
   // job.

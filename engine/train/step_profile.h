@@ -1,5 +1,5 @@
-// StepProfile: times the nodes of a training's steps and shows them as a trace
-// for chrome://tracing and Perfetto.
+// StepProfile: times the nodes of a training's steps, or of a served model's
+// requests, and shows them as a trace for chrome://tracing and Perfetto.
 //
 // Thread-safety: compute thread only.
 #pragma once
@@ -23,14 +23,15 @@ inline constexpr uint64_t kMostTracedNodes = 200'000;
 
 // A program that a step runs, and the number of its runs.
 struct StepProgram {
-  std::string name;  // "step", "accumulate"
+  std::string name;  // "step", "accumulate", "request"
   Executor* executor = nullptr;
   uint32_t runs_per_step = 1;
 };
 
 class StepProfile {
  public:
-  // Checks the timer and the number of times. The executors and `timer` must
+  // Checks the timer and the number of times. The first of the programs, at
+  // least one, names what is counted. The executors and `timer` must
   // outlive the profile; a null `timer` stands for the host's clock.
   // INVALID_ARGUMENT when several steps have more than kMostTracedNodes times;
   // one step may have any number. Else the timer's errors.

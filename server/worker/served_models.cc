@@ -130,15 +130,19 @@ std::vector<uint64_t> ServedModels::ids() const {
   return ids;
 }
 
+absl::StatusOr<engine::ServedModel*> ServedModels::Find(
+    uint64_t version_id) const {
+  const auto found = models_.find(version_id);
+  if (found != models_.end()) return found->second.get();
+  return absl::NotFoundError(
+      absl::StrCat("version ", version_id, " is not loaded here"));
+}
+
 absl::Status ServedModels::Answer(SlotRequest* request) {
   SlotHeader& header = request->header;
   header.wait_nanos = absl::ToInt64Nanoseconds(absl::Now() - request->seen);
-  const auto found = models_.find(header.version_id);
-  if (found == models_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("version ", header.version_id, " is not loaded here"));
-  }
-  engine::ServedModel& model = *found->second;
+  ASSIGN_OR_RETURN(engine::ServedModel* const found, Find(header.version_id));
+  engine::ServedModel& model = *found;
   if (header.input_count != model.inputs().size() ||
       header.output_count != model.outputs().size()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -27,6 +27,8 @@ class ServedModels {
   // Returns NotFound when it is not loaded.
   absl::Status Unload(uint64_t version_id);
   std::vector<uint64_t> ids() const;
+  // Returns NotFound when it is not loaded. The model stays until Unload.
+  absl::StatusOr<engine::ServedModel*> Find(uint64_t version_id) const;
 
   // Computes one request in place and sets the times in its header. NotFound
   // for an unknown version, InvalidArgument when the tensors do not match the

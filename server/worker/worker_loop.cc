@@ -59,6 +59,7 @@ WorkerLoop::WorkerLoop(WorkerLoopOptions options, Engine* engine,
           engine, [this](Report report) { outbox_.Push(std::move(report)); },
           absl::ToChronoNanoseconds(options_.checkpoint_interval)),
       bench_run_(engine, &turnstile_),
+      model_profile_run_(&turnstile_),
       monitor_(engine, options_.readings_interval) {}
 
 WorkerLoop::~WorkerLoop() = default;
@@ -252,6 +253,9 @@ void WorkerLoop::Handle(ToWorker request) {
   }
   if (request.has_profile_job()) return HandleProfile(std::move(request));
   if (request.has_bench_device()) return HandleBench(std::move(request));
+  if (request.has_profile_model()) {
+    return HandleModelProfile(std::move(request));
+  }
   if (!HandleNow(request)) HandleOnComputeThread(std::move(request));
 }
 
@@ -324,6 +328,21 @@ void WorkerLoop::HandleBench(ToWorker request) {
           *reply->mutable_bench_device() = *std::move(bench);
         } else {
           reply = bench.status();
+        }
+        outbox_.Push(Reply{connection, MakeReply(id, std::move(reply))});
+      });
+}
+
+void WorkerLoop::HandleModelProfile(ToWorker request) {
+  model_profile_run_.Start(
+      request.profile_model(),
+      [this, connection = connection_, id = request.request_id()](
+          absl::StatusOr<worker::v1::ProfileReply> profile) {
+        absl::StatusOr<FromWorker> reply = FromWorker();
+        if (profile.ok()) {
+          *reply->mutable_profile_job() = *std::move(profile);
+        } else {
+          reply = profile.status();
         }
         outbox_.Push(Reply{connection, MakeReply(id, std::move(reply))});
       });

@@ -24,6 +24,7 @@
 #include "server/worker/bench_run.h"
 #include "server/worker/device_monitor.h"
 #include "server/worker/engine.h"
+#include "server/worker/model_profile_run.h"
 #include "server/worker/outbox.h"
 #include "server/worker/report_spool.h"
 #include "server/worker/side_thread.h"
@@ -79,6 +80,9 @@ class WorkerLoop {
   void HandleProfile(worker::v1::ToWorker request);
   // Answers when the device is measured, piece by piece beside other work.
   void HandleBench(worker::v1::ToWorker request);
+  // Answers when the requests of the profile are computed, one by one beside
+  // other work.
+  void HandleModelProfile(worker::v1::ToWorker request);
   absl::StatusOr<worker::v1::FromWorker> Compute(worker::v1::ToWorker* request);
   absl::StatusOr<worker::v1::FromWorker> WorkAside(
       const worker::v1::ToWorker& request);
@@ -104,6 +108,7 @@ class WorkerLoop {
   Outbox outbox_;
   Turnstile turnstile_;
   BenchRun bench_run_;
+  ModelProfileRun model_profile_run_;
   std::thread compute_thread_;
   SideThread side_thread_{"side"};
   DeviceMonitor monitor_;

@@ -38,6 +38,20 @@ TEST_F(ProfileFileTest, WritesTheChunksAsOneFile) {
   ::unlink(path.c_str());
 }
 
+TEST_F(ProfileFileTest, AModelsProfileNamesItsVersion) {
+  const std::string path =
+      ::testing::TempDir() + "/model_profile_" + std::to_string(::getpid());
+  v1::ProfileModelRequest request;
+  request.set_model("digits");
+  request.set_requests(2);
+  const auto profile = ProfileModel(*client_, request, path);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->bytes, FakeTrace().size());
+  EXPECT_EQ(profile->steps, 2u);
+  EXPECT_EQ(profile->version, 3u);
+  ::unlink(path.c_str());
+}
+
 TEST_F(ProfileFileTest, APlaceThatCannotBeWrittenIsAnErrorAndAsksNobody) {
   const auto profile = ProfileJob(*client_, request_, "/nowhere/trace");
   EXPECT_TRUE(absl::IsNotFound(profile.status())) << profile.status();

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class LoadedModelTest : public SessionFixture {
@@ -49,6 +50,45 @@ std::vector<std::vector<float>> HeldOutDigits() {
   }
   gzclose(file);
   return rows;
+}
+
+TEST_F(LoadedModelTest, AProfileTimesRequestsAndChangesNoAnswer) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 1);
+  auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  auto model =
+      session_->LoadModel({.version_id = 1,
+                           .name = "digits/1",
+                           .manifest_sha256 = checkpoint->manifest_sha256(),
+                           .max_batch_size = 8});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<float> input(64, 0.5f);
+  std::vector<float> before(10), between(10);
+  const auto infer = [&](std::vector<float>& output) {
+    return InferOne(
+        **model, 1,
+        {reinterpret_cast<const std::byte*>(input.data()), 4 * input.size()},
+        {reinterpret_cast<std::byte*>(output.data()), 4 * output.size()});
+  };
+  ASSERT_TRUE(infer(before).ok());
+  ASSERT_TRUE((*model)->StartProfile(2, 0).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition((*model)->StartProfile(2, 0)));
+  ASSERT_TRUE((*model)->ProfileRequest().ok());
+  ASSERT_TRUE(infer(between).ok());
+  EXPECT_EQ(before, between);
+  ASSERT_TRUE((*model)->ProfileRequest().ok());
+  const auto stored = (*model)->TakeProfile();
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  const std::string trace = ReadFile(blob_dir_ + "/" + stored->sha256);
+  EXPECT_EQ(trace.size(), stored->bytes);
+  EXPECT_THAT(trace, HasSubstr("\"name\":\"request\""));
+  EXPECT_THAT(trace, HasSubstr("\"run\":1"));
+  EXPECT_THAT(trace, Not(HasSubstr("\"run\":2")));
+  EXPECT_TRUE(absl::IsFailedPrecondition((*model)->TakeProfile().status()));
+  EXPECT_TRUE(absl::IsInvalidArgument((*model)->StartProfile(1, 9)));
+  EXPECT_TRUE((*model)->StartProfile(1, 3).ok()) << "the profile has ended";
 }
 
 TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {

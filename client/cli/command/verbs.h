@@ -31,6 +31,7 @@ void AddModelsCheck(CLI::App& models, Invocation& invocation);
 void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddModelsNamed(CLI::App& models, Invocation& invocation);
+void AddModelsProfile(CLI::App& models, Invocation& invocation);
 void AddModelsRollback(CLI::App& models, Invocation& invocation);
 void AddQueues(CLI::App& app, Invocation& invocation);
 void AddReserve(CLI::App& app, Invocation& invocation);

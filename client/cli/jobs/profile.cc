@@ -10,13 +10,10 @@
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/job_argument.h"
+#include "client/cli/command/profile_report.h"
 #include "client/cli/command/verbs.h"
-#include "client/cli/jobs/profile_trace.h"
-#include "client/cli/jobs/profile_view.h"
-#include "client/files/partial_file.h"
 #include "client/profile_file.h"
 #include "client/text/counted.h"
-#include "client/text/text_file.h"
 #include "client/text/units.h"
 #include "gpupool/v1/limits.pb.h"
 
@@ -25,29 +22,12 @@ namespace {
 
 constexpr uint32_t kDefaultSteps = v1::DEFAULT_PROFILED_STEPS;
 constexpr uint32_t kMostSteps = v1::MAX_PROFILED_STEPS;
-constexpr size_t kMostTraceBytes = size_t{1} << 30;
 
 struct ProfileOptions {
   std::string job;
   uint32_t steps = 0;
-  std::string file;
-  std::string flame;  // file; empty: none
+  ProfileFiles files;
 };
-
-// Prints the tables of the trace and writes the flame graph.
-absl::Status ShowTrace(Context& context, const ProfileOptions& options) {
-  const absl::StatusOr<std::string> text =
-      ReadTextFile(options.file, kMostTraceBytes);
-  if (!text.ok()) return text.status();
-  const absl::StatusOr<ProfileTrace> trace = ParseProfileTrace(*text);
-  if (!trace.ok()) return trace.status();
-  if (context.options().output == OutputFormat::kTable) {
-    *context.out().stream << "\n";
-    PrintProfile(context.out(), *trace, context.headers());
-  }
-  if (options.flame.empty()) return absl::OkStatus();
-  return WriteWholeFile(options.flame, FlamePicture(*trace));
-}
 
 int Profile(Context& context, const ProfileOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
@@ -57,21 +37,21 @@ int Profile(Context& context, const ProfileOptions& options) {
   v1::ProfileJobRequest request;
   request.set_id(job->id());
   request.set_steps(options.steps);
-  const auto profile = ProfileJob(**client, request, options.file);
+  const auto profile = ProfileJob(**client, request, options.files.trace);
   if (!profile.ok()) return context.Fail(profile.status());
   std::ostream& out = *context.out().stream;
   if (context.options().output == OutputFormat::kTable) {
-    out << options.file << ": " << Counted(profile->steps, "step") << ", "
-        << FormatBytes(profile->bytes)
+    out << options.files.trace << ": " << Counted(profile->steps, "step")
+        << ", " << FormatBytes(profile->bytes)
         << "; open it at https://ui.perfetto.dev\n";
   } else {
     // JSON is YAML, so one form serves both.
-    const nlohmann::ordered_json json = {{"file", options.file},
+    const nlohmann::ordered_json json = {{"file", options.files.trace},
                                          {"steps", profile->steps},
                                          {"bytes", profile->bytes}};
     out << json.dump(2) << "\n";
   }
-  const absl::Status shown = ShowTrace(context, options);
+  const absl::Status shown = ShowProfile(context, options.files);
   return shown.ok() ? kOk : context.Fail(shown);
 }
 
@@ -93,10 +73,10 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
                                 kDefaultSteps, ")"))
       ->check(CLI::Range(1u, kMostSteps))
       ->type_name("N");
-  verb->add_option("-O,--file", options->file, "The file to write")
+  verb->add_option("-O,--file", options->files.trace, "The file to write")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--flame", options->flame,
+  verb->add_option("--flame", options->files.flame,
                    "Also write a flame graph (SVG) to this file")
       ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Profile(c, *options); });

@@ -288,6 +288,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
   AddModelsFiles(*models, invocation);
   AddModelsInfer(*models, invocation);
   AddModelsNamed(*models, invocation);
+  AddModelsProfile(*models, invocation);
 }
 
 }  // namespace gpupool::client

@@ -3,13 +3,17 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "gpupool/v1/limits.pb.h"
+#include "server/api/rpc/event_writer.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/transfer/model_export.h"
+#include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/device_check.h"
 #include "server/api/validation/job_spec_check.h"
 #include "server/control/calls/context.h"
 #include "server/control/jobs/admission.h"
+#include "server/control/models/model_profiles.h"
 #include "server/control/models/model_requests.h"
 #include "server/store/store.h"
 
@@ -24,6 +28,21 @@ absl::Status CheckVersionNumber(uint64_t version) {
 bool IsExportFormat(v1::ExportModelRequest::Format format) {
   return format == v1::ExportModelRequest::ONNX ||
          format == v1::ExportModelRequest::SAFETENSORS;
+}
+
+absl::Status CheckProfile(const v1::ProfileModelRequest& request) {
+  if (request.requests() > v1::MAX_PROFILED_STEPS) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "requests is ", request.requests(), "; a profile has 1 to ",
+        v1::MAX_PROFILED_STEPS, " requests (0 stands for ",
+        v1::DEFAULT_PROFILED_STEPS, ")"));
+  }
+  if (request.rows() > v1::MAX_SERVED_ROWS) {
+    return absl::InvalidArgumentError(absl::StrCat("rows is ", request.rows(),
+                                                   "; a request has at most ",
+                                                   v1::MAX_SERVED_ROWS));
+  }
+  return absl::OkStatus();
 }
 
 // A stream that ends at once with an error.
@@ -64,6 +83,33 @@ grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
   if (!checked.ok()) return new RefuseExport(checked);
   return ModelExport::Begin(
       std::make_shared<ModelExport>(control_, blobs_, *request), &exports_);
+}
+
+grpc::ServerWriteReactor<v1::ProfileModelResponse>* ModelService::ProfileModel(
+    grpc::CallbackServerContext*, const v1::ProfileModelRequest* request) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (checked.ok()) checked = CheckProfile(*request);
+  if (!checked.ok()) return new Refuse<v1::ProfileModelResponse>(checked);
+  v1::ProfileModelRequest wanted = *request;
+  if (wanted.requests() == 0) wanted.set_requests(v1::DEFAULT_PROFILED_STEPS);
+  using Profile = WorkerFile<v1::ProfileModelResponse>;
+  return Profile::Begin(
+      std::make_shared<Profile>(
+          blobs_,
+          [control = control_, wanted](Callback<Profile::Made> made) {
+            server::ProfileModel(
+                *control, wanted,
+                [made](const absl::StatusOr<ModelProfile>& profile) {
+                  if (!profile.ok()) return made(profile.status());
+                  Profile::Made file{profile->sha256, profile->bytes};
+                  file.first.set_requests(profile->requests);
+                  file.first.set_version(profile->version);
+                  made(std::move(file));
+                });
+          },
+          "profile the model again"),
+      &profiles_);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(

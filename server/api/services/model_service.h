@@ -21,10 +21,11 @@ class ModelService : public v1::ModelService::CallbackService {
         uploads_(kMostUploads),
         exports_(kMostUploads) {}
 
-  // Ends all uploads and exports.
+  // Ends all uploads, exports and profiles.
   void StopStreams() {
     uploads_.StopAll();
     exports_.StopAll();
+    profiles_.StopAll();
   }
 
   grpc::ServerReadReactor<v1::UploadModelRequest>* UploadModel(
@@ -35,6 +36,9 @@ class ModelService : public v1::ModelService::CallbackService {
   grpc::ServerWriteReactor<v1::ExportModelResponse>* ExportModel(
       grpc::CallbackServerContext* context,
       const v1::ExportModelRequest* request) override;
+  grpc::ServerWriteReactor<v1::ProfileModelResponse>* ProfileModel(
+      grpc::CallbackServerContext* context,
+      const v1::ProfileModelRequest* request) override;
   grpc::ServerUnaryReactor* ListModels(
       grpc::CallbackServerContext* context,
       const v1::ListModelsRequest* request,
@@ -62,6 +66,9 @@ class ModelService : public v1::ModelService::CallbackService {
                                       v1::PlanModelResponse* response) override;
 
  private:
+  // Limit of profiles at a time, since each holds a file that may be large.
+  static constexpr size_t kMaxProfiles = 16;
+
   ModelUploadContext UploadContext();
 
   const ControlContext* const control_;
@@ -69,6 +76,7 @@ class ModelService : public v1::ModelService::CallbackService {
   const ApiLimits limits_;
   StreamRegistry uploads_;
   StreamRegistry exports_;
+  StreamRegistry profiles_{kMaxProfiles};
 };
 
 }  // namespace gpupool::server

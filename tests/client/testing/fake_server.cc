@@ -325,6 +325,17 @@ class Models final : public v1::ModelService::Service {
     }
     return Status::OK;
   }
+  Status ProfileModel(
+      ServerContext*, const v1::ProfileModelRequest* request,
+      grpc::ServerWriter<v1::ProfileModelResponse>* writer) override {
+    ENTER("ProfileModel");
+    v1::ProfileModelResponse message;
+    message.set_requests(request->requests() == 0 ? 5 : request->requests());
+    message.set_version(request->version() == 0 ? 3 : request->version());
+    message.set_chunk(FakeTrace());
+    writer->Write(message);
+    return Status::OK;
+  }
   Status UnloadVersion(ServerContext*, const v1::UnloadVersionRequest* request,
                        v1::ModelVersion* version) override {
     ENTER("UnloadVersion");

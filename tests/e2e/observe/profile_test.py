@@ -59,6 +59,31 @@ class Profile(harness.TestCase):
         self.assertIn("CANCELLED", server.cli("profile", job, "-O", path, code=6))
         self.assertFalse(path.exists())
 
+    def test_a_served_model_is_profiled_and_answers_as_before(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        server.wait_job(server.submit(harness.digits_job(
+            "digits", steps=50, publish="true")))
+        server.cli("models", "load", "digits", "--wait")
+        before = self.blobs(server)
+        path, flame = server.state / "trace.json", server.state / "flame.svg"
+        said = server.cli("models", "profile", "digits", "--requests", 3, "--batch", 2,
+                          "-O", path, "--flame", flame)
+        self.assertIn("digits/1, 3 requests", said)
+        self.assertIn("LAYER", said)
+        self.assertEqual(before, self.blobs(server), "the server keeps no trace")
+        events = json.loads(path.read_text())["traceEvents"]
+        self.assertEqual({"request"},
+                         {e["args"]["name"] for e in events if e["ph"] == "M"})
+        timed = [e for e in events if e["ph"] == "X"]
+        self.assertEqual({0, 1, 2}, {e["args"]["run"] for e in timed})
+        self.assertIn("ms a request", flame.read_text())
+        self.assertIn("rows", server.cli("models", "profile", "digits", "--batch", 60000,
+                                         "-O", path, code=2))
+        server.cli("models", "unload", "digits", "--wait")
+        self.assertIn("models load", server.cli("models", "profile", "digits", "-O", path,
+                                                code=6))
+
     def test_a_job_on_two_devices_is_refused(self):
         server, job = self.start_with_job("devices: 2", devices="cpu:2")
         self.assertIn("2 devices", server.cli("profile", job, "-O",

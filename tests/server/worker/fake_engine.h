@@ -244,7 +244,8 @@ class FakeTraining : public engine::Training {
   uint64_t profiled_from_ = 0;
 };
 
-// Takes any number of FLOAT32 rows of two numbers.
+// Takes any number of FLOAT32 rows of two numbers. A profile of at most eight
+// rows is a blob with the number of its requests as a digest.
 class FakeModel : public engine::ServedModel {
  public:
   explicit FakeModel(const FakeEngineSettings& settings) : settings_(settings) {
@@ -269,11 +270,24 @@ class FakeModel : public engine::ServedModel {
     }
     return absl::OkStatus();
   }
+  absl::Status StartProfile(uint32_t, uint32_t rows) override {
+    if (rows > 8) return absl::InvalidArgumentError("too many rows");
+    profiled_ = 0;
+    return absl::OkStatus();
+  }
+  absl::Status ProfileRequest() override {
+    ++profiled_;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<engine::StoredProfile> TakeProfile() override {
+    return engine::StoredProfile{DigestOfStep(profiled_), 4};
+  }
 
  private:
   const FakeEngineSettings settings_;
   std::vector<v1::TensorSpec> specs_{1};
   std::vector<std::string> dimensions_;
+  uint64_t profiled_ = 0;
 };
 
 class FakeEngine : public Engine {

@@ -4,13 +4,13 @@
 
 #include <string>
 
-#include "client/cli/jobs/profile_trace.h"
 #include "client/cli/output/console.h"
+#include "client/cli/output/profile_trace.h"
 
 namespace gpupool::client {
 
 // Prints a table by op, one by layer, and advice. Times and calls are those of
-// a step.
+// one step or request.
 void PrintProfile(const Stream& stream, const ProfileTrace& trace,
                   bool headers);
 

@@ -1,4 +1,4 @@
-#include "client/cli/jobs/profile_trace.h"
+#include "client/cli/output/profile_trace.h"
 
 #include <algorithm>
 #include <limits>
@@ -24,7 +24,7 @@ struct Span {
   double end = 0;
 };
 
-double Share(double part, double whole) {
+double PercentOf(double part, double whole) {
   return whole > 0 ? 100 * part / whole : 0;
 }
 
@@ -32,9 +32,9 @@ std::string BusiestText(const ProfileTrace& trace) {
   const ProfileGroup busiest = GroupProfile(trace, false).front();
   const auto steps = static_cast<double>(trace.steps);
   std::string text =
-      absl::StrFormat("%s takes %.0f%% of the %.3g ms of a step", busiest.name,
-                      Share(busiest.micros, trace.node_micros()),
-                      trace.node_micros() / steps / 1e3);
+      absl::StrFormat("%s takes %.0f%% of the %.3g ms of a %s", busiest.name,
+                      PercentOf(busiest.micros, trace.node_micros()),
+                      trace.node_micros() / steps / 1e3, trace.unit);
   if (busiest.flops > 0 && busiest.micros > 0) {
     absl::StrAppend(&text, ", at ",
                     FormatCount(busiest.flops / busiest.micros * 1e6),
@@ -50,13 +50,18 @@ std::string MemoryText(const ProfileTrace& trace) {
     micros += node.micros;
     bytes += node.bytes;
   }
-  const double share = Share(micros, trace.node_micros());
+  const double share = PercentOf(micros, trace.node_micros());
   if (share < 20 || micros <= 0) return "";
   return absl::StrFormat(
       "%.0f%% of the time is in nodes with less than %.0f FLOPs for each byte, "
       "which move %s bytes a second: on a GPU, 16-bit precision halves their "
       "bytes.",
       share, kMemoryBound, FormatCount(bytes / micros * 1e6));
+}
+
+// Returns what makes a step or a request larger.
+absl::string_view BatchWord(const ProfileTrace& trace) {
+  return trace.unit == "step" ? "batch_size" : "batch";
 }
 
 std::string ShortText(const ProfileTrace& trace) {
@@ -66,21 +71,21 @@ std::string ShortText(const ProfileTrace& trace) {
   const auto count =
       std::count_if(trace.nodes.begin(), trace.nodes.end(), is_short);
   const double gaps =
-      Share(trace.span_micros - trace.node_micros(), trace.span_micros);
+      PercentOf(trace.span_micros - trace.node_micros(), trace.span_micros);
   if (gaps >= 10) {
     return absl::StrFormat(
         "%.0f%% of the time passes between nodes, of which %d of %d take less "
-        "than %.0f us: a larger batch_size makes nodes longer and gaps rarer.",
-        gaps, count, trace.nodes.size(), kShortMicros);
+        "than %.0f us: a larger %s makes nodes longer and gaps rarer.",
+        gaps, count, trace.nodes.size(), kShortMicros, BatchWord(trace));
   }
-  if (Share(static_cast<double>(count),
-            static_cast<double>(trace.nodes.size())) < 50) {
+  if (PercentOf(static_cast<double>(count),
+                static_cast<double>(trace.nodes.size())) < 50) {
     return "";
   }
   return absl::StrFormat(
-      "%d of %d nodes take less than %.0f us: a larger batch_size uses the "
-      "device better.",
-      count, trace.nodes.size(), kShortMicros);
+      "%d of %d nodes take less than %.0f us: a larger %s uses the device "
+      "better.",
+      count, trace.nodes.size(), kShortMicros, BatchWord(trace));
 }
 
 }  // namespace
@@ -99,6 +104,9 @@ absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
   try {
     const auto parsed = nlohmann::json::parse(json.begin(), json.end());
     for (const auto& event : parsed.at("traceEvents")) {
+      if (event.at("ph") == "M" && event.value("tid", 0) == 0) {
+        trace.unit = event.at("args").at("name");
+      }
       if (event.at("ph") != "X") continue;
       const auto& args = event.at("args");
       ProfiledNode node{event.at("name"), event.at("cat"), event.at("dur"),

@@ -1,5 +1,5 @@
-// A profile of a job's steps, read from the trace that the server writes.
-// Pure; from any thread.
+// A profile of a job's steps or of a model's requests, read from the trace that
+// the server writes. Pure; from any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct ProfiledNode {
 
 struct ProfileTrace {
   std::vector<ProfiledNode> nodes;
-  uint64_t steps = 0;
+  std::string unit = "step";  // what is counted: the first program's name
+  uint64_t steps = 0;         // number of these
   // From the begin of each program's run to its end, all runs together. The
   // rest beside the nodes are gaps.
   double span_micros = 0;

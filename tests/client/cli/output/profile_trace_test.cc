@@ -1,4 +1,4 @@
-#include "client/cli/jobs/profile_trace.h"
+#include "client/cli/output/profile_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "client/cli/jobs/profile_view.h"
+#include "client/cli/output/profile_view.h"
 
 namespace gpupool::client {
 namespace {
@@ -87,6 +87,19 @@ TEST(ProfileTraceTest, AdvisesWithNumbers) {
                         "take less than 20 us: a larger batch_size"));
   EXPECT_THAT(ProfileAdvice(Parsed(Trace({{"a", "matmul", 2, 1e6, 1}}))),
               HasSubstr("2 of 2 nodes take less than 20 us"));
+}
+
+TEST(ProfileTraceTest, TheFirstProgramNamesWhatIsCounted) {
+  const ProfileTrace trace = Parsed(
+      R"({"traceEvents": [
+          {"ph": "M", "tid": 0, "args": {"name": "request"}},
+          {"ph": "M", "tid": 1, "args": {"name": "other"}},
+          {"ph": "X", "tid": 0, "name": "fc", "cat": "matmul", "ts": 0,
+           "dur": 4, "args": {"run": 0, "node": 3}}]})");
+  EXPECT_EQ(trace.unit, "request");
+  EXPECT_THAT(ProfileAdvice(trace), AllOf(HasSubstr("of a request"),
+                                          HasSubstr("a larger batch uses")));
+  EXPECT_THAT(FlamePicture(trace), HasSubstr("ms a request"));
 }
 
 TEST(ProfileTraceTest, OtherFilesAreRefused) {

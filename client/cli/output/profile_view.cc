@@ -1,4 +1,4 @@
-#include "client/cli/jobs/profile_view.h"
+#include "client/cli/output/profile_view.h"
 
 #include <algorithm>
 #include <map>
@@ -16,15 +16,16 @@ namespace gpupool::client {
 namespace {
 
 constexpr size_t kRows = 15;  // of a table; the rest is one row
-constexpr double kWidth = 1200;
+constexpr double kFlameWidth = 1200;
 constexpr double kRowHeight = 18;
 constexpr double kNarrowest = 0.3;  // narrower bars are left out
 constexpr double kLetter = 7;       // width of a letter, about
 // Colours of the rows, from the top.
-constexpr const char* kColors[] = {"#d9d9d9", "#f4a582", "#fddbc7", "#fee391",
-                                   "#fec44f", "#c7e9b4", "#a1dab4"};
+constexpr const char* kFlameColors[] = {"#d9d9d9", "#f4a582", "#fddbc7",
+                                        "#fee391", "#fec44f", "#c7e9b4",
+                                        "#a1dab4"};
 
-std::string Rate(double amount, double micros) {
+std::string ProfileRate(double amount, double micros) {
   return amount > 0 && micros > 0 ? FormatCount(amount / micros * 1e6) : "";
 }
 
@@ -45,7 +46,8 @@ void PrintGroups(const Stream& stream, const ProfileTrace& trace, bool by_layer,
          absl::StrFormat("%.3f", group.micros / steps / 1e3),
          absl::StrFormat("%.1f%%", all > 0 ? 100 * group.micros / all : 0),
          group.flops > 0 ? FormatCount(group.flops / steps) : "",
-         Rate(group.flops, group.micros), Rate(group.bytes, group.micros)});
+         ProfileRate(group.flops, group.micros),
+         ProfileRate(group.bytes, group.micros)});
   };
   const std::vector<ProfileGroup> groups = GroupProfile(trace, by_layer);
   ProfileGroup rest;
@@ -82,8 +84,9 @@ struct Bar {
 class Flame {
  public:
   explicit Flame(const ProfileTrace& trace)
-      : scale_(kWidth / std::max(trace.node_micros(), 1e-9)),
-        steps_(static_cast<double>(trace.steps)) {}
+      : scale_(kFlameWidth / std::max(trace.node_micros(), 1e-9)),
+        steps_(static_cast<double>(trace.steps)),
+        unit_(trace.unit) {}
 
   void Draw(const std::string& name, const Bar& bar, double x, int row) {
     const double width = bar.micros * scale_;
@@ -92,11 +95,11 @@ class Flame {
     const double y = row * kRowHeight;
     absl::StrAppendFormat(
         &svg_,
-        "<g><title>%s: %.3f ms a step, %.1f%%</title><rect x=\"%.1f\" "
+        "<g><title>%s: %.3f ms a %s, %.1f%%</title><rect x=\"%.1f\" "
         "y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/>",
-        SvgText(name), bar.micros / steps_ / 1e3, 100 * width / kWidth, x, y,
-        width, kRowHeight - 1,
-        kColors[static_cast<size_t>(row) % std::size(kColors)]);
+        SvgText(name), bar.micros / steps_ / 1e3, SvgText(unit_),
+        100 * width / kFlameWidth, x, y, width, kRowHeight - 1,
+        kFlameColors[static_cast<size_t>(row) % std::size(kFlameColors)]);
     const auto letters = static_cast<size_t>(width / kLetter);
     if (letters >= 3) {
       absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.0f\">%s</text>",
@@ -113,12 +116,13 @@ class Flame {
     return absl::StrFormat(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\">\n"
         "<style>text{font:12px sans-serif}</style>\n%s</svg>\n",
-        kWidth, rows_ * kRowHeight, svg_);
+        kFlameWidth, rows_ * kRowHeight, svg_);
   }
 
  private:
   const double scale_;
   const double steps_;
+  const std::string unit_;
   int rows_ = 1;
   std::string svg_;
 };
@@ -149,7 +153,7 @@ std::string FlamePicture(const ProfileTrace& trace) {
     if (node.layer != node.op) descend(node.op);
   }
   Flame flame(trace);
-  flame.Draw("step", root, 0, 0);
+  flame.Draw(trace.unit, root, 0, 0);
   return flame.Take();
 }
 

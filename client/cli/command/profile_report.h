@@ -1,0 +1,21 @@
+// Shows the trace file of a profile: tables, advice, and a flame graph.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/cli/command/context.h"
+
+namespace gpupool::client {
+
+struct ProfileFiles {
+  std::string trace;
+  std::string flame;  // to write; empty: none
+};
+
+// Prints the tables of the trace, unless the output is JSON or YAML, and writes
+// the flame graph. INVALID_ARGUMENT for a file that is no such trace, else
+// errors of the files.
+absl::Status ShowProfile(Context& context, const ProfileFiles& files);
+
+}  // namespace gpupool::client

@@ -4,6 +4,7 @@ of a device, and what a job says that got no memory."""
 import json
 import pathlib
 import pickle
+import signal
 import subprocess
 import sys
 
@@ -76,6 +77,26 @@ class Memory(harness.TestCase):
             self.assertIn(count, named)
         table = server.cli("devices", "memory", "cpu:0", "--all", "--no-headers")
         self.assertEqual(len(named), len(table.splitlines()))
+
+    def test_a_watch_draws_the_memory_that_a_job_takes(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        picture = server.state / "memory.svg"
+        watch = subprocess.Popen(
+            [harness.BIN / "gpupool", "--address", server.address, "devices", "memory",
+             "cpu:0", "--watch", "--interval", "0.1", "-O", picture],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(watch.kill)
+        self.assertIn("ALLOCATED", watch.stdout.readline())
+        job = server.submit(harness.digits_job("long", steps=1000000,
+                                               checkpoint_every_steps=0))
+        for row in watch.stdout:
+            if f"job {job} / " in row:
+                break
+        watch.send_signal(signal.SIGINT)
+        watch.stdout.read()
+        self.assertEqual(0, watch.wait(120))
+        self.assertIn("Memory of cpu:0", picture.read_text())
 
     def test_a_job_waits_for_a_larger_share_of_the_device(self):
         server = self.start("--devices", "cpu:1")

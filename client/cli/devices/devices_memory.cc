@@ -10,6 +10,7 @@
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/verbs.h"
+#include "client/cli/devices/memory_watch.h"
 #include "client/cli/output/table.h"
 #include "client/device_calls.h"
 #include "client/files/snapshot_segments.h"
@@ -25,6 +26,8 @@ struct MemoryOptions {
   std::string device;
   bool snapshot = false;
   bool all = false;
+  bool watch = false;
+  double interval_seconds = 1;
   double fraction = 1;
   std::string history;
   uint64_t max_entries = 0;
@@ -227,12 +230,36 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
        "Show who holds the memory of a device: bytes by owner, statistics, "
        "limits.",
        "  gpupool devices memory cpu:0\n"
+       "  gpupool devices memory cpu:0 --watch -O memory.svg\n"
        "  gpupool devices memory cpu:0 --snapshot > blocks.json"},
       *options);
   memory->add_flag("--snapshot", options->snapshot,
                    "Every segment and block with its owner, as JSON");
   memory->add_flag("--all", options->all, "All figures under PyTorch's names");
-  invocation.On(memory, [options](Context& c) { return Memory(c, *options); });
+  CLI::Option* watch =
+      memory
+          ->add_flag("--watch", options->watch,
+                     "Print a row whenever the memory has changed, until "
+                     "Ctrl-C")
+          ->excludes("--snapshot")
+          ->excludes("--all");
+  memory
+      ->add_option("--interval", options->interval_seconds,
+                   "Least seconds between rows with --watch (default: 1)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->type_name("SECONDS")
+      ->needs(watch);
+  memory
+      ->add_option("-O,--file", options->file,
+                   "With --watch, write a picture (SVG) of the bytes over time "
+                   "at the end")
+      ->type_name("FILE")
+      ->needs(watch);
+  invocation.On(memory, [options](Context& c) {
+    if (!options->watch) return Memory(c, *options);
+    return WatchMemory(
+        c, {options->device, options->interval_seconds, options->file});
+  });
   invocation.On(
       AddDeviceVerb(
           devices,

@@ -341,9 +341,20 @@ absl::Status MeasureCase(SessionDevice& device,
 
 // -------------------------------------------------------------- the reasons
 
+const char* PathText(v1::DeviceBench::Path path) {
+  switch (path) {
+    case v1::DeviceBench::TO_DEVICE:
+      return "copies to the device";
+    case v1::DeviceBench::FROM_DEVICE:
+      return "copies from the device";
+    default:
+      return "copies on the device";
+  }
+}
+
 std::string BenchNameOf(const BenchCase& bench_case) {
   if (const auto* copy = std::get_if<BenchCopy>(&bench_case)) {
-    return absl::StrCat("copies of ", copy->bytes, " bytes",
+    return absl::StrCat(PathText(copy->path), " of ", copy->bytes, " bytes",
                         copy->pinned ? " of pinned memory" : "");
   }
   if (const auto* product = std::get_if<BenchProduct>(&bench_case)) {
@@ -373,8 +384,11 @@ absl::Status MeasureBenchCase(SessionDevice& device, uint32_t index,
       bench_case);
   device.allocator().ForgetHolder(kHolder);
   if (measured.ok() || !IsMissing(measured)) return measured;
-  bench.add_skipped(
-      absl::StrCat(BenchNameOf(bench_case), ": ", measured.message()));
+  // The allocator's text names all holders.
+  bench.add_skipped(absl::StrCat(BenchNameOf(bench_case), ": ",
+                                 absl::IsResourceExhausted(measured)
+                                     ? "not enough free memory"
+                                     : measured.message()));
   return absl::OkStatus();
 }
 

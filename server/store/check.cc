@@ -90,6 +90,7 @@ class Checker {
                  row.version() == Id(at, 4);
         });
     CheckReservations();
+    CheckDeviceBenches();
     CheckIds();
     return report_;
   }
@@ -257,6 +258,14 @@ class Checker {
                          of_device[i].id, " have ", device, " at a time"));
       }
     }
+  }
+
+  void CheckDeviceBenches() {
+    CheckRows<v1::DeviceBench>(
+        "device_benches", "SELECT row, checksum, device FROM device_benches",
+        [](const v1::DeviceBench& row, SQLite::Statement& at) {
+          return row.device() == at.getColumn(2).getString();
+        });
   }
 
   // Checks that the counters are not behind the ids in use: an id must not be

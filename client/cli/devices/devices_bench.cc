@@ -61,7 +61,7 @@ void AddDevicesBench(CLI::App& devices, Invocation& invocation) {
       devices, "bench",
       "Measure copies by path and size, matrix products by type, and "
       "allocations of a device. The server keeps the last result, and plans "
-      "estimate step times with it. Takes about ten seconds.",
+      "estimate step times with it. Takes some seconds.",
       "  gpupool devices bench cpu:0\n"
       "  gpupool devices bench cuda:0 -O bench.svg\n"
       "  gpupool devices bench cuda:0 --last");

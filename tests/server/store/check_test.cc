@@ -86,6 +86,20 @@ TEST_F(CheckTest, TwoReservationsOfADeviceAtATimeAreAProblem) {
   EXPECT_EQ(Problems(), "reservations 5 and 6 have cpu:0 at a time");
 }
 
+TEST_F(CheckTest, MeasurementsOfAnotherDeviceAreAProblem) {
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok());
+  v1::DeviceBench bench;
+  bench.set_device("cpu:0");
+  ASSERT_TRUE(
+      (*store)->Commit({.set_device_benches = {{"cpu:0", bench}}}).ok());
+  EXPECT_EQ(Problems(), "");
+  ASSERT_TRUE(
+      (*store)->Commit({.set_device_benches = {{"cpu:1", bench}}}).ok());
+  EXPECT_EQ(Problems(),
+            "row 2 of device_benches: its columns differ from what it says");
+}
+
 TEST_F(CheckTest, MayRunWhileAStoreIsOpen) {
   auto store = Store::Open(path_);
   ASSERT_TRUE(store.ok());

@@ -1,5 +1,5 @@
 // gpupool models: list, get, promote, load, unload, delete; rollback, check,
-// upload, plan, export, infer and named have their own files.
+// upload, plan, profile, export, infer and named have their own files.
 #include <CLI/App.hpp>
 #include <memory>
 #include <optional>

@@ -324,8 +324,11 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
     ASSIGN_OR_RETURN(const uint64_t features,
                      CheckedElementCount({dataset.feature_shape().begin(),
                                           dataset.feature_shape().end()}));
-    return CheckedTableBytes(dataset.rows(), (features + 1) * sizeof(float),
-                             limits);
+    ASSIGN_OR_RETURN(const uint64_t table,
+                     CheckedTableBytes(dataset.rows(),
+                                       (features + 1) * sizeof(float), limits));
+    // The rows are made whole before they become columns.
+    return 2 * table;
   }
   const std::vector<v1::DatasetFile> files(dataset.files().begin(),
                                            dataset.files().end());

@@ -175,29 +175,6 @@ struct Classes {
   std::vector<int64_t> of_samples;  // by sample
 };
 
-absl::Status CheckClassCount(const Samples& found,
-                             const std::map<std::string, int64_t>& numbers) {
-  if (numbers.size() == 1) {
-    const std::string& name = numbers.begin()->first;
-    return absl::InvalidArgumentError(absl::StrCat(
-        Counted(found.samples.size(), "image"), " of one class only, ",
-        InQuotes(name), "; two or more are needed",
-        found.by_files ? ""
-                       : ": folders at the top of the archive are the classes, "
-                         "so make it inside of the folder that holds them, "
-                         "with `tar -C FOLDER -cf FILE .`"));
-  }
-  size_t bytes = 0;
-  for (const auto& [name, number] : numbers) bytes += name.size();
-  if (numbers.size() <= kMaxCategories && bytes <= kMaxCategoryNames) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      numbers.size(), " classes with names of ", bytes,
-      " bytes; the limits are ", kMaxCategories, " classes and ",
-      kMaxCategoryNames, " bytes: join classes or give them shorter names"));
-}
-
 // Returns the number of a class without a name, which a .cls file may hold.
 std::optional<int64_t> ClassNumber(const std::string& label) {
   uint32_t number = 0;
@@ -208,6 +185,30 @@ std::optional<int64_t> ClassNumber(const std::string& label) {
     return std::nullopt;
   }
   return number;
+}
+
+absl::Status CheckClassCount(const Samples& found,
+                             const std::map<std::string, int64_t>& numbers) {
+  const std::string& name = numbers.begin()->first;
+  const bool numbered = found.by_files && ClassNumber(name).has_value();
+  if (numbers.size() == 1 && !numbered) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Counted(found.samples.size(), "image"), " of one class only, ",
+        InQuotes(name), "; two or more are needed",
+        found.by_files ? ""
+                       : ": folders at the top of the archive are the classes, "
+                         "so make it inside of the folder that holds them, "
+                         "with `tar -C FOLDER -cf FILE .`"));
+  }
+  size_t bytes = 0;
+  for (const auto& [label, number] : numbers) bytes += label.size();
+  if (numbers.size() <= kMaxCategories && bytes <= kMaxCategoryNames) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      numbers.size(), " classes with names of ", bytes,
+      " bytes; the limits are ", kMaxCategories, " classes and ",
+      kMaxCategoryNames, " bytes: join classes or give them shorter names"));
 }
 
 // Returns the numbers by class name.
@@ -261,7 +262,7 @@ absl::StatusOr<Classes> FindClasses(const Samples& found,
 }
 
 // Adds the pixels channel by channel.
-absl::Status AppendPlanes(const Image& image, ColumnBuffer& buffer) {
+absl::Status AppendPlanes(const DecodedImage& image, ColumnBuffer& buffer) {
   const size_t pixels = size_t{image.width} * image.height;
   std::vector<char> planes(image.pixels.size());
   for (size_t c = 0; c < image.channels; ++c) {
@@ -282,7 +283,7 @@ class ImageRows {
   // Takes the size from the first image if the options have none.
   absl::Status FindSize() {
     if (size_.width != 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const Image first, Decode(samples_[0]));
+    ASSIGN_OR_RETURN(const DecodedImage first, Decode(samples_[0]));
     size_ = {first.width, first.height};
     return absl::OkStatus();
   }
@@ -291,7 +292,7 @@ class ImageRows {
 
   absl::Status DecodeAll(ColumnBuffer& buffer) const {
     for (const Sample& sample : samples_) {
-      ASSIGN_OR_RETURN(Image image, Decode(sample));
+      ASSIGN_OR_RETURN(DecodedImage image, Decode(sample));
       const bool same =
           image.width == size_.width && image.height == size_.height;
       if (!same && options_.size.width == 0) return OtherSize(sample, image);
@@ -302,13 +303,14 @@ class ImageRows {
   }
 
  private:
-  absl::StatusOr<Image> Decode(const Sample& sample) const {
+  absl::StatusOr<DecodedImage> Decode(const Sample& sample) const {
     auto image = DecodeImage(sample.bytes, options_.channels);
     if (!image.ok()) return AtPlace(PlaceOf(sample), image.status());
     return image;
   }
 
-  absl::Status OtherSize(const Sample& sample, const Image& image) const {
+  absl::Status OtherSize(const Sample& sample,
+                         const DecodedImage& image) const {
     return absl::InvalidArgumentError(absl::StrCat(
         PlaceOf(sample), " has ", image.width, " x ", image.height,
         " pixels, but the first image, ",

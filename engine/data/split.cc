@@ -62,7 +62,9 @@ std::vector<bool> Choose(const v1::HeldOut& rule, uint64_t rows,
     for (uint64_t i = 0; i < held_out; ++i) chosen[order[i]] = true;
   } else if (rule.has_fold()) {
     const std::vector<uint32_t> order = Shuffled(rule.fold().seed(), rows);
-    for (uint64_t i = rule.fold().index(); i < rows; i += rule.fold().of()) {
+    // Counts the rows, since a sum of row and `of` may overflow.
+    uint64_t i = rule.fold().index();
+    for (uint64_t left = held_out; left > 0; --left, i += rule.fold().of()) {
       chosen[order[i]] = true;
     }
   } else if (rule.has_every()) {

@@ -19,20 +19,20 @@ void BenchRun::Begin(bool force, Done done) {
     return done(absl::FailedPreconditionError(
         "the device is being measured already; try again in some seconds"));
   }
-  const bool has_work = turnstile_->has_work();
-  if (has_work && !force) {
+  if (turnstile_->has_work() && !force) {
     return done(absl::FailedPreconditionError(
         "the device trains or serves, which would slow both that and the "
         "measurements; wait until it is idle, drain it, or use --force"));
   }
   is_measuring_ = true;
   auto run = std::make_shared<Run>();
-  run->bench.set_beside_work(has_work);
   run->done = std::move(done);
   MeasureNext(std::move(run));
 }
 
 void BenchRun::MeasureNext(std::shared_ptr<Run> run) {
+  // A job or a request may have come in between.
+  if (turnstile_->has_work()) run->bench.set_beside_work(true);
   const absl::StatusOr<bool> more =
       engine_->MeasureDevice(run->next++, run->bench);
   if (more.ok() && *more) {
@@ -41,8 +41,6 @@ void BenchRun::MeasureNext(std::shared_ptr<Run> run) {
   }
   is_measuring_ = false;
   if (!more.ok()) return run->done(more.status());
-  // A job may have come in between.
-  if (turnstile_->has_work()) run->bench.set_beside_work(true);
   run->done(std::move(run->bench));
 }
 

@@ -177,11 +177,11 @@ class WatchedModel : public engine::ServedModel {
   }
   uint64_t measured_bytes() const override { return model_->measured_bytes(); }
   absl::Status StartProfile(uint32_t requests, uint32_t rows) override {
-    return watch_->Do(WorkPhase::kInfer, owner_,
+    return watch_->Do(WorkPhase::kOther, owner_,
                       [&] { return model_->StartProfile(requests, rows); });
   }
   absl::Status ProfileRequest() override {
-    return watch_->Do(WorkPhase::kInfer, owner_,
+    return watch_->Do(WorkPhase::kOther, owner_,
                       [&] { return model_->ProfileRequest(); });
   }
   absl::StatusOr<engine::StoredProfile> TakeProfile() override {

@@ -34,7 +34,7 @@ class Synthetic(harness.TestCase):
         path.write_text(SPIRALS)
         answer = server.json("plan", path)
         self.assertEqual(20 * (1600 // 32), int(answer["total_steps"]))
-        self.assertEqual(2000 * 3 * 4, int(answer["plan"]["host_data_bytes"]))
+        self.assertEqual(2 * 2000 * 3 * 4, int(answer["plan"]["host_data_bytes"]))
 
     def test_spirals_are_learnt_and_give_the_same_bits_again(self):
         server = self.start("--devices", "cpu:1")

@@ -37,7 +37,7 @@ absl::StatusOr<v1::DeviceBench> GetBench(Client& client,
   request.set_device(options.device);
   request.set_force(options.force);
   return CallDevice(client, &Stub::BenchDevice, request,
-                    {Connection::kRepeat, kBenchTimeout});
+                    {Connection::kOnce, kBenchTimeout});
 }
 
 int RunBench(Context& context, const BenchOptions& options) {

@@ -69,13 +69,13 @@ void PrintGroups(const Stream& stream, const ProfileTrace& trace, bool by_layer,
 }
 
 // A bar of the flame graph with those below it.
-struct Bar {
+struct FlameBar {
   double micros = 0;
-  std::map<std::string, std::unique_ptr<Bar>> below;
+  std::map<std::string, std::unique_ptr<FlameBar>> below;
 
-  Bar& Below(const std::string& name) {
-    std::unique_ptr<Bar>& bar = below[name];
-    if (bar == nullptr) bar = std::make_unique<Bar>();
+  FlameBar& Below(const std::string& name) {
+    std::unique_ptr<FlameBar>& bar = below[name];
+    if (bar == nullptr) bar = std::make_unique<FlameBar>();
     return *bar;
   }
 };
@@ -88,7 +88,7 @@ class Flame {
         steps_(static_cast<double>(trace.steps)),
         unit_(trace.unit) {}
 
-  void Draw(const std::string& name, const Bar& bar, double x, int row) {
+  void Draw(const std::string& name, const FlameBar& bar, double x, int row) {
     const double width = bar.micros * scale_;
     if (width < kNarrowest) return;
     rows_ = std::max(rows_, row + 1);
@@ -138,10 +138,10 @@ void PrintProfile(const Stream& stream, const ProfileTrace& trace,
 }
 
 std::string FlamePicture(const ProfileTrace& trace) {
-  Bar root;
+  FlameBar root;
   for (const ProfiledNode& node : trace.nodes) {
     root.micros += node.micros;
-    Bar* bar = &root;
+    FlameBar* bar = &root;
     const auto descend = [&](const std::string& name) {
       bar = &bar->Below(name);
       bar->micros += node.micros;

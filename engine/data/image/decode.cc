@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-absl::StatusOr<Image> DecodeAsStored(absl::string_view bytes) {
+absl::StatusOr<DecodedImage> DecodeAsStored(absl::string_view bytes) {
   if (absl::StartsWith(bytes, "\xff\xd8\xff")) return DecodeJpeg(bytes);
   if (absl::StartsWith(bytes, "\x89PNG")) return DecodePng(bytes);
   return absl::InvalidArgumentError(
@@ -39,8 +39,9 @@ std::vector<uint8_t> ColorsOf(const std::vector<uint8_t>& grey) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeImage(absl::string_view bytes, uint32_t channels) {
-  ASSIGN_OR_RETURN(Image image, DecodeAsStored(bytes));
+absl::StatusOr<DecodedImage> DecodeImage(absl::string_view bytes,
+                                         uint32_t channels) {
+  ASSIGN_OR_RETURN(DecodedImage image, DecodeAsStored(bytes));
   if (image.channels == channels) return image;
   image.pixels = channels == 1 ? GreyOf(image.pixels) : ColorsOf(image.pixels);
   image.channels = channels;

@@ -11,6 +11,7 @@ namespace gpupool::engine {
 // repeated in three colors; colors become grey by ITU-R BT.601:
 // 0.299 R + 0.587 G + 0.114 B. Errors as DecodeJpeg and DecodePng, and
 // INVALID_ARGUMENT for other files.
-absl::StatusOr<Image> DecodeImage(absl::string_view bytes, uint32_t channels);
+absl::StatusOr<DecodedImage> DecodeImage(absl::string_view bytes,
+                                         uint32_t channels);
 
 }  // namespace gpupool::engine

@@ -10,7 +10,7 @@
 
 namespace gpupool::engine {
 
-struct Image {
+struct DecodedImage {
   uint32_t width = 0;
   uint32_t height = 0;
   uint32_t channels = 0;        // 1: grey; 3: red, green, blue

@@ -114,14 +114,15 @@ std::vector<uint8_t> RgbOfInks(const std::vector<uint8_t>& inks) {
   return colors;
 }
 
-absl::StatusOr<Image> DecodeInto(JpegState* state, absl::string_view bytes) {
+absl::StatusOr<DecodedImage> DecodeInto(JpegState* state,
+                                        absl::string_view bytes) {
   if (!ReadJpegHeader(state,
                       reinterpret_cast<const unsigned char*>(bytes.data()),
                       bytes.size())) {
     return JpegError(*state);
   }
-  Image image = {.width = state->decoder.image_width,
-                 .height = state->decoder.image_height};
+  DecodedImage image = {.width = state->decoder.image_width,
+                        .height = state->decoder.image_height};
   RETURN_IF_ERROR(CheckImageSize(image.width, image.height));
   const J_COLOR_SPACE space = state->decoder.out_color_space;
   image.channels = space == JCS_GRAYSCALE ? 1 : space == JCS_CMYK ? 4 : 3;
@@ -139,9 +140,9 @@ absl::StatusOr<Image> DecodeInto(JpegState* state, absl::string_view bytes) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeJpeg(absl::string_view bytes) {
+absl::StatusOr<DecodedImage> DecodeJpeg(absl::string_view bytes) {
   JpegState state;
-  absl::StatusOr<Image> image = DecodeInto(&state, bytes);
+  absl::StatusOr<DecodedImage> image = DecodeInto(&state, bytes);
   jpeg_destroy_decompress(&state.decoder);
   return image;
 }

@@ -11,6 +11,6 @@ namespace gpupool::engine {
 // inks as Adobe's programs store them (inverted). The orientation in EXIF data
 // is not applied. INVALID_ARGUMENT says what is wrong for files that are
 // damaged, cut off or larger than the bounds of image.h.
-absl::StatusOr<Image> DecodeJpeg(absl::string_view bytes);
+absl::StatusOr<DecodedImage> DecodeJpeg(absl::string_view bytes);
 
 }  // namespace gpupool::engine

@@ -70,11 +70,12 @@ absl::Status PngError(const PngState& state) {
                    "); save it again or leave it out"));
 }
 
-absl::StatusOr<Image> DecodePngInto(PngState* state) {
+absl::StatusOr<DecodedImage> DecodePngInto(PngState* state) {
   if (!ReadPngHeader(state)) return PngError(*state);
-  Image image = {.width = png_get_image_width(state->decoder, state->info),
-                 .height = png_get_image_height(state->decoder, state->info),
-                 .channels = png_get_channels(state->decoder, state->info)};
+  DecodedImage image = {
+      .width = png_get_image_width(state->decoder, state->info),
+      .height = png_get_image_height(state->decoder, state->info),
+      .channels = png_get_channels(state->decoder, state->info)};
   RETURN_IF_ERROR(CheckImageSize(image.width, image.height));
   const size_t row_bytes = size_t{image.width} * image.channels;
   if ((image.channels != 1 && image.channels != 3) ||
@@ -93,7 +94,7 @@ absl::StatusOr<Image> DecodePngInto(PngState* state) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodePng(absl::string_view bytes) {
+absl::StatusOr<DecodedImage> DecodePng(absl::string_view bytes) {
   PngState state;
   state.rest = bytes;
   state.decoder = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state,
@@ -102,7 +103,7 @@ absl::StatusOr<Image> DecodePng(absl::string_view bytes) {
     return absl::ResourceExhaustedError("the host has no memory for an image");
   }
   state.info = png_create_info_struct(state.decoder);
-  absl::StatusOr<Image> image =
+  absl::StatusOr<DecodedImage> image =
       state.info == nullptr
           ? absl::ResourceExhaustedError("the host has no memory for an image")
           : DecodePngInto(&state);

@@ -11,6 +11,6 @@ namespace gpupool::engine {
 // palettes become colors, and transparency is dropped. Color profiles and gamma
 // are not applied. INVALID_ARGUMENT says what is wrong for files that are
 // damaged, cut off or larger than the bounds of image.h.
-absl::StatusOr<Image> DecodePng(absl::string_view bytes);
+absl::StatusOr<DecodedImage> DecodePng(absl::string_view bytes);
 
 }  // namespace gpupool::engine

@@ -70,8 +70,8 @@ uint8_t Blend(const uint8_t* pixels, size_t stride, const Window& window) {
   return static_cast<uint8_t>(std::clamp<int64_t>(sum >> kWeightBits, 0, 255));
 }
 
-Image ResizeRows(const Image& image, const Axis& axis) {
-  Image result = {axis.count, image.height, image.channels, {}};
+DecodedImage ResizeRows(const DecodedImage& image, const Axis& axis) {
+  DecodedImage result = {axis.count, image.height, image.channels, {}};
   result.pixels.reserve(size_t{axis.count} * image.height * image.channels);
   const std::vector<Window> windows = WindowsOf(axis);
   for (size_t y = 0; y < image.height; ++y) {
@@ -86,8 +86,8 @@ Image ResizeRows(const Image& image, const Axis& axis) {
   return result;
 }
 
-Image ResizeColumns(const Image& image, const Axis& axis) {
-  Image result = {image.width, axis.count, image.channels, {}};
+DecodedImage ResizeColumns(const DecodedImage& image, const Axis& axis) {
+  DecodedImage result = {image.width, axis.count, image.channels, {}};
   const size_t row = size_t{image.width} * image.channels;
   result.pixels.reserve(row * axis.count);
   for (const Window& window : WindowsOf(axis)) {
@@ -112,7 +112,8 @@ bool IsSame(const Axis& axis) {
 
 }  // namespace
 
-Image ResizeImage(const Image& image, ImageSize size, ImageFit fit) {
+DecodedImage ResizeImage(const DecodedImage& image, ImageSize size,
+                         ImageFit fit) {
   Axis across = {image.width, size.width, 0, size.width};
   Axis down = {image.height, size.height, 0, size.height};
   if (fit == ImageFit::kCrop) {
@@ -126,7 +127,7 @@ Image ResizeImage(const Image& image, ImageSize size, ImageFit fit) {
       across.first = HalfOf(across.to - size.width);
     }
   }
-  Image result = IsSame(across) ? image : ResizeRows(image, across);
+  DecodedImage result = IsSame(across) ? image : ResizeRows(image, across);
   if (!IsSame(down)) result = ResizeColumns(result, down);
   return result;
 }

@@ -24,6 +24,7 @@ struct ImageSize {
 
 // Returns the image in that size, at least 1 x 1. Takes memory for the result
 // and for one image of the source's height and the result's width.
-Image ResizeImage(const Image& image, ImageSize size, ImageFit fit);
+DecodedImage ResizeImage(const DecodedImage& image, ImageSize size,
+                         ImageFit fit);
 
 }  // namespace gpupool::engine

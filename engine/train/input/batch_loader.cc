@@ -1,6 +1,7 @@
 #include "engine/train/input/batch_loader.h"
 
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,8 +22,14 @@ absl::StatusOr<std::unique_ptr<BatchLoader>> BatchLoader::Start(
         "the host has no memory for ", options.prefetch, " batches of ",
         options.batch_bytes, " bytes; lower data.loader.prefetch"));
   }
-  for (uint32_t i = 0; i < options.workers; ++i) {
-    loader->threads_.emplace_back([raw = loader.get()] { raw->Work(); });
+  try {
+    for (uint32_t i = 0; i < options.workers; ++i) {
+      loader->threads_.emplace_back([raw = loader.get()] { raw->Work(); });
+    }
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the host refuses ", options.workers, " threads (",
+                     error.what(), "); lower data.loader.workers"));
   }
   return loader;
 }

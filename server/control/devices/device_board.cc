@@ -149,6 +149,7 @@ void DeviceBoard::SetReady(const std::string& name,
 }
 
 void DeviceBoard::SetMeasured(const v1::DeviceBench& bench) {
+  if (bench.beside_work()) return;
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(bench.device());
   if (it == entries_.end()) return;

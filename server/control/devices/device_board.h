@@ -61,7 +61,8 @@ class DeviceBoard {
 
   void SetReady(const std::string& name, const worker::v1::HelloReply& reply);
   // Shows the rates of the measurements, while the device has the processor or
-  // GPU and the threads with which they were made.
+  // GPU and the threads with which they were made. Measurements beside other
+  // work are too slow to plan with and change nothing.
   void SetMeasured(const v1::DeviceBench& bench);
   // Marks the device as lost. DATA_LOSS means quarantine.
   void SetLost(const std::string& name, const absl::Status& reason);

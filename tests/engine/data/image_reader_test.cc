@@ -82,6 +82,9 @@ TEST(ImageReaderTest, WholeNumbersBesideImagesAreTheClasses) {
   EXPECT_THAT(table->class_names, IsEmpty());
   EXPECT_THAT(Floats(table->labels()), ElementsAre(10, 2));
   EXPECT_THAT(Floats(table->features()), ElementsAre(1, 1, 1, 2, 2, 2));
+  const auto one = ReadArchive(second);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(Floats(one->labels()), ElementsAre(2));
 }
 
 TEST(ImageReaderTest, TakesTheClassesOfAnotherDataset) {

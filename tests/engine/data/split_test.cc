@@ -84,7 +84,7 @@ TEST(SplitTest, FoldsOfOneSeedShareTheRowsOut) {
 TEST(SplitTest, CountingAgreesWithSplitting) {
   for (const v1::HeldOut& rule :
        {Every(2), Every(5), Last(3), Fraction(0.3, 9), Fold(1, 3, 2),
-        Fold(4, 5, 0), v1::HeldOut()}) {
+        Fold(4, 5, 0), Fold(4, UINT64_MAX, 0), v1::HeldOut()}) {
     for (uint64_t rows : {5u, 10u, 17u}) {
       auto sizes = CountSplit(rule, rows);
       auto split = SplitRows(rule, rows);

@@ -14,7 +14,7 @@ namespace {
 
 using testing_engine::DigestOfStep;
 using testing_engine::FakeEngine;
-using Reply = absl::StatusOr<worker::v1::ProfileReply>;
+using ProfileResult = absl::StatusOr<worker::v1::ProfileReply>;
 
 constexpr uint64_t kVersion = 5;
 
@@ -35,15 +35,16 @@ class ModelProfileRunTest : public ::testing::Test {
       EXPECT_TRUE(turnstile_.models().Load(request).ok());
     });
   }
-  std::future<Reply> Profile(uint32_t requests, uint32_t rows = 0) {
-    auto result = std::make_shared<std::promise<Reply>>();
-    std::future<Reply> future = result->get_future();
+  std::future<ProfileResult> Profile(uint32_t requests, uint32_t rows = 0) {
+    auto result = std::make_shared<std::promise<ProfileResult>>();
+    std::future<ProfileResult> future = result->get_future();
     worker::v1::ProfileModel request;
     request.set_version_id(kVersion);
     request.set_requests(requests);
     request.set_rows(rows);
-    run_.Start(request,
-               [result](Reply reply) { result->set_value(std::move(reply)); });
+    run_.Start(request, [result](ProfileResult reply) {
+      result->set_value(std::move(reply));
+    });
     return future;
   }
 
@@ -57,7 +58,7 @@ TEST_F(ModelProfileRunTest, ComputesAllRequestsAndTakesTheTrace) {
   Load();
   auto profile = Profile(3);
   RunTasks();
-  const Reply reply = profile.get();
+  const ProfileResult reply = profile.get();
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->sha256(), DigestOfStep(3));
   EXPECT_EQ(reply->bytes(), 4u);

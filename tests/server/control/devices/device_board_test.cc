@@ -78,6 +78,21 @@ TEST_F(DeviceBoardTest, ShowsWhatAGpuIsAndTellsUntilItsWorkerIsLost) {
   EXPECT_EQ(board.Find("cpu:9").name(), "");
 }
 
+TEST_F(DeviceBoardTest, RatesThatWereMeasuredBesideWorkAreNotShown) {
+  v1::DeviceBench bench;
+  bench.set_device("cpu:0");
+  bench.set_threads(2);
+  v1::DeviceBench::Product& product = *bench.add_products();
+  product.set_data_type("float32");
+  product.set_flops(5e9);
+  board.SetMeasured(bench);
+  EXPECT_EQ(board.List()[0].measured_rates().float32_flops(), 5e9);
+  product.set_flops(1e9);
+  bench.set_beside_work(true);
+  board.SetMeasured(bench);
+  EXPECT_EQ(board.List()[0].measured_rates().float32_flops(), 5e9);
+}
+
 TEST_F(DeviceBoardTest, AgreementIsNoMismatch) {
   PlaceJob();
   for (int i = 0; i < 100; ++i) {

@@ -12,8 +12,8 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "engine/data/array_reader.h"
-#include "engine/data/npy_reader.h"
 #include "engine/data/bytes/zip_archive.h"
+#include "engine/data/npy_reader.h"
 
 namespace gpupool::engine {
 namespace {

@@ -24,7 +24,7 @@ struct Table {
   uint64_t dropped_rows = 0;  // CSV only, with MissingRule::kDropRow
   // IMAGES only: the names of the classes by number, if they have names.
   std::vector<std::string> class_names;
-  bool random = false;        // made by RandomTable
+  bool random = false;  // made by RandomTable
 
   const Column& features() const { return inputs.front(); }
   const Column& labels() const { return targets.front(); }

@@ -13,8 +13,8 @@ struct OpenFileLimit {
 };
 
 // Raises the soft limit of open files to the hard limit, but not above
-// 1,048,576. Changes nothing when the limit is as high already. Unknown when
-// the system refuses.
+// 1,048,576. Changes nothing when the limit is as high already. Returns the
+// system's error when it refuses.
 absl::StatusOr<OpenFileLimit> RaiseOpenFileLimit();
 
 }  // namespace gpupool::server

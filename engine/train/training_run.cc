@@ -337,16 +337,7 @@ absl::Status TrainingRun::CheckStep(double loss, bool skipped) const {
     return std::isfinite(loss) ? absl::OkStatus()
                                : NotFinite(absl::StrCat("the loss is ", loss));
   }
-  // The weights of such a job are those that it began with.
-  if (step() >= length_.total_steps && skipped_steps_ >= step()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "all ", step(),
-        " steps were skipped, because their gradients were not finite in "
-        "float16, so no weight was trained; the loss scale fell to ",
-        loss_scale_,
-        "; hint: train for more steps, begin with a lower "
-        "loss_scaling.initial, or train with precision: bf16"));
-  }
+  if (step() >= length_.total_steps) RETURN_IF_ERROR(CheckAnyStepCounted());
   // A few skipped steps are normal. A scale this low shows that the gradients
   // never fit.
   if (loss_scale_ >= kLeastLossScale) return absl::OkStatus();
@@ -357,6 +348,18 @@ absl::Status TrainingRun::CheckStep(double loss, bool skipped) const {
       " steps were skipped; hint: the model leaves the range of float16: ",
       "train with precision: bf16, lower the learning rate (it is ",
       length_.base_learning_rate, "), or scale the features"));
+}
+
+// The weights of a job that skipped all its steps are those that it began with.
+absl::Status TrainingRun::CheckAnyStepCounted() const {
+  if (step() == 0 || skipped_steps_ < step()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "all ", step(),
+      " steps were skipped, because their gradients were not finite in "
+      "float16, so no weight was trained; the loss scale fell to ",
+      loss_scale_,
+      "; hint: train for more steps, begin with a lower "
+      "loss_scaling.initial, or train with precision: bf16"));
 }
 
 uint64_t TrainingRun::ModelSeed() const {
@@ -509,6 +512,8 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   metrics.Report(evaluation);
   evaluation.set_loss(SumOfLosses(outputs_, evaluation.loss(), *found));
   history_.Add(step(), evaluation.loss());
+  // Stopping early would end such a job as succeeded.
+  if (stopped_early()) RETURN_IF_ERROR(spoiled_ = CheckAnyStepCounted());
   return evaluation;
 }
 

@@ -150,6 +150,8 @@ class TrainingRun final : public Training {
   bool NoteScale();
   // Checks that the loss of a step and the loss scale are valid.
   absl::Status CheckStep(double loss, bool skipped) const;
+  // Returns an error when the job has made steps and skipped all of them.
+  absl::Status CheckAnyStepCounted() const;
   absl::Status NotFinite(const std::string& what) const;
   Manifest NewManifest() const;
   // Marks the run as spoiled when a weight is not finite.

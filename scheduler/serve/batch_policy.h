@@ -27,11 +27,12 @@ struct BatchOptions {
   int max_in_flight = 2;
 };
 
-// Time of copying and computing up to which a batch is short.
+// Time up to which a batch is short: of copying, of computing, and of waiting
+// for a worker that was busy with something else.
 inline constexpr absl::Duration kShortBatch = absl::Microseconds(100);
 
 // Returns the number of batches that may be at the worker at a time when one
-// takes `batch_time` to copy and compute (InfiniteDuration: not known yet). One
+// takes `batch_time`, as above (InfiniteDuration: not known yet). One
 // while batches are short: the answer is back before a second batch would gain
 // anything, and the requests that come meanwhile share the next batch.
 // Otherwise options.max_in_flight.

@@ -46,6 +46,8 @@ class LoadGauge {
   // Adds a measurement and returns whether the version is under load. If the
   // clock was set back, the periods start anew.
   bool Update(const LoadSample& sample, absl::Time now);
+  // Begins the periods anew, because nothing could be measured for a while.
+  void Interrupt() { since_ = absl::InfiniteFuture(); }
   bool under_load() const { return under_load_; }
 
  private:

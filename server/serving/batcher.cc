@@ -14,6 +14,10 @@ namespace {
 // (RFC 6298).
 constexpr double kLatestBatch = 0.125;
 
+// A batch that waited for longer than this inside the worker found it busy with
+// something else, a training step for example. A wake-up takes less.
+constexpr absl::Duration kBusyWorker = absl::Milliseconds(1);
+
 }  // namespace
 
 struct Batcher::Batch {
@@ -26,6 +30,15 @@ struct Batcher::Batch {
   absl::Time submitted;
   absl::Time answered;
   absl::Duration compute;
+
+  // Returns the time of copying and computing, and of the wait for a worker
+  // that was busy: such a batch is not short, because a second one would have
+  // been served in the same turn.
+  absl::Duration Time() const {
+    const absl::Duration wait = answered - submitted - compute;
+    return submitted - taken + compute +
+           (wait > kBusyWorker ? wait : absl::ZeroDuration());
+  }
 };
 
 Batcher::Batcher(BatcherOptions options, WakeTimer* timer,
@@ -152,6 +165,11 @@ void Batcher::Close(const absl::Status& status) {
   Refuse(refusals);
 }
 
+bool Batcher::has_worker() const {
+  absl::MutexLock lock(&mutex_);
+  return ring_ != nullptr;
+}
+
 size_t Batcher::queue_length() const {
   absl::MutexLock lock(&mutex_);
   return queue_.size();
@@ -196,7 +214,9 @@ absl::Time Batcher::RecoveryEnd(const InferenceCall& call) const {
 
 void Batcher::NoteExpiry(const InferenceCall& call) {
   next_expiry_ = std::min({next_expiry_, call.deadline, call.queue_deadline});
-  if (ring_ == nullptr) {
+  if (ring_ == nullptr && draining_) {
+    next_expiry_ = absl::InfinitePast();
+  } else if (ring_ == nullptr) {
     next_expiry_ = std::min(next_expiry_, RecoveryEnd(call));
   }
 }
@@ -403,7 +423,7 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
     if (status.ok()) {
-      NoteBatchTime(batch.submitted - batch.taken + batch.compute);
+      NoteBatchTime(batch.Time());
     }
     in_flight_since_.erase(in_flight_since_.find(batch.oldest));
     // The client sees Unavailable instead of NotFound: the version exists, only

@@ -92,6 +92,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   // Answers all waiting and all later calls with `status`.
   void Close(const absl::Status& status);
 
+  // Returns whether a worker computes for this version now.
+  bool has_worker() const;
   size_t queue_length() const;
   // Returns the arrival of the oldest unanswered call; InfiniteFuture when
   // there is none.
@@ -174,7 +176,7 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   mutable uint32_t rows_per_slot_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ring_lost_ ABSL_GUARDED_BY(mutex_);  // while ring_ is null
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Smoothed time to copy and compute a batch; infinite until the first answer.
+  // Smoothed time of a batch (Batch::Time); infinite until the first answer.
   absl::Duration batch_time_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   // Arrival of the first call of each Batch in flight.
   absl::btree_multiset<absl::Time> in_flight_since_ ABSL_GUARDED_BY(mutex_);

@@ -55,6 +55,8 @@ void LoadMonitor::LookAt(const ServedVersion& version, absl::Time now,
   seen.time = now;
   seen.queue = snapshot.queue;
   seen.answered = answered;
+  // Requests that wait for a lost worker say nothing about the load.
+  if (!batcher.has_worker()) return seen.gauge.Interrupt();
   const bool before = seen.gauge.under_load();
   const bool under_load = seen.gauge.Update(sample, now);
   if (under_load == before) return;

@@ -25,13 +25,12 @@ struct RollbackOptions {
 
 struct Rollback {
   v1::ModelVersion target;
-  // Versions that are served or loaded and would answer before the target.
-  std::vector<v1::ModelVersion> newer;
+  // Newer versions that are not served yet.
+  std::vector<v1::ModelVersion> loading;
+  // Newer versions that are served, by rising number: unloading the last one
+  // switches the requests to the target.
+  std::vector<v1::ModelVersion> served;
 };
-
-bool IsWanted(const v1::ModelVersion& version) {
-  return version.state() == v1::READY || version.state() == v1::LOADING;
-}
 
 // Returns the number of the newest version that is served, or 0.
 uint64_t ServedVersion(const v1::Model& model) {
@@ -88,10 +87,14 @@ absl::StatusOr<Rollback> Choose(const v1::Model& model, uint64_t number) {
   }
   Rollback rollback = {.target = *target};
   for (const v1::ModelVersion& version : model.versions()) {
-    if (version.version() > target->version() && IsWanted(version)) {
-      rollback.newer.push_back(version);
-    }
+    if (version.version() <= target->version()) continue;
+    if (version.state() == v1::LOADING) rollback.loading.push_back(version);
+    if (version.state() == v1::READY) rollback.served.push_back(version);
   }
+  std::sort(rollback.served.begin(), rollback.served.end(),
+            [](const v1::ModelVersion& a, const v1::ModelVersion& b) {
+              return a.version() < b.version();
+            });
   return rollback;
 }
 
@@ -112,17 +115,18 @@ absl::StatusOr<v1::ModelVersion> LoadTarget(Context& context, Client& client,
   auto version = client.LoadVersion(request);
   if (!version.ok()) return version;
   version = AwaitServed(context, client, *std::move(version), timeout);
-  if (absl::IsDeadlineExceeded(version.status()) && !rollback.newer.empty()) {
+  if (absl::IsDeadlineExceeded(version.status()) && !rollback.served.empty()) {
     return absl::DeadlineExceededError(absl::StrCat(
         version.status().message(), "; version ",
-        rollback.newer.front().version(),
+        rollback.served.back().version(),
         " still answers, and the device has to hold both for a moment"));
   }
   return version;
 }
 
-absl::Status UnloadNewer(Client& client, const Rollback& rollback, bool wait) {
-  for (const v1::ModelVersion& version : rollback.newer) {
+absl::Status Unload(Client& client,
+                    const std::vector<v1::ModelVersion>& versions, bool wait) {
+  for (const v1::ModelVersion& version : versions) {
     v1::UnloadVersionRequest request;
     request.set_model(version.model());
     request.set_version(version.version());
@@ -131,6 +135,32 @@ absl::Status UnloadNewer(Client& client, const Rollback& rollback, bool wait) {
     if (!unloaded.ok()) return unloaded.status();
   }
   return absl::OkStatus();
+}
+
+// Returns an error when the target was replaced while it was waited for, so
+// that unloading the newer versions would leave none.
+absl::Status CheckStillServed(Client& client, const v1::ModelVersion& target) {
+  const absl::StatusOr<v1::Model> model = GetModel(client, target.model());
+  if (!model.ok()) return model.status();
+  for (const v1::ModelVersion& version : model->versions()) {
+    if (version.version() != target.version()) continue;
+    if (version.state() == v1::READY) return absl::OkStatus();
+  }
+  return absl::AbortedError(absl::StrCat(
+      target.model(), " version ", target.version(),
+      " was replaced by a newer version, which now answers; try again"));
+}
+
+// Says what becomes of the versions that were unloaded.
+void SayUnloaded(Context& context,
+                 const std::vector<v1::ModelVersion>& versions, bool wait) {
+  for (const v1::ModelVersion& version : versions) {
+    context.Say(absl::StrCat(version.model(), " version ", version.version(),
+                             " is ", wait ? "unloaded" : "being unloaded",
+                             " and stays stored; `gpupool models delete ",
+                             version.model(), "/", version.version(),
+                             "` removes it"));
+  }
 }
 
 int RollBack(Context& context, const RollbackOptions& options) {
@@ -148,20 +178,20 @@ int RollBack(Context& context, const RollbackOptions& options) {
   if (!model.ok()) return context.Fail(model.status());
   const absl::StatusOr<Rollback> rollback = Choose(*model, name->version);
   if (!rollback.ok()) return context.Fail(rollback.status());
+  // A newer version that became ready meanwhile would replace the target.
+  absl::Status unloaded = Unload(**client, rollback->loading, options.wait);
+  if (!unloaded.ok()) return context.Fail(unloaded);
+  SayUnloaded(context, rollback->loading, options.wait);
   const auto version = LoadTarget(context, **client, *rollback, timeout);
   if (absl::IsCancelled(version.status())) return kInterrupted;
   if (!version.ok()) return context.Fail(version.status());
   // The newer versions go on answering.
   if (version->state() != v1::READY) return ReportVersion(context, *version);
-  const absl::Status unloaded = UnloadNewer(**client, *rollback, options.wait);
+  unloaded = CheckStillServed(**client, *version);
+  if (unloaded.ok())
+    unloaded = Unload(**client, rollback->served, options.wait);
   if (!unloaded.ok()) return context.Fail(unloaded);
-  for (const v1::ModelVersion& newer : rollback->newer) {
-    context.Say(
-        absl::StrCat(newer.model(), " version ", newer.version(), " is ",
-                     options.wait ? "unloaded" : "being unloaded",
-                     " and stays stored; `gpupool models delete ",
-                     newer.model(), "/", newer.version(), "` removes it"));
-  }
+  SayUnloaded(context, rollback->served, options.wait);
   return ReportVersion(context, *version);
 }
 

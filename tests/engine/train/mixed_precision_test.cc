@@ -149,6 +149,22 @@ TEST_F(MixedPrecisionTest, AJobThatSkippedAllItsStepsFails) {
   EXPECT_THAT(last.message(), HasSubstr("precision: bf16"));
 }
 
+TEST_F(MixedPrecisionTest, AJobThatStopsEarlyAfterSkippedStepsOnlyFails) {
+  v1::JobSpec spec = BarsJob(
+      "precision: FP16 loss_scaling { initial: 1099511627776 } "
+      "early_stopping { patience: 1 }");
+  spec.mutable_data()->mutable_held_out()->set_every(4);
+  auto run = Start(spec, StoreCsv(BarsCsv(160)));
+  ASSERT_TRUE(run->Evaluate().ok());
+  ASSERT_TRUE(run->Step().ok());
+  ASSERT_EQ(run->skipped_steps(), 1u);
+  const auto evaluation = run->Evaluate();
+  EXPECT_EQ(evaluation.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(evaluation.status().message(),
+              HasSubstr("all 1 steps were skipped"));
+  EXPECT_FALSE(run->SaveCheckpoint().ok());
+}
+
 TEST_F(MixedPrecisionTest, AJobWithOneStepThatCountsSucceeds) {
   v1::JobSpec spec =
       BarsJob("precision: FP16 loss_scaling { initial: 1099511627776 }");

@@ -33,6 +33,15 @@ TEST_F(LoadGaugeTest, OneShortWaitStartsTheTimeAnew) {
   EXPECT_FALSE(For(absl::Seconds(5), absl::Seconds(2), 10));
 }
 
+TEST_F(LoadGaugeTest, AnInterruptionStartsTheTimeAnew) {
+  EXPECT_FALSE(For(absl::Seconds(5), absl::Seconds(2), 10));
+  gauge_.Interrupt();
+  EXPECT_FALSE(For(absl::Seconds(5), absl::Seconds(2), 10));
+  EXPECT_TRUE(For(absl::Seconds(1), absl::Seconds(2), 10));
+  gauge_.Interrupt();
+  EXPECT_TRUE(gauge_.under_load());
+}
+
 TEST_F(LoadGaugeTest, DoesNotEndWhileAsManyRequestsCome) {
   ASSERT_TRUE(Begin());
   EXPECT_TRUE(For(absl::Minutes(10), absl::Milliseconds(1), 6));

@@ -429,6 +429,14 @@ TEST_F(BatcherTest, ASecondBatchWaitsForTheFirstWhileBatchesAreShort) {
   // measure a short one.
   EXPECT_EQ(waiting_of_two(), 0u);
   EXPECT_TRUE(WaitUntil([&] { return waiting_of_two() == 1; }));
+  // A batch that had to wait for a busy worker is not short.
+  worker.Pause();
+  TestCall late(1, {1, 1});
+  batcher->Enqueue(&late);
+  LetOthersRun(absl::Milliseconds(20));
+  worker.Resume();
+  ASSERT_TRUE(late.WaitUntilDone());
+  EXPECT_EQ(waiting_of_two(), 0u);
 }
 
 TEST_F(BatcherTest, ManyThreadsGetTheirOwnAnswersWhileAWorkerIsReplaced) {

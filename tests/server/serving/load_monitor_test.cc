@@ -62,6 +62,19 @@ TEST_F(LoadMonitorTest, ACallThatWaitsForLongIsLoadWhetherInABatchOrNot) {
   EXPECT_THAT(told_, ElementsAre(Pair(7, true), Pair(7, false)));
 }
 
+TEST_F(LoadMonitorTest, WaitingForALostWorkerIsNoLoad) {
+  const VersionHandle version = Serve(7);
+  LookFor({version}, 1);
+  version->batcher().SetRing(nullptr);
+  TestCall call(1, {1, 2});
+  version->batcher().Enqueue(&call);
+  LookFor({version}, 60);
+  version->batcher().SetRing(worker_.ring());
+  ASSERT_TRUE(call.WaitUntilDone());
+  LookFor({version}, 60);
+  EXPECT_THAT(told_, IsEmpty());
+}
+
 TEST_F(LoadMonitorTest, AVersionThatIsServedNoMoreIsForgotten) {
   const VersionHandle version = Serve(7);
   worker_.Pause();

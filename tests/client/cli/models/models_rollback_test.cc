@@ -59,6 +59,16 @@ TEST_F(ModelsRollbackTest, ANewerVersionThatIsStillLoadedIsStopped) {
   EXPECT_TRUE(Unloaded().wait());
 }
 
+TEST_F(ModelsRollbackTest, TheNewestServedVersionIsUnloadedLast) {
+  AddVersion(4, v1::READY);
+  AddVersion(3, v1::READY);
+  AddVersion(2, v1::LOADING);
+  AddVersion(1, v1::UNLOADED);
+  EXPECT_EQ(Run({"models", "rollback", "sum/1"}), 0) << err();
+  EXPECT_EQ(Calls("UnloadVersion"), 3);
+  EXPECT_EQ(Unloaded().version(), 4u) << "requests move only once";
+}
+
 TEST_F(ModelsRollbackTest, NothingIsUnloadedUnlessTheOlderVersionAnswers) {
   AddVersion(2, v1::READY);
   AddVersion(1, v1::LOADING);

@@ -118,10 +118,13 @@ double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
   return sum;
 }
 
-void SetMeans(const EvaluationSums& sums, v1::Evaluation& evaluation) {
-  const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
+void SetMeans(const v1::TrainingSpec& training, const EvaluationSums& sums,
+              v1::Evaluation& evaluation) {
   evaluation.set_loss(sums.weight > 0 ? sums.loss / sums.weight : 0);
+  if (!IsClassification(training) || sums.counted == 0) return;
+  const auto count = static_cast<double>(sums.counted);
   evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
+  if (training.top_k() == 0) return;
   evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
 }
 

@@ -43,9 +43,11 @@ void AddOtherLosses(const std::vector<TrainedOutput>& outputs,
 // one.
 double SumOfLosses(const std::vector<TrainedOutput>& outputs, double leading,
                    const EvaluationSums& sums);
-// Sets loss, accuracy and top-k accuracy. They are 0 when every label is
-// ignored.
-void SetMeans(const EvaluationSums& sums, v1::Evaluation& evaluation);
+// Sets the loss, and what classification with `training` has besides: accuracy
+// and top-k accuracy. When every label is ignored, the loss is 0 and the others
+// are absent.
+void SetMeans(const v1::TrainingSpec& training, const EvaluationSums& sums,
+              v1::Evaluation& evaluation);
 
 class EvaluationMetrics {
  public:

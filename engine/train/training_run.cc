@@ -506,7 +506,7 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   if (!found.ok()) return Share(found.status());
   v1::Evaluation evaluation;
   evaluation.set_step(step());
-  SetMeans(*found, evaluation);
+  SetMeans(leading.term.training, *found, evaluation);
   evaluation.set_rows(held_out_rows_.size());
   // The metrics are those of the leading loss.
   metrics.Report(evaluation);

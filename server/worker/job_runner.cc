@@ -246,9 +246,9 @@ absl::Status JobRunner::ReportProgress(Clock::time_point now) {
   progress->set_input_wait(training_->input_wait());
   progress->set_loss_scale(training_->loss_scale());
   progress->set_skipped_steps(training_->skipped_steps());
-  progress->set_samples_per_second(steps_per_second *
-                                   training_->rows_per_step());
   if (steps_per_second > 0) {
+    progress->set_samples_per_second(steps_per_second *
+                                     training_->rows_per_step());
     const double newest = 1 / steps_per_second;
     seconds_per_step_ =
         seconds_per_step_ > 0

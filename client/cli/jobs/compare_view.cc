@@ -58,7 +58,7 @@ RunFacts FactsOf(const PrecisionRun& run, const PrecisionRun* base) {
     facts.planned_bytes = AboveZero(job.plan().training().peak());
   }
   facts.measured_bytes = AboveZero(job.memory().measured_peak_bytes());
-  if (job.progress().step() > 0) {
+  if (job.progress().has_loss()) {
     facts.loss = job.progress().loss();
     if (run.precision == v1::FP16) {
       facts.skipped_steps = job.progress().skipped_steps();

@@ -30,8 +30,10 @@ void JobScalars::TakeProgress(const v1::Progress& progress,
   taken.step = progress.step();
   taken.values = {{"loss/training", progress.loss()},
                   {"progress/epoch", progress.epoch()}};
-  AddUnlessNone("speed/samples_per_second", progress.samples_per_second(),
-                taken);
+  if (progress.has_samples_per_second()) {
+    taken.values.emplace_back("speed/samples_per_second",
+                              progress.samples_per_second());
+  }
   if (progress.loss_scale() > 0) {
     taken.values.emplace_back("fp16/loss_scale", progress.loss_scale());
     taken.values.emplace_back("fp16/skipped_steps",
@@ -43,8 +45,13 @@ void JobScalars::TakeEvaluation(const v1::Evaluation& evaluation,
                                 ScalarEvent& taken) {
   taken.step = evaluation.step();
   taken.values = {{"loss/held_out", evaluation.loss()}};
-  AddUnlessNone("held_out/accuracy", evaluation.accuracy(), taken);
-  AddUnlessNone("held_out/top_k_accuracy", evaluation.top_k_accuracy(), taken);
+  if (evaluation.has_accuracy()) {
+    taken.values.emplace_back("held_out/accuracy", evaluation.accuracy());
+  }
+  if (evaluation.has_top_k_accuracy()) {
+    taken.values.emplace_back("held_out/top_k_accuracy",
+                              evaluation.top_k_accuracy());
+  }
   const size_t metrics = taken.values.size();
   for (const auto& [name, value] : evaluation.metrics()) {
     taken.values.emplace_back(absl::StrCat("held_out/", name), value);
@@ -52,12 +59,6 @@ void JobScalars::TakeEvaluation(const v1::Evaluation& evaluation,
   // The map has no order.
   std::sort(taken.values.begin() + static_cast<std::ptrdiff_t>(metrics),
             taken.values.end());
-}
-
-void JobScalars::AddUnlessNone(const char* curve, double value,
-                               ScalarEvent& taken) const {
-  if (value == 0 && curves_.count(curve) == 0) return;
-  taken.values.emplace_back(curve, value);
 }
 
 }  // namespace gpupool::client

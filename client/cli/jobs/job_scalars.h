@@ -29,9 +29,6 @@ class JobScalars {
  private:
   void TakeProgress(const v1::Progress& progress, ScalarEvent& taken);
   void TakeEvaluation(const v1::Evaluation& evaluation, ScalarEvent& taken);
-  // Adds a number of a field in which 0 may stand for "none". A zero is left
-  // out unless the curve has begun.
-  void AddUnlessNone(const char* curve, double value, ScalarEvent& taken) const;
 
   uint32_t attempt_ = 0;
   uint64_t last_step_ = 0;

@@ -18,11 +18,11 @@ constexpr int kShownClasses = 20;
 
 std::string EvaluationText(const v1::Evaluation& evaluation) {
   std::string text = absl::StrCat("loss ", FormatLoss(evaluation.loss()));
-  if (evaluation.accuracy() > 0) {
+  if (evaluation.has_accuracy()) {
     absl::StrAppendFormat(&text, ", accuracy %.2f%%",
                           evaluation.accuracy() * 100);
   }
-  if (evaluation.top_k_accuracy() > 0) {
+  if (evaluation.has_top_k_accuracy()) {
     absl::StrAppendFormat(&text, ", top-k %.2f%%",
                           evaluation.top_k_accuracy() * 100);
   }

@@ -49,10 +49,10 @@ void JobCurves::OnEvent(const v1::JobEvent& event) {
   const v1::Evaluation& evaluation = event.evaluation();
   const auto step = static_cast<double>(evaluation.step());
   held_out_loss_.Add(step, evaluation.loss());
-  if (evaluation.accuracy() > 0) {
+  if (evaluation.has_accuracy()) {
     shares_["accuracy"].Add(step, evaluation.accuracy());
   }
-  if (evaluation.top_k_accuracy() > 0) {
+  if (evaluation.has_top_k_accuracy()) {
     shares_["top-k accuracy"].Add(step, evaluation.top_k_accuracy());
   }
   for (const auto& [name, value] : evaluation.metrics()) {

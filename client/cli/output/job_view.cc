@@ -26,7 +26,7 @@ std::string ProgressText(const v1::Job& job) {
 }
 
 std::string LossText(const v1::Job& job) {
-  if (job.progress().step() == 0) return "";
+  if (!job.progress().has_loss()) return "";
   return FormatLoss(job.progress().loss());
 }
 

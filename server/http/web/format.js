@@ -22,6 +22,11 @@ export function number(value, digits = 4) {
                                    String(Number(exact.toPrecision(digits)));
 }
 
+// Returns a number that may be absent: '' stands for none.
+export function figure(value) {
+  return value === undefined ? '' : number(value);
+}
+
 export function percent(share) {
   return `${(100 * Number(share)).toFixed(0)} %`;
 }

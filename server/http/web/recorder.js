@@ -48,7 +48,7 @@ export class Recorder {
     if (event.progress) {
       const step = Number(event.progress.step);
       if (step > 0) add(this.loss, step, event.progress.loss);
-      if (event.progress.samples_per_second > 0) {
+      if (event.progress.samples_per_second !== undefined) {
         add(this.speed, step, event.progress.samples_per_second);
       }
     } else if (event.evaluation) {
@@ -64,7 +64,13 @@ export class Recorder {
 
   takeEvaluation(evaluation) {
     const figures = {...evaluation.metrics, loss: evaluation.loss};
-    if (evaluation.accuracy > 0) figures.accuracy = evaluation.accuracy;
+    // What an evaluation does not have is absent; 0 is a result.
+    if (evaluation.accuracy !== undefined) {
+      figures.accuracy = evaluation.accuracy;
+    }
+    if (evaluation.top_k_accuracy !== undefined) {
+      figures['top-k accuracy'] = evaluation.top_k_accuracy;
+    }
     for (const [name, value] of Object.entries(figures)) {
       if (!this.heldOut.has(name)) this.heldOut.set(name, []);
       add(this.heldOut.get(name), Number(evaluation.step), value);

@@ -96,6 +96,52 @@ TEST_F(EvaluationMetricsTest, ClassesAreCountedOverAllBatches) {
   EXPECT_DOUBLE_EQ(evaluation->accuracy(), 0.7);
 }
 
+TEST(SetMeansTest, WhatIsNeverRightIsZero) {
+  v1::TrainingSpec training;
+  training.mutable_cross_entropy();
+  training.set_top_k(2);
+  EvaluationSums sums;
+  sums.weight = 4;
+  sums.counted = 4;
+  v1::Evaluation evaluation;
+  SetMeans(training, sums, evaluation);
+  EXPECT_TRUE(evaluation.has_accuracy());
+  EXPECT_EQ(evaluation.accuracy(), 0);
+  EXPECT_TRUE(evaluation.has_top_k_accuracy());
+  EXPECT_EQ(evaluation.top_k_accuracy(), 0);
+}
+
+TEST(SetMeansTest, WhatIsNotMeasuredIsAbsent) {
+  v1::TrainingSpec training;
+  training.mutable_cross_entropy();
+  EvaluationSums sums;
+  sums.loss = 6;
+  sums.weight = 4;
+  sums.counted = 4;
+  sums.correct = 3;
+  v1::Evaluation evaluation;
+  SetMeans(training, sums, evaluation);
+  EXPECT_EQ(evaluation.loss(), 1.5);
+  EXPECT_EQ(evaluation.accuracy(), 0.75);
+  EXPECT_FALSE(evaluation.has_top_k_accuracy()) << "training.top_k is not set";
+  training.mutable_mean_squared_error();
+  evaluation.Clear();
+  SetMeans(training, sums, evaluation);
+  EXPECT_EQ(evaluation.loss(), 1.5);
+  EXPECT_FALSE(evaluation.has_accuracy()) << "there are no classes";
+}
+
+TEST(SetMeansTest, WithoutACountedLabelThereIsNoAccuracy) {
+  v1::TrainingSpec training;
+  training.mutable_cross_entropy();
+  training.set_top_k(2);
+  v1::Evaluation evaluation;
+  SetMeans(training, EvaluationSums{}, evaluation);
+  EXPECT_EQ(evaluation.loss(), 0);
+  EXPECT_FALSE(evaluation.has_accuracy());
+  EXPECT_FALSE(evaluation.has_top_k_accuracy());
+}
+
 TEST_F(EvaluationMetricsTest, IgnoredLabelsCountNowhere) {
   std::vector<Row> rows = FourClasses();
   for (int i = 0; i < 3; ++i) rows.push_back({9, 0, 0, 0, 255});

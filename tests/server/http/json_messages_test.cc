@@ -59,6 +59,20 @@ TEST(JsonMessagesTest, AnswersHaveDefaultsAndLargeNumbersAsStrings) {
   EXPECT_FALSE(json.contains("spec"));
 }
 
+TEST(JsonMessagesTest, AResultOfZeroIsThereAndAnAbsentOneIsNot) {
+  v1::Evaluation evaluation;
+  evaluation.set_accuracy(0);
+  auto text =
+      JsonOfWire(*v1::Evaluation::descriptor(), evaluation.SerializeAsString());
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto json = nlohmann::json::parse(*text);
+  EXPECT_EQ(json["accuracy"], 0);
+  EXPECT_FALSE(json.contains("top_k_accuracy"));
+  text = JsonOfWire(*v1::Progress::descriptor(), "");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_FALSE(nlohmann::json::parse(*text).contains("loss"));
+}
+
 TEST(JsonMessagesTest, BytesThatAreNoMessageAreAnInternalError) {
   const auto text = JsonOfWire(*v1::Job::descriptor(), "\xff\xff");
   EXPECT_TRUE(absl::IsInternal(text.status()));

@@ -3,7 +3,7 @@
 import {call, repeat} from '../api.js';
 import {Chart} from '../chart.js';
 import {el, redraw, table} from '../dom.js';
-import {number, state} from '../format.js';
+import {figure, state} from '../format.js';
 import {catchUp, Recorder} from '../recorder.js';
 
 const MOST = 8;
@@ -77,11 +77,11 @@ function specTable(jobs) {
       {title: 'job', of: job => job.id},
       {title: 'state', of: job => state(job.state)},
       {title: 'loss', number: true,
-        of: job => job.progress ? number(job.progress.loss) : ''},
+        of: job => figure(job.progress?.loss)},
       {title: 'held-out loss', number: true,
-        of: job => job.evaluation ? number(job.evaluation.loss) : ''},
+        of: job => figure(job.evaluation?.loss)},
       {title: 'accuracy', number: true,
-        of: job => job.evaluation ? number(job.evaluation.accuracy) : ''},
+        of: job => figure(job.evaluation?.accuracy)},
     ], jobs, 'none'),
     table('Settings, those that differ first', [
       {title: 'setting', of: path => differs(path) ?

@@ -3,7 +3,7 @@
 import {call, repeat} from '../api.js';
 import {Chart} from '../chart.js';
 import {el, facts, link, redraw, table} from '../dom.js';
-import {bytes, clock, isOver, number, percent, seconds, state}
+import {bytes, clock, figure, isOver, number, percent, seconds, state}
   from '../format.js';
 import {catchUp, Recorder} from '../recorder.js';
 import {profileSection} from './profile.js';
@@ -149,8 +149,7 @@ function checkpointTable(events) {
     {title: 'time', of: event => clock(event.time)},
     {title: 'size', number: true, of: event => bytes(event.checkpoint.bytes)},
     {title: 'held-out loss', number: true,
-      of: event => event.checkpoint.held_out_loss === undefined ? '' :
-        number(event.checkpoint.held_out_loss)},
+      of: event => figure(event.checkpoint.held_out_loss)},
     {title: 'training paused', number: true,
       of: event => seconds(event.checkpoint.save_seconds)},
   ], events, 'none yet');

@@ -2,7 +2,7 @@
 
 import {call, repeat} from '../api.js';
 import {el, link, redraw, table} from '../dom.js';
-import {clock, number, percent, state} from '../format.js';
+import {clock, figure, percent, state} from '../format.js';
 
 const STATES = ['RUNNING', 'QUEUED', 'STARTING', 'BACKING_OFF', 'CANCELLING',
                 'SUCCEEDED', 'FAILED', 'CANCELLED'];
@@ -67,8 +67,7 @@ function listOf(jobs) {
     {title: 'state', of: job => state(job.state)},
     {title: 'devices', of: job => job.devices.join(', ')},
     {title: 'progress', number: true, of: progress},
-    {title: 'loss', number: true, of: job => job.progress ?
-      number(job.progress.loss) : ''},
+    {title: 'loss', number: true, of: job => figure(job.progress?.loss)},
     {title: 'submitted', of: job => clock(job.create_time)},
   ], jobs, 'no such job');
 }

@@ -149,6 +149,19 @@ TEST_F(FollowViewTest, SummaryTellsResultAndMemory) {
             "  memory: 1.0 MiB at its peak, 1.0 MiB planned\n");
 }
 
+TEST_F(FollowViewTest, SummaryTellsALossOfZeroOnceThereIsALoss) {
+  job_.set_state(v1::CANCELLED);
+  job_.mutable_progress()->set_total_steps(10);
+  EXPECT_EQ(JobSummary(pipe_, job_, At(1)),
+            "job 7 (digits) cancelled\n"
+            "  step 0 of 10\n");
+  job_.mutable_progress()->set_step(1);
+  job_.mutable_progress()->set_loss(0);
+  EXPECT_EQ(JobSummary(pipe_, job_, At(1)),
+            "job 7 (digits) cancelled\n"
+            "  step 1 of 10, loss 0\n");
+}
+
 TEST_F(FollowViewTest, SummaryTellsWhyAJobFailedAndWhatToDo) {
   job_.set_state(v1::FAILED);
   job_.mutable_error()->set_message("the loss is NaN at step 12");

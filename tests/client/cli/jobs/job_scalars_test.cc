@@ -53,7 +53,7 @@ TEST(JobScalarsTest, ALossThatIsNoNumberIsKept) {
 
 TEST(JobScalarsTest, LossScalingHasCurvesWhereThereIsSome) {
   v1::JobEvent event = StepOf(1, 1);
-  event.mutable_progress()->set_samples_per_second(0);
+  event.mutable_progress()->clear_samples_per_second();
   event.mutable_progress()->set_loss_scale(1024);
   JobScalars scalars;
   EXPECT_THAT(
@@ -76,14 +76,17 @@ TEST(JobScalarsTest, EvaluationsHaveTheirMetricsInOrder) {
   EXPECT_EQ(scalars.curves().size(), 4u);
 }
 
-TEST(JobScalarsTest, AZeroIsANumberOnlyOfACurveThatHasBegun) {
+TEST(JobScalarsTest, AZeroIsANumber) {
+  v1::JobEvent event = EvaluationOf(1, 1, 0);
   JobScalars scalars;
-  EXPECT_THAT(scalars.Take(EvaluationOf(1, 1, 0))->values,
-              ElementsAre(Pair("loss/held_out", 0.5)));
-  scalars.Take(EvaluationOf(1, 2, 0.5));
   EXPECT_THAT(
-      scalars.Take(EvaluationOf(1, 3, 0))->values,
+      scalars.Take(event)->values,
       ElementsAre(Pair("loss/held_out", 0.5), Pair("held_out/accuracy", 0)));
+  event.mutable_evaluation()->clear_accuracy();
+  event.mutable_evaluation()->set_top_k_accuracy(0);
+  EXPECT_THAT(scalars.Take(event)->values,
+              ElementsAre(Pair("loss/held_out", 0.5),
+                          Pair("held_out/top_k_accuracy", 0)));
 }
 
 TEST(JobScalarsTest, OtherEventsHaveNoNumbers) {

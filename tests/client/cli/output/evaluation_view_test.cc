@@ -27,6 +27,16 @@ TEST(EvaluationTextTest, MetricsFollowInTheOrderOfTheirNames) {
             "(360 rows)");
 }
 
+TEST(EvaluationTextTest, AZeroIsAResult) {
+  v1::Evaluation evaluation;
+  evaluation.set_accuracy(0);
+  evaluation.set_top_k_accuracy(0);
+  (*evaluation.mutable_metrics())["f1"] = 0;
+  evaluation.set_rows(3);
+  EXPECT_EQ(EvaluationText(evaluation),
+            "loss 0, accuracy 0.00%, top-k 0.00%, f1 0 (3 rows)");
+}
+
 TEST(ConfusionTextTest, EachLabelHasARow) {
   EXPECT_EQ(ConfusionText(Matrix(2), "  "),
             "  confusion matrix: a row for each label, a column for each "

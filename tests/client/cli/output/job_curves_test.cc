@@ -89,6 +89,20 @@ TEST(JobCurvesTest, LeavesOutMetricsThatWereNeverFinite) {
   EXPECT_EQ(charts[1].marks[0].first, "accuracy");
 }
 
+TEST(JobCurvesTest, AZeroIsAPoint) {
+  JobCurves curves;
+  v1::JobEvent evaluated;
+  evaluated.mutable_evaluation()->set_step(5);
+  evaluated.mutable_evaluation()->set_accuracy(0);
+  curves.OnEvent(evaluated);
+  const std::vector<Chart> charts = curves.Charts();
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0].marks[0].second->points()[0].value, 0);
+  ASSERT_EQ(charts[1].marks.size(), 1u) << "there is no top-k accuracy";
+  EXPECT_EQ(charts[1].marks[0].first, "accuracy");
+  EXPECT_EQ(charts[1].marks[0].second->points()[0].value, 0);
+}
+
 TEST(JobCurvesTest, PositiveValuesOfManySizesNeedALogarithmicAxis) {
   EXPECT_TRUE(NeedsLogarithmicAxis(0.1, 5));
   EXPECT_FALSE(NeedsLogarithmicAxis(0.1, 4));

@@ -128,6 +128,10 @@ class Training {
   // returns the loss before. FAILED_PRECONDITION before the first step.
   virtual absl::StatusOr<double> Loss() = 0;
 
+  // Returns the learning rate of the last step made by this object, before the
+  // factors of training.groups. Nothing before the first step.
+  virtual std::optional<double> learning_rate() const = 0;
+
   // Writes weights, optimizer state and manifest as blobs. When it returns, the
   // checkpoint survives a power cut. Saving twice at one step is cheap.
   // INVALID_ARGUMENT when a weight is not finite; nothing is written then.

@@ -316,6 +316,7 @@ bool TrainingRun::StepIsDone() {
 absl::Status TrainingRun::FinishStep() {
   GPUPOOL_CHECK(in_flight_.has_value());
   const absl::StatusOr<double> loss = FinishBatches();
+  learning_rate_ = in_flight_->rate;
   in_flight_.reset();
   if (!loss.ok()) return spoiled_ = Share(loss.status());
   const bool skipped = NoteScale();

@@ -60,6 +60,9 @@ class TrainingRun final : public Training {
   double loss_scale() const override { return loss_scale_; }
   uint64_t skipped_steps() const override { return skipped_steps_; }
   absl::StatusOr<double> Loss() override;
+  std::optional<double> learning_rate() const override {
+    return learning_rate_;
+  }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override;
   absl::StatusOr<CheckpointWrite> CopyCheckpoint() override;
   uint64_t checkpoint_bytes() const override;
@@ -186,7 +189,8 @@ class TrainingRun final : public Training {
   std::optional<StepInFlight> in_flight_;
   std::unique_ptr<StepProfile> profile_;  // null: nothing is timed
   EvaluationHistory history_;
-  std::optional<double> loss_;  // the last step's
+  std::optional<double> loss_;           // the last step's
+  std::optional<double> learning_rate_;  // likewise
   bool stop_requested_ = false;
   bool stop_agreed_ = false;
   double loss_scale_ = 0;  // the next step's; 0: no loss scaling

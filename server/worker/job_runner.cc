@@ -243,6 +243,9 @@ absl::Status JobRunner::ReportProgress(Clock::time_point now) {
   progress->set_total_steps(training_->total_steps());
   progress->set_epoch(training_->epoch());
   progress->set_loss(loss);
+  if (const auto rate = training_->learning_rate()) {
+    progress->set_learning_rate(*rate);
+  }
   progress->set_input_wait(training_->input_wait());
   progress->set_loss_scale(training_->loss_scale());
   progress->set_skipped_steps(training_->skipped_steps());

@@ -105,6 +105,9 @@ class WatchedTraining : public engine::Training {
     return Other([&] { return training_->Evaluate(); });
   }
   absl::StatusOr<double> Loss() override { return training_->Loss(); }
+  std::optional<double> learning_rate() const override {
+    return training_->learning_rate();
+  }
   double input_wait() const override { return training_->input_wait(); }
   double loss_scale() const override { return training_->loss_scale(); }
   uint64_t skipped_steps() const override { return training_->skipped_steps(); }

@@ -54,7 +54,7 @@ struct ChartLines {
 ChartLines LinesOf(const Chart& chart) {
   ChartLines drawn{chart.title, {}};
   if (chart.line != nullptr) {
-    drawn.lines.push_back({"training", chart.line, false});
+    drawn.lines.push_back({chart.line_name, chart.line, false});
   }
   for (const auto& [name, curve] : chart.marks) {
     drawn.lines.push_back({name, curve, true});

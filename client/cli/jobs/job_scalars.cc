@@ -34,6 +34,10 @@ void JobScalars::TakeProgress(const v1::Progress& progress,
     taken.values.emplace_back("speed/samples_per_second",
                               progress.samples_per_second());
   }
+  if (progress.has_learning_rate()) {
+    taken.values.emplace_back("progress/learning_rate",
+                              progress.learning_rate());
+  }
   if (progress.loss_scale() > 0) {
     taken.values.emplace_back("fp16/loss_scale", progress.loss_scale());
     taken.values.emplace_back("fp16/skipped_steps",

@@ -24,9 +24,15 @@ std::string StateChangeText(const v1::StateChange& change) {
 }
 
 std::string StepText(const v1::Progress& progress) {
-  return absl::StrCat(progress.step(), " of ", progress.total_steps(),
-                      ": loss ", FormatLoss(progress.loss()), ", ",
-                      FormatCount(progress.samples_per_second()), " samples/s");
+  std::string text =
+      absl::StrCat(progress.step(), " of ", progress.total_steps(), ": loss ",
+                   FormatLoss(progress.loss()), ", ",
+                   FormatCount(progress.samples_per_second()), " samples/s");
+  if (progress.has_learning_rate()) {
+    absl::StrAppendFormat(&text, ", learning rate %.4g",
+                          progress.learning_rate());
+  }
+  return text;
 }
 
 // Returns the kind of an event and its text.

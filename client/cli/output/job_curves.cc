@@ -16,6 +16,14 @@ bool IsShare(absl::string_view metric) {
   return shares.count(metric) > 0;
 }
 
+// Returns whether all points have one value, or there are none.
+bool IsFlat(const Curve& curve) {
+  return std::all_of(curve.points().begin(), curve.points().end(),
+                     [&](const CurvePoint& point) {
+                       return point.value == curve.points().front().value;
+                     });
+}
+
 // Values that span this factor need a logarithmic axis.
 constexpr double kLogarithmicFrom = 50;
 
@@ -44,6 +52,10 @@ void JobCurves::OnEvent(const v1::JobEvent& event) {
   if (event.has_progress() && event.progress().step() > 0) {
     loss_.Add(static_cast<double>(event.progress().step()),
               event.progress().loss());
+    if (event.progress().has_learning_rate()) {
+      learning_rate_.Add(static_cast<double>(event.progress().step()),
+                         event.progress().learning_rate());
+    }
   }
   if (!event.has_evaluation()) return;
   const v1::Evaluation& evaluation = event.evaluation();
@@ -78,6 +90,9 @@ std::vector<Chart> JobCurves::Charts() const {
   for (const auto& [name, curve] : others_) {
     if (curve.points().empty()) continue;
     charts.push_back({"held out", nullptr, {{name, &curve}}});
+  }
+  if (!IsFlat(learning_rate_)) {
+    charts.push_back({"learning rate", &learning_rate_, {}, "rate"});
   }
   return charts;
 }

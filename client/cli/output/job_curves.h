@@ -1,4 +1,5 @@
-// The curves of a job by its step: its loss, and what evaluations found.
+// The curves of a job by its step: its loss and learning rate, and what
+// evaluations found.
 // Bounded in size, for jobs of any length.
 //
 // Thread-safety: one thread.
@@ -42,20 +43,23 @@ struct Chart {
   std::string title;
   const Curve* line = nullptr;  // of every step; may be null
   std::vector<std::pair<std::string, const Curve*>> marks;  // of evaluations
+  std::string line_name = "training";
 };
 
 class JobCurves {
  public:
   void OnEvent(const v1::JobEvent& event);
 
-  // Returns a chart of the loss, one of the metrics between 0 and 1, and one
-  // for each other metric. Curves without points are left out of the marks, and
-  // so are charts without curves. The charts point into this object.
+  // Returns a chart of the loss, one of the metrics between 0 and 1, one for
+  // each other metric, and one of the learning rate if it ever changed. Curves
+  // without points are left out of the marks, and so are charts without curves.
+  // The charts point into this object.
   std::vector<Chart> Charts() const;
 
  private:
   Curve loss_;
   Curve held_out_loss_;
+  Curve learning_rate_;
   std::map<std::string, Curve> shares_;
   std::map<std::string, Curve> others_;
 };

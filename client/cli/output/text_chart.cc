@@ -141,8 +141,8 @@ std::string Title(const Chart& chart, const Range& range, bool braille) {
   std::string title = chart.title;
   if (range.logarithmic) title += " (logarithmic)";
   if (chart.line != nullptr && !chart.line->points().empty()) {
-    absl::StrAppend(&title, "  ", braille ? "⠒" : "*", " training ",
-                    FormatLoss(chart.line->points().back().value));
+    absl::StrAppend(&title, "  ", braille ? "⠒" : "*", " ", chart.line_name,
+                    " ", FormatLoss(chart.line->points().back().value));
   }
   size_t mark = 0;
   for (const auto& [name, curve] : chart.marks) {

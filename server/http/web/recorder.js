@@ -37,6 +37,7 @@ export class Recorder {
     this.sequence = '0';  // of the last event taken
     this.loss = [];
     this.speed = [];
+    this.rate = [];
     this.heldOut = new Map();  // name of the figure to its points
     this.lines = [];
     this.states = [];
@@ -50,6 +51,9 @@ export class Recorder {
       if (step > 0) add(this.loss, step, event.progress.loss);
       if (event.progress.samples_per_second !== undefined) {
         add(this.speed, step, event.progress.samples_per_second);
+      }
+      if (event.progress.learning_rate !== undefined) {
+        add(this.rate, step, event.progress.learning_rate);
       }
     } else if (event.evaluation) {
       this.takeEvaluation(event.evaluation);
@@ -89,6 +93,10 @@ export class Recorder {
 
   speeds() {
     return [{name: 'samples/s', points: this.speed}];
+  }
+
+  rates() {
+    return [{name: 'learning rate', points: this.rate}];
   }
 }
 

@@ -144,6 +144,8 @@ class Tensorboard(harness.TestCase):
         self.assertTrue(math.isclose(found["held_out/accuracy"][-1][2],
                                      evaluations[-1]["accuracy"], rel_tol=1e-6))
         self.assertIn("speed/samples_per_second", found)
+        for (_, _, value), event in zip(found["progress/learning_rate"], progress):
+            self.assertTrue(math.isclose(value, event["learning_rate"], rel_tol=1e-6))
         return found
 
     def test_an_ended_job_has_all_its_curves(self):

@@ -122,6 +122,7 @@ class Web(harness.TestCase):
         first = harness.wait_until(self.points, 120, "the first point of the curve")
         harness.wait_until(lambda: self.points() > first, 120, "the curve to grow")
         self.see("running")
+        self.see("learning rate: 0.01 at step ")
         self.assertTrue(self.driver.find_elements(By.CSS_SELECTOR, ".chart canvas"))
         self.press("Profile 5 steps")
         self.see("By operator", 120)

@@ -229,6 +229,29 @@ TEST_F(TrainingRunTest, AnInterruptedRunEndsWithTheSameBits) {
   }
 }
 
+TEST_F(TrainingRunTest, TellsTheLearningRateOfTheLastStep) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_training()->mutable_sgd()->set_learning_rate(0.5);
+  spec.mutable_training()->mutable_schedule()->MergeFrom(
+      FromText("schedule { warmup_steps: 2 exponential { gamma: 0.5 } }")
+          .schedule());
+  auto run = Start(spec, dataset);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_FALSE((*run)->learning_rate().has_value()) << "no step was made";
+  for (const double rate : {0.25, 0.5, 0.5, 0.25}) {
+    ASSERT_TRUE((*run)->Step().ok());
+    EXPECT_EQ((*run)->learning_rate(), rate) << "step " << (*run)->step();
+  }
+  auto saved = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  auto resumed = Start(spec, dataset, saved->manifest_sha256());
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_FALSE((*resumed)->learning_rate().has_value());
+  ASSERT_TRUE((*resumed)->Step().ok());
+  EXPECT_EQ((*resumed)->learning_rate(), 0.125);
+}
+
 TEST_F(TrainingRunTest, WithoutShufflingEveryEpochHasTheSameBatches) {
   const v1::Dataset dataset = StoreCsv(LinearCsv(113));
   v1::JobSpec spec = RegressionJob();

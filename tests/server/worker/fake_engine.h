@@ -1,5 +1,6 @@
 // A deterministic stand-in for the engine. A "model" doubles its input. A
-// training's loss is 1 / step. The name of a job decides what happens:
+// training's loss is 1 / step, and its learning rate is half of that. The name
+// of a job decides what happens:
 //   "nan-at-N"     Step N fails like a loss that is not finite
 //   "broken-at-N"  Step N fails like a broken device
 //   "sticky-at-N"  Step N fails like a device with a lost context
@@ -167,6 +168,9 @@ class FakeTraining : public engine::Training {
   uint64_t steps_per_epoch() const override { return 10; }
   absl::StatusOr<double> Loss() override {
     return 1.0 / static_cast<double>(step_);
+  }
+  std::optional<double> learning_rate() const override {
+    return 0.5 / static_cast<double>(step_);
   }
   double input_wait() const override { return 0.25; }
   double loss_scale() const override { return 1024; }

@@ -314,6 +314,8 @@ TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
   EXPECT_GT(reports_[3].progress().samples_per_second(), 0);
   EXPECT_GT(reports_[3].progress().seconds_left(), 0);
   EXPECT_EQ(reports_[3].progress().input_wait(), 0.25);
+  EXPECT_EQ(reports_[3].progress().loss(), 1. / 6);
+  EXPECT_EQ(reports_[3].progress().learning_rate(), 0.5 / 6);
 }
 
 TEST_F(JobRunnerTest, EveryStepOfAShortJobIsReported) {

@@ -53,6 +53,13 @@ TEST_F(WatchedEngineTest, WorkIsMarkedWhileItRuns) {
   EXPECT_GT(page_->Read().mean.count(), 0);  // the mean of the step
 }
 
+TEST_F(WatchedEngineTest, ATrainingTellsItsLearningRate) {
+  const auto training = Start("job");
+  ASSERT_TRUE(StepOf(*training).ok());
+  ASSERT_TRUE(StepOf(*training).ok());
+  EXPECT_EQ(training->learning_rate(), 0.25);
+}
+
 TEST_F(WatchedEngineTest, AStepIsMarkedFromItsStartToItsEnd) {
   const auto training = Start("job");
   const auto model = engine_->LoadModel({});

@@ -15,8 +15,9 @@ export function show({main, signal, tell, rest}) {
   const title = el('h1', {}, `Job ${id}`);
   const actions = el('div', {class: 'actions'});
   const summary = el('section', {class: 'card'});
-  const charts = ['Loss', 'Metrics', 'Samples per second'].map(
-      name => new Chart(el('section', {class: 'card chart'}), name));
+  const charts = [
+    'Loss', 'Metrics', 'Samples per second', 'Learning rate',
+  ].map(name => new Chart(el('section', {class: 'card chart'}), name));
   const log = el('pre', {class: 'log', tabindex: 0, 'aria-label': 'Log'});
   const history = el('div');
   const checkpoints = el('div');
@@ -42,6 +43,7 @@ export function show({main, signal, tell, rest}) {
       charts[0].draw(recorder.losses());
       charts[1].draw(recorder.metrics());
       charts[2].draw(recorder.speeds());
+      charts[3].draw(recorder.rates());
       showLog(log, recorder.lines);
       redraw(history, historyTable(recorder.states));
       redraw(checkpoints, checkpointTable(recorder.checkpoints));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "client/cli/output/table.h"
 #include "tests/client/testing/fake_server.h"
 
@@ -62,6 +64,22 @@ TEST(JobPlotTest, ThePictureHasEveryCurve) {
   }
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(PlotPicture({}, "job 7"), StartsWith("<svg"));
+}
+
+TEST(JobPlotTest, TheLearningRateIsALineWithItsOwnName) {
+  JobCurves curves;
+  for (uint64_t step = 1; step <= 4; ++step) {
+    v1::JobEvent event = ProgressEvent(step, step, 4);
+    event.mutable_progress()->set_learning_rate(static_cast<double>(step));
+    curves.OnEvent(event);
+  }
+  const std::string svg = PlotPicture(curves, "job 7");
+  for (const char* text : {">training<", ">rate<", ">learning rate</text>"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+  const auto lines = PlotLines(curves, {}, 0);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "learning rate  * rate 4"),
+            1);
 }
 
 // Returns how often `part` is in `text`.

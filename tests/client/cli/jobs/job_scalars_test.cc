@@ -44,6 +44,16 @@ TEST(JobScalarsTest, ProgressHasALossAnEpochAndASpeed) {
                   Pair("speed/samples_per_second", 31200)));
 }
 
+TEST(JobScalarsTest, ALearningRateHasACurveIfItIsTold) {
+  v1::JobEvent event = StepOf(1, 20);
+  JobScalars scalars;
+  scalars.Take(event);
+  EXPECT_EQ(scalars.curves().count("progress/learning_rate"), 0u);
+  event.mutable_progress()->set_learning_rate(0);
+  EXPECT_THAT(scalars.Take(event)->values.back(),
+              Pair("progress/learning_rate", 0));
+}
+
 TEST(JobScalarsTest, ALossThatIsNoNumberIsKept) {
   v1::JobEvent event = StepOf(1, 1);
   event.mutable_progress()->set_loss(std::nan(""));

@@ -59,6 +59,16 @@ TEST(LogLinesTest, TheLastReportOfARunningJobIsShownOnce) {
               ElementsAre(Step(1, "1.5"), Step(3, "0.5")));
 }
 
+TEST(LogLinesTest, ALearningRateIsShownIfItIsTold) {
+  v1::JobEvent event = ProgressAt(1, 1);
+  event.mutable_progress()->set_learning_rate(0.00125);
+  EXPECT_THAT(Shown({event}), ElementsAre(absl::StrCat(
+                                  Step(1, "1.5"), ", learning rate 0.00125")));
+  event.mutable_progress()->set_learning_rate(0);
+  EXPECT_THAT(Shown({event}),
+              ElementsAre(absl::StrCat(Step(1, "1.5"), ", learning rate 0")));
+}
+
 TEST(LogLinesTest, EvaluationsAndCheckpointsAreShown) {
   v1::JobEvent evaluated;
   evaluated.mutable_evaluation()->set_step(20);

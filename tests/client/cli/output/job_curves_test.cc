@@ -89,6 +89,28 @@ TEST(JobCurvesTest, LeavesOutMetricsThatWereNeverFinite) {
   EXPECT_EQ(charts[1].marks[0].first, "accuracy");
 }
 
+TEST(JobCurvesTest, ALearningRateThatChangesHasAChart) {
+  JobCurves curves;
+  v1::JobEvent event = ProgressEvent(1, 5, 100);
+  curves.OnEvent(event);
+  EXPECT_EQ(curves.Charts().size(), 1u) << "the worker does not tell it";
+  for (const uint64_t step : {6, 7}) {
+    event = ProgressEvent(step, step, 100);
+    event.mutable_progress()->set_learning_rate(0.5);
+    curves.OnEvent(event);
+  }
+  EXPECT_EQ(curves.Charts().size(), 1u) << "it has not changed";
+  event = ProgressEvent(8, 8, 100);
+  event.mutable_progress()->set_learning_rate(0);
+  curves.OnEvent(event);
+  const std::vector<Chart> charts = curves.Charts();
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[1].title, "learning rate");
+  EXPECT_EQ(charts[1].line_name, "rate");
+  EXPECT_THAT(StepsOf(*charts[1].line), ElementsAre(6, 7, 8));
+  EXPECT_EQ(charts[1].line->points().back().value, 0);
+}
+
 TEST(JobCurvesTest, AZeroIsAPoint) {
   JobCurves curves;
   v1::JobEvent evaluated;

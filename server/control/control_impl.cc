@@ -136,6 +136,9 @@ absl::Status ControlLoop::Impl::Recover() {
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetJobs(ledger_.job_counts);
     TellOfQueues();
+    for (const auto& [id, row] : ledger_.jobs) {
+      dependencies_.metrics->SetJob(row.job);
+    }
   }
   for (const std::string& warning : QueueWarnings(ledger_.state)) {
     LogWarning(absl::StrCat("event=queues warning=\"", warning, "\""));
@@ -154,6 +157,15 @@ void ControlLoop::Impl::TellOfQueues() const {
     metrics->Set(GaugeName::kQueueJobs, {queue, "running"},
                  static_cast<double>(entry.running_jobs));
     metrics->Set(GaugeName::kQueueDevices, {queue}, entry.held_devices);
+  }
+}
+
+// Tells of the jobs that changed their state or reported. Each such change is
+// an event, and the ledger keeps jobs that ended until the end of the turn.
+void ControlLoop::Impl::TellOfJobs(Transaction& transaction) const {
+  for (const uint64_t id : transaction.jobs_with_events()) {
+    const JobRow* const row = transaction.ledger().FindJob(id);
+    if (row != nullptr) dependencies_.metrics->SetJob(row->job);
   }
 }
 
@@ -292,6 +304,7 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   }
   metrics->Count(CounterName::kBlamedJobs, {},
                  static_cast<double>(transaction.blamed_jobs()));
+  TellOfJobs(transaction);
   if (!transaction.changed_plan()) return;
   metrics->SetJobs(ledger_.job_counts);
   TellOfQueues();

@@ -67,6 +67,7 @@ class ControlLoop::Impl {
   void AfterCommit(Transaction& transaction);
   void Count(Transaction& transaction);
   void TellOfQueues() const;
+  void TellOfJobs(Transaction& transaction) const;
   void Resolve(const std::string& device, const Disagreement& disagreement);
 
   const ControlOptions options_;

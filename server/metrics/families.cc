@@ -144,4 +144,10 @@ Histogram& MetricFamilies::Series(HistogramName name, LabelValues values) {
   return Add(histograms[index], values, kHistograms[index].bounds());
 }
 
+void MetricFamilies::Remove(GaugeName name, Gauge* series) {
+  const LabelledFamily<Gauge>& family = gauges[static_cast<size_t>(name)];
+  GPUPOOL_CHECK(!family.labels.empty());
+  family.family->Remove(series);
+}
+
 }  // namespace gpupool::server

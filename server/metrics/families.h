@@ -57,6 +57,8 @@ struct MetricFamilies {
   prometheus::Gauge& Series(GaugeName name, LabelValues values);
   prometheus::Counter& Series(CounterName name, LabelValues values);
   prometheus::Histogram& Series(HistogramName name, LabelValues values);
+  // Removes a series of the family, which must have labels.
+  void Remove(GaugeName name, prometheus::Gauge* series);
 
   struct Steps {
     uint64_t count = 0;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "server/metrics/families.h"
+#include "server/metrics/job_series.h"
 #include "server/metrics/version_series.h"
 
 namespace gpupool::server {
@@ -37,7 +38,9 @@ const char* LabelOf(CheckpointPhase phase) {
 
 }  // namespace
 
-Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
+Metrics::Metrics()
+    : families_(std::make_shared<MetricFamilies>()),
+      running_jobs_(std::make_unique<JobSeries>(families_.get())) {
   SetJobs({});
   for (CheckpointPhase phase : {CheckpointPhase::kSave, CheckpointPhase::kWrite,
                                 CheckpointPhase::kRestore}) {
@@ -71,6 +74,8 @@ void Metrics::SetJobs(const std::map<v1::JobState, uint64_t>& jobs) {
     Set(GaugeName::kJobs, {StateLabel(state)}, static_cast<double>(count));
   }
 }
+
+void Metrics::SetJob(const v1::Job& job) { running_jobs_->Set(job); }
 
 void Metrics::SetRehearsals(size_t waiting) {
   Set(GaugeName::kRehearsalsWaiting, {}, static_cast<double>(waiting));

@@ -2,7 +2,8 @@
 // and its enumerator here sets its series. Names follow Prometheus' rules:
 // prefix gpupool_, base units, _total for counters. Readings of GPUs have the
 // names of NVIDIA's exporter instead (gpu_series.h). No label grows with the
-// number of jobs or clients.
+// number of clients or of jobs that ended; a bounded number of running jobs has
+// series (job_series.h).
 //
 // Thread-safety: any thread. The request path holds a VersionMetrics, whose
 // series are looked up once. An observation is then a few atomic operations.
@@ -29,6 +30,7 @@ class Collectable;
 
 namespace gpupool::server {
 
+class JobSeries;
 struct MetricFamilies;
 
 enum class GaugeName {
@@ -87,6 +89,9 @@ class Metrics {
   // ---------------------------------------------------------- jobs, control
   // Sets the number of jobs in each state; absent states are set to 0.
   void SetJobs(const std::map<v1::JobState, uint64_t>& jobs);
+  // Sets the series of a running job from its progress and evaluation. Removes
+  // those of a job in any other state.
+  void SetJob(const v1::Job& job);
   // Sets the versions and jobs that wait for a rehearsal, and adds the series
   // of CountRehearsal.
   void SetRehearsals(size_t waiting);
@@ -131,6 +136,7 @@ class Metrics {
 
  private:
   std::shared_ptr<MetricFamilies> families_;
+  std::unique_ptr<JobSeries> running_jobs_;
 };
 
 }  // namespace gpupool::server

@@ -48,7 +48,9 @@ void ControlTest::StartLoop() {
   };
   if (rehearsal) workers->rehearsal = rehearsal;
   sink = std::make_unique<FakeSink>();
+  metrics = std::make_unique<Metrics>();
   ControlDependencies dependencies;
+  dependencies.metrics = metrics.get();
   dependencies.store = store.get();
   dependencies.blobs = blobs.get();
   auto created = ControlLoop::Create(options, dependencies);

@@ -17,6 +17,7 @@
 #include "server/control/calls/context.h"
 #include "server/control/control_loop.h"
 #include "server/control/serving_sink.h"
+#include "server/metrics/metrics.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 #include "tests/server/control/fake_workers.h"
@@ -139,6 +140,7 @@ class ControlTest : public ::testing::Test {
   ControlOptions options{.queue_limit = 4096};
   std::unique_ptr<FakeWorkers> workers;
   std::unique_ptr<FakeSink> sink;
+  std::unique_ptr<Metrics> metrics;  // of the loop, since its start
   std::unique_ptr<ControlLoop> loop;
   uint64_t planned_bytes = 100;
   // Answers rehearsals, if it is set before SetUp. Else no job is rehearsed,

@@ -20,6 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using worker::v1::JobEnded;
 
 class ControlLoopTest : public ControlTest {
@@ -242,6 +243,27 @@ TEST_F(ControlLoopTest, AStoppedLoopAnswersUnavailable) {
   Answer<v1::Job> cancelled;
   CancelJob(control(), 1, cancelled.callback());
   EXPECT_TRUE(absl::IsUnavailable(cancelled.Wait().status()));
+}
+
+TEST_F(ControlLoopTest, ARunningJobHasMetricsUntilItEnds) {
+  SubmitAndStart(Request("r1"));
+  EXPECT_THAT(metrics->Text(), Not(HasSubstr("job_id")));
+  ReportStarted(1, 1);
+  ReportProgress(1, 1, 7);
+  worker::v1::Report report;
+  report.set_job_id(1);
+  report.set_attempt(1);
+  report.mutable_evaluation()->set_accuracy(0.5);
+  Report("cpu:0", report);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  for (const char* series :
+       {"gpupool_job_step{job_id=\"1\",tenant=\"default\"} 7\n",
+        "gpupool_job_accuracy_ratio{job_id=\"1\",tenant=\"default\"} 0.5\n"}) {
+    EXPECT_THAT(metrics->Text(), HasSubstr(series));
+  }
+  ReportEnded(1, 1, JobEnded::SUCCEEDED);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  EXPECT_THAT(metrics->Text(), Not(HasSubstr("job_id")));
 }
 
 TEST_F(ControlLoopTest, DevicesShowWhatWasPlaced) {

@@ -41,6 +41,7 @@ TEST_F(RecoveryTest, ARunningAttemptIsAdoptedNotRestarted) {
   Restart();
   EXPECT_EQ(loop->LastReportSequence("cpu:0"), sequence);
   EXPECT_EQ(GetJob(control(), 1)->state(), v1::RUNNING);
+  EXPECT_THAT(metrics->Text(), ::testing::HasSubstr("gpupool_job_step{"));
   Hello("cpu:0", {{1, 1}});
   ReportProgress(1, 1, 6);
   ReportEnded(1, 1, JobEnded::SUCCEEDED);

@@ -1,9 +1,11 @@
 #include "server/control/action_runner.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/held_data_type.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
@@ -30,15 +32,34 @@ worker::v1::StopJob::Reason ToProto(scheduler::StopReason reason) {
              : worker::v1::StopJob::DRAIN;
 }
 
-// Stores the tensors that the worker reports when the plan had none.
+using Tensors = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
+
+// Returns the reported tensors with the types that clients know. A version that
+// was stored when its tensors were served in the type that holds them keeps
+// that type.
+Tensors WithStoredTypes(const Tensors& stored, const Tensors& reported) {
+  Tensors tensors = reported;
+  for (int i = 0; i < std::min(stored.size(), tensors.size()); ++i) {
+    v1::TensorSpec& tensor = tensors[i];
+    const auto held =
+        engine::HeldDataType(static_cast<uint32_t>(tensor.data_type()));
+    if (stored[i].name() == tensor.name() &&
+        static_cast<uint32_t>(stored[i].data_type()) == held) {
+      tensor.set_data_type(stored[i].data_type());
+    }
+  }
+  return tensors;
+}
+
+// Stores the tensors that the worker reports.
 void NoteTensors(Transaction& transaction, uint64_t version_id,
                  const worker::v1::VersionReply& reply) {
   v1::ModelVersion* version = transaction.ledger().FindVersion(version_id);
   if (version == nullptr) return;
   v1::Plan& plan = *version->mutable_plan();
   if (reply.inputs().empty()) return;
-  *plan.mutable_inputs() = reply.inputs();
-  *plan.mutable_outputs() = reply.outputs();
+  *plan.mutable_inputs() = WithStoredTypes(plan.inputs(), reply.inputs());
+  *plan.mutable_outputs() = WithStoredTypes(plan.outputs(), reply.outputs());
 }
 
 }  // namespace

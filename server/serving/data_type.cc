@@ -1,5 +1,7 @@
 #include "server/serving/data_type.h"
 
+#include "engine/base/held_data_type.h"
+
 namespace gpupool::server {
 namespace {
 
@@ -9,12 +11,16 @@ struct Row {
   uint64_t element_bytes;
 };
 
-// The protocol's data types, without those that no model here has.
+// The protocol's data types, without those that no model here has. The rows of
+// widened types have the names of their messages.
 constexpr Row kRows[] = {
 #define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, \
                       safetensors, protocol)                       \
   {v1::message, protocol, bytes},
 #include "engine/base/dtype_table.inc"
+#define GPUPOOL_WIDENED_TYPE(type, message, number, ...) \
+  {v1::message, #message, sizeof(number)},
+#include "engine/base/widened_types.inc"
 };
 
 }  // namespace
@@ -38,6 +44,11 @@ uint64_t ElementBytes(v1::DataType type) {
     if (row.type == type) return row.element_bytes;
   }
   return 0;
+}
+
+v1::DataType HeldType(v1::DataType type) {
+  return static_cast<v1::DataType>(
+      engine::HeldDataType(static_cast<uint32_t>(type)));
 }
 
 }  // namespace gpupool::server

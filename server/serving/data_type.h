@@ -15,7 +15,12 @@ absl::string_view DataTypeName(v1::DataType type);
 // Returns DATA_TYPE_UNSPECIFIED for a name that no model can have.
 v1::DataType ParseDataType(absl::string_view name);
 
-// Returns the bytes of one element; 0 for DATA_TYPE_UNSPECIFIED.
+// Returns the bytes of one element in requests and answers; 0 for
+// DATA_TYPE_UNSPECIFIED.
 uint64_t ElementBytes(v1::DataType type);
+
+// Returns the type of the same numbers in slots: INT32 for UINT16 and INT16,
+// INT64 for UINT32 and UINT64, otherwise `type` itself.
+v1::DataType HeldType(v1::DataType type);
 
 }  // namespace gpupool::server

@@ -22,8 +22,9 @@ class InferenceCall {
 
   // Receives the answer: called exactly once, on any thread, possibly before
   // Enqueue returns. Must not block. When `status` is OK, outputs[i] are the
-  // request's rows of the model's output i. They lie in the slot and are gone
-  // when OnAnswer returns. The call may destroy itself in it.
+  // request's rows of the model's output i, in HeldType of its type. They lie
+  // in the slot and are gone when OnAnswer returns. The call may destroy itself
+  // in it.
   virtual void OnAnswer(
       const absl::Status& status,
       absl::Span<const absl::Span<const std::byte>> outputs) = 0;

@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "scheduler/serve/batch_policy.h"
+#include "server/serving/data_type.h"
 #include "server/serving/slot_packing.h"
 
 namespace gpupool::server {
@@ -62,7 +63,7 @@ void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
   for (TensorFormat& input : facts.inputs) {
     const auto pad = model.padding().find(input.name);
     const bool filled = pad != model.padding().end();
-    if (filled) input.pad = ElementOf(input.data_type, pad->second);
+    if (filled) input.pad = ElementOf(HeldType(input.data_type), pad->second);
     for (const TensorFormat::Variable& variable : input.variable) {
       for (size_t d = 0; !filled && d < facts.dimensions.size(); ++d) {
         if (!variable.Follows(static_cast<int>(d))) continue;

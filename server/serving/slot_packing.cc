@@ -1,9 +1,11 @@
 #include "server/serving/slot_packing.h"
 
 #include <algorithm>
-#include <cstring>
+#include <vector>
 
 #include "engine/base/align.h"
+#include "server/serving/data_type.h"
+#include "server/serving/held_elements.h"
 
 namespace gpupool::server {
 namespace {
@@ -11,13 +13,24 @@ namespace {
 // Fills in the tensor apart from its offset.
 void PackTensor(const TensorFormat& format, absl::Span<const int64_t> sizes,
                 uint32_t rows, SlotTensor& tensor) {
-  tensor.data_type = static_cast<uint32_t>(format.data_type);
+  tensor.data_type = static_cast<uint32_t>(HeldType(format.data_type));
   const uint32_t batch_rank = format.batched ? 1 : 0;
   tensor.rank = static_cast<uint32_t>(format.row_shape.size()) + batch_rank;
   tensor.dims[0] = rows;  // overwritten for models without a batch
   const std::vector<int64_t> row_shape = format.RowShape(sizes);
   std::copy(row_shape.begin(), row_shape.end(), tensor.dims + batch_rank);
   tensor.bytes = rows * format.RowBytes(sizes);
+}
+
+// Copies a tensor to the place of its rows in the slot, padded if it is smaller
+// than the served sizes. `rows` are in the type of slots.
+void CopyPadded(const TensorFormat& format, const CheckedInputs& inputs,
+                const std::byte* rows, std::byte* to) {
+  std::vector<int64_t> came = format.RowShape(inputs.sizes);
+  std::vector<int64_t> served = format.RowShape(inputs.served);
+  came.insert(came.begin(), inputs.rows);
+  served.insert(served.begin(), inputs.rows);
+  PadTensor({came, rows}, format.pad, {served, to});
 }
 
 }  // namespace
@@ -75,14 +88,14 @@ void CopyRows(const SlotFormats& formats, const CheckedInputs& inputs,
         format.variable.empty() || inputs.sizes == inputs.served ||
         format.RowShape(inputs.sizes) == format.RowShape(inputs.served);
     if (same) {
-      if (!rows.empty()) std::memcpy(to, rows.data(), rows.size());
-      continue;
+      CopyToHeld(format.data_type, rows, to);
+    } else if (HeldType(format.data_type) == format.data_type) {
+      CopyPadded(format, inputs, rows.data(), to);
+    } else {
+      std::vector<std::byte> held(inputs.rows * format.RowBytes(inputs.sizes));
+      CopyToHeld(format.data_type, rows, held.data());
+      CopyPadded(format, inputs, held.data(), to);
     }
-    std::vector<int64_t> came = format.RowShape(inputs.sizes);
-    std::vector<int64_t> served = format.RowShape(inputs.served);
-    came.insert(came.begin(), inputs.rows);
-    served.insert(served.begin(), inputs.rows);
-    PadTensor({came, rows.data()}, format.pad, {served, to});
   }
 }
 

@@ -1,5 +1,6 @@
 // Layout of one batch's tensors in a slot's payload: inputs first, then
-// outputs, in the model's order, each 64-byte aligned.
+// outputs, in the model's order, each 64-byte aligned. Tensors are in HeldType
+// of their formats' types.
 //
 // Pure functions.
 #pragma once
@@ -39,9 +40,9 @@ struct SlotContents {
   absl::Span<std::byte> payload;
 };
 
-// Copies one request's rows behind those already there, padded to the served
-// sizes. The header must be PackHeader's for `formats` with these sizes, and
-// `first_row` + inputs.rows <= header.rows.
+// Copies one request's rows behind those already there, in the type of slots
+// and padded to the served sizes. The header must be PackHeader's for `formats`
+// with these sizes, and `first_row` + inputs.rows <= header.rows.
 void CopyRows(const SlotFormats& formats, const CheckedInputs& inputs,
               uint32_t first_row, const SlotContents& slot);
 

@@ -1,12 +1,14 @@
 #include "server/serving/tensor_view.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
 #include "server/serving/data_type.h"
+#include "server/serving/held_elements.h"
 
 namespace gpupool::server {
 namespace {
@@ -132,7 +134,7 @@ absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
   const absl::string_view wanted = DataTypeName(format.data_type);
   // No overflow: earlier checks bound both factors.
   const uint64_t expected =
-      static_cast<uint64_t>(RowsOf(format, input)) * format.RowBytes(sizes);
+      static_cast<uint64_t>(RowsOf(format, input)) * format.SentRowBytes(sizes);
   if (input.bytes.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unexpected total byte size ", input.bytes.size(), " for input '",
@@ -154,6 +156,19 @@ absl::Status CheckBools(absl::string_view model, const TensorFormat& format,
       "element ", wrong - input.bytes.begin(), " of input '", input.name,
       "' for model ", model, " is the byte ", static_cast<int>(*wrong),
       "; an element of type BOOL is 0 or 1"));
+}
+
+// Checks that programs can compute with all elements.
+absl::Status CheckHoldable(absl::string_view model, const TensorFormat& format,
+                           const TensorView& input) {
+  const auto found = FindUnholdable(format.data_type, input.bytes);
+  if (!found.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "element ", found->index, " of input '", input.name, "' for model ",
+      model, " is ", found->number, "; an element of type ",
+      DataTypeName(format.data_type), " is computed as ",
+      DataTypeName(HeldType(format.data_type)), ", so send numbers up to ",
+      std::numeric_limits<int64_t>::max()));
 }
 
 // Adds the varying axes, counted without the batch. A name must be one of the
@@ -229,9 +244,16 @@ std::vector<int64_t> TensorFormat::RowShape(
 
 uint64_t TensorFormat::RowBytes(absl::Span<const int64_t> sizes) const {
   if (variable.empty() || sizes.empty()) return row_bytes;
-  uint64_t bytes = ElementBytes(data_type);
+  uint64_t bytes = ElementBytes(HeldType(data_type));
   for (int64_t size : RowShape(sizes)) bytes *= static_cast<uint64_t>(size);
   return bytes;
+}
+
+uint64_t TensorFormat::SentRowBytes(absl::Span<const int64_t> sizes) const {
+  // A format without a type has no bytes.
+  const uint64_t held =
+      std::max<uint64_t>(1, ElementBytes(HeldType(data_type)));
+  return RowBytes(sizes) / held * ElementBytes(data_type);
 }
 
 absl::StatusOr<TensorFormat> MakeTensorFormat(
@@ -239,7 +261,7 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(
   TensorFormat format;
   format.name = spec.name();
   format.data_type = spec.data_type();
-  format.row_bytes = ElementBytes(spec.data_type());
+  format.row_bytes = ElementBytes(HeldType(spec.data_type()));
   const std::string what = absl::StrCat("tensor '", spec.name(), "' of shape ",
                                         ShapeText(spec.shape()));
   if (format.row_bytes == 0) {
@@ -324,6 +346,7 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
     RETURN_IF_ERROR(
         CheckBytes(model.label, formats[i], checked.sizes, *found[i]));
     RETURN_IF_ERROR(CheckBools(model.label, formats[i], *found[i]));
+    RETURN_IF_ERROR(CheckHoldable(model.label, formats[i], *found[i]));
   }
   return checked;
 }

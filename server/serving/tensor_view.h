@@ -32,10 +32,11 @@ struct TensorView {
 // computed once.
 struct TensorFormat {
   std::string name;
+  // Type in requests and answers. Slots hold the tensor in HeldType of it.
   v1::DataType data_type = v1::DATA_TYPE_UNSPECIFIED;
   bool batched = true;             // whether the first dimension is the batch
   std::vector<int64_t> row_shape;  // largest row, without the batch dimension
-  uint64_t row_bytes = 0;          // bytes of the largest row
+  uint64_t row_bytes = 0;          // bytes of the largest row in a slot
   // A varying dimension. Its size is that of a served dimension, or follows
   // from some. If it has neither, the program sets it.
   struct Variable {
@@ -52,7 +53,7 @@ struct TensorFormat {
     absl::StatusOr<int64_t> SizeFor(absl::Span<const int64_t> sizes) const;
   };
   std::vector<Variable> variable;
-  std::vector<std::byte> pad;  // element for padding
+  std::vector<std::byte> pad;  // element for padding, as slots hold it
 
   // Returns the largest shape of `rows` rows; rows must be 1 without a batch.
   std::vector<int64_t> Shape(int64_t rows) const;
@@ -61,7 +62,11 @@ struct TensorFormat {
   // Returns the shape of one row for these sizes; without sizes the largest.
   // A size that cannot be computed is the largest as well.
   std::vector<int64_t> RowShape(absl::Span<const int64_t> sizes) const;
+  // Returns the bytes of one row for these sizes in a slot; without sizes those
+  // of the largest.
   uint64_t RowBytes(absl::Span<const int64_t> sizes) const;
+  // Returns the bytes of the same row in a request or an answer.
+  uint64_t SentRowBytes(absl::Span<const int64_t> sizes) const;
 };
 
 // Makes the format. A first dimension of -1 is the batch, unless it varies.
@@ -92,7 +97,8 @@ struct ModelInputs {
 // Checks the inputs of a request. All errors are InvalidArgument and name the
 // input, the given and the expected:
 //   * wrong number of inputs, unknown or repeated name, data type, byte count
-//   * an element of a BOOL input that is neither 0 nor 1
+//   * an element of a BOOL input that is neither 0 nor 1, or one of a UINT64
+//     input above 2^63 - 1
 //   * shape: the first dimension is 1 .. max_batch_size and equal in all
 //     inputs, the rest exactly the model's; without a batch all of it
 //   * sizes of `dimensions`: allowed ones, and equal in all inputs; sizes that

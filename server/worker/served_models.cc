@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/counted.h"
+#include "engine/base/held_data_type.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::server {
@@ -18,8 +19,9 @@ using Outputs = std::vector<absl::Span<std::byte>>;
 
 constexpr int64_t kUnknownSize = -1;
 
-// Checks that the tensor has the model's type and `rows` examples of its shape.
-// The split into dimensions does not matter, except for varying ones.
+// Checks that the tensor has the type that holds the model's, and `rows`
+// examples of its shape. The split into dimensions does not matter, except for
+// varying ones.
 absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
                          uint32_t rows) {
   uint64_t elements = rows;
@@ -30,7 +32,8 @@ absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
   for (const v1::VariableDimension& variable : spec.variable()) {
     elements *= static_cast<uint64_t>(tensor.dims[variable.axis()]);
   }
-  const auto data_type = static_cast<uint32_t>(spec.data_type());
+  const uint32_t data_type =
+      engine::HeldDataType(static_cast<uint32_t>(spec.data_type()));
   const uint64_t bytes = elements * SlotElementBytes(data_type);
   if (tensor.data_type == data_type && tensor.bytes == bytes) {
     return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/serving/data_type.h"
+#include "server/serving/held_elements.h"
 
 namespace gpupool::server {
 namespace {
@@ -14,8 +15,37 @@ namespace {
 // Rows of one output from the worker.
 struct Rows {
   const std::vector<int64_t>& shape;  // shape of one row
-  absl::Span<const std::byte> bytes;
+  absl::Span<const std::byte> bytes;  // in the type of slots
 };
+
+// Appends the elements in the type of answers. The copy is the only one for
+// types that slots hold as they are.
+void AppendRaw(v1::DataType type, absl::Span<const std::byte> held,
+               inference::ModelInferResponse* response) {
+  const v1::DataType held_type = HeldType(type);
+  if (held_type == type) {
+    response->add_raw_output_contents(held.data(), held.size());
+    return;
+  }
+  std::string* raw = response->add_raw_output_contents();
+  raw->resize(held.size() / ElementBytes(held_type) * ElementBytes(type));
+  CopyFromHeld(type, held, reinterpret_cast<std::byte*>(raw->data()));
+}
+
+// Returns the corner of the rows that has the shape, in the type of slots.
+std::string CutRows(const TensorFormat& format, uint32_t rows, const Rows& from,
+                    std::vector<int64_t> shape) {
+  std::vector<int64_t> whole = from.shape;
+  whole.insert(whole.begin(), rows);
+  shape.insert(shape.begin(), rows);
+  const uint64_t element_bytes = ElementBytes(HeldType(format.data_type));
+  uint64_t bytes = element_bytes;
+  for (int64_t size : shape) bytes *= static_cast<uint64_t>(size);
+  std::string cut(bytes, '\0');
+  CutTensor({whole, from.bytes.data()}, element_bytes,
+            {shape, reinterpret_cast<std::byte*>(cut.data())});
+  return cut;
+}
 
 // Adds an output, cut back to the sizes of the request.
 void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
@@ -35,19 +65,18 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
   for (int64_t size : shape) output->add_shape(size);
   // Nothing was padded: one copy of contiguous rows is enough.
   if (shape == rows.shape) {
-    response->add_raw_output_contents(rows.bytes.data(), rows.bytes.size());
+    AppendRaw(format.data_type, rows.bytes, response);
     return;
   }
-  std::vector<int64_t> from = rows.shape;
-  from.insert(from.begin(), inputs.rows);
-  shape.insert(shape.begin(), inputs.rows);
-  const uint64_t element_bytes = ElementBytes(format.data_type);
-  uint64_t bytes = element_bytes;
-  for (int64_t size : shape) bytes *= static_cast<uint64_t>(size);
-  std::string* raw = response->add_raw_output_contents();
-  raw->resize(bytes);
-  CutTensor({from, rows.bytes.data()}, element_bytes,
-            {shape, reinterpret_cast<std::byte*>(raw->data())});
+  std::string cut = CutRows(format, inputs.rows, rows, std::move(shape));
+  if (HeldType(format.data_type) == format.data_type) {
+    response->add_raw_output_contents(std::move(cut));
+    return;
+  }
+  AppendRaw(format.data_type,
+            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(cut.data()),
+                                cut.size()),
+            response);
 }
 
 }  // namespace

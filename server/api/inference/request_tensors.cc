@@ -88,8 +88,16 @@ absl::StatusOr<absl::Span<const std::byte>> TypedBytes(const InputTensor& input,
       return InPlace(contents.bool_contents());
     case v1::INT8:
       return Pack<int8_t>(input, contents.int_contents(), packed);
+    case v1::INT16:
+      return Pack<int16_t>(input, contents.int_contents(), packed);
     case v1::UINT8:
       return Pack<uint8_t>(input, contents.uint_contents(), packed);
+    case v1::UINT16:
+      return Pack<uint16_t>(input, contents.uint_contents(), packed);
+    case v1::UINT32:
+      return InPlace(contents.uint_contents());
+    case v1::UINT64:
+      return InPlace(contents.uint64_contents());
     case v1::FLOAT16:
     case v1::BFLOAT16:
       return absl::InvalidArgumentError(absl::StrCat(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/held_data_type.h"
 #include "engine/base/philox.h"
 #include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
@@ -76,6 +77,11 @@ int64_t SizeOf(const v1::VariableDimension& dimension, const BatchSize& batch) {
   return size.ok() && *size >= 0 ? *size : dimension.maximum();
 }
 
+// Returns the bytes of an element that the model computes with.
+uint64_t HeldBytes(v1::DataType type) {
+  return SlotElementBytes(engine::HeldDataType(static_cast<uint32_t>(type)));
+}
+
 uint64_t BytesOf(const v1::TensorSpec& spec, const BatchSize& size) {
   uint64_t elements = HasBatch(spec) ? size.rows : 1;
   for (int64_t dimension : spec.shape()) {
@@ -84,7 +90,7 @@ uint64_t BytesOf(const v1::TensorSpec& spec, const BatchSize& size) {
   for (const v1::VariableDimension& dimension : spec.variable()) {
     elements *= static_cast<uint64_t>(SizeOf(dimension, size));
   }
-  return elements * SlotElementBytes(static_cast<uint32_t>(spec.data_type()));
+  return elements * HeldBytes(spec.data_type());
 }
 
 uint64_t BytesOf(const engine::ServedModel& model, const BatchSize& size) {
@@ -113,7 +119,7 @@ BatchSize SizesOf(const engine::ServedModel& model, uint32_t rows,
 
 // Fills the tensor with numbers from -1 to 1, or with the integers 0 and 1.
 void FillRandomly(v1::DataType type, engine::Philox& random, Bytes& tensor) {
-  const size_t size = SlotElementBytes(static_cast<uint32_t>(type));
+  const size_t size = HeldBytes(type);
   for (size_t at = 0; at + size <= tensor.size(); at += size) {
     const float number = 2 * random.NextFloat() - 1;
     const double wide = number;

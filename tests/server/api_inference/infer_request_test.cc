@@ -1,5 +1,9 @@
 #include "server/api/inference/infer_request.h"
 
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,7 +13,9 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class CountingObserver : public ServingObserver {
  public:
@@ -129,6 +135,80 @@ TEST_F(InferRequestTest, TheTimeoutParameterShortensTheWait) {
   server_.worker.Resume();
   EXPECT_TRUE(first.Await().ok());
   EXPECT_TRUE(second.Await().ok());
+}
+
+// Requests to the model "ids", whose input and output have one type.
+class WidenedRequestTest : public InferRequestTest {
+ protected:
+  void Serve(v1::DataType type) {
+    v1::ModelVersion version = MakeModelVersion("ids", 1, 11);
+    version.mutable_plan()->mutable_inputs(0)->set_data_type(type);
+    version.mutable_plan()->mutable_outputs(0)->set_data_type(type);
+    server_.serving.VersionReady(version, "cpu:0");
+  }
+  template <typename Number>
+  inference::ModelInferRequest Request(const std::string& type,
+                                       const std::vector<Number>& row) {
+    inference::ModelInferRequest request;
+    request.set_model_name("ids");
+    auto* input = request.add_inputs();
+    input->set_name("input");
+    input->set_datatype(type);
+    input->add_shape(1);
+    input->add_shape(static_cast<int64_t>(row.size()));
+    request.add_raw_input_contents(row.data(), row.size() * sizeof(Number));
+    return request;
+  }
+  // Returns the doubled numbers.
+  template <typename Number>
+  std::vector<Number> Doubled(v1::DataType type,
+                              const std::vector<Number>& row) {
+    Serve(type);
+    response_.Clear();
+    const absl::Status status = Run(Request(v1::DataType_Name(type), row));
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) return {};
+    EXPECT_EQ(response_.outputs(0).datatype(), v1::DataType_Name(type));
+    const std::string& raw = response_.raw_output_contents(0);
+    std::vector<Number> numbers(raw.size() / sizeof(Number));
+    std::memcpy(numbers.data(), raw.data(), numbers.size() * sizeof(Number));
+    return numbers;
+  }
+};
+
+TEST_F(WidenedRequestTest, TypesTravelInTheirOwnWidth) {
+  EXPECT_THAT(Doubled<uint16_t>(v1::UINT16, {0, 32767}), ElementsAre(0, 65534));
+  EXPECT_THAT(Doubled<int16_t>(v1::INT16, {-16384, 16383}),
+              ElementsAre(-32768, 32766));
+  EXPECT_THAT(Doubled<uint32_t>(v1::UINT32, {0, 2147483647}),
+              ElementsAre(0u, 4294967294u));
+  EXPECT_THAT(Doubled<uint64_t>(v1::UINT64, {1, uint64_t{1} << 61}),
+              ElementsAre(2u, uint64_t{1} << 62));
+}
+
+TEST_F(WidenedRequestTest, ResultsOutOfRangeAreTakenModuloTheBits) {
+  EXPECT_THAT(Doubled<uint16_t>(v1::UINT16, {32768, 65535}),
+              ElementsAre(0, 65534));
+  EXPECT_THAT(Doubled<int16_t>(v1::INT16, {16384, -32768}),
+              ElementsAre(-32768, 0));
+  EXPECT_THAT(Doubled<uint32_t>(v1::UINT32, {2147483648u, 4294967295u}),
+              ElementsAre(0u, 4294967294u));
+  EXPECT_THAT(Doubled<uint64_t>(v1::UINT64, {INT64_MAX, uint64_t{1} << 62}),
+              ElementsAre(UINT64_MAX - 1, uint64_t{1} << 63));
+}
+
+TEST_F(WidenedRequestTest, OtherTypesAndUnholdableNumbersAreRefused) {
+  Serve(v1::UINT64);
+  const absl::Status wide =
+      Run(Request<uint64_t>("UINT64", {0, uint64_t{1} << 63}));
+  EXPECT_TRUE(absl::IsInvalidArgument(wide)) << wide;
+  EXPECT_THAT(std::string(wide.message()),
+              HasSubstr("element 1 of input 'input'"));
+  const absl::Status other = Run(Request<int64_t>("INT64", {0, 1}));
+  EXPECT_TRUE(absl::IsInvalidArgument(other)) << other;
+  EXPECT_THAT(
+      std::string(other.message()),
+      AllOf(HasSubstr("data-type is 'INT64'"), HasSubstr("expects 'UINT64'")));
 }
 
 }  // namespace

@@ -39,6 +39,24 @@ TEST_F(ModelMessagesTest, ConfigLeavesTheBatchDimensionOut) {
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
 }
 
+TEST_F(ModelMessagesTest, WidenedTypesAreDeclaredAsInTheFile) {
+  for (const v1::DataType type :
+       {v1::UINT16, v1::INT16, v1::UINT32, v1::UINT64}) {
+    v1::ModelVersion message = MakeModelVersion("ids", 1, 11);
+    message.mutable_plan()->mutable_inputs(0)->set_data_type(type);
+    message.mutable_plan()->mutable_outputs(0)->set_data_type(type);
+    const VersionHandle version = MakeServedVersion(message, &timer_);
+    inference::ModelMetadataResponse metadata;
+    FillMetadata(version->facts(), &metadata);
+    EXPECT_EQ(metadata.inputs(0).datatype(), v1::DataType_Name(type));
+    EXPECT_EQ(metadata.outputs(0).datatype(), v1::DataType_Name(type));
+    inference::ModelConfig config;
+    FillConfig(*version, &config);
+    EXPECT_EQ(inference::DataType_Name(config.input(0).data_type()),
+              "TYPE_" + v1::DataType_Name(type));
+  }
+}
+
 TEST_F(ModelMessagesTest, ConfigSaysThatANewVersionReplacesTheOlder) {
   inference::ModelConfig config;
   FillConfig(*version_, &config);

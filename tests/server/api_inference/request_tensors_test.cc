@@ -77,6 +77,18 @@ TEST_F(RequestTensorsTest, EveryTypedDatatypeIsRead) {
   AddInput(&request_, "f", "UINT8", 1)
       ->mutable_contents()
       ->add_uint_contents(200);
+  AddInput(&request_, "g", "INT16", 1)
+      ->mutable_contents()
+      ->add_int_contents(-32768);
+  AddInput(&request_, "h", "UINT16", 1)
+      ->mutable_contents()
+      ->add_uint_contents(65535);
+  AddInput(&request_, "i", "UINT32", 1)
+      ->mutable_contents()
+      ->add_uint_contents(4294967295u);
+  AddInput(&request_, "j", "UINT64", 1)
+      ->mutable_contents()
+      ->add_uint64_contents(UINT64_MAX);
   const auto tensors = ViewInputs("'m' version 1", request_);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   const auto& inputs = tensors->inputs;
@@ -86,6 +98,10 @@ TEST_F(RequestTensorsTest, EveryTypedDatatypeIsRead) {
   EXPECT_THAT(Values<uint8_t>(inputs[3]), ElementsAre(1));
   EXPECT_THAT(Values<int8_t>(inputs[4]), ElementsAre(-8));
   EXPECT_THAT(Values<uint8_t>(inputs[5]), ElementsAre(200));
+  EXPECT_THAT(Values<int16_t>(inputs[6]), ElementsAre(-32768));
+  EXPECT_THAT(Values<uint16_t>(inputs[7]), ElementsAre(65535));
+  EXPECT_THAT(Values<uint32_t>(inputs[8]), ElementsAre(4294967295u));
+  EXPECT_THAT(Values<uint64_t>(inputs[9]), ElementsAre(UINT64_MAX));
 }
 
 TEST_F(RequestTensorsTest, NarrowValuesOutOfRangeAreRefused) {
@@ -99,6 +115,25 @@ TEST_F(RequestTensorsTest, NarrowValuesOutOfRangeAreRefused) {
       ->mutable_contents()
       ->add_uint_contents(256);
   ExpectError(absl::StatusCode::kInvalidArgument, "does not fit UINT8");
+  request_.Clear();
+  AddInput(&request_, "x", "INT16", 1)
+      ->mutable_contents()
+      ->add_int_contents(-32769);
+  ExpectError(absl::StatusCode::kInvalidArgument, "does not fit INT16");
+  request_.Clear();
+  AddInput(&request_, "x", "UINT16", 1)
+      ->mutable_contents()
+      ->add_uint_contents(65536);
+  ExpectError(absl::StatusCode::kInvalidArgument, "does not fit UINT16");
+}
+
+TEST_F(RequestTensorsTest, UnsignedNumbersTravelInUnsignedFields) {
+  for (const char* type : {"UINT16", "UINT32", "UINT64"}) {
+    request_.Clear();
+    AddInput(&request_, "x", type, 1)->mutable_contents()->add_int_contents(1);
+    ExpectError(absl::StatusCode::kInvalidArgument,
+                "unexpected explicit tensor data for input tensor 'x'");
+  }
 }
 
 TEST_F(RequestTensorsTest, RawAndTypedTogetherAreRefused) {

@@ -144,5 +144,47 @@ TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotServed) {
   EXPECT_EQ(sink->served()[id], "cpu:0");
 }
 
+// Reports the input "ids" of the type, as the worker that loads does.
+class ReportedTypesTest : public ActionRunnerTest {
+ protected:
+  void AnswerLoadOf(v1::DataType type) {
+    FakeWorkers::Pending send;
+    ASSERT_TRUE(workers->NextSend(send));
+    ASSERT_TRUE(send.message.has_load_version());
+    worker::v1::FromWorker reply;
+    worker::v1::VersionReply& version = *reply.mutable_version();
+    version.set_version_id(send.message.load_version().version_id());
+    version.add_inputs()->set_name("ids");
+    version.mutable_inputs(0)->set_data_type(type);
+    version.add_outputs()->set_name("rows");
+    version.mutable_outputs(0)->set_data_type(v1::FLOAT32);
+    send.callback(reply);
+    ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  }
+  // Returns the input's type after the version was loaded with the first type
+  // and, on a new worker, with the second one.
+  v1::DataType TypeAfter(v1::DataType first, v1::DataType second) {
+    FinishedJob("r1", /*publish=*/true);
+    AnswerLoadOf(first);
+    EXPECT_EQ(StoredType(), first);
+    LoseWorker();
+    EXPECT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+    Hello("cpu:0");
+    AnswerLoadOf(second);
+    return StoredType();
+  }
+  v1::DataType StoredType() {
+    return store->GetVersion("digits", 1)->plan().inputs(0).data_type();
+  }
+};
+
+TEST_F(ReportedTypesTest, AVersionKeepsTheWiderTypeItWasStoredWith) {
+  EXPECT_EQ(TypeAfter(v1::INT32, v1::UINT16), v1::INT32);
+}
+
+TEST_F(ReportedTypesTest, AVersionTakesAnyOtherReportedType) {
+  EXPECT_EQ(TypeAfter(v1::INT64, v1::UINT16), v1::UINT16);
+}
+
 }  // namespace
 }  // namespace gpupool::server

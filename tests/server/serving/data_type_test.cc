@@ -12,9 +12,25 @@ TEST(DataTypeTest, EveryModelTypeHasANameThatReadsBackAndASize) {
     if (type == v1::DATA_TYPE_UNSPECIFIED) continue;
     EXPECT_EQ(ParseDataType(DataTypeName(type)), type);
     EXPECT_GT(ElementBytes(type), 0u) << v1::DataType_Name(type);
-    EXPECT_EQ(SlotElementBytes(static_cast<uint32_t>(i)), ElementBytes(type))
+    const v1::DataType held = HeldType(type);
+    EXPECT_EQ(SlotElementBytes(static_cast<uint32_t>(held)), ElementBytes(held))
         << v1::DataType_Name(type);
+    EXPECT_EQ(HeldType(held), held) << v1::DataType_Name(type);
   }
+}
+
+TEST(DataTypeTest, SlotsHoldWidenedTypesInWiderOnes) {
+  EXPECT_EQ(HeldType(v1::UINT16), v1::INT32);
+  EXPECT_EQ(HeldType(v1::INT16), v1::INT32);
+  EXPECT_EQ(HeldType(v1::UINT32), v1::INT64);
+  EXPECT_EQ(HeldType(v1::UINT64), v1::INT64);
+  EXPECT_EQ(HeldType(v1::UINT8), v1::UINT8);
+  EXPECT_EQ(HeldType(v1::BFLOAT16), v1::BFLOAT16);
+  EXPECT_EQ(HeldType(v1::DATA_TYPE_UNSPECIFIED), v1::DATA_TYPE_UNSPECIFIED);
+  EXPECT_EQ(ElementBytes(v1::UINT16), 2u);
+  EXPECT_EQ(ElementBytes(v1::INT16), 2u);
+  EXPECT_EQ(ElementBytes(v1::UINT32), 4u);
+  EXPECT_EQ(ElementBytes(v1::UINT64), 8u);
 }
 
 TEST(DataTypeTest, UnknownNamesAreUnspecified) {

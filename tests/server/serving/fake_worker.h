@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "gpupool/v1/model.pb.h"
 #include "server/ipc/slot_ring.h"
 #include "server/ipc/slot_ring_server.h"
 
@@ -22,8 +23,9 @@ namespace gpupool::server {
 
 class FakeWorker {
  public:
-  // Returns the status of the answer. OK also fills the outputs: each float of
-  // output 0 is twice the float of input 0 at the same place.
+  // Returns the status of the answer. OK also fills the outputs: each number of
+  // output 0 is twice the number of input 0 at the same place, which is a float
+  // unless the slot says INT32 or INT64.
   using Rule = std::function<absl::Status(const SlotRequest& request)>;
 
   explicit FakeWorker(SlotRingOptions options = {.slot_count = 8,
@@ -96,11 +98,20 @@ class FakeWorker {
   }
 
   static void Compute(const SlotRequest& request) {
+    const uint32_t type = request.header.inputs[0].data_type;
+    // Unsigned, so that numbers may overflow.
+    if (type == v1::INT32) return Double<uint32_t>(request);
+    if (type == v1::INT64) return Double<uint64_t>(request);
+    Double<float>(request);
+  }
+
+  template <typename Number>
+  static void Double(const SlotRequest& request) {
     const SlotTensor& in = request.header.inputs[0];
     const SlotTensor& out = request.header.outputs[0];
-    std::vector<float> values(in.bytes / sizeof(float));
+    std::vector<Number> values(in.bytes / sizeof(Number));
     std::memcpy(values.data(), request.payload.data() + in.offset, in.bytes);
-    for (float& value : values) value *= 2;
+    for (Number& value : values) value *= 2;
     std::memcpy(request.payload.data() + out.offset, values.data(),
                 std::min(in.bytes, out.bytes));
   }

@@ -31,18 +31,23 @@ inline v1::ModelVersion MakeModelVersion(const std::string& model,
   return message;
 }
 
-inline VersionHandle MakeServedVersion(const std::string& model,
-                                       uint64_t version, uint64_t id,
+inline VersionHandle MakeServedVersion(const v1::ModelVersion& version,
                                        WakeTimer* timer) {
-  VersionFacts facts = *MakeVersionFacts(MakeModelVersion(model, version, id));
+  VersionFacts facts = *MakeVersionFacts(version);
   BatcherOptions options;
   options.batch.max_batch_size = 32;
   options.label = facts.label;
-  options.version_id = id;
+  options.version_id = version.id();
   options.inputs = facts.inputs;
   options.outputs = facts.outputs;
   auto batcher = std::make_shared<Batcher>(std::move(options), timer, nullptr);
   return std::make_shared<ServedVersion>(std::move(facts), std::move(batcher));
+}
+
+inline VersionHandle MakeServedVersion(const std::string& model,
+                                       uint64_t version, uint64_t id,
+                                       WakeTimer* timer) {
+  return MakeServedVersion(MakeModelVersion(model, version, id), timer);
 }
 
 }  // namespace gpupool::server

@@ -89,6 +89,61 @@ TEST_F(SlotPackingTest, RowsAreFilledUpToTheServedSizes) {
   EXPECT_EQ(std::memcmp(payload.data(), expected, sizeof(expected)), 0);
 }
 
+TEST_F(SlotPackingTest, WidenedTypesAreHeldInWiderOnes) {
+  inputs_[0].data_type = v1::UINT16;  // of rows of 3 times 4 bytes
+  inputs_[1].data_type = v1::INT16;
+  outputs_[0].data_type = v1::UINT16;
+  SlotHeader header = {};
+  PackHeader(formats_, 1, 2, &header);
+  EXPECT_TRUE(CheckSlotHeader(header, PackedBytes(formats_, 2)).ok());
+  EXPECT_EQ(header.inputs[0].data_type, static_cast<uint32_t>(v1::INT32));
+  EXPECT_EQ(header.inputs[0].bytes, 24u);
+  EXPECT_EQ(header.outputs[0].data_type, static_cast<uint32_t>(v1::INT32));
+  std::vector<std::byte> payload(PackedBytes(formats_, 2));
+  const uint16_t wide[3] = {0, 32768, 65535};
+  const int16_t narrow[1] = {-32768};
+  CheckedInputs inputs;
+  inputs.rows = 1;
+  inputs.bytes = {
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 6),
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 2)};
+  CopyRows(formats_, inputs, 1,
+           {.header = header, .payload = absl::MakeSpan(payload)});
+  const int32_t held_wide[6] = {0, 0, 0, 0, 32768, 65535};
+  const int32_t held_narrow[2] = {0, -32768};
+  EXPECT_EQ(std::memcmp(payload.data() + header.inputs[0].offset, held_wide,
+                        sizeof(held_wide)),
+            0);
+  EXPECT_EQ(std::memcmp(payload.data() + header.inputs[1].offset, held_narrow,
+                        sizeof(held_narrow)),
+            0);
+}
+
+TEST_F(SlotPackingTest, WidenedTypesAreFilledUp) {
+  inputs_ = {Format(3)};
+  inputs_[0].data_type = v1::UINT16;
+  inputs_[0].variable = {{.axis = 0, .dimension = 0}};
+  const int32_t pad = 7;
+  inputs_[0].pad.resize(sizeof(pad));
+  std::memcpy(inputs_[0].pad.data(), &pad, sizeof(pad));
+  const std::vector<int64_t> served = {3};
+  const SlotFormats formats{inputs_, outputs_, served};
+  SlotHeader header = {};
+  PackHeader(formats, 1, 2, &header);
+  std::vector<std::byte> payload(PackedBytes(formats, 2), std::byte{255});
+  const uint16_t numbers[4] = {1, 65535, 3, 40000};
+  CheckedInputs inputs;
+  inputs.rows = 2;
+  inputs.sizes = {2};
+  inputs.served = served;
+  inputs.bytes = {
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(numbers), 8)};
+  CopyRows(formats, inputs, 0,
+           {.header = header, .payload = absl::MakeSpan(payload)});
+  const int32_t expected[6] = {1, 65535, 7, 3, 40000, 7};
+  EXPECT_EQ(std::memcmp(payload.data(), expected, sizeof(expected)), 0);
+}
+
 TEST_F(SlotPackingTest, InputsThatAreNotPaddedAreCopiedBesideThoseThatAre) {
   inputs_[0].variable = {{.axis = 0, .dimension = 0}};
   inputs_[0].pad.assign(4, std::byte{0});

@@ -110,6 +110,34 @@ TEST_F(TensorViewTest, PutsInputsInTheModelsOrder) {
   EXPECT_EQ(checked->bytes[1].size(), 6u);
 }
 
+TEST_F(TensorViewTest, WidenedTypesAreSentInTheirOwnWidth) {
+  formats_ = {MakeFormat("ids", v1::UINT16, {-1, 3})};
+  EXPECT_EQ(formats_[0].RowBytes({}), 12u);
+  EXPECT_EQ(formats_[0].SentRowBytes({}), 6u);
+  const std::vector<int64_t> shape = {2, 3};
+  EXPECT_TRUE(Check({{"ids", "UINT16", shape, Bytes(12)}}).ok());
+  EXPECT_THAT(Error({{"ids", "UINT16", shape, Bytes(24)}}),
+              AllOf(HasSubstr("byte size 24"), HasSubstr("expecting 12")));
+  EXPECT_THAT(Error({{"ids", "INT32", shape, Bytes(24)}}),
+              AllOf(HasSubstr("'INT32'"), HasSubstr("expects 'UINT16'")));
+  formats_ = {MakeFormat("ids", v1::INT64, {-1, 3})};
+  EXPECT_EQ(formats_[0].SentRowBytes({}), formats_[0].RowBytes({}));
+}
+
+TEST_F(TensorViewTest, AUint64ThatNoInt64IsIsNamed) {
+  formats_ = {MakeFormat("ids", v1::UINT64, {-1, 2})};
+  const std::vector<int64_t> shape = {1, 2};
+  std::fill(storage_.begin() + 8, storage_.begin() + 15, std::byte{255});
+  storage_[15] = std::byte{127};
+  EXPECT_TRUE(Check({{"ids", "UINT64", shape, Bytes(16)}}).ok());
+  storage_[15] = std::byte{128};
+  EXPECT_THAT(Error({{"ids", "UINT64", shape, Bytes(16)}}),
+              AllOf(HasSubstr("element 1 of input 'ids' for model 'm'"),
+                    HasSubstr("is 9295429630892703743; an element of type "
+                              "UINT64 is computed as INT64"),
+                    HasSubstr("up to 9223372036854775807")));
+}
+
 TEST_F(TensorViewTest, AnElementOfBoolIsZeroOrOne) {
   formats_ = {MakeFormat("mask", v1::BOOL, {-1, 3})};
   const std::vector<int64_t> shape = {2, 3};

@@ -104,6 +104,58 @@ TEST_F(ServedModelsTest, TensorsThatAreNotTheModelsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// Takes INT16 and gives UINT16, both of which slots hold as INT32.
+class WidenedModel : public engine::ServedModel {
+ public:
+  WidenedModel() {
+    inputs_[0].set_data_type(v1::INT16);
+    inputs_[0].add_shape(-1);
+    inputs_[0].add_shape(2);
+    outputs_ = inputs_;
+    outputs_[0].set_data_type(v1::UINT16);
+  }
+  const std::vector<v1::TensorSpec>& inputs() const override { return inputs_; }
+  const std::vector<v1::TensorSpec>& outputs() const override {
+    return outputs_;
+  }
+  uint64_t measured_bytes() const override { return 0; }
+  const std::vector<std::string>& dimensions() const override {
+    return dimensions_;
+  }
+  absl::Status Infer(const engine::InferenceBatch&,
+                     engine::InferenceAnswer*) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<v1::TensorSpec> inputs_{1}, outputs_;
+  std::vector<std::string> dimensions_;
+};
+
+class WidenedEngine : public testing_engine::FakeEngine {
+ public:
+  absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
+      const worker::v1::LoadVersion&) override {
+    return std::make_unique<WidenedModel>();
+  }
+};
+
+TEST_F(ServedModelsTest, SlotsHoldWidenedTypesInWiderOnes) {
+  WidenedEngine engine;
+  ServedModels models(&engine);
+  const auto reply = models.Load(LoadRequest(5));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->inputs(0).data_type(), v1::INT16);
+  EXPECT_EQ(reply->outputs(0).data_type(), v1::UINT16);
+  SlotRequest request = Request(2);
+  request.header.inputs[0].data_type = v1::INT32;
+  request.header.outputs[0].data_type = v1::INT32;
+  EXPECT_TRUE(models.Answer(&request).ok()) << models.Answer(&request);
+  request.header.inputs[0].data_type = v1::INT16;
+  request.header.inputs[0].bytes = 8;
+  EXPECT_EQ(models.Answer(&request).code(), absl::StatusCode::kInvalidArgument);
+}
+
 // Answers with an output of the shape `shape_`, whatever was asked.
 class ShapedEngine : public testing_engine::FakeEngine {
  public:

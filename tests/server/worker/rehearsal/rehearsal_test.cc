@@ -113,6 +113,16 @@ TEST(RehearsalTest, RunsEveryBatchSizeOnZerosAndOnNumbers) {
   }
 }
 
+TEST(RehearsalTest, WidenedTypesHaveTheBytesOfTheTypesThatHoldThem) {
+  NotingEngine engine;
+  engine.inputs = {Tensor(v1::UINT16, {-1, 3}), Tensor(v1::UINT32, {-1})};
+  engine.outputs = {Tensor(v1::INT16, {-1, 5})};
+  ASSERT_TRUE(Rehearse(engine, Request(1)).ok());
+  ASSERT_EQ(engine.runs.size(), 2u);
+  EXPECT_EQ(engine.runs[1].input_bytes, (std::vector<uint64_t>{12, 8}));
+  EXPECT_EQ(engine.runs[1].output_bytes, (std::vector<uint64_t>{20}));
+}
+
 TEST(RehearsalTest, RunsTheSmallestAndTheLargestSizesOfADimension) {
   NotingEngine engine;
   v1::TensorSpec input = Tensor(v1::FLOAT32, {-1, -1, 2});

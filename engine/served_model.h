@@ -34,7 +34,8 @@ struct LoadRequest {
   bool benchmark = false;  // see v1::ServingOptions
 };
 
-// Tensors in host memory: row-major, any alignment, in the model's order. No
+// Tensors in host memory: row-major, any alignment, in the model's order, of
+// the types that hold those of the specs (engine/base/held_data_type.h). No
 // output may overlap another tensor.
 struct InferenceBatch {
   uint32_t rows = 1;
@@ -57,9 +58,9 @@ class ServedModel {
  public:
   virtual ~ServedModel() = default;
 
-  // Return the specs of inputs and outputs. Varying dimensions are -1. The
-  // first dimension is -1 in all of them, or in none when the model has no
-  // batch.
+  // Return the specs of inputs and outputs. Types are those of clients. Varying
+  // dimensions are -1. The first dimension is -1 in all of them, or in none
+  // when the model has no batch.
   virtual const std::vector<v1::TensorSpec>& inputs() const = 0;
   virtual const std::vector<v1::TensorSpec>& outputs() const = 0;
   // Returns the names of the dimensions with several sizes, in rising order.

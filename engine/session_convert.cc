@@ -125,12 +125,23 @@ v1::DataType ToProto(DType dtype) {
   return v1::DATA_TYPE_UNSPECIFIED;
 }
 
+v1::DataType ToProto(WidenedType type) {
+  switch (type) {
+#define GPUPOOL_WIDENED_TYPE(type, message, ...) \
+  case WidenedType::type:                        \
+    return v1::message;
+#include "engine/base/widened_types.inc"
+  }
+  return v1::DATA_TYPE_UNSPECIFIED;
+}
+
 v1::TensorSpec ToProto(const ServedPort& served_port, bool batched,
                        const ServedSizes& served) {
   const ModelPort& port = served_port.port;
   v1::TensorSpec spec;
   spec.set_name(port.name);
-  spec.set_data_type(ToProto(port.dtype));
+  spec.set_data_type(port.declared.has_value() ? ToProto(*port.declared)
+                                               : ToProto(port.dtype));
   spec.set_bound(served_port.bound);
   for (int64_t dimension : port.shape.dims()) spec.add_shape(dimension);
   if (batched) spec.set_shape(0, -1);

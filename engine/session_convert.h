@@ -26,8 +26,9 @@ v1::PeakRates ToProto(const PeakRates& rates);
 v1::GpuReadings ToProto(const DeviceReadings& readings);
 v1::PlannedBytes ToProto(const PlannedBytes& bytes);
 v1::DataType ToProto(DType dtype);
-// Converts a port. Varying dimensions are -1, and with `batched` the first one
-// is, too.
+v1::DataType ToProto(WidenedType type);
+// Converts a port. Its type is the one that clients use. Varying dimensions are
+// -1, and with `batched` the first one is, too.
 v1::TensorSpec ToProto(const ServedPort& port, bool batched,
                        const ServedSizes& served);
 

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/widened_type.h"
 
 namespace gpupool::v1 {
 class ModelSpec;
@@ -71,6 +72,9 @@ struct ModelPort {
   DType dtype = DType::kFloat32;
   Shape shape;          // including the batch
   bool batched = true;  // whether dimension 0 is the batch
+  // The type in the model's file, where it is one that `dtype` holds. Clients
+  // use this type, programs use `dtype`.
+  std::optional<WidenedType> declared;
 
   // Returns the shape of one example, without the batch dimension if there is
   // one.

@@ -80,6 +80,10 @@ absl::Status StageSummary::AddOutputs(const ModelGraph& last) {
       return RefuseSummary(chooser_, outputs[i], shape.status().message());
     }
     outputs[i].port.shape = *shape;
+    // A type that not all branches have is not served.
+    if (outputs[i].port.declared != port.declared) {
+      outputs[i].port.declared.reset();
+    }
   }
   return absl::OkStatus();
 }

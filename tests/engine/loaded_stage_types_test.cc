@@ -60,6 +60,35 @@ TEST_F(LoadedStageTypesTest, LoopsCarryAndStackEveryType) {
   }
 }
 
+// Returns a model that gives its input as INT16, cast in one branch and in the
+// other by the node.
+std::string CastOr(const std::string& node) {
+  return absl::StrCat(
+      "(float[2] x, bool c) => (int16[2] y) <float s = {1}, uint16 z = {0}> "
+      "{ y = If (c) <then_branch = f () => (int16[2] a) { a = ",
+      node,
+      " }, else_branch = e () => (int16[2] b) { b = Cast <to = 5> (x) }> }");
+}
+
+TEST_F(LoadedStageTypesTest, AnIntegerTypeOfAllBranchesIsServed) {
+  auto model = LoadWithType(CastOr("Cast <to = 5> (x)"), "float");
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->outputs()[0].data_type(), v1::INT16);
+  // Programs give the type that holds it.
+  auto got = Ask(*model, {Sent::Of<float>({3, -2}), Sent::Of<char>({1})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].As<int32_t>(), ElementsAre(3, -2));
+}
+
+TEST_F(LoadedStageTypesTest, AnIntegerTypeOfSomeBranchesIsNotServed) {
+  auto model = LoadWithType(CastOr("QuantizeLinear(x, s, z)"), "float");
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->outputs()[0].data_type(), v1::INT32);
+  auto got = Ask(*model, {Sent::Of<float>({3, 2}), Sent::Of<char>({1})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].As<int32_t>(), ElementsAre(3, 2));
+}
+
 TEST_F(LoadedStageTypesTest, HalfPrecisionHasTwoBytesAtPorts) {
   // 1 and -2, and twice their negatives.
   const std::vector<std::pair<std::vector<uint16_t>, std::vector<uint16_t>>>

@@ -3,9 +3,35 @@
 #include <gtest/gtest.h>
 
 #include "absl/time/clock.h"
+#include "engine/base/held_data_type.h"
 
 namespace gpupool::engine {
 namespace {
+
+TEST(SessionConvertTest, APortHasTheTypeOfTheFile) {
+  ServedPort port;
+  port.port.name = "ids";
+  port.port.dtype = DType::kInt32;
+  port.port.shape = Shape({1, 3});
+  EXPECT_EQ(ToProto(port, true, {}).data_type(), v1::INT32);
+  port.port.declared = WidenedType::kUint16;
+  EXPECT_EQ(ToProto(port, true, {}).data_type(), v1::UINT16);
+  EXPECT_EQ(ToProto(WidenedType::kInt16), v1::INT16);
+  EXPECT_EQ(ToProto(WidenedType::kUint32), v1::UINT32);
+  EXPECT_EQ(ToProto(WidenedType::kUint64), v1::UINT64);
+}
+
+// The daemon and the engine must agree on the bytes of a slot.
+TEST(SessionConvertTest, TheTypesThatHoldOthersAreTheSameEverywhere) {
+#define GPUPOOL_WIDENED_TYPE(type, ...)                                      \
+  EXPECT_EQ(HeldDataType(static_cast<uint32_t>(ToProto(WidenedType::type))), \
+            static_cast<uint32_t>(ToProto(HeldAs(WidenedType::type))));
+#include "engine/base/widened_types.inc"
+#define GPUPOOL_DTYPE(dtype, message, ...)                    \
+  EXPECT_EQ(HeldDataType(static_cast<uint32_t>(v1::message)), \
+            static_cast<uint32_t>(v1::message));
+#include "engine/base/dtype_table.inc"
+}
 
 TEST(SessionConvertTest, StatisticsKeepEveryField) {
   MemoryStatistics statistics;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/held_data_type.h"
 #include "engine/base/sha256.h"
 #include "tests/engine/session_fixture.h"
 
@@ -107,8 +108,9 @@ class StagesFixture : public SessionFixture {
     return received;
   }
 
+  // Returns the bytes of an element that programs compute with.
   static size_t ElementBytesOf(v1::DataType type) {
-    switch (type) {
+    switch (HeldDataType(static_cast<uint32_t>(type))) {
 #define GPUPOOL_DTYPE(dtype, message, name, bytes, ...) \
   case v1::message:                                     \
     return bytes;

@@ -33,13 +33,10 @@ uint64_t StoredBytes(int data_type, uint64_t elements) {
     return narrow->stored_bytes(elements);
   }
   switch (data_type) {
-    case TensorProto::INT16:
-    case TensorProto::UINT16:
-      return 2 * elements;
-    case TensorProto::UINT32:
-      return 4 * elements;
-    case TensorProto::UINT64:
-      return 8 * elements;
+#define GPUPOOL_WIDENED_TYPE(type, message, number, ...) \
+  case TensorProto::message:                             \
+    return sizeof(number) * elements;
+#include "engine/base/widened_types.inc"
     default:
       return SizeOf(*DTypeFromOnnx(data_type)) * elements;
   }
@@ -144,12 +141,10 @@ void CopyRaw(int data_type, absl::Span<const std::byte> from,
     return CopyNarrow(*narrow, from, to);
   }
   switch (data_type) {
-    case TensorProto::INT16:
-      return Widen<int16_t, int32_t>(from, to);
-    case TensorProto::UINT16:
-      return Widen<uint16_t, int32_t>(from, to);
-    case TensorProto::UINT32:
-      return Widen<uint32_t, int64_t>(from, to);
+#define GPUPOOL_WIDENED_TYPE(type, message, number, dtype, held) \
+  case TensorProto::message:                                     \
+    return Widen<number, held>(from, to);
+#include "engine/base/widened_types.inc"
     case TensorProto::BOOL:  // any byte but 0 is true
       for (size_t i = 0; i < from.size(); ++i) {
         to[i] = from[i] == std::byte{0} ? std::byte{0} : std::byte{1};
@@ -227,12 +222,10 @@ absl::StatusOr<DType> DTypeFromOnnx(int data_type) {
   case TensorProto::onnx:                                               \
     return DType::dtype;
 #include "engine/base/dtype_table.inc"
-    case TensorProto::INT16:
-    case TensorProto::UINT16:
-      return DType::kInt32;
-    case TensorProto::UINT32:
-    case TensorProto::UINT64:
-      return DType::kInt64;
+#define GPUPOOL_WIDENED_TYPE(type, message, number, dtype, ...) \
+  case TensorProto::message:                                    \
+    return DType::dtype;
+#include "engine/base/widened_types.inc"
     default:
       return absl::UnimplementedError(
           absl::StrCat("element type ", OnnxTypeName(data_type), " (",
@@ -247,9 +240,19 @@ bool IsFloatingType(int data_type) {
 }
 
 bool IsWidened(int data_type) {
-  return data_type == TensorProto::INT16 || data_type == TensorProto::UINT16 ||
-         data_type == TensorProto::UINT32 || data_type == TensorProto::UINT64 ||
+  return WidenedFromOnnx(data_type).has_value() ||
          FindNarrowType(data_type) != nullptr;
+}
+
+std::optional<WidenedType> WidenedFromOnnx(int data_type) {
+  switch (data_type) {
+#define GPUPOOL_WIDENED_TYPE(type, message, ...) \
+  case TensorProto::message:                     \
+    return WidenedType::type;
+#include "engine/base/widened_types.inc"
+    default:
+      return std::nullopt;
+  }
 }
 
 absl::StatusOr<TensorType> DescribeTensor(const TensorProto& tensor,

@@ -3,12 +3,13 @@
 // thread.
 //
 // Types that the engine lacks are widened: uint16 and int16 to int32, uint32
-// and uint64 to int64, and those of narrow_types.h as described there. Strings
-// and complex numbers are refused.
+// and uint64 to int64 (engine/base/widened_types.inc), and those of
+// narrow_types.h as described there. Strings and complex numbers are refused.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,7 @@
 #include "engine/graph/ops.h"
 #include "engine/import/onnx/file/external_files.h"
 #include "engine/import/onnx/file/host_tensor.h"
+#include "engine/tensor/widened_type.h"
 
 namespace onnx {
 class TensorProto;
@@ -28,6 +30,9 @@ namespace gpupool::engine::onnx_import {
 absl::StatusOr<DType> DTypeFromOnnx(int data_type);
 // Returns whether DTypeFromOnnx widens the type.
 bool IsWidened(int data_type);
+// Returns the integer type of 16 to 64 bits that is held in a wider one;
+// nothing for all other types.
+std::optional<WidenedType> WidenedFromOnnx(int data_type);
 // Returns whether the type is a floating type that the engine has, of 16 bits
 // or more.
 bool IsFloatingType(int data_type);

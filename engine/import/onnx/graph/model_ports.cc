@@ -2,6 +2,8 @@
 // dimension.
 #include <onnx/onnx_pb.h>
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,7 +114,12 @@ absl::StatusOr<DType> DTypeOfInput(GraphImporter& importer,
         dtype.status().code(),
         absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
   }
-  if (IsWidened(type)) {
+  if (type == onnx::TensorProto::UINT64) {
+    importer.Warn(absl::StrCat(
+        "input '", input.name(), "' is UINT64 and computed as int64: requests ",
+        "with numbers above ", std::numeric_limits<int64_t>::max(),
+        " are refused"));
+  } else if (IsWidened(type) && !WidenedFromOnnx(type).has_value()) {
     importer.Warn(absl::StrCat("input '", input.name(), "' is ",
                                OnnxTypeName(type), " and taken as ",
                                DTypeName(*dtype)));
@@ -160,8 +167,9 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                     DTypeName(tensor.dtype), " numbers for ",
                     tensor.shape.ToString(), " ", DTypeName(dtype));
     }
-    importer.model().bound.push_back(
-        {input.name(), ValueId{}, dtype, tensor.shape, false});
+    importer.model().bound.push_back({input.name(), ValueId{}, dtype,
+                                      tensor.shape, false,
+                                      WidenedFromOnnx(element_type)});
     scope.Define(scope_name,
                  Entry::Tensor(importer.values().Constant(std::move(tensor)),
                                element_type));
@@ -171,8 +179,9 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                    ShapeOfInput(importer.options(), input));
   ASSIGN_OR_RETURN(const ValueId id, importer.values().builder().Input(
                                          input.name(), {dtype, shape.shape}));
-  importer.model().inputs.push_back(
-      {input.name(), id, dtype, shape.shape, shape.batched});
+  importer.model().inputs.push_back({input.name(), id, dtype, shape.shape,
+                                     shape.batched,
+                                     WidenedFromOnnx(element_type)});
   if (shape.shape.elements() == 0) {
     // Nothing reads the input: a tensor without elements is a constant.
     scope.Define(scope_name,
@@ -264,15 +273,32 @@ bool IsBatched(const GraphImporter& importer, const BatchNames& batch,
          batch.names.contains(dim.dim_param());
 }
 
+// Returns the type in which clients read an output that is computed as `dtype`.
+// The nodes' types are known for few values (Entry::element_type), so the
+// declaration counts unless it contradicts what is known.
+std::optional<WidenedType> DeclaredType(const onnx::ValueInfoProto& declared,
+                                        const Entry& entry, DType dtype) {
+  const int type = declared.type().tensor_type().elem_type();
+  if (entry.element_type != 0 && entry.element_type != type) {
+    return std::nullopt;
+  }
+  const std::optional<WidenedType> widened = WidenedFromOnnx(type);
+  if (!widened.has_value() || HeldAs(*widened) != dtype) return std::nullopt;
+  return widened;
+}
+
 // Warns of an output that the model declares with another type or shape than it
 // computes. No refusal: the nodes alone decide what is computed, and exporters
 // leave outdated declarations behind. But clients may rely on them.
 void WarnOfOtherOutput(GraphImporter& importer,
                        const onnx::ValueInfoProto& declared,
+                       std::optional<WidenedType> served,
                        const Value& computed) {
   const auto& type = declared.type().tensor_type();
   const absl::StatusOr<DType> dtype = DTypeFromOnnx(type.elem_type());
-  if (dtype.ok() && *dtype != computed.dtype) {
+  const bool same = dtype.ok() && *dtype == computed.dtype &&
+                    served == WidenedFromOnnx(type.elem_type());
+  if (dtype.ok() && !same) {
     importer.Warn(absl::StrCat("output '", declared.name(), "' is declared as ",
                                OnnxTypeName(type.elem_type()),
                                ", and the model computes ",
@@ -322,12 +348,14 @@ absl::Status AddOutput(GraphImporter& importer, const BatchNames& batch,
   RETURN_IF_ERROR(
       importer.values().budget().Hold(2 * (sizeof(ModelPort) + name.size())));
   const Value& value = importer.values().value(id);
+  const std::optional<WidenedType> served =
+      DeclaredType(declared, entry, value.dtype);
   if (declared.type().has_tensor_type()) {
-    WarnOfOtherOutput(importer, declared, value);
+    WarnOfOtherOutput(importer, declared, served, value);
   }
   importer.model().outputs.push_back(
       {name, id, value.dtype, value.shape,
-       IsBatched(importer, batch, declared, value.shape)});
+       IsBatched(importer, batch, declared, value.shape), served});
   return absl::OkStatus();
 }
 

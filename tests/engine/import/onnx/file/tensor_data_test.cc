@@ -120,6 +120,17 @@ TEST(TensorDataTest, ReadsNarrowTypes) {
   EXPECT_EQ(OnnxTypeName(22), "INT4");
 }
 
+TEST(TensorDataTest, WideIntegersAreNamedByTheirTypeInTheFile) {
+  EXPECT_EQ(WidenedFromOnnx(TensorProto::UINT16), WidenedType::kUint16);
+  EXPECT_EQ(WidenedFromOnnx(TensorProto::INT16), WidenedType::kInt16);
+  EXPECT_EQ(WidenedFromOnnx(TensorProto::UINT32), WidenedType::kUint32);
+  EXPECT_EQ(WidenedFromOnnx(TensorProto::UINT64), WidenedType::kUint64);
+  for (int type :
+       {int{TensorProto::INT32}, int{TensorProto::UINT8}, 17, 22, -1, 1000}) {
+    EXPECT_EQ(WidenedFromOnnx(type), std::nullopt) << type;
+  }
+}
+
 TEST(TensorDataTest, AnEmptyTensorNeedsNoData) {
   EXPECT_TRUE(Read(Tensor(TensorProto::FLOAT, {0, 3})).empty());
 }

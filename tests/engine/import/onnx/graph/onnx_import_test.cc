@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/graph/verify.h"
@@ -237,6 +239,62 @@ TEST(OnnxImportTest, ScalesTheFirstInput) {
   EXPECT_EQ(model->persistents[0].name, "input.scale");
   EXPECT_EQ(model->persistents[0].shape, Shape({2}));
   EXPECT_EQ(model->persistents[1].name, "input.shift");
+}
+
+TEST(OnnxImportTest, PortsHaveTheIntegerTypesOfTheFile) {
+  const auto model = Import(
+      "(uint16[N, 2] a, int16[N, 2] b, uint32[N, 2] c, uint64[N, 2] d, "
+      "int32[N, 2] e) => (uint16[N, 2] f, int16[N, 2] g, uint32[N, 2] h, "
+      "uint64[N, 2] i, int32[N, 2] j) { f = Add(a, a) g = Add(b, b) "
+      "h = Add(c, c) i = Add(d, d) j = Add(e, e) }");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<std::optional<WidenedType>> types = {
+      WidenedType::kUint16, WidenedType::kInt16, WidenedType::kUint32,
+      WidenedType::kUint64, std::nullopt};
+  ASSERT_EQ(model->inputs.size(), types.size());
+  ASSERT_EQ(model->outputs.size(), types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    EXPECT_EQ(model->inputs[i].declared, types[i]) << i;
+    EXPECT_EQ(model->outputs[i].declared, types[i]) << i;
+    EXPECT_EQ(model->inputs[i].dtype, model->outputs[i].dtype) << i;
+    if (!types[i].has_value()) continue;
+    EXPECT_EQ(model->inputs[i].dtype, HeldAs(*types[i])) << i;
+  }
+  // Only some numbers of UINT64 cannot be computed with.
+  ASSERT_EQ(model->warnings.size(), 1u);
+  EXPECT_THAT(model->warnings[0],
+              HasSubstr("input 'd' is UINT64 and computed as int64: requests "
+                        "with numbers above 9223372036854775807 are refused"));
+}
+
+TEST(OnnxImportTest, ABoundInputHasTheIntegerTypeOfTheFile) {
+  const auto model = Import(
+      "(float[N, 2] x, uint16[1] k) => (float[N, 2] y) "
+      "{ c = Cast <to = 1> (k) y = Add(x, c) }",
+      {.bound = {{"k", HostTensor{DType::kInt32, Shape({1}), {3}}}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->bound.size(), 1u);
+  EXPECT_EQ(model->bound[0].declared, WidenedType::kUint16);
+}
+
+TEST(OnnxImportTest, ADeclarationThatIsKnownToBeWrongIsNotServed) {
+  // The quantised numbers are UINT16.
+  const auto model = Import(
+      "(float[N, 2] x) => (int16[N, 2] y) <float s = {1}, uint16 z = {0}> "
+      "{ y = QuantizeLinear(x, s, z) }");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->outputs[0].declared, std::nullopt);
+  EXPECT_EQ(model->outputs[0].dtype, DType::kInt32);
+  EXPECT_THAT(model->warnings,
+              ::testing::Contains(HasSubstr(
+                  "output 'y' is declared as INT16, and the model computes "
+                  "int32, which is served")));
+  // The file declares a type that int32 does not hold.
+  const auto other = Import(
+      "(int32[N, 2] x) => (uint32[N, 2] y) "
+      "{ y = Add(x, x) }");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->outputs[0].declared, std::nullopt);
 }
 
 TEST(OnnxImportTest, WarnsOfOutputsThatAreDeclaredOtherwise) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -33,9 +34,11 @@ struct TypeRow {
   uint64_t bytes;
 };
 constexpr TypeRow kTypes[] = {
-    {"FP32", "<f4", 4},  {"FP64", "<f8", 8},  {"INT32", "<i4", 4},
-    {"INT64", "<i8", 8}, {"UINT8", "|u1", 1}, {"BOOL", "|b1", 1},
-    {"INT8", "|i1", 1},  {"FP16", "<f2", 2},  {"BF16", "", 2},
+    {"FP32", "<f4", 4},   {"FP64", "<f8", 8},  {"INT32", "<i4", 4},
+    {"INT64", "<i8", 8},  {"UINT8", "|u1", 1}, {"BOOL", "|b1", 1},
+    {"INT8", "|i1", 1},   {"FP16", "<f2", 2},  {"BF16", "", 2},
+    {"UINT16", "<u2", 2}, {"INT16", "<i2", 2}, {"UINT32", "<u4", 4},
+    {"UINT64", "<u8", 8},
 };
 
 const TypeRow* FindType(absl::string_view name) {
@@ -49,7 +52,7 @@ absl::Status BadNpy(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("not a .npy file: ", what));
 }
 
-// Returns "uint16 ('<u2')" for the type of an array.
+// Returns "complex64 ('<c8')" for the type of an array.
 std::string NumpyName(absl::string_view type) {
   const std::string quoted = absl::StrCat("'", type, "'");
   if (type.size() != 3 || !absl::ascii_isdigit(type[2])) return quoted;
@@ -139,15 +142,17 @@ bool Append(const Json& json, std::string& bytes) {
       value = json.get<double>() != 0;
     }
   } else if constexpr (std::is_integral_v<T>) {
-    if (!json.is_number_integer()) return false;
-    const bool big = json.is_number_unsigned() &&
-                     json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
-    const int64_t number = json.get<int64_t>();
-    if (big || number < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
-        number > static_cast<int64_t>(std::numeric_limits<T>::max())) {
-      return false;
+    // Numbers from 0 are unsigned.
+    if (json.is_number_unsigned()) {
+      const auto number = json.get<uint64_t>();
+      if (!std::in_range<T>(number)) return false;
+      value = static_cast<T>(number);
+    } else {
+      if (!json.is_number_integer()) return false;
+      const auto number = json.get<int64_t>();
+      if (!std::in_range<T>(number)) return false;
+      value = static_cast<T>(number);
     }
-    value = static_cast<T>(number);
   } else {
     if (!json.is_number()) return false;
     value = static_cast<T>(json.get<double>());
@@ -163,6 +168,10 @@ bool AppendAs(absl::string_view type, const Json& json, std::string& bytes) {
   if (type == "INT64") return Append<int64_t>(json, bytes);
   if (type == "UINT8") return Append<uint8_t>(json, bytes);
   if (type == "INT8") return Append<int8_t>(json, bytes);
+  if (type == "UINT16") return Append<uint16_t>(json, bytes);
+  if (type == "INT16") return Append<int16_t>(json, bytes);
+  if (type == "UINT32") return Append<uint32_t>(json, bytes);
+  if (type == "UINT64") return Append<uint64_t>(json, bytes);
   if (type == "BOOL") return Append<bool>(json, bytes);
   return false;
 }
@@ -180,6 +189,10 @@ Json ElementAt(absl::string_view type, const char* at) {
   if (type == "INT64") return NumberAt<int64_t>(at);
   if (type == "UINT8") return NumberAt<uint8_t>(at);
   if (type == "INT8") return NumberAt<int8_t>(at);
+  if (type == "UINT16") return NumberAt<uint16_t>(at);
+  if (type == "INT16") return NumberAt<int16_t>(at);
+  if (type == "UINT32") return NumberAt<uint32_t>(at);
+  if (type == "UINT64") return NumberAt<uint64_t>(at);
   if (type == "BOOL") return *at != 0;
   if (const size_t bytes = FloatBytes(type)) {
     float number = 0;
@@ -231,8 +244,8 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
   if (row == std::end(kTypes)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "arrays of ", NumpyName(type.substr(0, 20)),
-        " cannot be sent; convert it to float16, float32, float64, int8, "
-        "int32, int64, uint8 or bool, as in x.astype(numpy.int32)"));
+        " cannot be sent; convert it to float16, float32, float64, an integer "
+        "type or bool in little-endian order, as in x.astype(numpy.int32)"));
   }
   if (ValueOf(header, "fortran_order") != "False") {
     return BadNpy("it is in Fortran order; save numpy.ascontiguousarray of it");

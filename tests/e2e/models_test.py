@@ -21,7 +21,7 @@ except ImportError:
 
 MODULES = harness.ROOT / "build/peers/node_modules"
 TYPES = {"FP32": "<f4", "INT64": "<i8", "BOOL": "?", "FP64": "<f8", "INT32": "<i4",
-         "FP16": "<f2"}
+         "FP16": "<f2", "UINT16": "<u2", "INT16": "<i2", "UINT32": "<u4", "UINT64": "<u8"}
 
 
 def make_model(nodes, inputs, outputs, weights, opset=17):
@@ -54,6 +54,20 @@ def bag_model():
         [("ids", TensorProto.INT64, ["batch", 4]), ("mask", TensorProto.FLOAT, ["batch", 4])],
         [("sum", TensorProto.FLOAT, ["batch", 5]), ("count", TensorProto.INT64, ["batch"])],
         weights), weights["table"]
+
+
+def integers_model():
+    """Writes a model that doubles integers of 16 and 32 bits and repeats those of 64."""
+    names = ("UINT16", "INT16", "UINT32", "UINT64")
+    types = [getattr(TensorProto, name) for name in names]
+    nodes = [helper.make_node("Add", [name, name], [f"twice_{name}"], name=name)
+             for name in names[:3]]
+    nodes.append(helper.make_node("Concat", ["UINT64", "UINT64"], ["twice_UINT64"],
+                                  name="UINT64", axis=1))
+    return make_model(
+        nodes, [(name, type_, ["batch", 3]) for name, type_ in zip(names, types)],
+        [(f"twice_{name}", type_, ["batch", width])
+         for name, type_, width in zip(names, types, (3, 3, 3, 6))], {})
 
 
 def digits_mlp(hidden=32, seed=5):
@@ -123,6 +137,44 @@ class Models(harness.TestCase):
         server.start()
         server.cli("models", "load", "bag", "--wait")
         self.check_bag(server, table)
+
+    def test_integers_travel_in_the_types_of_the_file(self):
+        import grpc
+        server = self.start("--devices", "cpu:1")
+        path = self.save(server, integers_model(), "integers.onnx")
+        version = server.json("models", "upload", "integers", path)
+        self.assertEqual("READY", version["state"], version)
+        names = ["UINT16", "INT16", "UINT32", "UINT64"]
+        self.assertEqual(names, [i["data_type"] for i in version["plan"]["inputs"]])
+        self.assertEqual(names, [o["data_type"] for o in version["plan"]["outputs"]])
+        inputs = {
+            "UINT16": np.uint16([[0, 40000, 65535], [1, 2, 32767]]),
+            "INT16": np.int16([[0, -1, -32768], [16384, 16383, 7]]),
+            "UINT32": np.uint32([[0, 2**31, 2**32 - 1], [1, 2, 2**31 - 1]]),
+            "UINT64": np.uint64([[0, 2**62, 2**63 - 1], [1, 2**53 + 1, 3]])}
+        twice = {name: array + array for name, array in inputs.items()}
+        twice["UINT64"] = np.concatenate([inputs["UINT64"]] * 2, axis=1)
+        answer = self.infer(server, "integers", inputs)
+        for name, array in inputs.items():
+            self.assertEqual(array.dtype, answer[f"twice_{name}"].dtype)
+            np.testing.assert_array_equal(twice[name], answer[f"twice_{name}"])
+            np.save(server.state / f"{name}.npy", array)
+        files = [word for name in names
+                 for word in ("--input", f"{name}={server.state}/{name}.npy")]
+        server.cli("models", "infer", "integers", *files, "--save", server.state / "out")
+        for name, array in inputs.items():
+            saved = np.load(server.state / "out" / f"twice_{name}.npy")
+            self.assertEqual(array.dtype, saved.dtype)
+            np.testing.assert_array_equal(twice[name], saved)
+        for changed, words in (
+                ({"UINT16": inputs["UINT16"].astype(np.int32)}, ("'INT32'", "'UINT16'")),
+                ({"UINT64": np.uint64([[1, 2, 3], [4, 2**63, 6]])},
+                 ("element 4 of input 'UINT64'", str(2**63)))):
+            with self.assertRaises(grpc.RpcError) as caught:
+                self.infer(server, "integers", {**inputs, **changed})
+            self.assertEqual(grpc.StatusCode.INVALID_ARGUMENT, caught.exception.code())
+            for word in words:
+                self.assertIn(word, caught.exception.details())
 
     def test_saved_outputs_are_listed_and_their_folder_is_made(self):
         server = self.start("--devices", "cpu:1")

@@ -13,7 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(TensorFileTest, NpyKeepsTypeShapeAndBytes) {
-  for (const char* type : {"FP32", "INT64", "BOOL", "FP16", "UINT8"}) {
+  for (const char* type : {"FP32", "INT64", "BOOL", "FP16", "UINT8", "UINT16",
+                           "INT16", "UINT32", "UINT64"}) {
     SCOPED_TRACE(type);
     for (const std::vector<int64_t>& shape :
          {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}, {3, 0}}) {
@@ -37,6 +38,9 @@ TEST(TensorFileTest, TypesHaveTheSizesOfTheServer) {
                       safetensors, protocol)                       \
   EXPECT_EQ(ElementBytes(protocol), uint64_t{bytes}) << protocol;
 #include "engine/base/dtype_table.inc"
+#define GPUPOOL_WIDENED_TYPE(type, message, number, ...) \
+  EXPECT_EQ(ElementBytes(#message), sizeof(number)) << #message;
+#include "engine/base/widened_types.inc"
 }
 
 TEST(TensorFileTest, WhatIsNoNpyIsRefused) {
@@ -60,8 +64,9 @@ TEST(TensorFileTest, ATypeThatCannotBeSentIsNamedWithThoseThatCan) {
     other.replace(other.find("|u1"), 3, type);
     return std::string(ParseNpy(other).status().message());
   };
-  EXPECT_THAT(error("<u2"), StartsWith("arrays of uint16 ('<u2') cannot be "
-                                       "sent; convert it to float16, "));
+  EXPECT_THAT(error(">u2"),
+              StartsWith("arrays of uint16 in big-endian order ('>u2') cannot "
+                         "be sent; convert it to float16, "));
   EXPECT_THAT(error(">f4"), HasSubstr("float32 in big-endian order ('>f4')"));
   EXPECT_THAT(error("<c8"), HasSubstr("complex64 ('<c8')"));
   EXPECT_THAT(error("|O8"), HasSubstr("arrays of '|O8'"));
@@ -78,6 +83,34 @@ TEST(TensorFileTest, JsonBecomesTheAskedType) {
   EXPECT_EQ(JsonText(*ParseJsonTensor("[true, false]", "BOOL")),
             "[true,false]");
   EXPECT_EQ(JsonText(*ParseJsonTensor("0.5", "FP32")), "0.5");
+}
+
+TEST(TensorFileTest, IntegersHaveTheRangeOfTheirType) {
+  struct Case {
+    const char* type;
+    const char* in_range;
+    std::vector<const char*> out_of_range;
+  };
+  const Case cases[] = {
+      {"UINT16", "[0,65535]", {"[65536]", "[-1]"}},
+      {"INT16", "[-32768,32767]", {"[32768]", "[-32769]"}},
+      {"UINT32", "[0,4294967295]", {"[4294967296]", "[-1]"}},
+      {"UINT64",
+       "[0,9223372036854775808,18446744073709551615]",
+       {"[-1]", "[18446744073709551616]"}},
+      {"INT64",
+       "[-9223372036854775808,9223372036854775807]",
+       {"[9223372036854775808]"}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.type);
+    const auto read = ParseJsonTensor(one.in_range, one.type);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(JsonText(*read), one.in_range);
+    for (const char* text : one.out_of_range) {
+      EXPECT_FALSE(ParseJsonTensor(text, one.type).ok()) << text;
+    }
+  }
 }
 
 TEST(TensorFileTest, NumbersAreInRowMajorOrder) {

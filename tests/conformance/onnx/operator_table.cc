@@ -82,7 +82,8 @@ inputs is 1e-6. In August 2026 ONNX had 1802 cases of nodes: 1713 pass, and none
   CPU. Other element types run on the reference kernels, except for movement of data.
 - With `*`, the other columns also describe all cases in which the operator occurs. If
   no case passes, they describe a small model of our own, or are empty.
-- uint16, int16, uint32 and uint64 are widened to int32 and int64.
+- uint16, int16, uint32 and uint64 are widened to int32 and int64. Inputs and outputs
+  keep their types ([models.md](models.md#onnx-files)).
 - float8 and float4 are held as float16 (FLOAT8E8M0 as float32), and integers of 2
   and 4 bits as int8 and uint8. Such weights are not trained. Cast, CastLike and
   QuantizeLinear round to these types, except to FLOAT8E8M0.

@@ -137,11 +137,13 @@ TEST_F(InferRequestTest, TheTimeoutParameterShortensTheWait) {
   EXPECT_TRUE(second.Await().ok());
 }
 
-// Requests to the model "ids", whose input and output have one type.
+// Requests to models whose input and output have one type.
 class WidenedRequestTest : public InferRequestTest {
  protected:
+  // Serves a new model.
   void Serve(v1::DataType type) {
-    v1::ModelVersion version = MakeModelVersion("ids", 1, 11);
+    model_ = v1::DataType_Name(type);
+    v1::ModelVersion version = MakeModelVersion(model_, 1, ++last_id_);
     version.mutable_plan()->mutable_inputs(0)->set_data_type(type);
     version.mutable_plan()->mutable_outputs(0)->set_data_type(type);
     server_.serving.VersionReady(version, "cpu:0");
@@ -150,7 +152,7 @@ class WidenedRequestTest : public InferRequestTest {
   inference::ModelInferRequest Request(const std::string& type,
                                        const std::vector<Number>& row) {
     inference::ModelInferRequest request;
-    request.set_model_name("ids");
+    request.set_model_name(model_);
     auto* input = request.add_inputs();
     input->set_name("input");
     input->set_datatype(type);
@@ -174,6 +176,10 @@ class WidenedRequestTest : public InferRequestTest {
     std::memcpy(numbers.data(), raw.data(), numbers.size() * sizeof(Number));
     return numbers;
   }
+
+ private:
+  std::string model_;
+  uint64_t last_id_ = 10;  // of "digits"
 };
 
 TEST_F(WidenedRequestTest, TypesTravelInTheirOwnWidth) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -140,12 +141,29 @@ TEST_F(InferRequestTest, TheTimeoutParameterShortensTheWait) {
 // Requests to models whose input and output have one type.
 class WidenedRequestTest : public InferRequestTest {
  protected:
-  // Serves a new model.
-  void Serve(v1::DataType type) {
-    model_ = v1::DataType_Name(type);
+  // Serves a new model. With `padded` its rows have 2 or 4 numbers, and
+  // requests are filled up.
+  void Serve(v1::DataType type, bool padded = false) {
+    model_ = absl::StrCat(v1::DataType_Name(type), padded ? " padded" : "");
     v1::ModelVersion version = MakeModelVersion(model_, 1, ++last_id_);
-    version.mutable_plan()->mutable_inputs(0)->set_data_type(type);
-    version.mutable_plan()->mutable_outputs(0)->set_data_type(type);
+    v1::Plan& plan = *version.mutable_plan();
+    for (v1::TensorSpec* spec :
+         {plan.mutable_inputs(0), plan.mutable_outputs(0)}) {
+      spec->set_data_type(type);
+      if (!padded) continue;
+      spec->set_shape(1, -1);
+      v1::VariableDimension& dimension = *spec->add_variable();
+      dimension.set_axis(1);
+      dimension.set_name("n");
+      dimension.set_maximum(4);
+    }
+    if (padded) {
+      v1::OnnxModel& onnx = *version.mutable_spec()->mutable_onnx();
+      auto& sizes = (*onnx.mutable_served_dimensions())["n"];
+      sizes.add_sizes(2);
+      sizes.add_sizes(4);
+      (*onnx.mutable_padding())["input"] = 9;
+    }
     server_.serving.VersionReady(version, "cpu:0");
   }
   template <typename Number>
@@ -163,9 +181,9 @@ class WidenedRequestTest : public InferRequestTest {
   }
   // Returns the doubled numbers.
   template <typename Number>
-  std::vector<Number> Doubled(v1::DataType type,
-                              const std::vector<Number>& row) {
-    Serve(type);
+  std::vector<Number> Doubled(v1::DataType type, const std::vector<Number>& row,
+                              bool padded = false) {
+    Serve(type, padded);
     response_.Clear();
     const absl::Status status = Run(Request(v1::DataType_Name(type), row));
     EXPECT_TRUE(status.ok()) << status;
@@ -190,6 +208,16 @@ TEST_F(WidenedRequestTest, TypesTravelInTheirOwnWidth) {
               ElementsAre(0u, 4294967294u));
   EXPECT_THAT(Doubled<uint64_t>(v1::UINT64, {1, uint64_t{1} << 61}),
               ElementsAre(2u, uint64_t{1} << 62));
+}
+
+TEST_F(WidenedRequestTest, RowsAreFilledUpAndCutBack) {
+  EXPECT_THAT(Doubled<uint16_t>(v1::UINT16, {1, 32767, 3}, /*padded=*/true),
+              ElementsAre(2, 65534, 6));
+  EXPECT_THAT(response_.outputs(0).shape(), ElementsAre(1, 3));
+  EXPECT_THAT(Doubled<uint32_t>(v1::UINT32, {2147483647}, /*padded=*/true),
+              ElementsAre(4294967294u));
+  EXPECT_THAT(Doubled<int16_t>(v1::INT16, {-1, 2, -3, 4}, /*padded=*/true),
+              ElementsAre(-2, 4, -6, 8));
 }
 
 TEST_F(WidenedRequestTest, ResultsOutOfRangeAreTakenModuloTheBits) {

@@ -227,12 +227,14 @@ class Server::Impl {
     ASSIGN_OR_RETURN(api_, ApiServer::Start(ApiSettings(), ApiNeeds()));
     ports_.grpc = api_->port();
     ASSIGN_OR_RETURN(
-        http_, HttpServer::Start({.address = config_.listen,
-                                  .port = config_.http_port,
-                                  .names = absl::StrSplit(config_.http_names,
-                                                          absl::ByAnyChar(", "),
-                                                          absl::SkipEmpty())},
-                                 api_->InProcessChannel()));
+        http_,
+        HttpServer::Start(
+            {.address = config_.listen,
+             .port = config_.http_port,
+             .rest_body_bytes = config_.limits.message_bytes,
+             .names = absl::StrSplit(config_.http_names, absl::ByAnyChar(", "),
+                                     absl::SkipEmpty())},
+            api_->InProcessChannel()));
     ports_.http = static_cast<uint16_t>(http_->port());
     ASSIGN_OR_RETURN(
         endpoint_,

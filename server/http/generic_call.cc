@@ -1,8 +1,20 @@
 #include "server/http/generic_call.h"
 
+#include <utility>
 #include <vector>
 
 namespace gpupool::server {
+namespace {
+
+// Returns a slice that owns the text, so that a large request is not copied.
+grpc::Slice SliceOf(std::string text) {
+  auto* owned = new std::string(std::move(text));
+  return grpc::Slice(
+      owned->data(), owned->size(),
+      [](void* string) { delete static_cast<std::string*>(string); }, owned);
+}
+
+}  // namespace
 
 GenericCall::GenericCall(const std::shared_ptr<grpc::Channel>& channel,
                          absl::Time deadline)
@@ -22,12 +34,12 @@ GenericCall::~GenericCall() {
   }
 }
 
-void GenericCall::Start(const std::string& path, const std::string& request) {
+void GenericCall::Start(const std::string& path, std::string request) {
   {
     absl::MutexLock lock(&mutex_);
     state_ = State::kReading;
   }
-  const grpc::Slice slice(request);
+  const grpc::Slice slice = SliceOf(std::move(request));
   request_ = grpc::ByteBuffer(&slice, 1);
   stub_.PrepareBidiStreamingCall(&context_, path, grpc::StubOptions(), this);
   AddHold();

@@ -32,7 +32,7 @@ class GenericCall
   ~GenericCall() override;
 
   // Starts the rpc named `path`, "/package.Service/Method". Call it once.
-  void Start(const std::string& path, const std::string& request);
+  void Start(const std::string& path, std::string request);
 
   // Blocks until a message has come, the rpc has ended, or it is `until`. The
   // next message is not taken from the server before the next call of Next.

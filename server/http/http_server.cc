@@ -5,16 +5,16 @@
 #include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "inference/grpc_service.grpc.pb.h"
-#include "server/http/http_status.h"
 #include "server/http/json_gateway.h"
 #include "server/http/request_body.h"
 #include "server/http/request_check.h"
 #include "server/http/rest_json.h"
+#include "server/http/rest_routes.h"
 #include "server/http/web_routes.h"
 
 namespace gpupool::server {
@@ -27,14 +27,25 @@ void Reply(httplib::Response& response, int status, const std::string& body) {
   response.set_content(body, kJson);
 }
 
+TrustedHosts HostsOf(const HttpServerOptions& options) {
+  return {.loopback_only = IsLoopback(options.address), .names = options.names};
+}
+
+RestOptions RestSettings(const HttpServerOptions& options) {
+  return {.get_timeout = options.rpc_timeout,
+          .most_body_bytes = options.rest_body_bytes,
+          .most_calls = options.rest_calls,
+          .post_timeout = options.api_timeout,
+          .trusted = HostsOf(options)};
+}
+
 JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
   return {.most_body_bytes = options.max_body_bytes,
           .most_calls = options.api_calls,
           .most_streams = options.api_streams,
           .unary_timeout = options.api_timeout,
           .stream_fails_within = options.stream_fails_within,
-          .trusted = {.loopback_only = IsLoopback(options.address),
-                      .names = options.names}};
+          .trusted = HostsOf(options)};
 }
 
 // Lets the system notice a client that vanished, in about a minute. Accepted
@@ -71,10 +82,10 @@ class HttpServer::Gateway {
   Gateway(const HttpServerOptions& options,
           std::shared_ptr<grpc::Channel> channel)
       : options_(options),
-        stub_(inference::GRPCInferenceService::NewStub(channel)),
+        rest_(RestSettings(options), channel),
         json_(GatewayOptions(options), std::move(channel)) {
     Configure();
-    AddRoutes();
+    rest_.AddTo(&server_);
     AddWebRoutes(server_);
     json_.AddRoutes(&server_);
     RefuseOtherBodies();
@@ -83,6 +94,7 @@ class HttpServer::Gateway {
   ~Gateway() {
     // Close the calls before the server: streams end only when their rpc does.
     json_.Close();
+    rest_.Close();
     server_.stop();
     if (thread_.joinable()) thread_.join();
   }
@@ -129,8 +141,8 @@ class HttpServer::Gateway {
   void Configure() {
     // Calls of the API get threads in addition, so that however many there are,
     // probes find a free one.
-    const size_t threads =
-        options_.threads + options_.api_calls + options_.api_streams;
+    const size_t threads = options_.threads + options_.api_calls +
+                           options_.api_streams + options_.rest_calls;
     server_.new_task_queue = [threads] {
       return new httplib::ThreadPool(threads);
     };
@@ -140,7 +152,9 @@ class HttpServer::Gateway {
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
       SetKeepalive(socket);
     });
-    server_.set_payload_max_length(options_.max_body_bytes);
+    // Each route has a bound of its own (ReadBody).
+    server_.set_payload_max_length(
+        std::max(options_.max_body_bytes, options_.rest_body_bytes));
     server_.set_keep_alive_timeout(2);
     // One request for each connection:
     //   * a connection occupies a thread, also while it is idle
@@ -182,90 +196,8 @@ class HttpServer::Gateway {
         });
   }
 
-  // Adds the routes. Each answers by one rpc on the channel.
-  void AddRoutes() {
-    server_.Get("/v2/health/live", [this](const Request&, Response& response) {
-      inference::ServerLiveResponse answer;
-      const auto method = &inference::GRPCInferenceService::Stub::ServerLive;
-      if (!Call(method, inference::ServerLiveRequest(), &answer, response)) {
-        return;
-      }
-      Reply(response, answer.live() ? 200 : 400,
-            FlagJson("live", answer.live()));
-    });
-    server_.Get("/v2/health/ready", [this](const Request&, Response& response) {
-      inference::ServerReadyResponse answer;
-      const auto method = &inference::GRPCInferenceService::Stub::ServerReady;
-      if (!Call(method, inference::ServerReadyRequest(), &answer, response)) {
-        return;
-      }
-      Reply(response, answer.ready() ? 200 : 400,
-            FlagJson("ready", answer.ready()));
-    });
-    server_.Get("/v2/?", [this](const Request&, Response& response) {
-      inference::ServerMetadataResponse answer;
-      const auto method =
-          &inference::GRPCInferenceService::Stub::ServerMetadata;
-      if (Call(method, inference::ServerMetadataRequest(), &answer, response)) {
-        Reply(response, 200, ToJson(answer));
-      }
-    });
-    // Without a version in the path the second match is empty, which the
-    // protocol takes for the version of the server's choice.
-    const std::string model = "/v2/models/([^/]+)(?:/versions/([^/]+))?";
-    server_.Get(model, [this](const Request& request, Response& response) {
-      DescribeModel(request.matches[1], request.matches[2], response);
-    });
-    server_.Get(
-        model + "/ready", [this](const Request& request, Response& response) {
-          TellModelReady(request.matches[1], request.matches[2], response);
-        });
-  }
-
-  void DescribeModel(const std::string& model, const std::string& version,
-                     Response& response) {
-    inference::ModelMetadataRequest request;
-    request.set_name(model);
-    request.set_version(version);
-    inference::ModelMetadataResponse answer;
-    const auto method = &inference::GRPCInferenceService::Stub::ModelMetadata;
-    if (Call(method, request, &answer, response)) {
-      Reply(response, 200, ToJson(answer));
-    }
-  }
-
-  void TellModelReady(const std::string& model, const std::string& version,
-                      Response& response) {
-    inference::ModelReadyRequest request;
-    request.set_name(model);
-    request.set_version(version);
-    inference::ModelReadyResponse answer;
-    const auto method = &inference::GRPCInferenceService::Stub::ModelReady;
-    if (Call(method, request, &answer, response)) {
-      Reply(response, answer.ready() ? 200 : 400,
-            ModelReadyJson(model, answer.ready()));
-    }
-  }
-
-  // Returns false when the rpc failed; `response` then has the error.
-  template <typename Method, typename Question, typename Answer>
-  bool Call(Method method, const Question& question, Answer* answer,
-            Response& response) {
-    grpc::ClientContext context;
-    context.set_deadline(
-        absl::ToChronoTime(absl::Now() + options_.rpc_timeout));
-    const grpc::Status status =
-        (stub_.get()->*method)(&context, question, answer);
-    if (!status.ok()) {
-      Reply(response,
-            HttpStatusOf(static_cast<absl::StatusCode>(status.error_code())),
-            ErrorJson(status.error_message()));
-    }
-    return status.ok();
-  }
-
   const HttpServerOptions options_;
-  const std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+  RestRoutes rest_;
   JsonGateway json_;
   httplib::Server server_;
   std::thread thread_;

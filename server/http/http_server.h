@@ -1,22 +1,15 @@
-// The HTTP port: liveness, readiness and metadata in the REST form of the open
-// inference protocol, and every rpc of gpupool.v1 as JSON (json_gateway.h). It
-// knows nothing of the daemon's inside: each request becomes an rpc on the
-// given channel, usually an in-process one.
+// The HTTP port. It knows nothing of the daemon's inside: each request becomes
+// an rpc on the given channel, usually an in-process one.
 //
-//   GET /v2/health/live                      {"live":true}
-//   GET /v2/health/ready                     {"ready":true}
-//   GET /v2                                  {"name","version","extensions"}
-//   GET /v2/models/M[/versions/V]            name, versions, tensors
-//   GET /v2/models/M[/versions/V]/ready      {"name","ready"}
-//   GET / and /web/...                       the web page (web_routes.h)
+//   /v2                      the REST form of the open inference protocol
+//                            (rest_routes.h)
+//   GET /api                 every rpc of gpupool.v1 as JSON (json_gateway.h)
+//   POST /api/SERVICE/METHOD
+//   GET / and /web/...       the web page (web_routes.h)
 //
-//   GET /api, POST /api/SERVICE/METHOD       json_gateway.h
-//
-// Not live or not ready is status 400 with the same body. Errors of /v2 are
-// {"error":text} with the status of the rpc's code. A connection is closed
-// after its first request. HTTP waits while the process has as many open files
-// as it may. Any other failure to accept a connection ends HTTP; the log then
-// has an error.
+// A connection is closed after its first request. HTTP waits while the process
+// has as many open files as it may. Any other failure to accept a connection
+// ends HTTP; the log then has an error.
 //
 // Thread-safety: Start and the destructor belong to one thread. Ownership:
 // owns its threads; the destructor stops them and waits.
@@ -39,12 +32,14 @@ namespace gpupool::server {
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
   int port = 0;        // 0: any free one
-  size_t threads = 4;  // besides those for calls of the API
+  size_t threads = 4;  // besides those for POSTs
   size_t max_body_bytes = 4 << 20;
-  absl::Duration rpc_timeout = absl::Seconds(5);  // of /v2
+  absl::Duration rpc_timeout = absl::Seconds(5);  // of a GET of /v2
+  size_t rest_calls = 16;                         // POSTs of /v2 at a time
+  size_t rest_body_bytes = 64 << 20;              // of a POST of /v2
   size_t api_calls = 8;     // unary calls of the API at a time
   size_t api_streams = 16;  // streams of the API at a time
-  // Limit of a unary call of the API that sets none.
+  // Limit of a unary call of the API, or of a POST of /v2, that sets none.
   absl::Duration api_timeout = absl::Seconds(60);
   // A stream that fails within this time fails with an HTTP status.
   absl::Duration stream_fails_within = absl::Seconds(1);

@@ -22,4 +22,9 @@ absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
                                      const httplib::ContentReader& reader,
                                      size_t most);
 
+// Reads the body of a request that is refused, and forgets it, because a client
+// that still sends would not see the answer. Gives up where ReadBody does.
+void DiscardBody(const httplib::Request& request,
+                 const httplib::ContentReader& reader, size_t most);
+
 }  // namespace gpupool::server

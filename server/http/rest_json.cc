@@ -44,6 +44,17 @@ std::string ToJson(const inference::ModelMetadataResponse& response) {
        {"outputs", TensorsJson(response.outputs())}});
 }
 
+std::string ToJson(const inference::RepositoryIndexResponse& response) {
+  Json list = Json::array();
+  for (const auto& model : response.models()) {
+    list.push_back({{"name", model.name()},
+                    {"version", model.version()},
+                    {"state", model.state()},
+                    {"reason", model.reason()}});
+  }
+  return Text(list);
+}
+
 std::string FlagJson(const std::string& name, bool value) {
   return Text({{name, value}});
 }

@@ -12,6 +12,8 @@ namespace gpupool::server {
 
 std::string ToJson(const inference::ServerMetadataResponse& response);
 std::string ToJson(const inference::ModelMetadataResponse& response);
+// Returns [{"name","version","state","reason"}].
+std::string ToJson(const inference::RepositoryIndexResponse& response);
 // Returns {"live":true}.
 std::string FlagJson(const std::string& name, bool value);
 // Returns {"name":"m","ready":true}.

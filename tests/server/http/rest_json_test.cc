@@ -28,6 +28,18 @@ TEST(RestJsonTest, AnEmptyListOfExtensionsIsAList) {
   EXPECT_EQ(ToJson(response), R"({"name":"s","version":"1","extensions":[]})");
 }
 
+TEST(RestJsonTest, AnIndexIsAList) {
+  inference::RepositoryIndexResponse response;
+  EXPECT_EQ(ToJson(response), "[]");
+  auto* model = response.add_models();
+  model->set_name("m");
+  model->set_state("UNAVAILABLE");
+  model->set_reason("unloaded");
+  EXPECT_EQ(ToJson(response),
+            R"([{"name":"m","version":"","state":"UNAVAILABLE",)"
+            R"("reason":"unloaded"}])");
+}
+
 TEST(RestJsonTest, FlagsAndErrors) {
   EXPECT_EQ(FlagJson("live", true), R"({"live":true})");
   EXPECT_EQ(ModelReadyJson("m", false), R"({"name":"m","ready":false})");

@@ -1,0 +1,63 @@
+// The REST form of the open inference protocol. Each request becomes one rpc of
+// inference.GRPCInferenceService on the given channel, so that checks, limits
+// and statistics are those of gRPC.
+//
+//   GET  /v2                                       name, version, extensions
+//   GET  /v2/health/live, /v2/health/ready         {"live":true}
+//   GET  /v2/models/M[/versions/V]                 name, versions, tensors
+//   GET  /v2/models/M[/versions/V]/ready           {"name","ready"}
+//   GET  /v2/models/M[/versions/V]/config, /stats  ModelConfig, statistics
+//   GET  /v2/models/stats                          statistics of all models
+//   POST /v2/repository[/R]/index                  [{"name","version",...}]
+//   POST /v2/repository[/R]/models/M/load, /unload {}
+//
+// Not live or not ready is status 400 with the same body. Errors are
+// {"error":text} with the status of the rpc's code. A POST of a page of another
+// origin is refused (request_check.h). docs/http_api.md has the whole contract.
+//
+// Thread-safety: AddTo and Close belong to one thread. Ownership: must outlive
+// the server's threads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "server/http/request_check.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace httplib {
+class Server;
+}  // namespace httplib
+
+namespace gpupool::server {
+
+struct RestOptions {
+  absl::Duration get_timeout;  // of the rpc of a GET
+  size_t most_body_bytes = 0;
+  size_t most_calls = 0;        // POSTs at a time
+  absl::Duration post_timeout;  // without a header that sets another
+  TrustedHosts trusted;         // hosts whose pages may call
+};
+
+class RestRoutes {
+ public:
+  RestRoutes(const RestOptions& options,
+             std::shared_ptr<grpc::Channel> channel);
+  ~RestRoutes();
+
+  void AddTo(httplib::Server* server);
+
+  // Refuses further POSTs, cancels those that run, and waits until they are
+  // answered. Call it while the server's threads run.
+  void Close();
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gpupool::server

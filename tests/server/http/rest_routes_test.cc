@@ -1,0 +1,292 @@
+// The REST form of the inference protocol over real sockets, with a fake
+// service behind it.
+#include "server/http/rest_routes.h"
+
+#include <grpcpp/grpcpp.h>
+#include <httplib.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "nlohmann/json.hpp"
+#include "server/http/http_server.h"
+#include "tests/wait_until.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FakeInference : public inference::GRPCInferenceService::Service {
+ public:
+  grpc::Status ModelConfig(grpc::ServerContext*,
+                           const inference::ModelConfigRequest* request,
+                           inference::ModelConfigResponse* response) override {
+    response->mutable_config()->set_name(
+        absl::StrCat(request->name(), " ", request->version()));
+    response->mutable_config()->set_max_batch_size(8);
+    return Answer();
+  }
+
+  grpc::Status ModelStatistics(
+      grpc::ServerContext*, const inference::ModelStatisticsRequest* request,
+      inference::ModelStatisticsResponse* response) override {
+    auto* statistics = response->add_model_stats();
+    statistics->set_name(absl::StrCat("of ", request->name()));
+    statistics->set_version(request->version());
+    statistics->set_inference_count(7);
+    return Answer();
+  }
+
+  grpc::Status RepositoryIndex(
+      grpc::ServerContext*, const inference::RepositoryIndexRequest* request,
+      inference::RepositoryIndexResponse* response) override {
+    auto* model = response->add_models();
+    model->set_name("digits");
+    model->set_version("1");
+    model->set_state(request->ready() ? "READY" : "LOADING");
+    model->set_reason(request->repository_name());
+    return Answer();
+  }
+
+  grpc::Status RepositoryModelLoad(
+      grpc::ServerContext* context,
+      const inference::RepositoryModelLoadRequest* request,
+      inference::RepositoryModelLoadResponse*) override {
+    deadline = context->deadline();
+    if (request->model_name() == "held") Hold(context);
+    absl::MutexLock lock(&mutex);
+    load = *request;
+    return Answer();
+  }
+
+  grpc::Status RepositoryModelUnload(
+      grpc::ServerContext*,
+      const inference::RepositoryModelUnloadRequest* request,
+      inference::RepositoryModelUnloadResponse*) override {
+    absl::MutexLock lock(&mutex);
+    unload = *request;
+    return Answer();
+  }
+
+  std::atomic<grpc::StatusCode> code{grpc::OK};
+  std::atomic<std::chrono::system_clock::time_point> deadline{
+      std::chrono::system_clock::time_point()};
+  std::atomic<bool> holds{false};
+  absl::Notification go_on;
+  absl::Mutex mutex;
+  inference::RepositoryModelLoadRequest load;
+  inference::RepositoryModelUnloadRequest unload;
+
+ private:
+  grpc::Status Answer() const { return grpc::Status(code, "why"); }
+
+  void Hold(grpc::ServerContext* context) {
+    holds = true;
+    WaitUntil(
+        [&] { return context->IsCancelled() || go_on.HasBeenNotified(); });
+  }
+};
+
+class RestRoutesTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kMostBody = 64 << 10;
+
+  RestRoutesTest() {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service_);
+    grpc_ = builder.BuildAndStart();
+    http_ = *HttpServer::Start(
+        {.max_body_bytes = 1024, .rest_calls = 1, .rest_body_bytes = kMostBody},
+        grpc_->InProcessChannel({}));
+    port_ = http_->port();
+  }
+
+  ~RestRoutesTest() override {
+    if (!service_.go_on.HasBeenNotified()) service_.go_on.Notify();
+  }
+
+  std::unique_ptr<httplib::Client> NewClient() const {
+    auto client = std::make_unique<httplib::Client>("127.0.0.1", port_);
+    client->set_read_timeout(absl::ToInt64Seconds(kPatience));
+    return client;
+  }
+
+  httplib::Result Get(const std::string& path) const {
+    return NewClient()->Get(path);
+  }
+
+  httplib::Result Post(const std::string& path, const std::string& body,
+                       const httplib::Headers& headers = {}) const {
+    return NewClient()->Post(path, headers, body, "application/json");
+  }
+
+  static void ExpectAnswer(const httplib::Result& result, int status,
+                           const std::string& body) {
+    ASSERT_TRUE(result) << httplib::to_string(result.error());
+    EXPECT_EQ(result->status, status) << result->body;
+    EXPECT_EQ(result->body, body);
+    EXPECT_EQ(result->get_header_value("Content-Type"), "application/json");
+  }
+
+  // Expects {"error":text} of this status, with these words.
+  static void ExpectRefused(const httplib::Result& result, int status,
+                            const std::string& words) {
+    ASSERT_TRUE(result) << httplib::to_string(result.error());
+    EXPECT_EQ(result->status, status) << result->body;
+    EXPECT_EQ(result->get_header_value("Content-Type"), "application/json");
+    const auto json = nlohmann::json::parse(result->body);
+    EXPECT_EQ(json.size(), 1u);
+    EXPECT_THAT(json["error"].get<std::string>(), HasSubstr(words));
+  }
+
+  FakeInference service_;
+  std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<HttpServer> http_;
+  int port_ = 0;
+};
+
+constexpr char kLoad[] = "/v2/repository/models/digits/load";
+constexpr char kUnload[] = "/v2/repository/models/digits/unload";
+constexpr char kIndex[] = "/v2/repository/index";
+
+TEST_F(RestRoutesTest, AConfigurationIsOfTheNamedVersion) {
+  for (const auto& [path, name] :
+       {std::pair("/v2/models/digits/config", "digits "),
+        std::pair("/v2/models/digits/versions/3/config", "digits 3")}) {
+    const auto result = Get(path);
+    ASSERT_TRUE(result) << path;
+    EXPECT_EQ(result->status, 200);
+    const auto json = nlohmann::json::parse(result->body);
+    EXPECT_EQ(json["name"], name);
+    EXPECT_EQ(json["max_batch_size"], 8);
+  }
+}
+
+TEST_F(RestRoutesTest, StatisticsAreOfAModelAVersionOrAll) {
+  for (const auto& [path, name, version] :
+       {std::tuple("/v2/models/stats", "of ", ""),
+        std::tuple("/v2/models/digits/stats", "of digits", ""),
+        std::tuple("/v2/models/digits/versions/2/stats", "of digits", "2")}) {
+    const auto result = Get(path);
+    ASSERT_TRUE(result) << path;
+    const auto json = nlohmann::json::parse(result->body);
+    EXPECT_EQ(json["model_stats"][0]["name"], name) << path;
+    EXPECT_EQ(json["model_stats"][0]["version"], version) << path;
+    EXPECT_EQ(json["model_stats"][0]["inference_count"], 7) << path;
+  }
+}
+
+TEST_F(RestRoutesTest, TheIndexIsAList) {
+  ExpectAnswer(
+      Post(kIndex, R"({"ready":true})"), 200,
+      R"([{"name":"digits","version":"1","state":"READY","reason":""}])");
+  ExpectAnswer(
+      Post("/v2/repository/mine/index", ""), 200,
+      R"([{"name":"digits","version":"1","state":"LOADING","reason":"mine"}])");
+  ExpectRefused(Post(kIndex, R"({"ready":"yes"})"), 400, "'ready'");
+}
+
+TEST_F(RestRoutesTest, ModelsAreLoadedAndUnloaded) {
+  ExpectAnswer(Post(kLoad, ""), 200, "{}");
+  EXPECT_EQ(service_.load.model_name(), "digits");
+  EXPECT_EQ(service_.load.repository_name(), "");
+  ExpectAnswer(Post(kUnload, R"({"parameters":{"unload_dependents":true}})"),
+               200, "{}");
+  EXPECT_EQ(service_.unload.model_name(), "digits");
+  EXPECT_TRUE(
+      service_.unload.parameters().at("unload_dependents").bool_param());
+  ExpectAnswer(Post("/v2/repository/mine/models/digits/load", "{}"), 200, "{}");
+  EXPECT_EQ(service_.load.repository_name(), "mine");
+  ExpectRefused(Post(kLoad, R"({"parameters":{"config":null}})"), 400,
+                "parameter 'config'");
+  ExpectRefused(Post(kLoad, "{"), 400, "no JSON at byte");
+}
+
+TEST_F(RestRoutesTest, AnRpcThatFailsIsItsHttpStatus) {
+  const std::pair<grpc::StatusCode, int> rows[] = {
+      {grpc::INVALID_ARGUMENT, 400}, {grpc::NOT_FOUND, 404},
+      {grpc::UNAVAILABLE, 503},      {grpc::UNIMPLEMENTED, 501},
+      {grpc::INTERNAL, 500},         {grpc::RESOURCE_EXHAUSTED, 429},
+      {grpc::DEADLINE_EXCEEDED, 504}};
+  for (const auto& [code, status] : rows) {
+    service_.code = code;
+    const std::string error = R"({"error":"why"})";
+    ExpectAnswer(Get("/v2/models/digits/config"), status, error);
+    ExpectAnswer(Get("/v2/models/digits/stats"), status, error);
+    ExpectAnswer(Post(kIndex, ""), status, error);
+    ExpectAnswer(Post(kLoad, ""), status, error);
+    ExpectAnswer(Post(kUnload, ""), status, error);
+  }
+}
+
+TEST_F(RestRoutesTest, PagesOfOtherOriginsChangeNothing) {
+  ExpectRefused(Post(kUnload, "", {{"Origin", "http://evil.example"}}), 403,
+                "http://evil.example");
+  EXPECT_EQ(service_.unload.model_name(), "");
+  const std::string own = absl::StrCat("http://127.0.0.1:", port_);
+  ExpectAnswer(Post(kUnload, "", {{"Origin", own}}), 200, "{}");
+}
+
+TEST_F(RestRoutesTest, ABodyMayHaveAnyType) {
+  const auto form = NewClient()->Post(kIndex, R"({"ready":true})",
+                                      "application/x-www-form-urlencoded");
+  ASSERT_TRUE(form);
+  EXPECT_EQ(form->status, 200) << form->body;
+}
+
+TEST_F(RestRoutesTest, BodiesBeyondTheLimitAreRefused) {
+  ExpectAnswer(Post(kUnload, "{}" + std::string(kMostBody - 2, ' ')), 200,
+               "{}");
+  ExpectRefused(Post(kUnload, "{}" + std::string(kMostBody - 1, ' ')), 413,
+                "65536 bytes");
+}
+
+TEST_F(RestRoutesTest, CallsEndAfterAMinuteUnlessAHeaderSaysOtherwise) {
+  const absl::Time before = absl::Now();
+  ExpectAnswer(Post(kLoad, ""), 200, "{}");
+  EXPECT_GT(absl::FromChrono(service_.deadline.load()),
+            before + absl::Seconds(59));
+  ExpectAnswer(Post(kLoad, "", {{"X-Timeout-Ms", "600000"}}), 200, "{}");
+  EXPECT_GT(absl::FromChrono(service_.deadline.load()),
+            before + absl::Minutes(9));
+  ExpectRefused(Post(kLoad, "", {{"X-Timeout-Ms", "0"}}), 400, "X-Timeout-Ms");
+  ExpectRefused(
+      Post("/v2/repository/models/held/load", "", {{"X-Timeout-Ms", "1"}}), 504,
+      "");
+}
+
+TEST_F(RestRoutesTest, PostsBeyondTheMostAreRefusedAndProbesAreNot) {
+  std::thread held([&] {
+    ExpectAnswer(Post("/v2/repository/models/held/load", ""), 200, "{}");
+  });
+  EXPECT_TRUE(WaitUntil([&] { return service_.holds.load(); }));
+  ExpectRefused(Post(kUnload, std::string(kMostBody, ' ')), 503,
+                "1 POSTs of /v2");
+  EXPECT_EQ(Get("/v2/models/stats")->status, 200);
+  service_.go_on.Notify();
+  held.join();
+  ExpectAnswer(Post(kUnload, ""), 200, "{}");
+}
+
+TEST_F(RestRoutesTest, APostEndsWithTheServer) {
+  std::thread held([&] {
+    ExpectRefused(Post("/v2/repository/models/held/load", ""), 503,
+                  "shutting down");
+  });
+  EXPECT_TRUE(WaitUntil([&] { return service_.holds.load(); }));
+  http_.reset();
+  held.join();
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -13,7 +13,7 @@
 #include "server/http/json_gateway.h"
 #include "server/http/request_body.h"
 #include "server/http/request_check.h"
-#include "server/http/rest_json.h"
+#include "server/http/rest/rest_json.h"
 #include "server/http/rest_routes.h"
 #include "server/http/web_routes.h"
 

@@ -14,10 +14,12 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/http/http_status.h"
 #include "server/http/open_calls.h"
-#include "server/http/plain_json.h"
 #include "server/http/request_body.h"
-#include "server/http/rest_json.h"
-#include "server/http/rest_repository.h"
+#include "server/http/rest/plain_json.h"
+#include "server/http/rest/rest_infer_request.h"
+#include "server/http/rest/rest_infer_response.h"
+#include "server/http/rest/rest_json.h"
+#include "server/http/rest/rest_repository.h"
 
 namespace gpupool::server {
 namespace {
@@ -43,6 +45,12 @@ void ReplyError(httplib::Response& response, const absl::Status& error,
             ErrorJson(std::string(error.message())));
 }
 
+// Answers with 413 for a request that is too large, instead of the 429 of an
+// rpc that may be tried again.
+void ReplyTooLarge(httplib::Response& response, const absl::Status& error) {
+  ReplyError(response, error, absl::IsResourceExhausted(error) ? 413 : 0);
+}
+
 std::string PathOf(absl::string_view method) {
   return absl::StrCat("/inference.GRPCInferenceService/", method);
 }
@@ -60,6 +68,7 @@ class RestRoutes::Impl {
   void AddTo(httplib::Server* server) {
     AddServerRoutes(server);
     AddModelRoutes(server);
+    AddInferRoute(server);
     AddRepositoryRoutes(server);
   }
 
@@ -119,6 +128,14 @@ class RestRoutes::Impl {
                                      response);
                   });
     }
+  }
+
+  void AddInferRoute(httplib::Server* server) {
+    server->Post("/v2/models/([^/]+)(?:/versions/([^/]+))?/infer",
+                 [this](const Request& request, Response& response,
+                        const httplib::ContentReader& reader) {
+                   Infer(request, reader, response);
+                 });
   }
 
   void AddRepositoryRoutes(httplib::Server* server) {
@@ -188,6 +205,74 @@ class RestRoutes::Impl {
     }
   }
 
+  void Infer(const Request& request, const httplib::ContentReader& reader,
+             Response& response) {
+    auto post = Open(request, reader, response);
+    if (!post.has_value()) return;
+    auto asked = ReadInfer(request, post->body);
+    if (!asked.ok()) return ReplyTooLarge(response, asked.status());
+    asked->message.set_model_name(request.matches[1]);
+    asked->message.set_model_version(request.matches[2]);
+    std::string wire = WireOf(*asked);
+    const OutputForms forms = std::move(asked->forms);
+    // The wire format has all of it; free the memory for the answer.
+    asked = absl::UnknownError("sent");
+    post->body = std::string();
+    if (wire.size() > options_.most_body_bytes) {
+      return ReplyTooLarge(response, TensorsTooLarge(wire.size()));
+    }
+    const absl::Status ended = Ask(*post->call, "ModelInfer", std::move(wire));
+    if (!ended.ok()) return ReplyError(response, ended);
+    inference::ModelInferResponse answer;
+    if (!answer.ParseFromString(post->call->message())) {
+      return ReplyError(response, Unreadable());
+    }
+    ReplyInfer(WriteInferResponse(answer, forms), response);
+  }
+
+  // Reads the body of an inference in the form that its header says.
+  absl::StatusOr<RestInferRequest> ReadInfer(const Request& request,
+                                             absl::string_view body) {
+    const size_t headers = request.get_header_value_count(kJsonLengthHeader);
+    if (headers == 0) return ReadInferRequest(body, std::nullopt);
+    if (headers > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the header ", kJsonLengthHeader, " is there ", headers,
+                       " times; give it once"));
+    }
+    const auto json_bytes =
+        ReadJsonLength(request.get_header_value(kJsonLengthHeader));
+    if (!json_bytes.ok()) return json_bytes.status();
+    if (*json_bytes > 0) return ReadInferRequest(body, *json_bytes);
+    inference::ModelMetadataRequest question;
+    question.set_name(request.matches[1]);
+    question.set_version(request.matches[2]);
+    inference::ModelMetadataResponse model;
+    const absl::Status asked =
+        AskNow(&RestStub::ModelMetadata, question, &model);
+    if (!asked.ok()) return asked;
+    return ReadRawRequest(model, body);
+  }
+
+  // Refuses tensors that have more bytes in the message than in JSON.
+  absl::Status TensorsTooLarge(size_t bytes) const {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the tensors of the request have ", bytes, " bytes, the most is ",
+        options_.most_body_bytes, "; send fewer rows"));
+  }
+
+  static void ReplyInfer(absl::StatusOr<RestInferAnswer> answer,
+                         Response& response) {
+    if (!answer.ok()) return ReplyError(response, answer.status());
+    const bool binary = answer->json_bytes.has_value();
+    response.status = 200;
+    response.body = std::move(answer->body);
+    response.set_header("Content-Type", binary ? "application/octet-stream"
+                                               : "application/json");
+    if (!binary) return;
+    response.set_header(kJsonLengthHeader, absl::StrCat(*answer->json_bytes));
+  }
+
   void ListModels(const Request& request, const httplib::ContentReader& reader,
                   Response& response) {
     const auto post = Open(request, reader, response);
@@ -227,23 +312,25 @@ class RestRoutes::Impl {
     return absl::InternalError("the answer of the server cannot be read");
   }
 
-  // Asks by one rpc. Returns false when it failed; `response` then has the
-  // error.
+  // Asks by one rpc that takes no time. Returns false when it failed;
+  // `response` then has the error.
   template <typename Method, typename Question, typename Answer>
   bool Get(Method method, const Question& question, Answer* answer,
            Response& response) {
+    const absl::Status status = AskNow(method, question, answer);
+    if (!status.ok()) ReplyError(response, status);
+    return status.ok();
+  }
+
+  template <typename Method, typename Question, typename Answer>
+  absl::Status AskNow(Method method, const Question& question, Answer* answer) {
     grpc::ClientContext context;
     context.set_deadline(
         absl::ToChronoTime(absl::Now() + options_.get_timeout));
     const grpc::Status status =
         (stub_.get()->*method)(&context, question, answer);
-    if (!status.ok()) {
-      ReplyError(
-          response,
-          absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                       status.error_message()));
-    }
-    return status.ok();
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                        status.error_message());
   }
 
   // Checks the headers, opens a call and reads the body, in this order: no more
@@ -260,8 +347,7 @@ class RestRoutes::Impl {
     }
     auto body = ReadBody(request, reader, options_.most_body_bytes);
     if (!body.ok()) {
-      ReplyError(response, body.status(),
-                 absl::IsResourceExhausted(body.status()) ? 413 : 0);
+      ReplyTooLarge(response, body.status());
       return std::nullopt;
     }
     return OpenPost{*std::move(call), *std::move(body)};

@@ -8,6 +8,8 @@
 //   GET  /v2/models/M[/versions/V]/ready           {"name","ready"}
 //   GET  /v2/models/M[/versions/V]/config, /stats  ModelConfig, statistics
 //   GET  /v2/models/stats                          statistics of all models
+//   POST /v2/models/M[/versions/V]/infer           rest/rest_infer_request.h,
+//                                                  rest/rest_infer_response.h
 //   POST /v2/repository[/R]/index                  [{"name","version",...}]
 //   POST /v2/repository[/R]/models/M/load, /unload {}
 //

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/http/rest_json.h"
+#include "server/http/rest/rest_json.h"
 #include "server/http/web_files.h"
 
 namespace gpupool::server {

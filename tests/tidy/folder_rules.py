@@ -56,6 +56,7 @@ LADDERS = {
     "server/api": [
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
+    "server/http": [["rest"], ["."]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
         ["output"], ["command"], ["models", "devices", "admin", "simulation"],

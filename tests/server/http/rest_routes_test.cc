@@ -47,6 +47,36 @@ class FakeInference : public inference::GRPCInferenceService::Service {
     return Answer();
   }
 
+  grpc::Status ModelMetadata(
+      grpc::ServerContext*, const inference::ModelMetadataRequest* request,
+      inference::ModelMetadataResponse* response) override {
+    response->set_name(request->name());
+    auto* input = response->add_inputs();
+    input->set_name("input");
+    input->set_datatype("UINT8");
+    input->add_shape(-1);
+    return Answer();
+  }
+
+  // Answers the bytes of the first input as UINT8.
+  grpc::Status ModelInfer(grpc::ServerContext* context,
+                          const inference::ModelInferRequest* request,
+                          inference::ModelInferResponse* response) override {
+    deadline = context->deadline();
+    if (request->model_name() == "held") Hold(context);
+    response->set_model_name(request->model_name());
+    response->set_model_version("3");
+    response->set_id(request->id());
+    auto* output = response->add_outputs();
+    output->set_name("output");
+    output->set_datatype("UINT8");
+    output->add_shape(request->raw_input_contents(0).size());
+    response->add_raw_output_contents(request->raw_input_contents(0));
+    absl::MutexLock lock(&mutex);
+    infer = *request;
+    return Answer();
+  }
+
   grpc::Status RepositoryIndex(
       grpc::ServerContext*, const inference::RepositoryIndexRequest* request,
       inference::RepositoryIndexResponse* response) override {
@@ -84,6 +114,7 @@ class FakeInference : public inference::GRPCInferenceService::Service {
   std::atomic<bool> holds{false};
   absl::Notification go_on;
   absl::Mutex mutex;
+  inference::ModelInferRequest infer;
   inference::RepositoryModelLoadRequest load;
   inference::RepositoryModelUnloadRequest unload;
 
@@ -212,6 +243,108 @@ TEST_F(RestRoutesTest, ModelsAreLoadedAndUnloaded) {
   ExpectRefused(Post(kLoad, "{"), 400, "no JSON at byte");
 }
 
+constexpr char kInfer[] = "/v2/models/digits/infer";
+constexpr char kInput[] =
+    R"({"id":"7","inputs":[{"name":"input","datatype":"UINT8","shape":[2],)"
+    R"("data":[65,66]}]})";
+// The same input as two bytes of binary data.
+constexpr char kBinaryInput[] =
+    R"({"id":"7","inputs":[{"name":"input","datatype":"UINT8","shape":[2],)"
+    R"("parameters":{"binary_data_size":2}}],)"
+    R"("outputs":[{"name":"output","parameters":{"binary_data":true}}]})";
+constexpr char kLengthHeader[] = "Inference-Header-Content-Length";
+
+TEST_F(RestRoutesTest, AnInferenceAnswersInJson) {
+  ExpectAnswer(Post(kInfer, kInput), 200,
+               R"({"model_name":"digits","model_version":"3","id":"7",)"
+               R"("outputs":[{"name":"output","datatype":"UINT8","shape":[2],)"
+               R"("data":[65,66]}]})");
+  EXPECT_EQ(service_.infer.model_name(), "digits");
+  EXPECT_EQ(service_.infer.model_version(), "");
+  EXPECT_EQ(service_.infer.raw_input_contents(0), "AB");
+  EXPECT_EQ(Post("/v2/models/digits/versions/5/infer", kInput)->status, 200);
+  EXPECT_EQ(service_.infer.model_version(), "5");
+}
+
+TEST_F(RestRoutesTest, BinaryDataFollowTheJsonOnBothWays) {
+  const std::string json = kBinaryInput;
+  const auto result =
+      Post(kInfer, json + "AB", {{kLengthHeader, std::to_string(json.size())}});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, 200) << result->body;
+  EXPECT_EQ(result->get_header_value("Content-Type"),
+            "application/octet-stream");
+  EXPECT_EQ(service_.infer.raw_input_contents(0), "AB");
+  const size_t length = std::stoul(result->get_header_value(kLengthHeader));
+  ASSERT_EQ(result->body.size(), length + 2);
+  EXPECT_EQ(result->body.substr(length), "AB");
+  const auto answer = nlohmann::json::parse(result->body.substr(0, length));
+  EXPECT_EQ(answer["outputs"][0]["parameters"]["binary_data_size"], 2);
+  EXPECT_FALSE(answer["outputs"][0].contains("data"));
+}
+
+TEST_F(RestRoutesTest, TheBodyAloneMayBeTheOnlyInput) {
+  const auto result = Post(kInfer, "ABC", {{kLengthHeader, "0"}});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, 200) << result->body;
+  EXPECT_EQ(service_.infer.inputs(0).name(), "input");
+  EXPECT_EQ(service_.infer.inputs(0).shape(0), 3);
+  const size_t length = std::stoul(result->get_header_value(kLengthHeader));
+  EXPECT_EQ(result->body.substr(length), "ABC");
+  service_.code = grpc::NOT_FOUND;
+  ExpectRefused(Post(kInfer, "ABC", {{kLengthHeader, "0"}}), 404, "why");
+}
+
+TEST_F(RestRoutesTest, BadLengthsOfTheJsonAreRefused) {
+  const std::string json = kBinaryInput;
+  const std::string length = std::to_string(json.size());
+  ExpectRefused(Post(kInfer, json + "AB"), 400, "no JSON at byte");
+  ExpectRefused(Post(kInfer, json + "A", {{kLengthHeader, length}}), 400,
+                "binary_data_size of 2");
+  ExpectRefused(Post(kInfer, json + "ABC", {{kLengthHeader, length}}), 400,
+                "1 bytes of binary data more");
+  for (const char* bad : {"-1", "x", "99999999999999999999"}) {
+    ExpectRefused(Post(kInfer, json + "AB", {{kLengthHeader, bad}}), 400,
+                  kLengthHeader);
+  }
+  ExpectRefused(Post(kInfer, json + "AB", {{kLengthHeader, "9999"}}), 400,
+                "is 9999, but the body has");
+  ExpectRefused(Post(kInfer, json + "AB",
+                     {{kLengthHeader, length}, {kLengthHeader, length}}),
+                400, "2 times");
+  EXPECT_EQ(service_.infer.model_name(), "");
+}
+
+TEST_F(RestRoutesTest, AnInferenceMayHaveAsManyBytesAsTheLimit) {
+  const auto post = [this](size_t elements) {
+    const std::string json = absl::StrCat(
+        R"({"inputs":[{"name":"input","datatype":"UINT8","shape":[)", elements,
+        R"(],"parameters":{"binary_data_size":)", elements, "}}]}");
+    return Post(kInfer, json + std::string(elements, 'x'),
+                {{kLengthHeader, std::to_string(json.size())}});
+  };
+  EXPECT_EQ(post(kMostBody - 1024)->status, 200);
+  ExpectRefused(post(kMostBody), 413, "65536 bytes");
+  // Texts of two bytes for elements of eight.
+  std::string data = "0";
+  for (size_t i = 1; i < kMostBody / 4; ++i) data += ",0";
+  ExpectRefused(
+      Post(kInfer,
+           absl::StrCat(
+               R"({"inputs":[{"name":"input","datatype":"INT64","shape":[)",
+               kMostBody / 4, R"(],"data":[)", data, "]}]}")),
+      413, "send fewer rows");
+}
+
+TEST_F(RestRoutesTest, AnInferenceTakesACompressedBody) {
+  auto client = NewClient();
+  client->set_compress(true);
+  const auto result = client->Post(kInfer, kInput, "application/json");
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, 200) << result->body;
+  EXPECT_EQ(service_.infer.raw_input_contents(0), "AB");
+}
+
 TEST_F(RestRoutesTest, AnRpcThatFailsIsItsHttpStatus) {
   const std::pair<grpc::StatusCode, int> rows[] = {
       {grpc::INVALID_ARGUMENT, 400}, {grpc::NOT_FOUND, 404},
@@ -224,6 +357,7 @@ TEST_F(RestRoutesTest, AnRpcThatFailsIsItsHttpStatus) {
     ExpectAnswer(Get("/v2/models/digits/config"), status, error);
     ExpectAnswer(Get("/v2/models/digits/stats"), status, error);
     ExpectAnswer(Post(kIndex, ""), status, error);
+    ExpectAnswer(Post(kInfer, kInput), status, error);
     ExpectAnswer(Post(kLoad, ""), status, error);
     ExpectAnswer(Post(kUnload, ""), status, error);
   }
@@ -232,6 +366,7 @@ TEST_F(RestRoutesTest, AnRpcThatFailsIsItsHttpStatus) {
 TEST_F(RestRoutesTest, PagesOfOtherOriginsChangeNothing) {
   ExpectRefused(Post(kUnload, "", {{"Origin", "http://evil.example"}}), 403,
                 "http://evil.example");
+  ExpectRefused(Post(kInfer, kInput, {{"Origin", "null"}}), 403, "null");
   EXPECT_EQ(service_.unload.model_name(), "");
   const std::string own = absl::StrCat("http://127.0.0.1:", port_);
   ExpectAnswer(Post(kUnload, "", {{"Origin", own}}), 200, "{}");

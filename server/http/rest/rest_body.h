@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
-#include "server/http/json_elements.h"
+#include "server/http/rest/json_elements.h"
 
 namespace gpupool::server {
 

@@ -1,4 +1,4 @@
-#include "server/http/rest_body.h"
+#include "server/http/rest/rest_body.h"
 
 #include <string>
 #include <utility>

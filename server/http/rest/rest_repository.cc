@@ -1,4 +1,4 @@
-#include "server/http/rest_repository.h"
+#include "server/http/rest/rest_repository.h"
 
 #include <cstdint>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "server/http/rest_body.h"
+#include "server/http/rest/rest_body.h"
 
 namespace gpupool::server {
 namespace {

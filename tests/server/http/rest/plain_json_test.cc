@@ -1,4 +1,4 @@
-#include "server/http/plain_json.h"
+#include "server/http/rest/plain_json.h"
 
 #include "gtest/gtest.h"
 #include "inference/grpc_service.pb.h"

@@ -1,4 +1,4 @@
-#include "server/http/rest_repository.h"
+#include "server/http/rest/rest_repository.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "server/http/plain_json.h"
+#include "server/http/rest/plain_json.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>

@@ -1,4 +1,4 @@
-#include "server/http/rest_json.h"
+#include "server/http/rest/rest_json.h"
 
 #include "nlohmann/json.hpp"
 

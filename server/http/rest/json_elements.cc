@@ -1,4 +1,4 @@
-#include "server/http/json_elements.h"
+#include "server/http/rest/json_elements.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,200 @@
+#include "server/http/rest/rest_infer_response.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "server/http/rest/datatype_bytes.h"
+
+namespace gpupool::server {
+namespace {
+
+using inference::ModelInferResponse;
+using OutputTensor = ModelInferResponse::InferOutputTensor;
+
+// Returns the text as JSON has it. Replaces bytes that are not UTF-8.
+std::string Quote(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+template <typename Number>
+void AppendNumber(Number value, std::string* out) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(value)) {
+      *out += std::isnan(value) ? "\"NaN\""
+              : value > 0       ? "\"Infinity\""
+                                : "\"-Infinity\"";
+      return;
+    }
+  }
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value);
+  out->append(text, static_cast<size_t>(end.ptr - text));
+}
+
+// Appends the elements, separated by commas.
+template <typename Number>
+void AppendNumbers(const std::string& raw, std::string* out) {
+  for (size_t at = 0; at + sizeof(Number) <= raw.size(); at += sizeof(Number)) {
+    Number value;
+    std::memcpy(&value, raw.data() + at, sizeof(value));
+    if (at > 0) out->push_back(',');
+    AppendNumber(value, out);
+  }
+}
+
+void AppendBools(const std::string& raw, std::string* out) {
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (i > 0) out->push_back(',');
+    *out += raw[i] != 0 ? "true" : "false";
+  }
+}
+
+// Appends the elements as a list. InvalidArgument for a datatype that JSON does
+// not have.
+absl::Status AppendData(const OutputTensor& output, const std::string& raw,
+                        std::string* out) {
+  using Append = void (*)(const std::string&, std::string*);
+  static constexpr std::pair<absl::string_view, Append> kAppenders[] = {
+      {"BOOL", &AppendBools},
+      {"UINT8", &AppendNumbers<uint8_t>},
+      {"UINT16", &AppendNumbers<uint16_t>},
+      {"UINT32", &AppendNumbers<uint32_t>},
+      {"UINT64", &AppendNumbers<uint64_t>},
+      {"INT8", &AppendNumbers<int8_t>},
+      {"INT16", &AppendNumbers<int16_t>},
+      {"INT32", &AppendNumbers<int32_t>},
+      {"INT64", &AppendNumbers<int64_t>},
+      {"FP32", &AppendNumbers<float>},
+      {"FP64", &AppendNumbers<double>}};
+  for (const auto& [name, append] : kAppenders) {
+    if (name != output.datatype()) continue;
+    *out += "[";
+    append(raw, out);
+    *out += "]";
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "output '", output.name(), "' has datatype ", output.datatype(),
+      ", which JSON does not have; ask for binary data, by its parameter "
+      "binary_data or by binary_data_output of the request"));
+}
+
+// Checks that the contents are as many as the shape says.
+absl::Status CheckContents(const OutputTensor& output, size_t bytes) {
+  uint64_t expected = DatatypeBytes(output.datatype());
+  bool fits = true;
+  for (int64_t size : output.shape()) {
+    fits = fits && size >= 0 &&
+           !__builtin_mul_overflow(expected, static_cast<uint64_t>(size),
+                                   &expected);
+  }
+  if (fits && expected == bytes) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "output '", output.name(), "' of datatype ", output.datatype(),
+      " and shape [", absl::StrJoin(output.shape(), ","), "] has ", bytes,
+      " bytes"));
+}
+
+nlohmann::json ValueOfParameter(const inference::InferParameter& parameter) {
+  switch (parameter.parameter_choice_case()) {
+    case inference::InferParameter::kBoolParam:
+      return parameter.bool_param();
+    case inference::InferParameter::kInt64Param:
+      return parameter.int64_param();
+    case inference::InferParameter::kStringParam:
+      return parameter.string_param();
+    case inference::InferParameter::kDoubleParam:
+      return parameter.double_param();
+    case inference::InferParameter::kUint64Param:
+      return parameter.uint64_param();
+    case inference::InferParameter::PARAMETER_CHOICE_NOT_SET:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+// Appends `,"parameters":{...}` unless there are none.
+template <typename Parameters>
+void AppendParameters(const Parameters& parameters,
+                      std::optional<size_t> binary_bytes, std::string* out) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const auto& [key, value] : parameters) {
+    object[key] = ValueOfParameter(value);
+  }
+  if (binary_bytes.has_value()) object["binary_data_size"] = *binary_bytes;
+  if (object.empty()) return;
+  absl::StrAppend(
+      out, ",\"parameters\":",
+      object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+absl::Status AppendOutput(const OutputTensor& output, const std::string& raw,
+                          bool binary, std::string* out) {
+  absl::StrAppend(out, "{\"name\":", Quote(output.name()),
+                  ",\"datatype\":", Quote(output.datatype()), ",\"shape\":[",
+                  absl::StrJoin(output.shape(), ","), "]");
+  AppendParameters(output.parameters(),
+                   binary ? std::optional<size_t>(raw.size()) : std::nullopt,
+                   out);
+  if (!binary) {
+    *out += ",\"data\":";
+    const absl::Status appended = AppendData(output, raw, out);
+    if (!appended.ok()) return appended;
+  }
+  *out += "}";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RestInferAnswer> WriteInferResponse(
+    const ModelInferResponse& response, const OutputForms& forms) {
+  if (response.outputs_size() != response.raw_output_contents_size()) {
+    return absl::InternalError(absl::StrCat(
+        "the answer has ", response.outputs_size(), " outputs and contents of ",
+        response.raw_output_contents_size()));
+  }
+  RestInferAnswer answer;
+  std::string& body = answer.body;
+  absl::StrAppend(&body, "{\"model_name\":", Quote(response.model_name()),
+                  ",\"model_version\":", Quote(response.model_version()));
+  if (!response.id().empty()) {
+    absl::StrAppend(&body, ",\"id\":", Quote(response.id()));
+  }
+  AppendParameters(response.parameters(), std::nullopt, &body);
+  body += ",\"outputs\":[";
+  size_t binary_bytes = 0;
+  bool any_binary = false;
+  for (int i = 0; i < response.outputs_size(); ++i) {
+    const OutputTensor& output = response.outputs(i);
+    const std::string& raw = response.raw_output_contents(i);
+    const absl::Status checked = CheckContents(output, raw.size());
+    if (!checked.ok()) return checked;
+    const bool binary = forms.IsBinary(output.name());
+    any_binary = any_binary || binary;
+    if (binary) binary_bytes += raw.size();
+    if (i > 0) body += ",";
+    const absl::Status appended = AppendOutput(output, raw, binary, &body);
+    if (!appended.ok()) return appended;
+  }
+  body += "]}";
+  if (!any_binary) return answer;
+  answer.json_bytes = body.size();
+  body.reserve(body.size() + binary_bytes);
+  for (int i = 0; i < response.outputs_size(); ++i) {
+    if (forms.IsBinary(response.outputs(i).name())) {
+      body += response.raw_output_contents(i);
+    }
+  }
+  return answer;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,38 @@
+// Private to server/http: the response of an inference in the REST protocol.
+//
+//   {"model_name","model_version","id","parameters","outputs":[
+//    {"name","datatype","shape","parameters","data"}]}
+//
+// "id" and "parameters" are there if they are not empty. An output has its
+// elements in a flat list "data", or "binary_data_size" in its parameters and
+// its elements after the JSON, in the order of the outputs. NaN and infinite
+// elements are "NaN", "Infinity" and "-Infinity", because JSON has no such
+// numbers. Other floating numbers have the shortest text that gives them back.
+//
+// Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "inference/grpc_service.pb.h"
+#include "server/http/rest/output_forms.h"
+
+namespace gpupool::server {
+
+struct RestInferAnswer {
+  std::string body;
+  // Bytes of the JSON; nothing when the body has no binary data.
+  std::optional<size_t> json_bytes;
+};
+
+// Returns the response. Errors:
+//   * InvalidArgument: an output has a datatype that JSON does not have, and
+//     the request does not ask for binary data
+//   * Internal: an output has no contents, or not as many as its shape says
+absl::StatusOr<RestInferAnswer> WriteInferResponse(
+    const inference::ModelInferResponse& response, const OutputForms& forms);
+
+}  // namespace gpupool::server

@@ -32,6 +32,12 @@ struct OpenPost {
   std::string body;
 };
 
+// An inference in wire format.
+struct WrittenInfer {
+  std::string wire;
+  OutputForms forms;  // of its answer
+};
+
 void ReplyJson(httplib::Response& response, int status, std::string body) {
   response.status = status;
   response.body = std::move(body);
@@ -209,25 +215,31 @@ class RestRoutes::Impl {
              Response& response) {
     auto post = Open(request, reader, response);
     if (!post.has_value()) return;
-    auto asked = ReadInfer(request, post->body);
-    if (!asked.ok()) return ReplyTooLarge(response, asked.status());
-    asked->message.set_model_name(request.matches[1]);
-    asked->message.set_model_version(request.matches[2]);
-    std::string wire = WireOf(*asked);
-    const OutputForms forms = std::move(asked->forms);
-    // The wire format has all of it; free the memory for the answer.
-    asked = absl::UnknownError("sent");
-    post->body = std::string();
-    if (wire.size() > options_.most_body_bytes) {
-      return ReplyTooLarge(response, TensorsTooLarge(wire.size()));
-    }
-    const absl::Status ended = Ask(*post->call, "ModelInfer", std::move(wire));
+    auto infer = WriteInfer(request, post->body);
+    if (!infer.ok()) return ReplyTooLarge(response, infer.status());
+    post->body = std::string();  // frees its memory for the answer
+    const absl::Status ended =
+        Ask(*post->call, "ModelInfer", std::move(infer->wire));
     if (!ended.ok()) return ReplyError(response, ended);
     inference::ModelInferResponse answer;
     if (!answer.ParseFromString(post->call->message())) {
       return ReplyError(response, Unreadable());
     }
-    ReplyInfer(WriteInferResponse(answer, forms), response);
+    ReplyInfer(WriteInferResponse(answer, infer->forms), response);
+  }
+
+  // Returns the rpc's request for a body.
+  absl::StatusOr<WrittenInfer> WriteInfer(const Request& request,
+                                          absl::string_view body) {
+    auto read = ReadInfer(request, body);
+    if (!read.ok()) return read.status();
+    read->message.set_model_name(request.matches[1]);
+    read->message.set_model_version(request.matches[2]);
+    WrittenInfer infer{WireOf(*read), std::move(read->forms)};
+    if (infer.wire.size() <= options_.most_body_bytes) return infer;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the tensors of the request have ", infer.wire.size(),
+        " bytes, the most is ", options_.most_body_bytes, "; send fewer rows"));
   }
 
   // Reads the body of an inference in the form that its header says.
@@ -252,13 +264,6 @@ class RestRoutes::Impl {
         AskNow(&RestStub::ModelMetadata, question, &model);
     if (!asked.ok()) return asked;
     return ReadRawRequest(model, body);
-  }
-
-  // Refuses tensors that have more bytes in the message than in JSON.
-  absl::Status TensorsTooLarge(size_t bytes) const {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the tensors of the request have ", bytes, " bytes, the most is ",
-        options_.most_body_bytes, "; send fewer rows"));
   }
 
   static void ReplyInfer(absl::StatusOr<RestInferAnswer> answer,

@@ -15,9 +15,11 @@ namespace {
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-// Names that clients check before they use a feature. All of them are served.
+// Names that clients check before they use a feature. All of them are served,
+// binary_tensor_data by the HTTP port (server/http).
 constexpr const char* kExtensions[] = {
-    "model_repository", "model_configuration", "parameters", "statistics"};
+    "model_repository", "model_configuration", "binary_tensor_data",
+    "parameters", "statistics"};
 
 ServerUnaryReactor* Answer(CallbackServerContext* context,
                            const absl::Status& status) {

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The inference protocol as the whole daemon speaks it: trains a small model
-through the real processes, serves it, and runs conformance_test.py on it.
+through the real processes, serves it, and runs conformance_test.py and
+rest_conformance_test.py on it.
 
     served_model_test.py --bin BUILD/bin
 """
@@ -21,11 +22,15 @@ class ServedModel(harness.TestCase):
             harness.digits_job("digits", steps=50, publish="true")))
         self.assertEqual("SUCCEEDED", job["state"], job)
         server.cli("models", "load", "digits", "--wait")
-        done = subprocess.run(
-            ["/usr/bin/python3", HERE / "conformance_test.py", "--address",
-             server.address, "--model", "digits"], capture_output=True, text=True,
-            timeout=100, check=False)
-        self.assertEqual(0, done.returncode, done.stderr)
+        http = f"127.0.0.1:{server.ports['http_port']}"
+        for script, address in (("conformance_test.py", server.address),
+                                ("rest_conformance_test.py", http)):
+            with self.subTest(script=script):
+                done = subprocess.run(
+                    ["/usr/bin/python3", HERE / script, "--address", address,
+                     "--model", "digits"], capture_output=True, text=True,
+                    timeout=100, check=False)
+                self.assertEqual(0, done.returncode, done.stderr)
 
 
 if __name__ == "__main__":

@@ -200,7 +200,7 @@ TEST_F(InferenceServiceTest, MetadataAndConfigDescribeTheModel) {
   EXPECT_EQ(server.version(), "1.2.3");
   EXPECT_THAT(server.extensions(),
               ElementsAre("model_repository", "model_configuration",
-                          "parameters", "statistics"));
+                          "binary_tensor_data", "parameters", "statistics"));
 
   inference::ModelMetadataRequest metadata_request;
   metadata_request.set_name("digits");

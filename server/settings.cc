@@ -110,7 +110,7 @@ std::vector<Setting> LimitSettings() {
        "largest file of a model that is uploaded"},
       {kGroup, "message-limit",
        BytesKind(In<&ApiLimits::message_bytes>, 2 * kMiB, kGiB), "64MiB",
-       "largest gRPC message"},
+       "largest gRPC message, and largest inference request over HTTP"},
       {kGroup, "event-queue",
        CountKind(In<&Config::event_queue_size>, 16, 1 << 20), "4096",
        "maximum number of events that wait for the control thread; further "

@@ -77,6 +77,7 @@ void GenericCall::StartNextRead() {
 
 void GenericCall::TakeMessage() {
   message_.clear();
+  message_.reserve(response_.Length());
   std::vector<grpc::Slice> slices;
   if (!response_.Dump(&slices).ok()) return;
   for (const grpc::Slice& slice : slices) {

@@ -81,6 +81,16 @@ absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
   return body;
 }
 
+uint64_t BoundOfBody(const httplib::Request& request, size_t most) {
+  if (!HasBody(request)) return 0;
+  // A compressed body has more bytes than it announces.
+  if (!request.has_header("Content-Length") ||
+      request.has_header("Content-Encoding")) {
+    return most;
+  }
+  return std::min<uint64_t>(AnnouncedLength(request), most);
+}
+
 void DiscardBody(const httplib::Request& request,
                  const httplib::ContentReader& reader, size_t most) {
   if (!HasBody(request) || request.is_multipart_form_data()) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,10 @@ namespace gpupool::server {
 absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
                                      const httplib::ContentReader& reader,
                                      size_t most);
+
+// Returns the bytes that a body may have when it is read: `most`, or fewer if
+// the request announces them.
+uint64_t BoundOfBody(const httplib::Request& request, size_t most);
 
 // Reads the body of a request that is refused, and forgets it, because a client
 // that still sends would not see the answer. Gives up where ReadBody does.

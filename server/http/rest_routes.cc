@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "server/http/body_budget.h"
 #include "server/http/http_status.h"
 #include "server/http/open_calls.h"
 #include "server/http/request_body.h"
@@ -26,9 +27,13 @@ namespace {
 
 using RestStub = inference::GRPCInferenceService::Stub;
 
+// Bodies in memory have at most this many times the bytes of the largest.
+constexpr uint64_t kLargestBodies = 4;
+
 // A POST that has passed the checks of its headers.
 struct OpenPost {
   std::shared_ptr<GenericCall> call;
+  BodyBudget::Place place;  // of the body
   std::string body;
 };
 
@@ -69,7 +74,8 @@ class RestRoutes::Impl {
       : options_(options),
         channel_(std::move(channel)),
         stub_(inference::GRPCInferenceService::NewStub(channel_)),
-        calls_("POSTs of /v2", options.most_calls) {}
+        calls_("POSTs of /v2", options.most_calls),
+        bodies_(kLargestBodies * options.most_body_bytes) {}
 
   void AddTo(httplib::Server* server) {
     AddServerRoutes(server);
@@ -338,16 +344,16 @@ class RestRoutes::Impl {
                         status.error_message());
   }
 
-  // Checks the headers, opens a call and reads the body, in this order: no more
-  // bodies are in memory than calls may be open. Returns nothing when that
-  // failed; `response` then has the error.
+  // Checks the headers, opens a call, takes a place for the body and reads it,
+  // in this order, so that the bodies in memory are bounded. Returns nothing
+  // when that failed; `response` then has the error.
   std::optional<OpenPost> Open(const Request& request,
                                const httplib::ContentReader& reader,
                                Response& response) {
-    auto call = OpenCall(request);
-    if (!call.ok()) {
+    auto post = Begin(request);
+    if (!post.ok()) {
       DiscardBody(request, reader, options_.most_body_bytes);
-      ReplyError(response, call.status());
+      ReplyError(response, post.status());
       return std::nullopt;
     }
     auto body = ReadBody(request, reader, options_.most_body_bytes);
@@ -355,7 +361,21 @@ class RestRoutes::Impl {
       ReplyTooLarge(response, body.status());
       return std::nullopt;
     }
-    return OpenPost{*std::move(call), *std::move(body)};
+    post->body = *std::move(body);
+    return *std::move(post);
+  }
+
+  // Returns a POST without its body.
+  absl::StatusOr<OpenPost> Begin(const Request& request) {
+    auto call = OpenCall(request);
+    if (!call.ok()) return call.status();
+    auto place = bodies_.Take(BoundOfBody(request, options_.most_body_bytes));
+    if (place.has_value()) {
+      return OpenPost{*std::move(call), *std::move(place), {}};
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the bodies of requests over HTTP have ", bodies_.most(),
+        " bytes at a time, which is the most; retry later, or call by gRPC"));
   }
 
   absl::StatusOr<std::shared_ptr<GenericCall>> OpenCall(
@@ -384,6 +404,7 @@ class RestRoutes::Impl {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<RestStub> stub_;
   OpenCalls calls_;
+  BodyBudget bodies_;
 };
 
 RestRoutes::RestRoutes(const RestOptions& options,

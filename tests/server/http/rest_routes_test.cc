@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -111,7 +112,7 @@ class FakeInference : public inference::GRPCInferenceService::Service {
   std::atomic<grpc::StatusCode> code{grpc::OK};
   std::atomic<std::chrono::system_clock::time_point> deadline{
       std::chrono::system_clock::time_point()};
-  std::atomic<bool> holds{false};
+  std::atomic<int> holding{0};
   absl::Notification go_on;
   absl::Mutex mutex;
   inference::ModelInferRequest infer;
@@ -122,7 +123,7 @@ class FakeInference : public inference::GRPCInferenceService::Service {
   grpc::Status Answer() const { return grpc::Status(code, "why"); }
 
   void Hold(grpc::ServerContext* context) {
-    holds = true;
+    ++holding;
     WaitUntil(
         [&] { return context->IsCancelled() || go_on.HasBeenNotified(); });
   }
@@ -404,7 +405,7 @@ TEST_F(RestRoutesTest, PostsBeyondTheMostAreRefusedAndProbesAreNot) {
   std::thread held([&] {
     ExpectAnswer(Post("/v2/repository/models/held/load", ""), 200, "{}");
   });
-  EXPECT_TRUE(WaitUntil([&] { return service_.holds.load(); }));
+  EXPECT_TRUE(WaitUntil([&] { return service_.holding > 0; }));
   ExpectRefused(Post(kUnload, std::string(kMostBody, ' ')), 503,
                 "1 POSTs of /v2");
   EXPECT_EQ(Get("/v2/models/stats")->status, 200);
@@ -413,12 +414,34 @@ TEST_F(RestRoutesTest, PostsBeyondTheMostAreRefusedAndProbesAreNot) {
   ExpectAnswer(Post(kUnload, ""), 200, "{}");
 }
 
+TEST_F(RestRoutesTest, BodiesThatDoNotFitBesideOthersAreRefused) {
+  http_.reset();
+  http_ = *HttpServer::Start(
+      {.max_body_bytes = 1024, .rest_calls = 8, .rest_body_bytes = kMostBody},
+      grpc_->InProcessChannel({}));
+  port_ = http_->port();
+  // Four of the largest fit.
+  const std::string body = "{}" + std::string(kMostBody - 2, ' ');
+  std::vector<std::thread> held;
+  for (int i = 0; i < 4; ++i) {
+    held.emplace_back([&] {
+      ExpectAnswer(Post("/v2/repository/models/held/load", body), 200, "{}");
+    });
+  }
+  EXPECT_TRUE(WaitUntil([&] { return service_.holding == 4; }));
+  ExpectRefused(Post(kUnload, "{}"), 429, "262144 bytes at a time");
+  ExpectAnswer(Post(kUnload, ""), 200, "{}");
+  service_.go_on.Notify();
+  for (std::thread& thread : held) thread.join();
+  ExpectAnswer(Post(kUnload, "{}"), 200, "{}");
+}
+
 TEST_F(RestRoutesTest, APostEndsWithTheServer) {
   std::thread held([&] {
     ExpectRefused(Post("/v2/repository/models/held/load", ""), 503,
                   "shutting down");
   });
-  EXPECT_TRUE(WaitUntil([&] { return service_.holds.load(); }));
+  EXPECT_TRUE(WaitUntil([&] { return service_.holding > 0; }));
   http_.reset();
   held.join();
 }

@@ -1,0 +1,64 @@
+// Private to server/http: a bound on the bytes of all bodies that are in memory
+// at a time. A body's place is taken before it is read.
+//
+// Thread-safety: any thread. Ownership: must outlive its places.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace gpupool::server {
+
+class BodyBudget {
+ public:
+  // The bytes of one body. Gives them back when destroyed.
+  class Place {
+   public:
+    Place(Place&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)),
+          bytes_(other.bytes_) {}
+    Place& operator=(Place&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Place() {
+      if (budget_ != nullptr) budget_->GiveBack(bytes_);
+    }
+
+   private:
+    friend class BodyBudget;
+    Place(BodyBudget* budget, uint64_t bytes)
+        : budget_(budget), bytes_(bytes) {}
+    BodyBudget* budget_;
+    uint64_t bytes_;
+  };
+
+  explicit BodyBudget(uint64_t most) : most_(most) {}
+
+  // Returns a place, or nothing when the bytes do not fit beside the others.
+  std::optional<Place> Take(uint64_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    if (bytes > most_ - used_) return std::nullopt;
+    used_ += bytes;
+    return Place(this, bytes);
+  }
+
+  uint64_t most() const { return most_; }
+
+ private:
+  void GiveBack(uint64_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    used_ -= bytes;
+  }
+
+  const uint64_t most_;
+  absl::Mutex mutex_;
+  uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace gpupool::server

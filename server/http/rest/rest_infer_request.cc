@@ -28,10 +28,10 @@ absl::Status BadRequest(absl::string_view where, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(where, " ", text));
 }
 
-// Returns the member; null when the object does not have it.
+// Returns the member; null when the object does not have it, or has null there.
 const RequestJson* Member(const RequestJson& object, const char* key) {
   const auto it = object.find(key);
-  return it == object.end() ? nullptr : &*it;
+  return it == object.end() || it->is_null() ? nullptr : &*it;
 }
 
 bool SetInferParameter(const RequestJson& value,

@@ -8,7 +8,7 @@
 // where the header is Inference-Header-Content-Length: N. An input has its
 // elements in "data", or its parameter "binary_data_size" has the bytes that it
 // takes of the binary data, which is in the order of the inputs. Fields that
-// the protocol does not have are ignored.
+// the protocol does not have are ignored, and so are fields that are null.
 //
 // Binary data are not copied before WireOf writes them into the message.
 //

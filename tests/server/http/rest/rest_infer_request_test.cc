@@ -101,6 +101,39 @@ TEST(RestInferRequestTest, OtherFieldsAreIgnored) {
   EXPECT_THAT(message.raw_input_contents(), ElementsAre(""));
 }
 
+TEST(RestInferRequestTest, FieldsThatAreNullAreNotThere) {
+  const ModelInferRequest message =
+      InJson(R"({"id":null,"parameters":null,"outputs":null,"inputs":[)"
+             R"({"name":"x","datatype":"UINT8","shape":[0],"parameters":null,)"
+             R"("data":[]}]})");
+  EXPECT_EQ(message.id(), "");
+  EXPECT_EQ(message.outputs_size(), 0);
+  ExpectBadJson(R"({"inputs":null})", "no 'inputs'");
+}
+
+TEST(RestInferRequestTest, AnyChangeOfABodyIsReadOrRefused) {
+  const std::string json =
+      R"({"id":"7","inputs":[{"name":"x","datatype":"INT8","shape":[2],)"
+      R"("parameters":{"binary_data_size":2}},{"data":[[1,-2],[0.5,"NaN"]],)"
+      R"("name":"y","shape":[2,2],"datatype":"FP32"}],"outputs":[{"name":"z"}]})";
+  const std::string body = json + "ab";
+  for (size_t at = 0; at < body.size(); ++at) {
+    for (const char changed :
+         {'\0', '"', '0', '9', '-', '[', ']', '}', '\xff'}) {
+      std::string other = body;
+      other[at] = changed;
+      for (const size_t length : {json.size(), at, at + 1}) {
+        const auto request = ReadInferRequest(other, length);
+        if (request.ok()) {
+          MessageOf(*request);
+        } else {
+          EXPECT_TRUE(absl::IsInvalidArgument(request.status()));
+        }
+      }
+    }
+  }
+}
+
 TEST(RestInferRequestTest, DataMayComeBeforeNameAndDatatype) {
   const ModelInferRequest message = InJson(
       R"({"inputs":[{"data":[7],"shape":[1],"datatype":"UINT8","name":"x"}]})");

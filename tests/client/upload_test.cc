@@ -130,11 +130,14 @@ TEST_F(UploadTest, RefusesMissingAndEmptyFiles) {
             absl::StatusCode::kNotFound);
 }
 
-TEST_F(UploadTest, RefusesAFolder) {
+TEST_F(UploadTest, RefusesAFolderWithoutImages) {
+  const std::string file = WriteFile("notes.txt", "none");
+  const std::string folder = file.substr(0, file.rfind('/'));
   const absl::Status status =
-      DescribeFiles({.name = "digits", .file = ::testing::TempDir()}).status();
+      DescribeFiles({.name = "digits", .file = folder}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("a folder"));
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("holds no images"));
 }
 
 TEST_F(UploadTest, EnsureUploadsOnceAndThenNoMore) {

@@ -124,8 +124,9 @@ absl::StatusOr<v1::ModelVersion> LoadTarget(Context& context, Client& client,
   return version;
 }
 
-absl::Status Unload(Client& client,
-                    const std::vector<v1::ModelVersion>& versions, bool wait) {
+absl::Status UnloadAll(Client& client,
+                       const std::vector<v1::ModelVersion>& versions,
+                       bool wait) {
   for (const v1::ModelVersion& version : versions) {
     v1::UnloadVersionRequest request;
     request.set_model(version.model());
@@ -179,7 +180,7 @@ int RollBack(Context& context, const RollbackOptions& options) {
   const absl::StatusOr<Rollback> rollback = Choose(*model, name->version);
   if (!rollback.ok()) return context.Fail(rollback.status());
   // A newer version that became ready meanwhile would replace the target.
-  absl::Status unloaded = Unload(**client, rollback->loading, options.wait);
+  absl::Status unloaded = UnloadAll(**client, rollback->loading, options.wait);
   if (!unloaded.ok()) return context.Fail(unloaded);
   SayUnloaded(context, rollback->loading, options.wait);
   const auto version = LoadTarget(context, **client, *rollback, timeout);
@@ -188,8 +189,9 @@ int RollBack(Context& context, const RollbackOptions& options) {
   // The newer versions go on answering.
   if (version->state() != v1::READY) return ReportVersion(context, *version);
   unloaded = CheckStillServed(**client, *version);
-  if (unloaded.ok())
-    unloaded = Unload(**client, rollback->served, options.wait);
+  if (unloaded.ok()) {
+    unloaded = UnloadAll(**client, rollback->served, options.wait);
+  }
   if (!unloaded.ok()) return context.Fail(unloaded);
   SayUnloaded(context, rollback->served, options.wait);
   return ReportVersion(context, *version);

@@ -61,7 +61,10 @@ TEST_F(BenchRequestsTest, TheLastResultIsKeptAndItsRatesAreShown) {
   Restart();
   EXPECT_EQ(Kept("cpu:0")->products(0).flops(), 5e9);
   Hello("cpu:0");
-  EXPECT_EQ(ListDevices(control())[0].measured_rates().float32_flops(), 5e9);
+  EXPECT_TRUE(WaitUntil([&] {
+    const v1::Device device = ListDevices(control())[0];
+    return device.measured_rates().float32_flops() == 5e9;
+  }));
 }
 
 TEST_F(BenchRequestsTest, RatesOfOtherHardwareAreNotShown) {
@@ -73,7 +76,8 @@ TEST_F(BenchRequestsTest, RatesOfOtherHardwareAreNotShown) {
   reply.mutable_info()->set_limit_bytes(kLimit);
   reply.mutable_info()->set_description("another processor");
   loop->OnWorkerReady("cpu:0", reply);
-  EXPECT_FALSE(ListDevices(control())[0].has_measured_rates());
+  EXPECT_TRUE(WaitUntil(
+      [&] { return !ListDevices(control())[0].has_measured_rates(); }));
 }
 
 TEST_F(BenchRequestsTest, ErrorsNameTheDevice) {

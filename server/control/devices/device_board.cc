@@ -317,6 +317,7 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
   entry.device.set_utilization(heartbeat.utilization());
   if (heartbeat.has_readings()) {
     *entry.device.mutable_readings() = heartbeat.readings();
+    entry.device.mutable_readings()->clear_energy_joules();
     if (heartbeat.readings().has_power_watts()) {
       MeterPower(heartbeat.readings().power_watts(), now, entry);
     }
@@ -335,11 +336,15 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
 void DeviceBoard::MeterPower(double watts, absl::Time now, Entry& entry) {
   const absl::Duration since = now - entry.power_told;
   entry.power_told = now;
+  v1::GpuReadings& readings = *entry.device.mutable_readings();
+  readings.set_energy_joules(entry.joules_total);
   // The power over a longer gap is unknown.
   if (since <= absl::ZeroDuration() || since > kLongestReading) return;
   const double seconds = absl::ToDoubleSeconds(since);
   entry.energy.joules += watts * seconds;
   entry.energy.seconds += seconds;
+  entry.joules_total += watts * seconds;
+  readings.set_energy_joules(entry.joules_total);
 }
 
 Energy DeviceBoard::TakeEnergy(const std::string& name) {

@@ -116,9 +116,11 @@ class DeviceBoard {
     std::string measured_on;  // the description
     uint32_t measured_threads = 0;
     Energy energy;
+    double joules_total = 0;  // since the start
     absl::Time power_told = absl::InfinitePast();
   };
   static void ShowMeasured(Entry& entry);
+  // Adds the energy since the last reading, and shows the total.
   static void MeterPower(double watts, absl::Time now, Entry& entry);
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return live_attempts_ == 0;

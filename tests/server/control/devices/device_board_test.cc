@@ -56,6 +56,26 @@ TEST_F(DeviceBoardTest, ShowsPlacementsAndFits) {
   EXPECT_EQ(board.live_attempts(), 1u);
 }
 
+TEST_F(DeviceBoardTest, ShowsTheEnergySinceTheStart) {
+  worker::v1::Heartbeat heartbeat;
+  heartbeat.mutable_readings()->set_temperature_celsius(50);
+  heartbeat.mutable_readings()->set_energy_joules(1e9);  // not its to tell
+  board.TakeHeartbeat("cpu:0", heartbeat, now);
+  EXPECT_FALSE(board.Find("cpu:0").readings().has_energy_joules());
+  heartbeat.mutable_readings()->set_power_watts(300);
+  board.TakeHeartbeat("cpu:0", heartbeat, now);
+  EXPECT_TRUE(board.Find("cpu:0").readings().has_energy_joules());
+  EXPECT_EQ(board.Find("cpu:0").readings().energy_joules(), 0);
+  now += absl::Seconds(2);
+  board.TakeHeartbeat("cpu:0", heartbeat, now);
+  EXPECT_EQ(board.Find("cpu:0").readings().energy_joules(), 600);
+  EXPECT_EQ(board.TakeEnergy("cpu:0").joules, 600);
+  board.SetLost("cpu:0", absl::UnavailableError("it ended"));
+  now += absl::Hours(1);  // the power in a long gap is unknown
+  board.TakeHeartbeat("cpu:0", heartbeat, now);
+  EXPECT_EQ(board.Find("cpu:0").readings().energy_joules(), 600);
+}
+
 TEST_F(DeviceBoardTest, ShowsWhatAGpuIsAndTellsUntilItsWorkerIsLost) {
   worker::v1::HelloReply hello;
   hello.mutable_info()->mutable_gpu()->set_uuid("GPU-1");

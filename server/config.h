@@ -26,6 +26,7 @@ struct Config {
   uint16_t http_port = 0;
   std::string http_names;  // separated by commas
   uint16_t metrics_port = 0;
+  bool triton_metrics = false;
   std::string port_file;  // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"

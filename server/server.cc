@@ -471,7 +471,7 @@ class Server::Impl {
   std::unique_ptr<StateDir> state_dir_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<BlobStore> blobs_;
-  Metrics metrics_;
+  Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};
   std::unique_ptr<ControlLoop> control_;
   std::unique_ptr<WorkerPool> pool_;

@@ -1,5 +1,6 @@
 #include "server/serving_metrics.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gpupool::server {
@@ -20,17 +21,22 @@ class VersionAdapter : public VersionObserver {
     if (sample.compute > absl::ZeroDuration()) {
       metrics_->ObserveCompute(sample.compute);
     }
+    if (sample.code == absl::StatusCode::kOk) CountForTriton(sample);
   }
 
   void BatchDone(const BatchSample& sample) override {
     metrics_->Observe(HistogramName::kBatchSize, sample.rows);
     metrics_->Count(CounterName::kProgramsCompiled, sample.compiled);
     metrics_->Count(CounterName::kProgramsEvicted, sample.evicted);
+    if (sample.code == absl::StatusCode::kOk) {
+      metrics_->Count(CounterName::kTritonBatches, 1);
+    }
   }
 
   void QueueLength(size_t requests) override {
-    metrics_->Set(GaugeName::kInferenceQueueDepth,
-                  static_cast<double>(requests));
+    const auto waiting = static_cast<double>(requests);
+    metrics_->Set(GaugeName::kInferenceQueueDepth, waiting);
+    metrics_->Set(GaugeName::kTritonPending, waiting);
   }
 
   void UnderLoad(bool under_load) override {
@@ -38,6 +44,20 @@ class VersionAdapter : public VersionObserver {
   }
 
  private:
+  void CountForTriton(const RequestSample& sample) {
+    metrics_->Count(CounterName::kTritonRows, sample.rows);
+    const std::pair<CounterName, absl::Duration> times[] = {
+        {CounterName::kTritonRequestTime, sample.total},
+        {CounterName::kTritonQueueTime, sample.queue},
+        {CounterName::kTritonInputTime, sample.copy_in},
+        {CounterName::kTritonInferTime, sample.compute},
+        {CounterName::kTritonOutputTime, sample.copy_out}};
+    for (const auto& [counter, time] : times) {
+      // A clock that was set back makes negative times.
+      metrics_->Count(counter, std::max(0.0, absl::ToDoubleMicroseconds(time)));
+    }
+  }
+
   const std::shared_ptr<VersionMetrics> metrics_;
 };
 

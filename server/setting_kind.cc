@@ -87,6 +87,18 @@ SettingKind WordKind(const char* value_name, Field<std::string> field,
       }};
 }
 
+SettingKind SwitchKind(Field<bool> field) {
+  return {.value_name = "SWITCH",
+          .allowed = "true or false",
+          .set = [field](absl::string_view value, Config* config) {
+            if (value != "true" && value != "false") {
+              return absl::InvalidArgumentError("must be true or false");
+            }
+            field(*config) = value == "true";
+            return absl::OkStatus();
+          }};
+}
+
 SettingKind DeviceListKind(Field<std::string> field) {
   return {.value_name = "LIST",
           .allowed = "",

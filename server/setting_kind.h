@@ -61,6 +61,8 @@ SettingKind TextKind(const char* value_name, Field<std::string> field,
 // Makes a kind for one of a few words.
 SettingKind WordKind(const char* value_name, Field<std::string> field,
                      std::vector<std::string> words);
+// Makes a kind for true or false.
+SettingKind SwitchKind(Field<bool> field);
 SettingKind DeviceListKind(Field<std::string> field);
 SettingKind AddressKind(Field<std::string> field);
 SettingKind PortKind(Field<uint16_t> field);

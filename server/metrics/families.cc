@@ -1,5 +1,6 @@
 #include "server/metrics/families.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/check.h"
 
@@ -99,6 +100,10 @@ Series& Add(const LabelledFamily<Series>& family, LabelValues values,
 
 }  // namespace
 
+bool IsOfTriton(const FamilyRow& row) {
+  return absl::StartsWith(row.name, "nv_");
+}
+
 absl::Span<const FamilyRow> RowsOf(GaugeName) { return kGauges; }
 absl::Span<const FamilyRow> RowsOf(CounterName) { return kCounters; }
 absl::Span<const FamilyRow> RowsOf(HistogramName) { return kHistograms; }
@@ -108,7 +113,7 @@ std::string CodeLabel(absl::StatusCode code) {
   return name.empty() ? "UNKNOWN" : name;
 }
 
-MetricFamilies::MetricFamilies() {
+MetricFamilies::MetricFamilies(const MetricsOptions& chosen) : options(chosen) {
   for (const FamilyRow& row : kGauges) {
     gauges.push_back(Register<Gauge>(prometheus::BuildGauge(), row, *registry));
     if (gauges.back().labels.empty()) {
@@ -146,6 +151,12 @@ Histogram& MetricFamilies::Series(HistogramName name, LabelValues values) {
 
 void MetricFamilies::Remove(GaugeName name, Gauge* series) {
   const LabelledFamily<Gauge>& family = gauges[static_cast<size_t>(name)];
+  GPUPOOL_CHECK(!family.labels.empty());
+  family.family->Remove(series);
+}
+
+void MetricFamilies::Remove(CounterName name, Counter* series) {
+  const LabelledFamily<Counter>& family = counters[static_cast<size_t>(name)];
   GPUPOOL_CHECK(!family.labels.empty());
   family.family->Remove(series);
 }

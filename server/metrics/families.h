@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "server/metrics/gpu_series.h"
 #include "server/metrics/metrics.h"
+#include "server/metrics/triton_gpu_series.h"
 
 namespace gpupool::server {
 
@@ -31,6 +32,9 @@ struct FamilyRow {
   // Upper bounds of a histogram's buckets; null for other families.
   const prometheus::Histogram::BucketBoundaries& (*bounds)();
 };
+
+// Returns whether the family has the name of one of Triton's.
+bool IsOfTriton(const FamilyRow& row);
 
 // Return the rows in the order of the enumerators.
 absl::Span<const FamilyRow> RowsOf(GaugeName name);
@@ -49,7 +53,7 @@ struct LabelledFamily {
 std::string CodeLabel(absl::StatusCode code);
 
 struct MetricFamilies {
-  MetricFamilies();
+  explicit MetricFamilies(const MetricsOptions& options = {});
   MetricFamilies(const MetricFamilies&) = delete;
   MetricFamilies& operator=(const MetricFamilies&) = delete;
 
@@ -57,14 +61,23 @@ struct MetricFamilies {
   prometheus::Gauge& Series(GaugeName name, LabelValues values);
   prometheus::Counter& Series(CounterName name, LabelValues values);
   prometheus::Histogram& Series(HistogramName name, LabelValues values);
-  // Removes a series of the family, which must have labels.
+  // Remove a series of the family, which must have labels.
   void Remove(GaugeName name, prometheus::Gauge* series);
+  void Remove(CounterName name, prometheus::Counter* series);
+  // Returns whether the family may have series: all but those of Triton do
+  // without MetricsOptions::triton_names.
+  template <typename Name>
+  bool Shows(Name name) const {
+    return options.triton_names ||
+           !IsOfTriton(RowsOf(name)[static_cast<size_t>(name)]);
+  }
 
   struct Steps {
     uint64_t count = 0;
     double seconds = 0;
   };
 
+  const MetricsOptions options;
   const std::shared_ptr<prometheus::Registry> registry =
       std::make_shared<prometheus::Registry>();
   // Families by their enumerators.
@@ -73,6 +86,7 @@ struct MetricFamilies {
   std::vector<LabelledFamily<prometheus::Histogram>> histograms;
 
   GpuSeries gpus{registry.get()};
+  TritonGpuSeries triton_gpus{registry.get()};
 
   absl::Mutex mutex;
   std::map<std::string, Steps> steps ABSL_GUARDED_BY(mutex);

@@ -5,17 +5,17 @@
 // Thread-safety: any thread. The registry must outlive it.
 #pragma once
 
-#include <prometheus/gauge.h>
+#include <prometheus/labels.h>
 #include <prometheus/registry.h>
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/v1/device.pb.h"
+#include "server/metrics/gpu_gauge.h"
 
 namespace gpupool::server {
 
@@ -29,13 +29,9 @@ class GpuSeries {
   void Clear(const std::string& device);
 
  private:
-  using Family = prometheus::Family<prometheus::Gauge>;
-  void SetOne(Family& family, const prometheus::Labels& labels,
-              std::optional<double> value);
-
   prometheus::Registry* const registry_;
   absl::Mutex mutex_;
-  std::vector<Family*> families_ ABSL_GUARDED_BY(mutex_);
+  std::vector<GaugeFamily*> families_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, prometheus::Labels> labels_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -38,8 +38,8 @@ const char* LabelOf(CheckpointPhase phase) {
 
 }  // namespace
 
-Metrics::Metrics()
-    : families_(std::make_shared<MetricFamilies>()),
+Metrics::Metrics(const MetricsOptions& options)
+    : families_(std::make_shared<MetricFamilies>(options)),
       running_jobs_(std::make_unique<JobSeries>(families_.get())) {
   SetJobs({});
   for (CheckpointPhase phase : {CheckpointPhase::kSave, CheckpointPhase::kWrite,
@@ -125,10 +125,12 @@ void Metrics::SetDeviceUp(const std::string& device, bool up) {
 
 void Metrics::SetGpuReadings(const v1::Device& device) {
   families_->gpus.Set(device);
+  if (families_->options.triton_names) families_->triton_gpus.Set(device);
 }
 
 void Metrics::ClearGpuReadings(const std::string& device) {
   families_->gpus.Clear(device);
+  families_->triton_gpus.Clear(device);
 }
 
 // Adds the difference to the last totals. After a restart of the worker its

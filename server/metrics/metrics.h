@@ -1,9 +1,11 @@
 // Every Prometheus family of the daemon. A family is one row of families.inc,
 // and its enumerator here sets its series. Names follow Prometheus' rules:
 // prefix gpupool_, base units, _total for counters. Readings of GPUs have the
-// names of NVIDIA's exporter instead (gpu_series.h). No label grows with the
-// number of clients or of jobs that ended; a bounded number of running jobs has
-// series (job_series.h).
+// names of NVIDIA's exporter instead (gpu_series.h). Served versions and GPUs
+// also have series with the names of Triton Inference Server, for dashboards
+// and autoscalers that were made for it. No label grows with the number of
+// clients or of jobs that ended; a bounded number of running jobs has series
+// (job_series.h).
 //
 // Thread-safety: any thread. The request path holds a VersionMetrics, whose
 // series are looked up once. An observation is then a few atomic operations.
@@ -53,7 +55,8 @@ using LabelValues = std::initializer_list<absl::string_view>;
 class VersionMetrics {
  public:
   virtual ~VersionMetrics() = default;
-  // Counts an answered request by its `code`. Call once per request.
+  // Counts an answered request by its `code`, also by Triton's names. Call once
+  // per request.
   virtual void CountRequest(absl::StatusCode code) = 0;
   // Observes the time from arrival until the batch was handed to a worker.
   virtual void ObserveQueue(absl::Duration duration) = 0;
@@ -62,7 +65,7 @@ class VersionMetrics {
   // Observes the time from arrival to the answer.
   virtual void ObserveTotal(absl::Duration duration) = 0;
   // Set, count and observe as Metrics does, in the families with the labels
-  // "model,version".
+  // "model,version". No-ops for a family of Triton that is left out.
   virtual void Set(GaugeName gauge, double value) = 0;
   virtual void Count(CounterName counter, double count) = 0;
   virtual void Observe(HistogramName histogram, double value) = 0;
@@ -71,9 +74,13 @@ class VersionMetrics {
 // Values of labels.
 enum class CheckpointPhase { kSave, kWrite, kRestore };
 
+struct MetricsOptions {
+  bool triton_names = true;  // whether families of Triton have series
+};
+
 class Metrics {
  public:
-  Metrics();
+  explicit Metrics(const MetricsOptions& options = {});
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/base/check.h"
+#include "server/metrics/failure_series.h"
 
 namespace gpupool::server {
 namespace {
@@ -33,7 +34,8 @@ class VersionSeries : public VersionMetrics {
         histograms_(AddSeries<HistogramName>(families_->histograms)),
         queue_(AddStage("queue")),
         compute_(AddStage("compute")),
-        total_(AddStage("total")) {}
+        total_(AddStage("total")),
+        failures_(families_.get(), model, version) {}
 
   ~VersionSeries() override {
     absl::MutexLock lock(&families_->mutex);
@@ -52,6 +54,7 @@ class VersionSeries : public VersionMetrics {
       if (code == nullptr) continue;
       FamilyOf(CounterName::kRequests, families_->counters).Remove(code);
     }
+    failures_.Remove();
   }
 
   void CountRequest(absl::StatusCode code) override {
@@ -63,6 +66,11 @@ class VersionSeries : public VersionMetrics {
       codes_[index].store(counter, std::memory_order_release);
     }
     counter->Increment();
+    if (code == absl::StatusCode::kOk) {
+      Count(CounterName::kTritonSuccesses, 1);
+    } else {
+      failures_.Count(code);
+    }
   }
 
   void ObserveQueue(absl::Duration duration) override {
@@ -75,13 +83,16 @@ class VersionSeries : public VersionMetrics {
     total_.Observe(absl::ToDoubleSeconds(duration));
   }
   void Set(GaugeName gauge, double value) override {
-    SeriesOf(gauge, gauges_).Set(value);
+    Gauge* const series = SeriesOf(gauge, gauges_);
+    if (series != nullptr) series->Set(value);
   }
   void Count(CounterName counter, double count) override {
-    SeriesOf(counter, counters_).Increment(count);
+    Counter* const series = SeriesOf(counter, counters_);
+    if (series != nullptr) series->Increment(count);
   }
   void Observe(HistogramName histogram, double value) override {
-    SeriesOf(histogram, histograms_).Observe(value);
+    Histogram* const series = SeriesOf(histogram, histograms_);
+    if (series != nullptr) series->Observe(value);
   }
 
  private:
@@ -94,6 +105,7 @@ class VersionSeries : public VersionMetrics {
     const auto rows = RowsOf(Name());
     for (size_t i = 0; i < all.size(); ++i) {
       if (absl::string_view(rows[i].labels) != kVersionLabels) continue;
+      if (!families_->Shows(Name(i))) continue;
       all[i] = &families_->Series(Name(i), {key_.first, key_.second});
     }
     return all;
@@ -105,11 +117,12 @@ class VersionSeries : public VersionMetrics {
       if (all[i] != nullptr) families[i].family->Remove(all[i]);
     }
   }
+  // Returns null for a family that is left out.
   template <typename Name, typename Series>
-  static Series& SeriesOf(Name name, const std::vector<Series*>& all) {
+  Series* SeriesOf(Name name, const std::vector<Series*>& all) const {
     Series* series = all[static_cast<size_t>(name)];
-    GPUPOOL_CHECK(series != nullptr);
-    return *series;
+    GPUPOOL_CHECK(series != nullptr || !families_->Shows(name));
+    return series;
   }
   template <typename Name, typename Series>
   static Family<Series>& FamilyOf(
@@ -131,6 +144,7 @@ class VersionSeries : public VersionMetrics {
   Histogram& total_;
   // Counter of each absl::StatusCode, made at its first use.
   std::array<std::atomic<Counter*>, 17> codes_{};
+  FailureSeries failures_;
 };
 
 }  // namespace

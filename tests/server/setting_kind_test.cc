@@ -44,6 +44,19 @@ TEST_F(SettingKindTest, AWordIsOneOfThoseThatAreKnown) {
   Refuses(kind, "d", "must be a, b or c");
 }
 
+TEST_F(SettingKindTest, ASwitchIsTrueOrFalse) {
+  const SettingKind kind = SwitchKind(In<&Config::triton_metrics>);
+  EXPECT_EQ(kind.allowed, "true or false");
+  Takes(kind, "false");
+  EXPECT_FALSE(config_.triton_metrics);
+  Takes(kind, "true");
+  EXPECT_TRUE(config_.triton_metrics);
+  for (const char* value : {"", "yes", "1", "True", "false "}) {
+    Refuses(kind, value, "must be true or false");
+  }
+  EXPECT_TRUE(config_.triton_metrics);
+}
+
 TEST_F(SettingKindTest, DevicesAndAddressesAreChecked) {
   Takes(DeviceListKind(In<&Config::devices>), "cpu:2");
   EXPECT_EQ(config_.devices, "cpu:2");

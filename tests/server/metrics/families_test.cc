@@ -58,6 +58,26 @@ dashboards made for it work. They exist from the first GPU on. What a GPU does
 not tell has no series.
 )";
 
+constexpr absl::string_view kTriton = R"(
+## Triton Inference Server
+
+These have the names, units and labels of Triton Inference Server's metrics, so
+that dashboards and autoscalers made for it work. `--triton-metrics=false` leaves
+them out.
+
+- Series of a version exist while it is served, as those of `gpupool_inference_`.
+- Durations are sums over the requests that were answered with success.
+- Requests for a model that is not served are not counted.
+- Series with the label `gpu_uuid` exist from the first GPU on. What a GPU does not
+  tell has no series.
+
+The mean time in the queue, in microseconds, for example for an autoscaler:
+
+```text
+rate(nv_inference_queue_duration_us[1m]) / rate(nv_inference_request_success[1m])
+```
+)";
+
 constexpr absl::string_view kTableHead =
     "\n| name | type | labels | meaning |\n|---|---|---|---|\n";
 
@@ -69,6 +89,7 @@ void TellOfDevices(Metrics& metrics) {
   metrics.SetTrainingSteps("cpu:0", 1, 1);
   v1::Device gpu;
   gpu.set_name("cuda:0");
+  gpu.mutable_gpu()->set_total_bytes(1);
   v1::GpuReadings& readings = *gpu.mutable_readings();
   readings.set_utilization(0);
   readings.set_memory_utilization(0);
@@ -80,6 +101,7 @@ void TellOfDevices(Metrics& metrics) {
   readings.set_memory_clock_mhz(0);
   readings.set_ecc_corrected(0);
   readings.set_ecc_uncorrected(0);
+  readings.set_energy_joules(0);
   metrics.SetGpuReadings(gpu);
 }
 
@@ -165,9 +187,11 @@ std::string LabelsOf(const MetricFamily& family) {
 }
 
 std::string Page() {
-  std::map<std::string, std::string> own, of_gpus;
+  std::map<std::string, std::string> own, of_gpus, of_triton;
   for (const MetricFamily& family : Collect()) {
-    auto& rows = absl::StartsWith(family.name, "DCGM_") ? of_gpus : own;
+    auto& rows = absl::StartsWith(family.name, "DCGM_") ? of_gpus
+                 : absl::StartsWith(family.name, "nv_") ? of_triton
+                                                        : own;
     rows[family.name] =
         absl::StrCat("| `", family.name, "` | ", TypeOf(family.type), " | ",
                      LabelsOf(family), " | ", family.help, " |\n");
@@ -176,6 +200,8 @@ std::string Page() {
   for (const auto& [name, row] : own) absl::StrAppend(&text, row);
   absl::StrAppend(&text, kGpus, kTableHead);
   for (const auto& [name, row] : of_gpus) absl::StrAppend(&text, row);
+  absl::StrAppend(&text, kTriton, kTableHead);
+  for (const auto& [name, row] : of_triton) absl::StrAppend(&text, row);
   return text;
 }
 
@@ -196,17 +222,25 @@ TEST(FamiliesTest, ThePageListsThemAll) {
          "--gtest_filter=FamiliesTest.*";
 }
 
+// Returns whether a text of the source is the name of a family.
+bool IsFamilyName(const std::string& text) {
+  const absl::string_view prefixes[] = {"gpupool_", "DCGM_", "nv_"};
+  return text != "nv_" && std::any_of(std::begin(prefixes), std::end(prefixes),
+                                      [&](auto prefix) {
+                                        return absl::StartsWith(text, prefix);
+                                      });
+}
+
 // A family without a series is not collected, but the page must list it.
 TEST(FamiliesTest, ThePageKnowsEveryNameInTheSource) {
   const std::string page = Page();
   for (const char* path :
-       {"server/metrics/families.inc", "server/metrics/gpu_series.cc"}) {
+       {"server/metrics/families.inc", "server/metrics/gpu_series.cc",
+        "server/metrics/triton_gpu_series.cc"}) {
     const std::vector<std::string> parts =
         absl::StrSplit(ReadSource(path), '"');
     for (const std::string& part : parts) {
-      const bool is_name =
-          absl::StartsWith(part, "gpupool_") || absl::StartsWith(part, "DCGM_");
-      if (!is_name) continue;
+      if (!IsFamilyName(part)) continue;
       EXPECT_TRUE(absl::StrContains(page, absl::StrCat("| `", part, "` |")))
           << part;
     }

@@ -44,6 +44,26 @@ TEST(MetricsEndpointTest, ServesWhatTheMetricsHold) {
   EXPECT_THAT(answer, HasSubstr("gpupool_build_info{"));
 }
 
+TEST(MetricsEndpointTest, ServesTritonsNamesOfWhatWasCounted) {
+  Metrics metrics;
+  const auto endpoint = MetricsEndpoint::Start("127.0.0.1", 0, metrics);
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  const auto version = metrics.ForVersion("digits", "3", 64);
+  version->CountRequest(absl::StatusCode::kOk);
+  version->CountRequest(absl::StatusCode::kDeadlineExceeded);
+  version->Count(CounterName::kTritonQueueTime, 1250);
+  const std::string answer = Get((*endpoint)->port(), "/metrics");
+  for (const char* line :
+       {"# TYPE nv_inference_request_success counter",
+        "nv_inference_request_success{model=\"digits\",version=\"3\"} 1",
+        "nv_inference_request_failure{model=\"digits\",reason=\"REJECTED\","
+        "version=\"3\"} 1",
+        "nv_inference_queue_duration_us{model=\"digits\",version=\"3\"} 1250",
+        "# TYPE nv_inference_pending_request_count gauge"}) {
+    EXPECT_THAT(answer, HasSubstr(line));
+  }
+}
+
 TEST(MetricsEndpointTest, TakenPortIsUnavailableAndNamed) {
   Metrics metrics;
   const auto first = MetricsEndpoint::Start("127.0.0.1", 0, metrics);

@@ -203,6 +203,64 @@ TEST(MetricsTest, SeriesOfAVersionEndWithItsLastHandle) {
               HasSubstr("{code=\"OK\",model=\"digits\",version=\"1\"} 1"));
 }
 
+TEST(MetricsTest, RequestsOfAVersionCountByTritonsNames) {
+  Metrics metrics;
+  auto version = metrics.ForVersion("digits", "1", 64);
+  EXPECT_THAT(metrics.Text(), HasSubstr("nv_inference_request_success{model="
+                                        "\"digits\",version=\"1\"} 0"));
+  version->CountRequest(absl::StatusCode::kOk);
+  version->CountRequest(absl::StatusCode::kCancelled);
+  version->Count(CounterName::kTritonRows, 7);
+  version->Set(GaugeName::kTritonPending, 2);
+  const std::string text = metrics.Text();
+  for (const char* series :
+       {"nv_inference_request_success{model=\"digits\",version=\"1\"} 1",
+        "nv_inference_request_failure{model=\"digits\",reason=\"CANCELED\","
+        "version=\"1\"} 1",
+        "nv_inference_request_failure{model=\"digits\",reason=\"OTHER\","
+        "version=\"1\"} 0",
+        "nv_inference_count{model=\"digits\",version=\"1\"} 7",
+        "nv_inference_pending_request_count{model=\"digits\",version=\"1\"} "
+        "2"}) {
+    EXPECT_THAT(text, HasSubstr(series));
+  }
+  version.reset();
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("digits")));
+}
+
+TEST(MetricsTest, TritonsNamesCanBeLeftOut) {
+  Metrics metrics({.triton_names = false});
+  auto version = metrics.ForVersion("digits", "1", 64);
+  version->CountRequest(absl::StatusCode::kOk);
+  version->CountRequest(absl::StatusCode::kCancelled);
+  version->Count(CounterName::kTritonRows, 7);
+  version->Set(GaugeName::kTritonPending, 2);
+  v1::Device gpu;
+  gpu.set_name("cuda:0");
+  gpu.mutable_gpu()->set_uuid("GPU-1");
+  gpu.mutable_readings()->set_power_watts(100);
+  metrics.SetGpuReadings(gpu);
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("nv_")));
+  EXPECT_THAT(metrics.Text(), HasSubstr("DCGM_FI_DEV_POWER_USAGE{"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("code=\"CANCELLED\""));
+  metrics.ClearGpuReadings("cuda:0");
+  version.reset();
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("digits")));
+}
+
+TEST(MetricsTest, ReadingsOfAGpuHaveTritonsNamesToo) {
+  Metrics metrics;
+  v1::Device gpu;
+  gpu.set_name("cuda:0");
+  gpu.mutable_gpu()->set_uuid("GPU-1");
+  gpu.mutable_readings()->set_power_watts(100);
+  metrics.SetGpuReadings(gpu);
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("nv_gpu_power_usage{gpu_uuid=\"GPU-1\"} 100"));
+  metrics.ClearGpuReadings("cuda:0");
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("GPU-1")));
+}
+
 TEST(MetricsTest, StagesAreSeparateHistograms) {
   Metrics metrics;
   auto version = metrics.ForVersion("digits", "1", 64);
@@ -244,12 +302,13 @@ TEST(MetricsTest, AVersionHasOnlyFamiliesOfVersions) {
                "series != nullptr");
 }
 
-// Gives everything that the daemon exposes to promtool.
+// Gives everything that the daemon exposes to promtool. Triton's names break
+// the rules for names that promtool checks.
 TEST(MetricsTest, PromtoolFindsNothingToSay) {
   if (std::system("promtool --version > /dev/null 2>&1") != 0) {
     GTEST_SKIP() << "promtool is not installed (Debian package prometheus)";
   }
-  Metrics metrics;
+  Metrics metrics({.triton_names = false});
   metrics.Set(GaugeName::kBuildInfo, {"0.1.0", "abc"}, 1);
   metrics.Observe(HistogramName::kQueueWait, absl::Seconds(1));
   metrics.Observe(HistogramName::kStoreCommit, absl::Milliseconds(2));

@@ -41,6 +41,7 @@
 #include "server/pool/process.h"
 #include "server/pool/worker_pool.h"
 #include "server/pool/worker_port.h"
+#include "server/server_log.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/serving.h"
 #include "server/serving_metrics.h"
@@ -222,6 +223,7 @@ class Server::Impl {
     inference_ = std::make_unique<InferenceService>(
         InferenceServiceOptions{.serving = serving_.get(),
                                 .repository = repository_.get(),
+                                .log = &log_,
                                 .observer = &observer_,
                                 .server_version = build_.version});
     ASSIGN_OR_RETURN(api_, ApiServer::Start(ApiSettings(), ApiNeeds()));
@@ -473,6 +475,7 @@ class Server::Impl {
   std::unique_ptr<BlobStore> blobs_;
   Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};
+  ServerLog log_{config_.log_format};
   std::unique_ptr<ControlLoop> control_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<Serving> serving_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/api/inference/infer_reactors.h"
+#include "server/api/inference/log_settings.h"
 #include "server/api/inference/model_messages.h"
 #include "server/api/rpc/grpc_status.h"
 
@@ -19,7 +20,7 @@ using grpc::ServerUnaryReactor;
 // binary_tensor_data by the HTTP port (server/http).
 constexpr const char* kExtensions[] = {
     "model_repository", "model_configuration", "binary_tensor_data",
-    "parameters", "statistics"};
+    "parameters",       "statistics",          "logging"};
 
 ServerUnaryReactor* Answer(CallbackServerContext* context,
                            const absl::Status& status) {
@@ -237,6 +238,15 @@ ServerUnaryReactor* InferenceService::RepositoryModelUnload(
   return reactor;
 }
 
+// --------------------------------------------------------------------- log
+
+ServerUnaryReactor* InferenceService::LogSettings(
+    CallbackServerContext* context,
+    const inference::LogSettingsRequest* request,
+    inference::LogSettingsResponse* response) {
+  return Answer(context, AnswerLogSettings(*request, options_.log, response));
+}
+
 // ------------------------------------------------------------- not offered
 
 ServerUnaryReactor* InferenceService::SystemSharedMemoryStatus(
@@ -287,14 +297,6 @@ ServerUnaryReactor* InferenceService::TraceSetting(
   return NotOffered(context,
                     "trace settings are not offered; stage times are in "
                     "ModelStatistics and in the metrics");
-}
-
-ServerUnaryReactor* InferenceService::LogSettings(
-    CallbackServerContext* context, const inference::LogSettingsRequest*,
-    inference::LogSettingsResponse*) {
-  return NotOffered(context,
-                    "log settings cannot be changed over the network; start "
-                    "the server with another log level");
 }
 
 }  // namespace gpupool::server

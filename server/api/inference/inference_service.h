@@ -16,6 +16,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/api/inference/bytes_in_flight.h"
 #include "server/api/inference/infer_request.h"
+#include "server/api/inference/log_control.h"
 #include "server/api/inference/memory_return.h"
 #include "server/api/inference/model_repository.h"
 #include "server/serving/serving.h"
@@ -25,6 +26,7 @@ namespace gpupool::server {
 struct InferenceServiceOptions {
   const Serving* serving = nullptr;
   ModelRepository* repository = nullptr;
+  LogControl* log = nullptr;
   ServingObserver* observer = nullptr;  // may be null
   // Value of ServerMetadata.name. Some clients insist on another server's name.
   std::string server_name = "gpupool";
@@ -85,6 +87,11 @@ class InferenceService final
       const inference::RepositoryModelUnloadRequest* request,
       inference::RepositoryModelUnloadResponse* response) override;
 
+  grpc::ServerUnaryReactor* LogSettings(
+      grpc::CallbackServerContext* context,
+      const inference::LogSettingsRequest* request,
+      inference::LogSettingsResponse* response) override;
+
   // Answers UNIMPLEMENTED with a sentence, since none of these is supported.
   grpc::ServerUnaryReactor* SystemSharedMemoryStatus(
       grpc::CallbackServerContext* context,
@@ -114,10 +121,6 @@ class InferenceService final
       grpc::CallbackServerContext* context,
       const inference::TraceSettingRequest* request,
       inference::TraceSettingResponse* response) override;
-  grpc::ServerUnaryReactor* LogSettings(
-      grpc::CallbackServerContext* context,
-      const inference::LogSettingsRequest* request,
-      inference::LogSettingsResponse* response) override;
 
  private:
   absl::Status FillMetadataOf(const inference::ModelMetadataRequest& request,

@@ -333,14 +333,50 @@ class Extensions(Case):
                    self.stub.RepositoryIndex,
                    pb.RepositoryIndexRequest(repository_name="r"))
 
+    def log_settings(self, **settings):
+        request = pb.LogSettingsRequest()
+        for name, value in settings.items():
+            setting = request.settings[name]
+            if isinstance(value, bool):
+                setting.bool_param = value
+            elif isinstance(value, int):
+                setting.uint32_param = value
+            else:
+                setting.string_param = value
+        answer = self.stub.LogSettings(request).settings
+        return {name: getattr(answer[name], answer[name].WhichOneof("parameter_choice"))
+                for name in answer}
+
+    def test_the_level_of_the_log_is_read_and_set(self):
+        extensions = self.stub.ServerMetadata(pb.ServerMetadataRequest()).extensions
+        self.assertIn("logging", extensions)
+        before = self.log_settings()
+        self.assertEqual({"log_file", "log_info", "log_warning", "log_error",
+                          "log_verbose_level", "log_format"}, set(before))
+        levels = {name: before[name] for name in
+                  ("log_verbose_level", "log_info", "log_warning", "log_error")}
+        self.addCleanup(self.log_settings, **levels)
+        quiet = self.log_settings(log_verbose_level=0, log_info=False)
+        self.assertEqual((0, False, True, True),
+                         (quiet["log_verbose_level"], quiet["log_info"],
+                          quiet["log_warning"], quiet["log_error"]))
+        loud = self.log_settings(log_verbose_level=1, log_info=True, log_warning=True,
+                                 log_error=True, log_format=before["log_format"])
+        self.assertEqual(1, loud["log_verbose_level"])
+        self.assertEqual(loud, self.log_settings())
+        request = pb.LogSettingsRequest()
+        request.settings["log_file"].string_param = "log_file.log"
+        self.fails(grpc.StatusCode.UNIMPLEMENTED,
+                   "file location can not be updated through network protocol",
+                   self.stub.LogSettings, request)
+
     def test_what_is_not_offered_is_unimplemented(self):
         for call, request in (
                 (self.stub.SystemSharedMemoryStatus,
                  pb.SystemSharedMemoryStatusRequest()),
                 (self.stub.CudaSharedMemoryRegister,
                  pb.CudaSharedMemoryRegisterRequest()),
-                (self.stub.TraceSetting, pb.TraceSettingRequest()),
-                (self.stub.LogSettings, pb.LogSettingsRequest())):
+                (self.stub.TraceSetting, pb.TraceSettingRequest())):
             self.fails(grpc.StatusCode.UNIMPLEMENTED, "", call, request)
         request = self.request(self.rows(1))
         request.inputs[0].parameters["shared_memory_region"].string_param = "r"

@@ -5,6 +5,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,15 @@ class FakeRepository : public ModelRepository {
   absl::Status answer;
 };
 
+class FakeLog : public LogControl {
+ public:
+  LogLevel Level() const override { return level; }
+  void SetLevel(LogLevel to) override { level = to; }
+  std::string Format() const override { return "ISO8601"; }
+
+  std::atomic<LogLevel> level = LogLevel::kInfo;
+};
+
 class InferenceServer {
  public:
   using Stub = inference::GRPCInferenceService::Stub;
@@ -47,6 +57,7 @@ class InferenceServer {
     InferenceServiceOptions options;
     options.serving = &serving;
     options.repository = &repository;
+    options.log = &log;
     options.server_version = "1.2.3";
     options.max_bytes_in_flight = max_bytes_in_flight;
     service_ = std::make_unique<InferenceService>(options);
@@ -69,6 +80,7 @@ class InferenceServer {
 
   FakeWorker worker;
   FakeRepository repository;
+  FakeLog log;
   Serving serving{{
       .ring = [this](const std::string&) { return worker.ring(); },
       .catalogue = [this](absl::string_view name) -> absl::StatusOr<v1::Model> {

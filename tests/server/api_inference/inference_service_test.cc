@@ -198,9 +198,10 @@ TEST_F(InferenceServiceTest, MetadataAndConfigDescribeTheModel) {
           .ok());
   EXPECT_EQ(server.name(), "gpupool");
   EXPECT_EQ(server.version(), "1.2.3");
-  EXPECT_THAT(server.extensions(),
-              ElementsAre("model_repository", "model_configuration",
-                          "binary_tensor_data", "parameters", "statistics"));
+  EXPECT_THAT(
+      server.extensions(),
+      ElementsAre("model_repository", "model_configuration",
+                  "binary_tensor_data", "parameters", "statistics", "logging"));
 
   inference::ModelMetadataRequest metadata_request;
   metadata_request.set_name("digits");
@@ -284,9 +285,23 @@ TEST_F(InferenceServiceTest, WhatIsNotOfferedSaysSo) {
   EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(),
               HasSubstr("Client shared memory is disabled"));
-  inference::LogSettingsResponse log;
-  EXPECT_EQ(Call(&Stub::LogSettings, inference::LogSettingsRequest(), &log)
+  inference::TraceSettingResponse trace;
+  EXPECT_EQ(Call(&Stub::TraceSetting, inference::TraceSettingRequest(), &trace)
                 .error_code(),
+            grpc::UNIMPLEMENTED);
+}
+
+TEST_F(InferenceServiceTest, LogSettingsReachTheLog) {
+  inference::LogSettingsRequest request;
+  inference::LogSettingsResponse response;
+  ASSERT_TRUE(Call(&Stub::LogSettings, request, &response).ok());
+  EXPECT_EQ(response.settings().at("log_verbose_level").uint32_param(), 0u);
+  (*request.mutable_settings())["log_verbose_level"].set_uint32_param(1);
+  ASSERT_TRUE(Call(&Stub::LogSettings, request, &response).ok());
+  EXPECT_EQ(response.settings().at("log_verbose_level").uint32_param(), 1u);
+  EXPECT_EQ(server_.log.Level(), LogLevel::kDebug);
+  (*request.mutable_settings())["log_file"].set_string_param("/etc/passwd");
+  EXPECT_EQ(Call(&Stub::LogSettings, request, &response).error_code(),
             grpc::UNIMPLEMENTED);
 }
 

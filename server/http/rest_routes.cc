@@ -20,6 +20,7 @@
 #include "server/http/rest/rest_infer_request.h"
 #include "server/http/rest/rest_infer_response.h"
 #include "server/http/rest/rest_json.h"
+#include "server/http/rest/rest_log.h"
 #include "server/http/rest/rest_repository.h"
 
 namespace gpupool::server {
@@ -82,6 +83,7 @@ class RestRoutes::Impl {
     AddModelRoutes(server);
     AddInferRoute(server);
     AddRepositoryRoutes(server);
+    AddLogRoutes(server);
   }
 
   void Close() { calls_.Close(); }
@@ -170,6 +172,21 @@ class RestRoutes::Impl {
           using Unload = inference::RepositoryModelUnloadRequest;
           Change<Unload>("RepositoryModelUnload", request, reader, response);
         });
+  }
+
+  void AddLogRoutes(httplib::Server* server) {
+    server->Get("/v2/logging", [this](const Request&, Response& response) {
+      inference::LogSettingsResponse answer;
+      if (Get(&RestStub::LogSettings, inference::LogSettingsRequest(), &answer,
+              response)) {
+        ReplyJson(response, 200, LogSettingsJson(answer));
+      }
+    });
+    server->Post("/v2/logging",
+                 [this](const Request& request, Response& response,
+                        const httplib::ContentReader& reader) {
+                   ChangeLog(request, reader, response);
+                 });
   }
 
   void DescribeModel(const std::string& model, const std::string& version,
@@ -317,6 +334,22 @@ class RestRoutes::Impl {
         Ask(*post->call, method, question.SerializeAsString());
     if (!asked.ok()) return ReplyError(response, asked);
     ReplyJson(response, 200, "{}");
+  }
+
+  void ChangeLog(const Request& request, const httplib::ContentReader& reader,
+                 Response& response) {
+    const auto post = Open(request, reader, response);
+    if (!post.has_value()) return;
+    const auto question = ReadLogRequest(post->body);
+    if (!question.ok()) return ReplyError(response, question.status());
+    const absl::Status asked =
+        Ask(*post->call, "LogSettings", question->SerializeAsString());
+    if (!asked.ok()) return ReplyError(response, asked);
+    inference::LogSettingsResponse answer;
+    if (!answer.ParseFromString(post->call->message())) {
+      return ReplyError(response, Unreadable());
+    }
+    ReplyJson(response, 200, LogSettingsJson(answer));
   }
 
   static absl::Status Unreadable() {

@@ -12,6 +12,7 @@
 //                                                  rest/rest_infer_response.h
 //   POST /v2/repository[/R]/index                  [{"name","version",...}]
 //   POST /v2/repository[/R]/models/M/load, /unload {}
+//   GET, POST /v2/logging                          rest/rest_log.h
 //
 // Not live or not ready is status 400 with the same body. Errors are
 // {"error":text} with the status of the rpc's code. A POST of a page of another

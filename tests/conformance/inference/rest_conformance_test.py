@@ -102,6 +102,10 @@ class Server(Case):
         server = self.get("/v2")
         self.assertEqual({"name", "version", "extensions"}, set(server))
         self.assertIn("binary_tensor_data", server["extensions"])
+        self.assertIn("logging", server["extensions"])
+        self.assertEqual({"log_file", "log_info", "log_warning", "log_error",
+                          "log_verbose_level", "log_format"},
+                         set(self.get("/v2/logging")))
         self.assertNotIn("system_shared_memory", server["extensions"])
 
 

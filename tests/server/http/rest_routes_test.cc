@@ -109,6 +109,18 @@ class FakeInference : public inference::GRPCInferenceService::Service {
     return Answer();
   }
 
+  // Answers the settings of the request and the state of log_error.
+  grpc::Status LogSettings(grpc::ServerContext*,
+                           const inference::LogSettingsRequest* request,
+                           inference::LogSettingsResponse* response) override {
+    auto& settings = *response->mutable_settings();
+    settings["log_error"].set_bool_param(true);
+    for (const auto& [name, value] : request->settings()) {
+      settings[name].set_bool_param(value.bool_param());
+    }
+    return Answer();
+  }
+
   std::atomic<grpc::StatusCode> code{grpc::OK};
   std::atomic<std::chrono::system_clock::time_point> deadline{
       std::chrono::system_clock::time_point()};
@@ -202,6 +214,20 @@ TEST_F(RestRoutesTest, AConfigurationIsOfTheNamedVersion) {
     EXPECT_EQ(json["name"], name);
     EXPECT_EQ(json["max_batch_size"], 8);
   }
+}
+
+TEST_F(RestRoutesTest, TheLogIsReadAndChanged) {
+  ExpectAnswer(Get("/v2/logging"), 200, R"({"log_error":true})");
+  ExpectAnswer(Post("/v2/logging", R"({"log_info":false})"), 200,
+               R"({"log_error":true,"log_info":false})");
+  ExpectAnswer(Post("/v2/logging", ""), 200, R"({"log_error":true})");
+  ExpectRefused(Post("/v2/logging", R"({"log_info":null})"), 400,
+                "log setting 'log_info'");
+  ExpectRefused(Post("/v2/logging", "{}", {{"Origin", "http://evil.example"}}),
+                403, "evil.example");
+  service_.code = grpc::UNIMPLEMENTED;
+  ExpectRefused(Post("/v2/logging", "{}"), 501, "why");
+  ExpectRefused(Get("/v2/logging"), 501, "why");
 }
 
 TEST_F(RestRoutesTest, StatisticsAreOfAModelAVersionOrAll) {

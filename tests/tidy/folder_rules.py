@@ -59,7 +59,8 @@ LADDERS = {
     "server/http": [["rest"], ["."]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
-        ["output"], ["command"], ["models", "devices", "admin", "simulation"],
+        ["output"], ["command"],
+        ["models", "devices", "admin", "simulation", "mlflow"],
         ["jobs"], ["."]],
 }
 

@@ -1,6 +1,8 @@
 #include "client/retry.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 
 namespace gpupool::client {
 
@@ -18,6 +20,15 @@ void Backoff::Reset() { wait_ = options_.initial; }
 
 bool IsRetryable(const absl::Status& status) {
   return absl::IsUnavailable(status);
+}
+
+bool SleepUnlessStopped(absl::Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wakeup;
+  std::unique_lock<std::mutex> lock(mutex);
+  wakeup.wait_for(lock, stop, absl::ToChronoNanoseconds(duration),
+                  [] { return false; });
+  return !stop.stop_requested();
 }
 
 }  // namespace gpupool::client

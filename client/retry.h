@@ -1,10 +1,12 @@
-// Decides whether a failed call may be retried, and how long to wait before.
+// Decides whether a failed call may be retried, how long to wait before, and
+// waits.
 //
 // Thread-safety: a Backoff belongs to one thread. It owns nothing else.
 #pragma once
 
 #include <cstdint>
 #include <random>
+#include <stop_token>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -38,5 +40,8 @@ class Backoff {
 // Returns whether the status is Unavailable. It is the only code after which a
 // retry may help and does no harm to an idempotent call.
 bool IsRetryable(const absl::Status& status);
+
+// Sleeps. Returns false if `stop` was requested before the time was over.
+bool SleepUnlessStopped(absl::Duration duration, const std::stop_token& stop);
 
 }  // namespace gpupool::client

@@ -1,7 +1,5 @@
 #include "client/watch.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 
 #include "absl/time/clock.h"
@@ -9,19 +7,6 @@
 #include "client/retry.h"
 
 namespace gpupool::client {
-namespace {
-
-// Sleeps. Returns false if `stop` was requested before the time was over.
-bool SleepUnlessStopped(absl::Duration duration, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any wakeup;
-  std::unique_lock<std::mutex> lock(mutex);
-  wakeup.wait_for(lock, stop, absl::ToChronoNanoseconds(duration),
-                  [] { return false; });
-  return !stop.stop_requested();
-}
-
-}  // namespace
 
 bool IsFinal(v1::JobState state) {
   return state == v1::SUCCEEDED || state == v1::FAILED ||

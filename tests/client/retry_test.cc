@@ -41,5 +41,12 @@ TEST(IsRetryableTest, OnlyUnavailable) {
   EXPECT_FALSE(IsRetryable(absl::DeadlineExceededError("")));
 }
 
+TEST(SleepUnlessStoppedTest, SaysWhetherItWasStopped) {
+  std::stop_source stop;
+  EXPECT_TRUE(SleepUnlessStopped(absl::ZeroDuration(), stop.get_token()));
+  stop.request_stop();
+  EXPECT_FALSE(SleepUnlessStopped(absl::Hours(1), stop.get_token()));
+}
+
 }  // namespace
 }  // namespace gpupool::client

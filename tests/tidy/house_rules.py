@@ -69,7 +69,7 @@ ONLY_IN = [
      ["engine/data/image"]),
     (re.compile(r"SQLiteCpp|sqlite3\.h"), "SQLite", ["server/store"]),
     (re.compile(r"prometheus/"), "prometheus-cpp", ["server/metrics"]),
-    (re.compile(r"httplib\.h"), "cpp-httplib", ["server/http"]),
+    (re.compile(r"httplib\.h"), "cpp-httplib", ["server/http", "client/cli/mlflow"]),
     (re.compile(r"CLI/"), "CLI11",
      ["client/cli", "server/main.cc", "server/config", "server/worker/command",
       "server/worker/worker_main.cc"]),

@@ -1,5 +1,5 @@
 // gpupool logs: log lines, losses and state changes of a job, or its curves as
-// a file for TensorBoard.
+// a file for TensorBoard or as a run of an MLflow server.
 #include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +13,9 @@
 #include "client/cli/command/verbs.h"
 #include "client/cli/jobs/job_scalars.h"
 #include "client/cli/jobs/log_lines.h"
+#include "client/cli/jobs/log_mlflow.h"
+#include "client/cli/jobs/log_source.h"
+#include "client/cli/mlflow/tracking_url.h"
 #include "client/files/event_file.h"
 #include "client/text/counted.h"
 #include "client/watch.h"
@@ -24,14 +27,9 @@ struct LogsOptions {
   std::string job;
   bool follow = false;
   bool all = false;
-  std::string tensorboard;  // folder; empty: lines are printed
-};
-
-// A job whose events are read. The client is borrowed.
-struct LogSource {
-  Client* client = nullptr;
-  v1::Job job;
-  WatchOptions watch;
+  // At most one of these is set. Otherwise lines are printed.
+  std::string tensorboard;  // folder
+  MlflowOptions mlflow;
 };
 
 // Returns the exit code of a watch that ended with `status`.
@@ -109,13 +107,50 @@ int Logs(Context& context, const LogsOptions& options) {
   // The stream of an ended job ends by itself.
   read.watch.stored_only = !options.follow;
   read.watch.stop = context.stop();
-  return options.tensorboard.empty() ? PrintLines(context, read, options)
-                                     : WriteCurves(context, read, options);
+  if (!options.tensorboard.empty()) return WriteCurves(context, read, options);
+  if (!options.mlflow.url.empty()) {
+    return SendToMlflow(context, read, options.mlflow);
+  }
+  return PrintLines(context, read, options);
 }
 
 // Refuses an empty name, which would look like no option.
 std::string CheckFolderName(const std::string& name) {
   return name.empty() ? "name a folder" : "";
+}
+
+std::string CheckUrl(const std::string& text) {
+  return std::string(ParseTrackingUrl(text).status().message());
+}
+
+std::string CheckExperimentName(const std::string& name) {
+  return name.empty() ? "name an experiment" : "";
+}
+
+// Adds the options that send curves elsewhere instead of printing lines.
+void AddTargets(CLI::App& verb, LogsOptions& options) {
+  CLI::Option* tensorboard =
+      verb.add_option("--tensorboard", options.tensorboard,
+                      "Write the job's curves to a file for TensorBoard in "
+                      "this folder, instead of printing lines; with -f the "
+                      "file grows until the job ends")
+          ->check(CheckFolderName)
+          ->type_name("DIR");
+  CLI::Option* mlflow =
+      verb.add_option("--mlflow", options.mlflow.url,
+                      "Send the job's curves and parameters to this MLflow "
+                      "tracking server, instead of printing lines; with -f "
+                      "until the job ends")
+          ->check(CheckUrl)
+          ->type_name("URL")
+          ->excludes(tensorboard);
+  verb.add_option("--experiment", options.mlflow.experiment,
+                  absl::StrCat("The experiment of MLflow, which is created if "
+                               "there is none; default ",
+                               kDefaultExperiment))
+      ->check(CheckExperimentName)
+      ->type_name("NAME")
+      ->needs(mlflow);
 }
 
 }  // namespace
@@ -129,17 +164,13 @@ void AddLogs(CLI::App& app, Invocation& invocation) {
               "With -o json every line is one JSON object.",
               "  gpupool logs 7\n"
               "  gpupool logs digits -f\n"
-              "  gpupool logs digits --tensorboard runs/digits");
+              "  gpupool logs digits --tensorboard runs/digits\n"
+              "  gpupool logs digits -f --mlflow http://localhost:5000");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_flag("-f,--follow", options->follow, "Continue until the job ends");
   verb->add_flag("-a,--all", options->all,
                  "Print every loss that was reported");
-  verb->add_option("--tensorboard", options->tensorboard,
-                   "Write the job's curves to a file for TensorBoard in this "
-                   "folder, instead of printing lines; with -f the file grows "
-                   "until the job ends")
-      ->check(CheckFolderName)
-      ->type_name("DIR");
+  AddTargets(*verb, *options);
   invocation.On(verb, [options](Context& c) { return Logs(c, *options); });
 }
 

@@ -1,5 +1,6 @@
 #include "engine/data/distributed_sampler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,11 @@ DistributedSampler::DistributedSampler(const DistributedSamplerOptions& options,
     : options_(options),
       rows_(std::move(rows)),
       rank_rows_(rank_rows),
-      batches_per_epoch_(rank_rows / options.batch_size) {}
+      batches_per_epoch_(rank_rows / options.batch_size) {
+  if (options.keep_last && rank_rows % options.batch_size > 0) {
+    ++batches_per_epoch_;
+  }
+}
 
 absl::Span<const uint32_t> DistributedSampler::Next() {
   const absl::Span<const uint32_t> rows = Peek();
@@ -46,8 +51,9 @@ absl::Span<const uint32_t> DistributedSampler::Peek() {
   const uint64_t epoch = position_ / batches_per_epoch_;
   const uint64_t batch = position_ % batches_per_epoch_;
   if (epoch != ordered_epoch_) OrderRows(epoch);
-  return absl::MakeConstSpan(order_).subspan(batch * options_.batch_size,
-                                             options_.batch_size);
+  const uint64_t begin = batch * options_.batch_size;
+  return absl::MakeConstSpan(order_).subspan(
+      begin, std::min<uint64_t>(options_.batch_size, rank_rows_ - begin));
 }
 
 void DistributedSampler::OrderRows(uint64_t epoch) {

@@ -5,10 +5,10 @@
 // An epoch's permutation is fixed by (seed, epoch). Without shuffling it is the
 // order of the rows, in every epoch. It is cut to a whole number
 // of rows for each rank, or continued from its start. Rank r of n takes the
-// entries r, r + n, r + 2n, ... and cuts them into whole batches. In every step
-// the ranks together therefore see the rows of a single rank whose batch is n
-// times as large. With Tail::kDrop the epochs also have the same number of
-// steps.
+// entries r, r + n, r + 2n, ... and cuts them into whole batches, and on
+// request into a shorter last one. In every step the ranks together therefore
+// see the rows of a single rank whose batch is n times as large. With
+// Tail::kDrop the epochs also have the same number of steps.
 //
 // The batch of a step is a pure function of the options, the rows and the step.
 // The position to save is therefore the number of batches taken, which is the
@@ -23,8 +23,8 @@
 
 namespace gpupool::engine {
 
-// The treatment of rows that do not divide evenly among the ranks. Rows that
-// then fill no whole batch wait for the next epoch in both cases.
+// The treatment of rows that do not divide evenly among the ranks. For rows
+// that then fill no whole batch see DistributedSamplerOptions::keep_last.
 enum class Tail : uint8_t {
   kDrop,             // they wait for the next epoch (drop_last=True)
   kRepeatFromStart,  // the epoch continues with its first rows
@@ -37,6 +37,9 @@ struct DistributedSamplerOptions {
   uint32_t ranks = 1;
   Tail tail = Tail::kDrop;
   bool shuffle = true;  // else every epoch has the rows in their order
+  // Whether a rank's rows that fill no whole batch are a shorter last batch of
+  // the epoch. Else they wait for the next epoch.
+  bool keep_last = false;
 };
 
 class DistributedSampler {

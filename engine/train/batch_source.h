@@ -52,8 +52,9 @@ class BatchSource {
   absl::Status LoadAhead(const v1::JobSpec& spec, DistributedSampler sampler,
                          uint64_t total_steps);
 
-  // Copies a batch into inputs of a program. `rows` are those of the batch.
-  // DATA_LOSS when a mapped file was cut off.
+  // Copies a batch into inputs of a program. `rows` are those of the batch. The
+  // program of a shorter batch has smaller inputs than the layout. DATA_LOSS
+  // when a mapped file was cut off.
   absl::Status Fill(uint64_t number, absl::Span<const uint32_t> rows,
                     InputBytes input);
 

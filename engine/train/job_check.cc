@@ -71,6 +71,28 @@ absl::Status CheckDevices(const v1::JobSpec& spec) {
       below > 0 ? absl::StrCat(below, " or ") : "", below + devices));
 }
 
+// Returns the rows of a shorter last step of an epoch; 0 without one.
+absl::StatusOr<uint64_t> ShortStepRows(const v1::JobSpec& spec,
+                                       uint64_t training_rows) {
+  if (!spec.data().has_drop_last() || spec.data().drop_last()) return 0;
+  const v1::TrainingSpec& training = spec.training();
+  if (training.accumulate_batches() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.drop_last is false, and accumulate_batches is ",
+        training.accumulate_batches(), "; a step of several batches takes ",
+        "whole ones only, so leave one of the two out"));
+  }
+  const uint64_t rows = training_rows % training.batch_size();
+  const uint32_t devices = DevicesOf(spec);
+  if (rows % devices == 0) return rows;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.drop_last is false, and the last batch of an epoch has ", rows,
+      " of the ", training_rows, " training rows, which cannot be shared ",
+      "equally by ", devices,
+      " devices; leave data.drop_last out, or hold out ",
+      "rows so that a multiple of ", devices, " is left"));
+}
+
 absl::StatusOr<uint64_t> TotalSteps(const v1::TrainingSpec& training,
                                     uint64_t steps_per_epoch) {
   // The product of two 32-bit numbers fits 64 bits.
@@ -251,8 +273,12 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   TrainingLength length;
   length.training_rows = sizes.training;
   length.held_out_rows = sizes.held_out;
-  // Rows that fill no whole step wait for the next epoch.
+  // By default, rows that fill no whole step wait for the next epoch.
   length.steps_per_epoch = sizes.training / RowsPerStep(training);
+  // The rows of a dataset that does not exist yet are not known.
+  ASSIGN_OR_RETURN(length.short_step_rows,
+                   ShortStepRows(spec, facts.assumed ? 0 : sizes.training));
+  if (length.short_step_rows > 0) ++length.steps_per_epoch;
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));
   RETURN_IF_ERROR(CheckLosses(training));

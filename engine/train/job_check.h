@@ -65,6 +65,9 @@ struct TrainingLength {
   uint64_t training_rows = 0;
   uint64_t held_out_rows = 0;
   uint64_t steps_per_epoch = 0;
+  // Rows of an epoch's last step if those are fewer than in the others
+  // (data.drop_last: false); else 0.
+  uint64_t short_step_rows = 0;
   uint64_t total_steps = 0;
   double base_learning_rate = 0;
 };

@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/model/model_programs.h"
 #include "engine/model/precision.h"
 #include "engine/passes/pipeline.h"
@@ -41,6 +42,7 @@ absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend,
 std::vector<const Program*> AllPrograms(const TrainingPrograms& programs) {
   std::vector<const Program*> all = {&programs.train};
   if (programs.accumulate.has_value()) all.push_back(&*programs.accumulate);
+  if (programs.short_step.has_value()) all.push_back(&*programs.short_step);
   if (programs.eval.has_value()) all.push_back(&*programs.eval);
   return all;
 }
@@ -152,6 +154,26 @@ absl::StatusOr<std::optional<ModelGraph>> AccumulationGraph(
   return std::optional<ModelGraph>(std::move(graph));
 }
 
+// Returns the graph of a step of `rows` rows in all; nothing without rows.
+absl::StatusOr<std::optional<ModelGraph>> ShortStepGraph(
+    const TrainedModel& model, uint64_t rows, uint32_t devices) {
+  if (rows == 0) return std::optional<ModelGraph>();
+  v1::TrainingSpec training = model.training;
+  training.set_batch_size(static_cast<uint32_t>(rows / devices));
+  absl::StatusOr<ModelGraph> graph = BuildTrainingGraph(
+      model.source, model.scaling, training, static_cast<int>(devices));
+  if (graph.ok()) return std::optional<ModelGraph>(*std::move(graph));
+  return AtPlace(
+      absl::StrCat("data.drop_last is false, and the last batch of an epoch "
+                   "has ",
+                   rows, " rows"),
+      graph.status());
+}
+
+const Graph* GraphOf(const std::optional<ModelGraph>& model) {
+  return model.has_value() ? &model->graph : nullptr;
+}
+
 // Returns the rows of an evaluation's batch; 0 when no rows are held out. Every
 // rank evaluates its share of them.
 int64_t EvalBatch(const TrainingLength& length,
@@ -208,20 +230,22 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                    CompileEval(trained, eval_batch, backend, kernels));
   ASSIGN_OR_RETURN(const std::optional<ModelGraph> accumulate,
                    AccumulationGraph(trained));
-  ASSIGN_OR_RETURN(
-      StepPrograms steps,
-      CompileSteps(
-          {.train = &model.graph,
-           .accumulate = accumulate.has_value() ? &accumulate->graph : nullptr,
-           .batches_per_step = BatchesPerStep(training)},
-          training.recompute(),
-          {.backend = backend,
-           .kernels = kernels,
-           .eval = eval.has_value() ? &*eval : nullptr}));
+  ASSIGN_OR_RETURN(const std::optional<ModelGraph> short_step,
+                   ShortStepGraph(trained, length.short_step_rows, devices));
+  ASSIGN_OR_RETURN(StepPrograms steps,
+                   CompileSteps({.train = &model.graph,
+                                 .accumulate = GraphOf(accumulate),
+                                 .short_step = GraphOf(short_step),
+                                 .batches_per_step = BatchesPerStep(training)},
+                                training.recompute(),
+                                {.backend = backend,
+                                 .kernels = kernels,
+                                 .eval = eval.has_value() ? &*eval : nullptr}));
   const uint64_t parameters = model.parameters();
   TrainingPrograms programs{.length = length,
                             .train = std::move(steps.train),
                             .accumulate = std::move(steps.accumulate),
+                            .short_step = std::move(steps.short_step),
                             .eval = std::move(eval),
                             .persistents = std::move(model.persistents),
                             .warnings = std::move(model.warnings),

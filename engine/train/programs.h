@@ -36,6 +36,9 @@ struct TrainingPrograms {
   // The program for all batches of a step but the last, which `train` takes.
   // Absent when a step has one batch.
   std::optional<Program> accumulate;
+  // The program for the last step of an epoch if that has fewer rows. Weights
+  // and outputs are those of `train`.
+  std::optional<Program> short_step;
   std::optional<Program> eval;  // absent when no rows are held out
   WeightLayout layout;
   std::vector<PersistentSpec> persistents;

@@ -21,9 +21,9 @@ namespace gpupool::engine {
 // The most times of nodes that one trace may have: about 40 MB of text.
 inline constexpr uint64_t kMostTracedNodes = 200'000;
 
-// A program that a step runs, and the number of its runs.
+// A program that a step may run, and the most runs that it has there.
 struct StepProgram {
-  std::string name;  // "step", "accumulate", "request"
+  std::string name;  // "step", "accumulate", "short step", "request"
   Executor* executor = nullptr;
   uint32_t runs_per_step = 1;
 };

@@ -40,18 +40,27 @@ PassOptions PartOfPasses(bool late) {
   return options;
 }
 
-// The graphs of one rung, ready to compile: that of `train`, and that of
-// `accumulate` if there is one. Empty above the top.
+// Returns the graphs that there are, in the order of StepGraphs.
+std::vector<const Graph*> AllOf(const StepGraphs& graphs) {
+  std::vector<const Graph*> all;
+  for (const Graph* graph :
+       {graphs.train, graphs.accumulate, graphs.short_step}) {
+    if (graph != nullptr) all.push_back(graph);
+  }
+  return all;
+}
+
+// The graphs of one rung, ready to compile, in the order of AllOf. Empty above
+// the top.
 using Rung = std::vector<Graph>;
 
-// The ladders of both programs, climbed side by side.
+// The ladders of all programs, climbed side by side.
 class StepLadder {
  public:
   static absl::StatusOr<StepLadder> Create(
       const StepGraphs& graphs, const std::vector<std::string>& layers) {
     StepLadder ladder;
-    for (const Graph* graph : {graphs.train, graphs.accumulate}) {
-      if (graph == nullptr) continue;
+    for (const Graph* graph : AllOf(graphs)) {
       Graph early = *graph;
       RETURN_IF_ERROR(RunPasses(early, PartOfPasses(false), nullptr));
       ladder.ladders_.push_back(
@@ -62,7 +71,7 @@ class StepLadder {
     return ladder;
   }
 
-  // Returns an empty rung above the top of both.
+  // Returns an empty rung above the top of all.
   absl::StatusOr<Rung> At(size_t number) {
     Rung rung;
     bool higher = false;
@@ -109,27 +118,30 @@ class StepCompiler {
 
   // Compiles the step as it is.
   absl::StatusOr<Compiled> CompileWithout() const {
-    Rung rung = {*graphs_.train};
-    if (graphs_.accumulate != nullptr) rung.push_back(*graphs_.accumulate);
-    for (Graph& graph : rung) {
-      RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
+    Rung rung;
+    for (const Graph* graph : AllOf(graphs_)) {
+      rung.push_back(*graph);
+      RETURN_IF_ERROR(RunPasses(rung.back(), {}, nullptr));
     }
     return Compile(std::move(rung));
   }
 
   absl::StatusOr<Compiled> Compile(Rung rung) const {
     ASSIGN_OR_RETURN(Program train, CompileGraph(std::move(rung[0])));
-    Compiled compiled{{std::move(train), std::nullopt, ""}};
-    if (rung.size() > 1) {
-      ASSIGN_OR_RETURN(compiled.programs.accumulate,
-                       CompileGraph(std::move(rung[1])));
-    }
-    std::vector<const Program*> all = {&compiled.programs.train};
-    compiled.flops = GraphFlops(compiled.programs.train.graph());
-    if (compiled.programs.accumulate.has_value()) {
-      all.push_back(&*compiled.programs.accumulate);
+    Compiled compiled{{std::move(train), std::nullopt, std::nullopt, ""}};
+    StepPrograms& programs = compiled.programs;
+    std::vector<const Program*> all = {&programs.train};
+    compiled.flops = GraphFlops(programs.train.graph());
+    if (graphs_.accumulate != nullptr) {
+      ASSIGN_OR_RETURN(programs.accumulate, CompileGraph(std::move(rung[1])));
+      all.push_back(&*programs.accumulate);
       compiled.flops += (graphs_.batches_per_step - 1) *
-                        GraphFlops(compiled.programs.accumulate->graph());
+                        GraphFlops(programs.accumulate->graph());
+    }
+    if (graphs_.short_step != nullptr) {
+      ASSIGN_OR_RETURN(programs.short_step,
+                       CompileGraph(std::move(rung.back())));
+      all.push_back(&*programs.short_step);
     }
     if (target_.eval != nullptr) all.push_back(target_.eval);
     std::vector<const Graph*> graphs;

@@ -22,6 +22,8 @@ namespace gpupool::engine {
 struct StepGraphs {
   const Graph* train = nullptr;
   const Graph* accumulate = nullptr;  // null: a step has one batch
+  // The last step of an epoch if that has fewer rows; else null.
+  const Graph* short_step = nullptr;
   uint32_t batches_per_step = 1;
 };
 
@@ -36,6 +38,7 @@ struct StepTarget {
 struct StepPrograms {
   Program train;
   std::optional<Program> accumulate;
+  std::optional<Program> short_step;
   // A note on what recomputation saves and costs, or a warning that it saves
   // nothing. Empty when none was requested or needed.
   std::string note;

@@ -93,7 +93,8 @@ class Training {
   virtual uint64_t step() const = 0;
   virtual uint64_t total_steps() const = 0;
   virtual uint64_t steps_per_epoch() const = 0;
-  // Returns the rows of one step, in all its batches.
+  // Returns the rows of one step, in all its batches. With data.drop_last false
+  // the last step of an epoch may have fewer.
   virtual uint32_t rows_per_step() const = 0;
   // Returns the epoch of the last step made, from 1; 0 before the first step.
   uint32_t epoch() const {

@@ -35,6 +35,14 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
+// Makes the executor of a program that a job may lack; null without it.
+absl::StatusOr<std::unique_ptr<Executor>> ExecutorOf(
+    std::optional<Program> program, const ExecutorMemory& memory,
+    absl::Span<const std::string> brought = {}) {
+  if (!program.has_value()) return std::unique_ptr<Executor>();
+  return Executor::Create(*std::move(program), memory, brought);
+}
+
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
                        const std::vector<float>& values) {
   return store.Write(name, {reinterpret_cast<const std::byte*>(values.data()),
@@ -66,7 +74,9 @@ TrainingRun::~TrainingRun() {
   batches_.reset();
   // An unfinished step still uses the memory.
   if (in_flight_.has_value()) executor().Finish().IgnoreError();
-  for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
+  for (auto* executor : {&train_, &accumulate_, &short_step_, &eval_}) {
+    executor->reset();
+  }
   link_.reset();
 }
 
@@ -91,6 +101,7 @@ absl::Status TrainingRun::Open() {
   RETURN_IF_ERROR(request_.resume_manifest_sha256.empty() ? StartFresh()
                                                           : Resume());
   RETURN_IF_ERROR(train_->Load());
+  if (short_step_ != nullptr) RETURN_IF_ERROR(short_step_->Load());
   RETURN_IF_ERROR(
       batches_->LoadAhead(request_.spec, *sampler_, length_.total_steps));
   return link_ == nullptr ? absl::OkStatus()
@@ -176,15 +187,12 @@ absl::Status TrainingRun::MakeExecutors() {
       .layout = std::move(layout),
       .seed = request_.spec.training().seed(),
       .batches_per_epoch = length_.steps_per_epoch * batches_per_step()});
-  if (programs.accumulate.has_value()) {
-    ASSIGN_OR_RETURN(
-        accumulate_,
-        Executor::Create(*std::move(programs.accumulate), memory, brought));
-  }
-  if (programs.eval.has_value()) {
-    ASSIGN_OR_RETURN(eval_,
-                     Executor::Create(*std::move(programs.eval), memory));
-  }
+  ASSIGN_OR_RETURN(accumulate_,
+                   ExecutorOf(std::move(programs.accumulate), memory, brought));
+  // The landing has the tensors of a whole batch, so these are copied.
+  ASSIGN_OR_RETURN(short_step_,
+                   ExecutorOf(std::move(programs.short_step), memory));
+  ASSIGN_OR_RETURN(eval_, ExecutorOf(std::move(programs.eval), memory));
   return absl::OkStatus();
 }
 
@@ -214,7 +222,8 @@ absl::Status TrainingRun::MakeSampler() {
                      .batch_size = batch_size() / ranks() * batches_per_step(),
                      .rank = static_cast<uint32_t>(rank()),
                      .ranks = ranks(),
-                     .shuffle = !data.has_shuffle() || data.shuffle()},
+                     .shuffle = !data.has_shuffle() || data.shuffle(),
+                     .keep_last = data.has_drop_last() && !data.drop_last()},
                     std::move(training_rows_)));
   return absl::OkStatus();
 }
@@ -258,7 +267,7 @@ absl::Status TrainingRun::BringBatch() {
     return landing_->Take(program);
   }
   const auto rows = BatchRows(in_flight_->rows, in_flight_->batch);
-  if (landing_ != nullptr) {
+  if (landing_ != nullptr && !in_flight_->is_short) {
     RETURN_IF_ERROR(SendBatch(number, rows));
     return landing_->Take(program);
   }
@@ -277,7 +286,9 @@ absl::Status TrainingRun::SendNextBatch() {
   if (step() >= length_.total_steps) return absl::OkStatus();
   // Peeks, so that the sampler's position, which checkpoints save, does not
   // move.
-  return SendBatch(number, BatchRows(sampler_->Peek(), 0));
+  const absl::Span<const uint32_t> next = sampler_->Peek();
+  if (IsShort(next)) return absl::OkStatus();
+  return SendBatch(number, BatchRows(next, 0));
 }
 
 absl::Status TrainingRun::StartStep() {
@@ -296,7 +307,8 @@ absl::Status TrainingRun::StartStep() {
   // This program does not update the weights. Its kernels pack them, so they
   // must be loaded again after each step.
   if (accumulate_ != nullptr) RETURN_IF_ERROR(accumulate_->Load());
-  in_flight_ = {.rows = sampler_->Next(), .rate = rate};
+  const absl::Span<const uint32_t> rows = sampler_->Next();
+  in_flight_ = {.rows = rows, .rate = rate, .is_short = IsShort(rows)};
   const absl::Status started = StartBatch();
   if (started.ok()) return started;
   in_flight_.reset();
@@ -317,19 +329,20 @@ absl::Status TrainingRun::FinishStep() {
   GPUPOOL_CHECK(in_flight_.has_value());
   const absl::StatusOr<double> loss = FinishBatches();
   learning_rate_ = in_flight_->rate;
+  const Executor& program = executor();
   in_flight_.reset();
   if (!loss.ok()) return spoiled_ = Share(loss.status());
-  const bool skipped = NoteScale();
+  const bool skipped = NoteScale(program);
   // A skipped step keeps the loss before, unless there is none.
   if (std::isfinite(*loss) || !loss_.has_value() || !skipped) loss_ = *loss;
   return spoiled_ = CheckStep(*loss, skipped);
 }
 
-bool TrainingRun::NoteScale() {
-  if (train_->output("loss_scale").empty()) return false;
-  loss_scale_ = double{GetScalar<float>(*train_, "loss_scale")};
+bool TrainingRun::NoteScale(const Executor& program) {
+  if (program.output("loss_scale").empty()) return false;
+  loss_scale_ = double{GetScalar<float>(program, "loss_scale")};
   const auto skipped =
-      static_cast<uint64_t>(GetScalar<int64_t>(*train_, "skipped_steps"));
+      static_cast<uint64_t>(GetScalar<int64_t>(program, "skipped_steps"));
   return std::exchange(skipped_steps_, skipped) != skipped;
 }
 
@@ -414,13 +427,14 @@ absl::StatusOr<double> TrainingRun::FinishBatches() {
     in_flight_->failed = NextBatch();
   }
   RETURN_IF_ERROR(in_flight_->failed);
-  RETURN_IF_ERROR(train_->Finish());
-  double sum = in_flight_->sum + double{GetScalar<float>(*train_, "loss")};
+  Executor& last = executor();
+  RETURN_IF_ERROR(last.Finish());
+  double sum = in_flight_->sum + double{GetScalar<float>(last, "loss")};
   // With several ranks both outputs are means over the ranks.
   if (link_ != nullptr) {
-    sum = double{GetScalar<float>(*train_, "earlier_loss")} +
-          double{GetScalar<float>(*train_, "loss")};
-    stop_agreed_ = GetScalar<float>(*train_, "stop_wanted") > 0;
+    sum = double{GetScalar<float>(last, "earlier_loss")} +
+          double{GetScalar<float>(last, "loss")};
+    stop_agreed_ = GetScalar<float>(last, "stop_wanted") > 0;
   } else {
     stop_agreed_ = stop_requested_;
   }
@@ -491,10 +505,6 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {
   return state->Write();
 }
 
-uint64_t TrainingRun::checkpoint_bytes() const {
-  return weights_->block(false).size() + weights_->block(true).size();
-}
-
 absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   RETURN_IF_ERROR(spoiled_);
   if (eval_ == nullptr) {
@@ -559,6 +569,9 @@ absl::Status TrainingRun::StartProfile(uint32_t steps) {
   if (accumulate_ != nullptr) {
     programs.push_back(
         {"accumulate", accumulate_.get(), batches_per_step() - 1});
+  }
+  if (short_step_ != nullptr) {
+    programs.push_back({"short step", short_step_.get()});
   }
   ASSIGN_OR_RETURN(profile_,
                    StepProfile::Create(

@@ -65,7 +65,9 @@ class TrainingRun final : public Training {
   }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override;
   absl::StatusOr<CheckpointWrite> CopyCheckpoint() override;
-  uint64_t checkpoint_bytes() const override;
+  uint64_t checkpoint_bytes() const override {
+    return weights_->block(false).size() + weights_->block(true).size();
+  }
   absl::StatusOr<v1::Evaluation> Evaluate() override;
   bool has_held_out_rows() const override { return eval_ != nullptr; }
   uint64_t evaluated_step() const override { return history_.state().step; }
@@ -86,9 +88,10 @@ class TrainingRun final : public Training {
     // The rows of all its batches; invalid during the last one.
     absl::Span<const uint32_t> rows;
     double rate = 0;
-    uint32_t batch = 0;   // from 0
-    double sum = 0;       // losses of the earlier batches
-    absl::Status failed;  // when set, no batch runs
+    bool is_short = false;  // data.drop_last: false
+    uint32_t batch = 0;     // from 0
+    double sum = 0;         // losses of the earlier batches
+    absl::Status failed;    // when set, no batch runs
   };
 
   TrainingRun(const DeviceContext& device, const TrainingRequest& request);
@@ -118,8 +121,15 @@ class TrainingRun final : public Training {
   bool AtLastBatch() const {
     return in_flight_->batch + 1 == batches_per_step();
   }
+  // Returns whether these rows of a step are fewer than those of others.
+  bool IsShort(absl::Span<const uint32_t> step_rows) const {
+    return step_rows.size() < batch_size() / ranks() * batches_per_step();
+  }
   // Returns the executor of the batch that runs.
-  Executor& executor() { return AtLastBatch() ? *train_ : *accumulate_; }
+  Executor& executor() {
+    if (!AtLastBatch()) return *accumulate_;
+    return in_flight_->is_short ? *short_step_ : *train_;
+  }
   // Sets up the batch and queues its work.
   absl::Status StartBatch();
   // Waits for the batch and starts the next one. Must not be called at the last
@@ -148,9 +158,9 @@ class TrainingRun final : public Training {
   absl::Status SendBatch(uint64_t number, absl::Span<const uint32_t> rows);
   // Sends the batch after the one that runs, if there is one.
   absl::Status SendNextBatch();
-  // Reads the state of loss scaling after a step. Returns whether the step was
-  // skipped.
-  bool NoteScale();
+  // Reads the state of loss scaling after a step of that program. Returns
+  // whether the step was skipped.
+  bool NoteScale(const Executor& program);
   // Checks that the loss of a step and the loss scale are valid.
   absl::Status CheckStep(double loss, bool skipped) const;
   // Returns an error when the job has made steps and skipped all of them.
@@ -183,6 +193,7 @@ class TrainingRun final : public Training {
   std::unique_ptr<BatchLanding> landing_;
   std::unique_ptr<Executor> train_;
   std::unique_ptr<Executor> accumulate_;
+  std::unique_ptr<Executor> short_step_;
   std::unique_ptr<Executor> eval_;
   std::unique_ptr<BatchSource> batches_;
   double input_wait_ = 0;  // seconds

@@ -229,6 +229,52 @@ TEST(DistributedSamplerTest, AnEpochIsWholeWhenTheNumberOfRanksChangesInIt) {
   for (const auto& [row, times] : seen) EXPECT_EQ(times, 1) << row;
 }
 
+TEST(DistributedSamplerTest, TheLastBatchOfAnEpochMayBeShorter) {
+  const DistributedSamplerOptions options = {
+      .seed = kSeed, .batch_size = 3, .keep_last = true};
+  auto sampler = *DistributedSampler::Create(options, Rows(10));
+  EXPECT_EQ(sampler.batches_per_epoch(), 4u);
+  DistributedSampler dropping = One(kSeed, 10, 3);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::set<uint32_t> seen;
+    for (int batch = 0; batch < 4; ++batch) {
+      const std::vector<uint32_t> rows = Take(sampler);
+      EXPECT_EQ(rows.size(), batch < 3 ? 3u : 1u);
+      if (batch < 3) {
+        EXPECT_EQ(rows, Take(dropping)) << "the same order";
+      }
+      seen.insert(rows.begin(), rows.end());
+    }
+    EXPECT_EQ(seen.size(), 10u);
+  }
+  auto resumed = *DistributedSampler::Create(options, Rows(10));
+  sampler.Seek(0);
+  for (int batch = 0; batch < 7; ++batch) Take(sampler);
+  resumed.Seek(7);
+  EXPECT_EQ(resumed.Peek().size(), 1u);
+  EXPECT_EQ(Take(resumed), Take(sampler));
+  auto divided = *DistributedSampler::Create(
+      {.batch_size = 5, .keep_last = true}, Rows(10));
+  EXPECT_EQ(divided.batches_per_epoch(), 2u);
+}
+
+TEST(DistributedSamplerTest, RanksShareTheShorterLastBatch) {
+  auto one = *DistributedSampler::Create(
+      {.seed = kSeed, .batch_size = 6, .keep_last = true}, Rows(16));
+  auto ranks = AllRanks(
+      {.seed = kSeed, .batch_size = 3, .ranks = 2, .keep_last = true}, 16);
+  for (int step = 0; step < 7; ++step) {
+    std::vector<uint32_t> alone = Take(one), together;
+    const auto first = ranks[0].Next(), second = ranks[1].Next();
+    ASSERT_EQ(first.size(), second.size());
+    for (size_t i = 0; i < first.size(); ++i) {
+      together.push_back(first[i]);
+      together.push_back(second[i]);
+    }
+    EXPECT_EQ(together, alone) << step;
+  }
+}
+
 TEST(DistributedSamplerTest, RefusesWhatGivesNoBatch) {
   const auto refused = [](DistributedSamplerOptions options, uint32_t rows) {
     return DistributedSampler::Create(options, Rows(rows)).status();

@@ -138,5 +138,23 @@ TEST_F(BatchSourceFillTest, BatchesAheadBeginAtTheSamplersPosition) {
   }
 }
 
+TEST_F(BatchSourceFillTest, AShorterBatchFillsSmallerInputs) {
+  const v1::JobSpec spec = JobOf("data { loader { workers: 1 } }");
+  auto sampler = DistributedSampler::Create(
+      {.batch_size = 2, .shuffle = false, .keep_last = true}, {5, 6, 7});
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  BatchSource source = Source();
+  ASSERT_TRUE(source.LoadAhead(spec, *sampler, 3).ok());
+  EXPECT_THAT(Filled(source, 0, {5, 6}).first, ElementsAre(5, 6));
+  float x = -1;
+  const absl::Status filled = source.Fill(1, {7}, [&](absl::string_view name) {
+    if (name != "x") return absl::Span<std::byte>();
+    return absl::MakeSpan(reinterpret_cast<std::byte*>(&x), sizeof(x));
+  });
+  ASSERT_TRUE(filled.ok()) << filled;
+  EXPECT_EQ(x, 7);
+  EXPECT_THAT(Filled(source, 2, {5, 6}).first, ElementsAre(5, 6));
+}
+
 }  // namespace
 }  // namespace gpupool::engine

@@ -248,6 +248,45 @@ TEST(JobCheckTest, AStepsBatchesFitTheTrainingRows) {
   EXPECT_THAT(ErrorOf(spec), HasSubstr("80 training rows"));
 }
 
+TEST(JobCheckTest, AShorterLastBatchIsAStepMore) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_data()->set_drop_last(false);
+  auto length = CheckTraining(spec, Facts());
+  ASSERT_TRUE(length.ok()) << length.status();
+  EXPECT_EQ(length->steps_per_epoch, 3u);
+  EXPECT_EQ(length->short_step_rows, 20u);
+  EXPECT_EQ(length->total_steps, 9u);
+  spec.mutable_training()->set_batch_size(40);
+  length = CheckTraining(spec, Facts());
+  EXPECT_EQ(length->steps_per_epoch, 2u) << "every batch is whole";
+  EXPECT_EQ(length->short_step_rows, 0u);
+  spec.mutable_training()->set_batch_size(30);
+  DataFacts unknown = Facts();
+  unknown.assumed = true;
+  EXPECT_EQ(CheckTraining(spec, unknown)->short_step_rows, 0u);
+  spec.mutable_data()->set_drop_last(true);
+  length = CheckTraining(spec, Facts());
+  EXPECT_EQ(length->steps_per_epoch, 2u);
+  EXPECT_EQ(length->short_step_rows, 0u);
+}
+
+TEST(JobCheckTest, AShorterLastBatchIsSharedEquallyAndIsOneBatch) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_data()->set_drop_last(false);
+  spec.set_devices(2);
+  EXPECT_EQ(CheckTraining(spec, Facts())->short_step_rows, 20u);
+  spec.set_devices(3);
+  EXPECT_THAT(ErrorOf(spec),
+              HasSubstr("the last batch of an epoch has 20 of the 80 training "
+                        "rows, which cannot be shared equally by 3 devices; "
+                        "leave data.drop_last out"));
+  spec.set_devices(1);
+  spec.mutable_training()->set_accumulate_batches(2);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("accumulate_batches is 2"));
+  spec.mutable_data()->set_drop_last(true);
+  EXPECT_TRUE(CheckTraining(spec, Facts()).ok());
+}
+
 TEST(JobCheckTest, WhatGoesByTheHeldOutLossNeedsEvaluations) {
   for (const char* who :
        {"early_stopping", "keep_best_checkpoints", "schedule.plateau"}) {

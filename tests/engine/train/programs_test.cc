@@ -78,6 +78,24 @@ TEST_F(ProgramsTest, StepsOfSeveralBatchesHaveAProgramMore) {
   EXPECT_GT(BytesOf(*three).optimizer, BytesOf(*one).optimizer);
 }
 
+TEST_F(ProgramsTest, AShorterLastStepHasAProgramOfItsRows) {
+  v1::JobSpec spec = Job();
+  auto dropped =
+      CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
+  spec.mutable_data()->set_drop_last(false);
+  auto kept = CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
+  ASSERT_TRUE(dropped.ok() && kept.ok()) << kept.status();
+  EXPECT_FALSE(dropped->short_step.has_value());
+  ASSERT_TRUE(kept->short_step.has_value());
+  EXPECT_EQ(kept->length.total_steps, dropped->length.total_steps + 1);
+  const Value* labels = kept->short_step->graph().FindValue("labels");
+  ASSERT_NE(labels, nullptr);
+  EXPECT_EQ(labels->shape[0], 4) << "100 rows in batches of 16";
+  EXPECT_EQ(kept->layout.bytes().model, dropped->layout.bytes().model);
+  EXPECT_EQ(kept->layout.bytes().optimizer, dropped->layout.bytes().optimizer);
+  EXPECT_EQ(StepFlopsOf(*kept), StepFlopsOf(*dropped));
+}
+
 // Returns a job with over a megabyte of weights: two buckets.
 v1::JobSpec WideJob(uint32_t devices) {
   v1::JobSpec spec;

@@ -327,6 +327,20 @@ TEST_F(RankTrainingTest, ManyDevicesTrainAsOneWithTheSameBatch) {
   }
 }
 
+TEST_F(RankTrainingTest, ManyDevicesShareTheLastBatchOfAnEpoch) {
+  // 190 rows: seven steps of 24, and one of 22.
+  v1::JobSpec one = Job(kWide, 1, "adam {}");
+  one.mutable_data()->set_drop_last(false);
+  v1::JobSpec two = one;
+  two.set_devices(2);
+  const std::string single = Train(one)[0];
+  const auto texts = Train(two);
+  ExpectRanksAgree(texts);
+  for (const char* what : {"loss", "weight"}) {
+    ExpectNear(texts[0], single, what, 1e-5);
+  }
+}
+
 TEST_F(RankTrainingTest, SeveralInputsAndLossesAreSharedLikeOthers) {
   const auto store = [this](const std::string& bytes) {
     const std::string sha256 = Sha256Hex(bytes);

@@ -114,6 +114,26 @@ TEST_F(StepProgramsTest, ABudgetIsKeptOrTheLeastIsNamed) {
   }
 }
 
+TEST_F(StepProgramsTest, ABudgetIsKeptByAShorterStepToo) {
+  // An epoch of 800 rows ends with a step of 32 or of 399 rows, which needs
+  // nearly as much as the others.
+  for (const uint32_t batch : {128u, 401u}) {
+    v1::JobSpec spec = Deep();
+    spec.mutable_data()->set_drop_last(false);
+    spec.mutable_training()->set_batch_size(batch);
+    const auto plain = Compile(spec);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    ASSERT_TRUE(plain->short_step.has_value());
+    const Answer refused = Ask(spec, 1);
+    ASSERT_FALSE(refused.kept);
+    EXPECT_LT(refused.bytes, BytesOf(*plain).peak);
+    const Answer least = Ask(spec, refused.bytes);
+    EXPECT_TRUE(least.kept);
+    EXPECT_LE(least.bytes, refused.bytes);
+    EXPECT_FALSE(Ask(spec, refused.bytes - 1).kept);
+  }
+}
+
 TEST_F(StepProgramsTest, ABudgetThatIsNotNeededChangesNothing) {
   const auto plain = Compile(Deep());
   v1::JobSpec spec = Deep();

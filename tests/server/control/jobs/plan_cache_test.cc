@@ -62,6 +62,8 @@ TEST(PlanCache, WhatBytesAndStepsDependOnIs) {
   EXPECT_TRUE(differs([](v1::JobSpec& spec) {
     spec.mutable_data()->mutable_held_out()->set_every(5);
   }));
+  EXPECT_TRUE(differs(
+      [](v1::JobSpec& spec) { spec.mutable_data()->set_drop_last(false); }));
   EXPECT_TRUE(differs([](v1::JobSpec& spec) {
     spec.mutable_publish()->mutable_serving()->set_max_batch_size(3);
   }));

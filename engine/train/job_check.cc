@@ -5,20 +5,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/job_limits.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/data/row_form.h"
 #include "engine/data/scaling.h"
-#include "engine/data/split.h"
 #include "engine/data/transform/transform_check.h"
 #include "engine/model/class_weights.h"
 #include "engine/model/loss_terms.h"
+#include "engine/model/losses.h"
 #include "engine/model/lr_schedule.h"
 #include "engine/model/metric_names.h"
 #include "engine/model/optimizer_options.h"
 #include "engine/model/precision.h"
 #include "engine/train/batch_source.h"
+#include "engine/train/fed_inputs.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -192,6 +195,52 @@ absl::StatusOr<SplitSizes> SizesOf(const v1::DataSpec& data,
       "data.validation: dataset \"", data.validation(), "\" has no rows"));
 }
 
+LossTerm LeadingLoss(const v1::TrainingSpec& training) {
+  std::vector<LossTerm> terms = LossTermsOf(training);
+  return *std::find_if(terms.begin(), terms.end(),
+                       [](const LossTerm& term) { return term.leads; });
+}
+
+std::string FieldOf(const v1::HeldOut& rule) {
+  return absl::StrCat("data.held_out.", rule.has_fold() ? "fold" : "fraction",
+                      ".stratified");
+}
+
+// Returns the position of the target that has the classes of a stratified
+// split.
+absl::StatusOr<size_t> FindClasses(const v1::JobSpec& spec, DataFacts facts) {
+  const std::string field = FieldOf(spec.data().held_out());
+  const LossTerm loss = LeadingLoss(spec.training());
+  if (!IsClassification(loss.training) &&
+      !loss.training.has_bce_with_logits()) {
+    return Refuse(field, " keeps the shares of classes, but ",
+                  LossName(loss.training),
+                  " compares numbers; leave stratified out");
+  }
+  ASSIGN_OR_RETURN(const size_t target,
+                   FindTarget(loss.field, loss.target, facts));
+  const LabelFacts& labels = facts.labels;
+  if (facts.assumed) return target;
+  if (labels.numbers() != 1) {
+    return Refuse(field, " needs one class number a row, but the labels have ",
+                  "the shape [", absl::StrJoin(labels.shape, ","),
+                  "]; leave stratified out");
+  }
+  if (labels.class_count() > 0) return target;
+  return Refuse(field, " needs labels that are class numbers from 0, but the ",
+                "dataset's ",
+                labels.whole ? absl::StrCat("go from ", labels.minimum, " to ",
+                                            labels.maximum)
+                             : "are not all whole",
+                "; leave stratified out");
+}
+
+// Checks that a stratified split has classes.
+absl::Status CheckStratified(const v1::JobSpec& spec, const DataFacts& facts) {
+  if (!IsStratified(spec.data().held_out())) return absl::OkStatus();
+  return FindClasses(spec, facts).status();
+}
+
 }  // namespace
 
 uint32_t DevicesOf(const v1::JobSpec& spec) {
@@ -282,6 +331,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));
   RETURN_IF_ERROR(CheckLosses(training));
+  RETURN_IF_ERROR(CheckStratified(spec, facts));
   RETURN_IF_ERROR(ConvertLossScaling(training).status());
   ASSIGN_OR_RETURN(length.base_learning_rate, BaseLearningRate(training));
   RETURN_IF_ERROR(ValidateSchedule(
@@ -291,6 +341,13 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(CheckLoader(spec.data()));
   RETURN_IF_ERROR(CheckEvaluations(training, length));
   return length;
+}
+
+absl::StatusOr<Split> SplitTable(const v1::JobSpec& spec, const Table& table) {
+  const v1::HeldOut& rule = spec.data().held_out();
+  if (!IsStratified(rule)) return SplitRows(rule, table.rows);
+  ASSIGN_OR_RETURN(const size_t target, FindClasses(spec, FactsOf(table)));
+  return SplitByClass(rule, table.targets[target]);
 }
 
 absl::Status CheckManifest(const Manifest& manifest,

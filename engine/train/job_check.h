@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/label_facts.h"
+#include "engine/data/split.h"
 #include "engine/data/table.h"
 #include "engine/train/checkpoint.h"
 #include "gpupool/v1/model.pb.h"
@@ -78,6 +79,11 @@ struct TrainingLength {
 // optimizer's other numbers are checked when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
+
+// Splits the rows of a table by data.held_out. The classes of a stratified
+// split are the labels of the leading loss. INVALID_ARGUMENT as CheckTraining,
+// and as SplitRows and SplitByClass.
+absl::StatusOr<Split> SplitTable(const v1::JobSpec& spec, const Table& table);
 
 // Checks that a checkpoint is one of this job, at a position that the job
 // passes. INVALID_ARGUMENT names the difference.

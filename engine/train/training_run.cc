@@ -14,7 +14,6 @@
 #include "engine/base/status_place.h"
 #include "engine/data/random_table.h"
 #include "engine/data/scaling.h"
-#include "engine/data/split.h"
 #include "engine/model/lr_schedule.h"
 #include "engine/model/precision.h"
 #include "engine/train/blob_file.h"
@@ -117,7 +116,7 @@ absl::Status TrainingRun::LoadData() {
   const v1::DataSpec& data = request_.spec.data();
   ASSIGN_OR_RETURN(table_, ReadOrMakeTable(request_.dataset, device_.blob_dir,
                                            device_.read_limits));
-  ASSIGN_OR_RETURN(Split split, SplitRows(data.held_out(), table_.rows));
+  ASSIGN_OR_RETURN(Split split, SplitTable(request_.spec, table_));
   held_out_rows_ = std::move(split.held_out);
   training_rows_ = std::move(split.training);
   if (data.validation().empty()) return absl::OkStatus();

@@ -31,6 +31,9 @@ PlanTraining OnOneDevice(const PlanTraining& request) {
   spec.clear_min_devices();
   spec.clear_max_devices();
   spec.clear_device();
+  // A smaller batch leaves other rows for the last one, perhaps too few for the
+  // model. Only a whole batch is tried.
+  spec.mutable_data()->clear_drop_last();
   v1::TrainingSpec& training = *spec.mutable_training();
   training.set_batch_size(std::max(training.batch_size() / devices, 1u));
   return one;

@@ -128,9 +128,11 @@ TEST(TrainingRehearsalTest, AGroupIsTriedAsOneOfItsRanks) {
   CountingEngine engine;
   worker::v1::PlanTraining request = TrainingRequest();
   request.mutable_spec()->set_devices(4);
+  request.mutable_spec()->mutable_data()->set_drop_last(false);
   request.mutable_spec()->mutable_data()->clear_held_out();
   ASSERT_TRUE(RehearseTraining(engine, request).ok());
   EXPECT_EQ(engine.started[0].spec().devices(), 0u);
+  EXPECT_FALSE(engine.started[0].spec().data().has_drop_last());
   EXPECT_EQ(engine.started[0].spec().training().batch_size(), 8u);
   EXPECT_FALSE(engine.started[0].has_group());
   EXPECT_THAT(engine.asked, ::testing::ElementsAre("step"));

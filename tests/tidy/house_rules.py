@@ -46,6 +46,8 @@ ARROWS = {
                        "engine/base", "proto:messages"],
     "server/api": ["server/control", "server/serving", "server/store",
                    "engine/base", "proto:messages", "proto:services"],
+    "server/repository": ["server/api/validation", "server/serving/data_type.h",
+                          "engine/base", "proto:messages"],
     "server/http": ["proto:messages", "proto:services"],
     "server/log": [],
     "server/worker": ["engine", "server/ipc", "server/log", "proto:messages"],

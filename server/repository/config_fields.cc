@@ -1,0 +1,183 @@
+#include "server/repository/config_fields.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/refuse.h"
+
+namespace gpupool::server {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr size_t kMostRefusals = 8;
+
+// Paths that are carried out. A message is here with those of its fields that
+// are; model_transaction_policy and response_cache may only be empty.
+constexpr absl::string_view kKnown[] = {
+    "name",
+    "platform",
+    "backend",
+    "max_batch_size",
+    "default_model_filename",
+    "version_policy",
+    "version_policy.latest",
+    "version_policy.latest.num_versions",
+    "version_policy.all",
+    "version_policy.specific",
+    "version_policy.specific.versions",
+    "input",
+    "input.name",
+    "input.data_type",
+    "input.dims",
+    "output",
+    "output.name",
+    "output.data_type",
+    "output.dims",
+    "instance_group",
+    "instance_group.name",
+    "instance_group.kind",
+    "instance_group.count",
+    "instance_group.gpus",
+    "dynamic_batching",
+    "dynamic_batching.preferred_batch_size",
+    "dynamic_batching.max_queue_delay_microseconds",
+    "dynamic_batching.preserve_ordering",
+    "dynamic_batching.default_queue_policy",
+    "dynamic_batching.default_queue_policy.allow_timeout_override",
+    "dynamic_batching.default_queue_policy.max_queue_size",
+    "model_transaction_policy",
+    "response_cache",
+};
+
+struct Remedy {
+  absl::string_view path;
+  absl::string_view text;
+};
+
+constexpr absl::string_view kRemove = "remove it";
+
+// Remedies for refused fields, by path.
+constexpr Remedy kRemedies[] = {
+    {"sequence_batching",
+     "sequences are not served; pass the state as an input and an output"},
+    {"ensemble_scheduling",
+     "ensembles are not served; join the models in one ONNX file"},
+    {"optimization",
+     "remove it; the graph compiler optimizes every model by itself"},
+    {"parameters",
+     "remove it; no parameter of another back end has an effect here"},
+    {"model_warmup",
+     "remove it; every version runs once before it becomes ready"},
+    {"model_operations",
+     "remove it; operators cannot be loaded from a library"},
+    {"model_repository_agents",
+     "remove it; check and unpack files before they are put into the folder"},
+    {"response_cache.enable", "remove it; answers are not cached"},
+    {"runtime", "remove it; every model runs in gpupool's own engine"},
+    {"metric_tags", "remove it; series have the labels model and version"},
+    {"model_metrics", "remove it; buckets of histograms are fixed"},
+    {"cc_model_filenames", "remove it; one file serves every kind of GPU"},
+    {"batch_input", "pass the tensor as an input of the request"},
+    {"batch_output", "return the rows as an output of the model"},
+    {"model_transaction_policy.decoupled",
+     "remove it; one request has one answer"},
+    {"input.format", "remove it; dims say all that is needed"},
+    {"input.reshape", "add a Reshape node to the model"},
+    {"output.reshape", "add a Reshape node to the model"},
+    {"input.allow_ragged_batch", "pad the requests to one size"},
+    {"input.optional", "send the input with every request"},
+    {"output.label_filename",
+     "remove it; clients must find the label of an index themselves"},
+    {"instance_group.rate_limiter",
+     "remove it; placements are limited by the bytes that a version needs"},
+    {"instance_group.passive", "remove the group"},
+    {"instance_group.host_policy",
+     "remove it; --devices gives each device its share of the cores"},
+    {"dynamic_batching.priority_levels",
+     "remove it; requests are served in the order in which they come"},
+    {"dynamic_batching.default_priority_level",
+     "remove it; requests are served in the order in which they come"},
+    {"dynamic_batching.priority_queue_policy",
+     "write default_queue_policy; a version has one queue"},
+    {"dynamic_batching.default_queue_policy.timeout_action",
+     "remove it; a request whose time is over is rejected"},
+    {"dynamic_batching.default_queue_policy.default_timeout_microseconds",
+     "let clients send a deadline with each request"},
+};
+
+absl::string_view RemedyFor(absl::string_view path) {
+  const auto* found =
+      std::find_if(std::begin(kRemedies), std::end(kRemedies),
+                   [&](const Remedy& remedy) { return remedy.path == path; });
+  return found == std::end(kRemedies) ? kRemove : found->text;
+}
+
+bool IsKnown(absl::string_view path) {
+  return std::find(std::begin(kKnown), std::end(kKnown), path) !=
+         std::end(kKnown);
+}
+
+// A place in the message: the path as people read it, with indices, and the
+// path of its row in the tables.
+struct Place {
+  std::string shown;
+  std::string row;
+
+  Place Field(const std::string& name) const {
+    if (shown.empty()) return {name, name};
+    return {absl::StrCat(shown, ".", name), absl::StrCat(row, ".", name)};
+  }
+  Place Item(int index) const {
+    return {absl::StrCat(shown, "[", index, "]"), row};
+  }
+};
+
+void FindRefused(const Message& message, const Place& at,
+                 std::vector<std::string>* refused);
+
+// Looks into the messages of a known field.
+void FindInside(const Message& message, const FieldDescriptor* field,
+                const Place& at, std::vector<std::string>* refused) {
+  const auto* reflection = message.GetReflection();
+  if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return;
+  if (!field->is_repeated()) {
+    return FindRefused(reflection->GetMessage(message, field), at, refused);
+  }
+  for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+    FindRefused(reflection->GetRepeatedMessage(message, field, i), at.Item(i),
+                refused);
+  }
+}
+
+void FindRefused(const Message& message, const Place& at,
+                 std::vector<std::string>* refused) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (refused->size() == kMostRefusals) return;
+    const Place place = at.Field(field->name());
+    if (IsKnown(place.row)) {
+      FindInside(message, field, place, refused);
+    } else {
+      refused->push_back(absl::StrCat(place.shown, " is not supported; ",
+                                      RemedyFor(place.row)));
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status CheckConfigFields(const inference::ModelConfig& config) {
+  std::vector<std::string> refused;
+  FindRefused(config, {}, &refused);
+  if (refused.empty()) return absl::OkStatus();
+  return engine::Refuse("config.pbtxt: ", absl::StrJoin(refused, ". "));
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,118 @@
+#include "server/repository/config_tensors.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/refuse.h"
+#include "engine/base/status_macros.h"
+#include "server/api/validation/convert.h"
+#include "server/serving/data_type.h"
+
+namespace gpupool::server {
+namespace {
+
+using engine::Refuse;
+using google::protobuf::RepeatedPtrField;
+using Tensors = RepeatedPtrField<v1::TensorSpec>;
+
+bool HasBatch(const v1::TensorSpec& tensor) {
+  return tensor.shape_size() > 0 && tensor.shape(0) == -1 &&
+         (tensor.variable().empty() || tensor.variable(0).axis() != 0);
+}
+
+// Returns the dims that a config must have for the tensor.
+std::vector<int64_t> DimsOf(const v1::TensorSpec& tensor, bool without_batch) {
+  const int first = without_batch && HasBatch(tensor) ? 1 : 0;
+  return {tensor.shape().begin() + first, tensor.shape().end()};
+}
+
+std::string DimsText(const std::vector<int64_t>& dims) {
+  return absl::StrCat("[", absl::StrJoin(dims, ", "), "]");
+}
+
+std::string NamesOf(const Tensors& tensors) {
+  return absl::StrJoin(tensors, ", ",
+                       [](std::string* out, const v1::TensorSpec& tensor) {
+                         absl::StrAppend(out, Quoted(tensor.name()));
+                       });
+}
+
+const v1::TensorSpec* FindTensor(const Tensors& tensors,
+                                 const std::string& name) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(),
+                   [&](const auto& tensor) { return tensor.name() == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+// Checks one tensor, a ModelInput or a ModelOutput.
+template <typename Configured>
+absl::Status CheckTensor(const std::string& what, const Configured& configured,
+                         const v1::TensorSpec& tensor, bool without_batch) {
+  const std::string type =
+      absl::StrCat("TYPE_", DataTypeName(tensor.data_type()));
+  const std::string& given = inference::DataType_Name(configured.data_type());
+  if (given != type) {
+    return Refuse(what, ".data_type is ", given, ", the file has ", type,
+                  "; write the type of the file");
+  }
+  const std::vector<int64_t> wanted = DimsOf(tensor, without_batch);
+  const std::vector<int64_t> dims(configured.dims().begin(),
+                                  configured.dims().end());
+  if (dims == wanted) return absl::OkStatus();
+  return Refuse(what, ".dims is ", DimsText(dims), ", the file has ",
+                DimsText(wanted),
+                without_batch ? " after the batch dimension" : "",
+                "; write the dims of the file");
+}
+
+template <typename Configured>
+absl::Status CheckAll(const char* kind,
+                      const RepeatedPtrField<Configured>& configured,
+                      const Tensors& tensors, bool without_batch) {
+  if (configured.empty()) return absl::OkStatus();
+  std::vector<std::string> seen;
+  for (const Configured& entry : configured) {
+    const std::string what = absl::StrCat(kind, " ", Quoted(entry.name()));
+    const v1::TensorSpec* tensor = FindTensor(tensors, entry.name());
+    if (tensor == nullptr) {
+      return Refuse(what, " is not in the file, which has ", NamesOf(tensors));
+    }
+    if (std::find(seen.begin(), seen.end(), entry.name()) != seen.end()) {
+      return Refuse(what, " is listed twice");
+    }
+    seen.push_back(entry.name());
+    RETURN_IF_ERROR(CheckTensor(what, entry, *tensor, without_batch));
+  }
+  if (configured.size() == tensors.size()) return absl::OkStatus();
+  return Refuse(kind, " lists ", configured.size(), " tensors, the file has ",
+                tensors.size(), ": ", NamesOf(tensors), "; list all or none");
+}
+
+absl::Status Check(const inference::ModelConfig& config, const v1::Plan& plan) {
+  const bool without_batch = config.max_batch_size() > 0;
+  if (without_batch &&
+      std::none_of(plan.inputs().begin(), plan.inputs().end(), HasBatch)) {
+    return Refuse("max_batch_size is ", config.max_batch_size(),
+                  ", but no input of the file has a batch dimension; write "
+                  "max_batch_size: 0 and the whole shapes as dims, or export "
+                  "the model with a dynamic first dimension");
+  }
+  RETURN_IF_ERROR(
+      CheckAll("input", config.input(), plan.inputs(), without_batch));
+  return CheckAll("output", config.output(), plan.outputs(), without_batch);
+}
+
+}  // namespace
+
+absl::Status CheckConfigTensors(const inference::ModelConfig& config,
+                                const v1::Plan& plan) {
+  const absl::Status checked = Check(config, plan);
+  if (checked.ok()) return checked;
+  return Refuse("config.pbtxt: ", checked.message());
+}
+
+}  // namespace gpupool::server

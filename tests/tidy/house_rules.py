@@ -47,6 +47,7 @@ ARROWS = {
     "server/api": ["server/control", "server/serving", "server/store",
                    "engine/base", "proto:messages", "proto:services"],
     "server/repository": ["server/api/validation", "server/serving/data_type.h",
+                          "server/ipc/unique_fd.h",
                           "engine/base", "proto:messages"],
     "server/http": ["proto:messages", "proto:services"],
     "server/log": [],

@@ -1,0 +1,57 @@
+// Looks at the folders of model repositories:
+//
+//   DIR/NAME/VERSION/model.onnx     and the files with its external data
+//   DIR/NAME/config.pbtxt           optional
+//
+// Nothing is read but names and stamps of files. Everything else that is there
+// is left out, with a remark for the log.
+//
+// Pure but for the file system; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/repository/confined_folder.h"
+
+namespace gpupool::server {
+
+struct VersionFolder {
+  uint64_t number = 0;
+  // Regular files that are not empty, by name; model.onnx is one of them.
+  std::vector<FileStamp> files;
+  bool operator==(const VersionFolder&) const = default;
+};
+
+struct ModelFolder {
+  std::string root;  // DIR
+  std::string name;
+  std::optional<FileStamp> config;
+  // Reason why config.pbtxt cannot be read; the model must not be served as if
+  // it had none. Empty: it can, or there is none.
+  std::string config_error;
+  std::vector<VersionFolder> versions;  // rising
+  bool operator==(const ModelFolder&) const = default;
+};
+
+struct RepositoryLook {
+  std::vector<ModelFolder> models;  // by name
+  // One line for each entry that was left out: "DIR/a b: ...".
+  std::vector<std::string> remarks;
+  // Roots that could not be looked at. Their models are not in `models`, but
+  // may still be there.
+  std::vector<std::string> missing_roots;
+};
+
+inline constexpr char kModelFileName[] = "model.onnx";
+inline constexpr char kConfigFileName[] = "config.pbtxt";
+
+// Returns the models of all roots. A name that two roots have is taken from the
+// first one. Folders whose names begin with a dot are left out without a
+// remark.
+RepositoryLook LookAtRepositories(absl::Span<const std::string> roots);
+
+}  // namespace gpupool::server

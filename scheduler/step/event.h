@@ -58,6 +58,8 @@ struct VersionCreated {
   std::string model;
   uint64_t number = 0;  // within the model
   uint64_t bytes = 0;   // planned peak for inference
+  // Whether it unloads older versions when it becomes ready for the first time.
+  bool replaces_older = true;
 };
 
 // Somebody wants the version loaded. If it has a place it stays there, wherever

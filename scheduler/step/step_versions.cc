@@ -153,7 +153,7 @@ void Apply(StepContext& context, const VersionCreated& event) {
   version.model = event.model;
   version.number = event.number;
   version.bytes = event.bytes;
-  version.replaces_older = true;
+  version.replaces_older = event.replaces_older;
   context.Touch(context.edit.AddVersion(std::move(version)));
 }
 

@@ -184,6 +184,10 @@ uint64_t Store::AllocateVersion(const std::string& model) {
   return writer_->Allocate(absl::StrCat("version of ", model));
 }
 
+void Store::RaiseVersion(const std::string& model, uint64_t number) {
+  writer_->Raise(absl::StrCat("version of ", model), number);
+}
+
 absl::Status Store::Commit(const WriteBatch& batch) {
   return writer_->Commit(batch);
 }

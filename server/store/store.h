@@ -112,6 +112,9 @@ class Store {
   // Returns the next version number within a model, from 1, by the same rule.
   // Numbers of deleted versions are not reused.
   uint64_t AllocateVersion(const std::string& model);
+  // Makes later numbers within the model larger than `number`, by the same
+  // rule.
+  void RaiseVersion(const std::string& model, uint64_t number);
   // Writes the batch and all allocated ids in one transaction.
   absl::Status Commit(const WriteBatch& batch);
   // Checks whether the disk has room again. Call from time to time.

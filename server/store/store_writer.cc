@@ -178,6 +178,13 @@ uint64_t StoreWriter::Allocate(const std::string& name) {
   return id;
 }
 
+void StoreWriter::Raise(const std::string& name, uint64_t id) {
+  uint64_t& last = last_ids_[name];
+  if (last >= id) return;
+  last = id;
+  dirty_ids_[name] = id;
+}
+
 absl::Status StoreWriter::Commit(const WriteBatch& batch) {
   if (!failure_.ok()) return failure_;
   if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();

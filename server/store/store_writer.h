@@ -27,6 +27,8 @@ class StoreWriter {
       const std::string& path, DiskReserve* reserve);
 
   uint64_t Allocate(const std::string& name);
+  // Makes later ids of this name larger than `id`.
+  void Raise(const std::string& name, uint64_t id);
   absl::Status Commit(const WriteBatch& batch);
 
  private:

@@ -25,7 +25,7 @@
 #include "server/control/devices/device_requests.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/jobs/admission_parts.h"
-#include "server/control/jobs/rehearsals.h"
+#include "server/control/models/version_import.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/transaction.h"
@@ -96,25 +96,16 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
   AnswerWithVersions(context, transaction, {id}, reply);
 }
 
-// Checks and rehearses a version, then creates it. A version that cannot be
-// served, or that ends the rehearsal's process, is refused.
+// Tries out a version, then creates it.
 void Admit(const ControlContext& context, const v1::ModelVersion& version,
            const Reply& reply) {
-  const auto refuse = [name = version.model(),
-                       reply](const absl::Status& reason) {
-    reply.callback(absl::Status(
-        reason.code(),
-        absl::StrCat("model \"", name, "\" is refused: ", reason.message())));
-  };
-  const absl::Status servable = context.options.check_servable(version);
-  if (!servable.ok()) return refuse(servable);
-  context.rehearsals->Add(
-      LoadRequestOf(version),
-      [&context, version, reply, refuse](const absl::Status& rehearsed) {
-        if (!rehearsed.ok()) return refuse(rehearsed);
+  TryOutVersion(
+      context, version,
+      [&context, reply](const absl::StatusOr<v1::ModelVersion>& tried) {
+        if (!tried.ok()) return reply.callback(tried.status());
         Enqueue<v1::ModelVersion>(
             context, reply.callback,
-            [&context, version, reply](Transaction& transaction) {
+            [&context, version = *tried, reply](Transaction& transaction) {
               CreateAndLoad(context, transaction, version, reply);
             });
       });
@@ -248,30 +239,12 @@ void Delete(const ControlContext& context, Transaction& transaction,
 void ImportModel(const ControlContext& context,
                  const v1::UploadModelRequest::Header& model,
                  VersionCallback callback) {
-  const absl::Status room = context.store->CheckRoom();
-  if (!room.ok()) return callback(room);
-  worker::v1::ToWorker message;
-  worker::v1::ImportModel& import = *message.mutable_import_model();
-  *import.mutable_spec() = model.spec();
-  import.set_weights_sha256(model.sha256());
-  v1::ModelVersion version;
-  version.set_model(model.name());
-  version.set_state(v1::UNLOADED);
-  *version.mutable_serving() = WithDefaults(model.serving());
-  *version.mutable_spec() = model.spec();
-  import.set_max_batch_size(version.serving().max_batch_size());
-  import.set_max_programs(version.serving().max_programs());
-  import.set_precision(version.serving().precision());
-  Ask<v1::ModelVersion>(
-      context, {kMetaDevice, std::move(message), context.options.plan_timeout},
-      callback,
-      [&context, version = std::move(version),
-       reply = ReplyToLoad(callback, model.wait())](
-          const worker::v1::FromWorker& imported) mutable {
-        version.set_manifest_sha256(imported.import_model().manifest_sha256());
-        *version.mutable_plan() = imported.import_model().plan();
-        Admit(context, version, reply);
-      });
+  PlanVersion(context, model,
+              [&context, reply = ReplyToLoad(callback, model.wait())](
+                  const absl::StatusOr<v1::ModelVersion>& planned) {
+                if (!planned.ok()) return reply.callback(planned.status());
+                Admit(context, *planned, reply);
+              });
 }
 
 void ExportModel(const ControlContext& context,

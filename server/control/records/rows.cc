@@ -130,7 +130,8 @@ scheduler::VersionCreated ToEvent(const v1::ModelVersion& version) {
   return {.version = scheduler::VersionId(version.id()),
           .model = version.model(),
           .number = version.version(),
-          .bytes = version.plan().inference().peak()};
+          .bytes = version.plan().inference().peak(),
+          .replaces_older = !version.from_repository()};
 }
 
 std::vector<uint32_t> ElasticCounts(const v1::JobSpec& spec) {
@@ -205,7 +206,8 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
   version.state = static_cast<VersionState>(row.state());
   // It was still loading when the server ended, so it may still replace older
   // versions.
-  version.replaces_older = version.state == VersionState::kLoading;
+  version.replaces_older =
+      created.replaces_older && version.state == VersionState::kLoading;
   if (!MayHoldBytes(version.state)) return version;
   if (device != nullptr) {
     version.device = device->id;

@@ -250,7 +250,11 @@ void Transaction::ThinEvents(uint64_t job, uint64_t newest) {
 
 uint64_t Transaction::CreateVersion(v1::ModelVersion version) {
   version.set_id(store_->AllocateId(IdKind::kVersion));
-  version.set_version(store_->AllocateVersion(version.model()));
+  if (version.version() == 0) {
+    version.set_version(store_->AllocateVersion(version.model()));
+  } else {
+    store_->RaiseVersion(version.model(), version.version());
+  }
   *version.mutable_create_time() = ToTimestamp(now_);
   const v1::ModelVersion& row = ledger_->AddVersion(std::move(version));
   const uint64_t id = row.id();

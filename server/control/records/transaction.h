@@ -50,8 +50,9 @@ class Transaction {
   // time.
   void AppendEvent(JobRow& row, v1::JobEvent event);
 
-  // Creates a version with the next id and number of `version.model()`. Returns
-  // the id.
+  // Creates a version with the next id. Its number is `version.version()`,
+  // which no stored version of the model may have, or for 0 the next one.
+  // Returns the id.
   uint64_t CreateVersion(v1::ModelVersion version);
   // Renews the plan of a job or version. The scheduler uses it from the next
   // placement on. No-op for jobs and versions that are gone.

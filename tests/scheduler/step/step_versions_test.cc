@@ -178,6 +178,20 @@ TEST_F(StepVersionsTest, AnEndUnderAVersionThatNobodyWantsAnyMoreIsCounted) {
   EXPECT_EQ(version(id).worker_ends, 1u);
 }
 
+TEST_F(StepVersionsTest, AVersionThatReplacesNothingStaysBesideTheOlderOne) {
+  const VersionId first = Create("digits", 1, 40);
+  Load(first);
+  const VersionId second(++last_version);
+  Send(VersionCreated{.version = second,
+                      .model = "digits",
+                      .number = 2,
+                      .bytes = 40,
+                      .replaces_older = false});
+  Load(second);
+  EXPECT_EQ(StateOf(first), VersionState::kReady);
+  EXPECT_EQ(StateOf(second), VersionState::kReady);
+}
+
 TEST_F(StepVersionsTest, ANewVersionReplacesTheOlderOneOnceItIsReady) {
   const VersionId old = Create("digits", 1, 40);
   Load(old);

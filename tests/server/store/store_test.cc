@@ -249,6 +249,17 @@ TEST_F(StoreTest, ListsOfDatasetsHaveNoDescriptions) {
   }
 }
 
+TEST_F(StoreTest, NumbersContinueAboveARaisedOne) {
+  store_->RaiseVersion("digits", 7);
+  Commit({});
+  Reopen();
+  EXPECT_EQ(NewVersion("digits").version(), 8u);
+  store_->RaiseVersion("digits", 3);
+  EXPECT_EQ(NewVersion("digits").version(), 9u)
+      << "a lower one changes nothing";
+  EXPECT_EQ(NewVersion("other").version(), 1u);
+}
+
 TEST_F(StoreTest, FindsVersionsByNumberAndTheNewest) {
   const v1::ModelVersion first = NewVersion("digits");
   const v1::ModelVersion second = NewVersion("digits");

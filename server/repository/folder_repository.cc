@@ -1,0 +1,370 @@
+#include "server/repository/folder_repository.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+// The second look after the start comes sooner than the others.
+constexpr absl::Duration kSecondLook = absl::Seconds(1);
+
+absl::Status Stopping() {
+  return absl::UnavailableError("the server is shutting down");
+}
+
+// Returns a row for a version that is in a folder and not stored.
+v1::ModelVersion UnstoredRow(const std::string& model, uint64_t number) {
+  v1::ModelVersion row;
+  row.set_model(model);
+  row.set_version(number);
+  row.set_state(v1::UNLOADED);
+  row.set_from_repository(true);
+  return row;
+}
+
+bool Precedes(const v1::ModelVersion& a, const v1::ModelVersion& b) {
+  return std::make_tuple(std::cref(a.model()), a.version()) <
+         std::make_tuple(std::cref(b.model()), b.version());
+}
+
+void LogResult(const ModelFolder& model, const SyncResult& result) {
+  for (const std::string& note : result.notes) {
+    spdlog::info("model repository: {} model={}", note, model.name);
+  }
+  if (!result.config.ok()) {
+    spdlog::warn("a model of the repository is refused model={} reason=\"{}\"",
+                 model.name, std::string(result.config.message()));
+  }
+  for (const auto& [number, status] : result.versions) {
+    if (status.ok()) {
+      spdlog::info("a version was read from the repository model={} version={}",
+                   model.name, number);
+      continue;
+    }
+    spdlog::warn(
+        "a version of the repository is refused model={} version={} "
+        "reason=\"{}\"",
+        model.name, number, std::string(status.message()));
+  }
+}
+
+}  // namespace
+
+// Loads of the chosen versions of one model. The last one to end finishes them.
+struct FolderRepository::Loads {
+  ModelFolder model;
+  std::vector<uint64_t> chosen;
+  uint64_t generation = 0;
+  Done done;
+  absl::Mutex mutex;
+  size_t remaining ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status first ABSL_GUARDED_BY(mutex);
+};
+
+FolderRepository::FolderRepository(FolderRepositoryOptions options,
+                                   const FolderRepositoryDependencies& needs)
+    : options_(std::move(options)),
+      needs_(needs),
+      sync_({.calls = needs.calls,
+             .blobs = needs.blobs,
+             .file_limit_bytes = options_.file_limit_bytes,
+             .stop = &stop_}) {}
+
+FolderRepository::~FolderRepository() {
+  BeginStop();
+  Join();
+}
+
+void FolderRepository::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void FolderRepository::BeginStop() {
+  std::deque<Task> refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_.store(true);
+    refused.swap(tasks_);
+  }
+  for (const Task& task : refused) task.refuse(Stopping());
+}
+
+void FolderRepository::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+// ------------------------------------------------------------- any thread
+
+bool FolderRepository::loaded() {
+  if (loaded_.load()) return true;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!first_pass_done_) return false;
+  }
+  if (options_.mode != ModelControlMode::kExplicit) {
+    const auto versions = needs_.calls->Versions();
+    if (!versions.ok()) return false;
+    for (const v1::ModelVersion& version : *versions) {
+      // A version that waits for room has a text about it.
+      if (version.state() == v1::LOADING && version.error().empty()) {
+        return false;
+      }
+    }
+  }
+  loaded_.store(true);
+  return true;
+}
+
+absl::StatusOr<std::vector<v1::ModelVersion>> FolderRepository::Versions() {
+  ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> versions,
+                   needs_.others->Versions());
+  std::sort(versions.begin(), versions.end(), Precedes);
+  std::vector<v1::ModelVersion> unstored;
+  absl::MutexLock lock(&mutex_);
+  for (const ModelFolder& model : folders_) {
+    for (const VersionFolder& version : model.versions) {
+      v1::ModelVersion row = UnstoredRow(model.name, version.number);
+      if (std::binary_search(versions.begin(), versions.end(), row, Precedes)) {
+        continue;
+      }
+      auto refusal = refusals_.find({model.name, version.number});
+      if (refusal == refusals_.end()) refusal = refusals_.find({model.name, 0});
+      if (refusal != refusals_.end()) {
+        row.set_state(v1::LOAD_FAILED);
+        row.set_error(refusal->second);
+      }
+      unstored.push_back(std::move(row));
+    }
+  }
+  versions.insert(versions.end(), unstored.begin(), unstored.end());
+  std::sort(versions.begin(), versions.end(), Precedes);
+  return versions;
+}
+
+void FolderRepository::Load(const std::string& model, Done done) {
+  Push({.run = [this, model, done] { BringForLoad(model, done); },
+        .refuse = done,
+        .is_load = true});
+}
+
+void FolderRepository::Unload(const std::string& model, Done done) {
+  needs_.others->Unload(model, std::move(done));
+}
+
+void FolderRepository::Push(Task task) {
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stop_.load()) {
+      refused = Stopping();
+    } else if (task.is_load && waiting_loads_ == kMaxWaitingLoads) {
+      refused = absl::ResourceExhaustedError(absl::StrCat(
+          "at most ", kMaxWaitingLoads,
+          " loads wait for the model repository; try again when one of them "
+          "has ended"));
+    } else {
+      if (task.is_load) ++waiting_loads_;
+      tasks_.push_back(std::move(task));
+      return;
+    }
+  }
+  task.refuse(refused);
+}
+
+// ------------------------------------------------------------- the thread
+
+void FolderRepository::Run() {
+  RunFirstPass();
+  while (RunTasksUntil(absl::Now() + options_.interval)) OnInterval();
+}
+
+void FolderRepository::RunFirstPass() {
+  RepositoryLook look = Look();
+  history_.Next(look);
+  if (options_.mode == ModelControlMode::kPoll) {
+    const absl::Duration gap = std::min(options_.interval, kSecondLook);
+    if (!RunTasksUntil(absl::Now() + gap)) return;
+    look = Look();
+  }
+  // Without poll one look is enough: a file that is written while it is read
+  // is tried again.
+  if (options_.mode != ModelControlMode::kExplicit) BringDue(look);
+  absl::MutexLock lock(&mutex_);
+  first_pass_done_ = true;
+}
+
+bool FolderRepository::RunTasksUntil(absl::Time end) {
+  const auto has_work = [this] {
+    mutex_.AssertReaderHeld();
+    return stop_.load() || !tasks_.empty();
+  };
+  while (true) {
+    Task task;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!mutex_.AwaitWithDeadline(absl::Condition(&has_work), end)) {
+        return true;
+      }
+      if (stop_.load()) return false;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+      if (task.is_load) --waiting_loads_;
+    }
+    task.run();
+  }
+}
+
+void FolderRepository::OnInterval() {
+  const bool polls = options_.mode == ModelControlMode::kPoll;
+  if (options_.mode == ModelControlMode::kNone && !history_.HasRetries()) {
+    return;
+  }
+  const RepositoryLook look = Look();
+  if (options_.mode == ModelControlMode::kExplicit) return;
+  if (!polls) history_.Next(look);
+  BringDue(look);
+}
+
+RepositoryLook FolderRepository::Look() {
+  RepositoryLook look = LookAtRepositories(options_.roots);
+  for (const std::string& remark : look.remarks) {
+    const bool known =
+        std::find(remarks_.begin(), remarks_.end(), remark) != remarks_.end();
+    if (!known) spdlog::warn("model repository: {}", remark);
+  }
+  remarks_ = look.remarks;
+  absl::MutexLock lock(&mutex_);
+  folders_ = look.models;
+  return look;
+}
+
+void FolderRepository::BringDue(const RepositoryLook& look) {
+  for (const ModelFolder& model : history_.Next(look)) {
+    if (stop_.load()) return;
+    const SyncResult result = Bring(model);
+    history_.SetBrought(model, result.MayPass());
+    FollowLoads(model, result, [](const absl::Status&) {});
+  }
+  RemoveGone();
+}
+
+void FolderRepository::RemoveGone() {
+  const auto stored = needs_.calls->Versions();
+  if (!stored.ok()) return;
+  std::vector<std::string> names;
+  for (const v1::ModelVersion& version : *stored) {
+    if (names.empty() || names.back() != version.model()) {
+      names.push_back(version.model());
+    }
+  }
+  for (const std::string& name : history_.Gone(names)) {
+    ++generations_[name];
+    const ModelFolder nothing{.root = "",
+                              .name = name,
+                              .config = {},
+                              .config_error = "",
+                              .versions = {}};
+    const absl::Status unloaded = sync_.UnloadOthers(nothing, {}, true);
+    if (unloaded.ok()) continue;
+    spdlog::warn("a removed model stays loaded model={} reason=\"{}\"", name,
+                 std::string(unloaded.message()));
+  }
+}
+
+void FolderRepository::BringForLoad(const std::string& name, const Done& done) {
+  const RepositoryLook look = Look();
+  const auto model = std::find_if(
+      look.models.begin(), look.models.end(),
+      [&](const ModelFolder& folder) { return folder.name == name; });
+  if (model == look.models.end()) return needs_.others->Load(name, done);
+  const SyncResult result = Bring(*model);
+  history_.SetBrought(*model, false);
+  if (result.config.ok() && result.versions.empty()) {
+    return done(absl::NotFoundError(
+        absl::StrCat("the folder of model \"", name,
+                     "\" has no version that its version policy chooses")));
+  }
+  FollowLoads(*model, result, done);
+}
+
+SyncResult FolderRepository::Bring(const ModelFolder& model) {
+  SyncResult result = sync_.Bring(model);
+  LogResult(model, result);
+  Record(model, result);
+  return result;
+}
+
+// Keeps the errors for Versions.
+void FolderRepository::Record(const ModelFolder& model,
+                              const SyncResult& result) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(refusals_, [&](const auto& entry) {
+    return entry.first.first == model.name;
+  });
+  if (!result.config.ok()) {
+    refusals_[{model.name, 0}] = std::string(result.config.message());
+  }
+  for (const auto& [number, status] : result.versions) {
+    if (status.ok()) continue;
+    refusals_[{model.name, number}] = std::string(status.message());
+  }
+}
+
+void FolderRepository::FollowLoads(const ModelFolder& model,
+                                   const SyncResult& result, Done done) {
+  if (!result.config.ok()) return done(result.config);
+  const auto loads = std::make_shared<Loads>();
+  loads->model = model;
+  loads->generation = ++generations_[model.name];
+  loads->done = std::move(done);
+  std::vector<uint64_t> loading;
+  for (const auto& [number, status] : result.versions) {
+    loads->chosen.push_back(number);
+    if (status.ok()) loading.push_back(number);
+  }
+  {
+    absl::MutexLock lock(&loads->mutex);
+    loads->first = result.First();
+    loads->remaining = loading.size();
+  }
+  if (loading.empty()) return FinishLoads(loads);
+  const auto take = [this, loads](const absl::Status& loaded) {
+    {
+      absl::MutexLock lock(&loads->mutex);
+      loads->first.Update(loaded);
+      if (--loads->remaining > 0) return;
+    }
+    Push({.run = [this, loads] { FinishLoads(loads); }, .refuse = loads->done});
+  };
+  for (const uint64_t number : loading) {
+    needs_.calls->WhenLoaded(model.name, number, take);
+  }
+}
+
+void FolderRepository::FinishLoads(const std::shared_ptr<Loads>& loads) {
+  absl::Status first;
+  {
+    absl::MutexLock lock(&loads->mutex);
+    first = loads->first;
+  }
+  // If the model was brought again meanwhile, that decides about the others.
+  if (generations_[loads->model.name] == loads->generation) {
+    const absl::Status unloaded =
+        sync_.UnloadOthers(loads->model, loads->chosen, first.ok());
+    if (!unloaded.ok()) {
+      spdlog::warn("an older version stays loaded model={} reason=\"{}\"",
+                   loads->model.name, std::string(unloaded.message()));
+    }
+  }
+  loads->done(first);
+}
+
+}  // namespace gpupool::server

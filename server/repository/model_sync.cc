@@ -1,0 +1,175 @@
+#include "server/repository/model_sync.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "server/api/validation/job_spec_check.h"
+#include "server/repository/config_fields.h"
+#include "server/repository/config_options.h"
+#include "server/repository/config_tensors.h"
+#include "server/repository/model_config_text.h"
+#include "server/repository/model_files.h"
+
+namespace gpupool::server {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+bool IsServed(const v1::ModelVersion& version) {
+  return version.state() == v1::READY || version.state() == v1::LOADING;
+}
+
+// Returns true for errors that say nothing about the files.
+bool IsPassing(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsAborted(status) ||
+         absl::IsResourceExhausted(status);
+}
+
+// Reads config.pbtxt; empty where there is none.
+absl::StatusOr<inference::ModelConfig> ReadConfig(const ConfinedFolder& root,
+                                                  const ModelFolder& model) {
+  const std::string path = absl::StrCat(model.name, "/", kConfigFileName);
+  if (!model.config_error.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " ", model.config_error));
+  }
+  inference::ModelConfig config;
+  if (!model.config.has_value()) return config;
+  const auto text = root.Read(path, kMaxConfigBytes);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " ", text.status().message()));
+  }
+  ASSIGN_OR_RETURN(config, ParseModelConfig(*text));
+  RETURN_IF_ERROR(CheckConfigFields(config));
+  return config;
+}
+
+}  // namespace
+
+// Everything that decides how a model is brought.
+struct ModelSync::Wish {
+  ConfinedFolder root;
+  inference::ModelConfig config;
+  ConfiguredServing options;
+  std::vector<v1::ModelVersion> stored;  // of all models
+};
+
+absl::Status SyncResult::First() const {
+  if (!config.ok()) return config;
+  for (const auto& [number, status] : versions) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+bool SyncResult::MayPass() const {
+  return IsPassing(config) ||
+         std::any_of(versions.begin(), versions.end(),
+                     [](const auto& entry) { return IsPassing(entry.second); });
+}
+
+SyncResult ModelSync::Bring(const ModelFolder& model) {
+  SyncResult result;
+  const auto wish = [&]() -> absl::StatusOr<Wish> {
+    ASSIGN_OR_RETURN(ConfinedFolder root, ConfinedFolder::Open(model.root));
+    ASSIGN_OR_RETURN(inference::ModelConfig config, ReadConfig(root, model));
+    ASSIGN_OR_RETURN(ConfiguredServing options,
+                     ReadConfiguredServing(model.name, config));
+    ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> stored,
+                     options_.calls->Versions());
+    return Wish{std::move(root), std::move(config), std::move(options),
+                std::move(stored)};
+  }();
+  result.config = wish.status();
+  if (!wish.ok()) return result;
+  result.notes = wish->options.notes;
+  std::vector<uint64_t> numbers;
+  for (const VersionFolder& version : model.versions) {
+    numbers.push_back(version.number);
+  }
+  for (const uint64_t wanted : wish->options.versions.specific) {
+    if (std::find(numbers.begin(), numbers.end(), wanted) != numbers.end()) {
+      continue;
+    }
+    result.notes.push_back(absl::StrCat("version_policy.specific.versions has ",
+                                        wanted,
+                                        ", which is not in the folder"));
+  }
+  const std::vector<uint64_t> chosen = wish->options.versions.Of(numbers);
+  for (const VersionFolder& version : model.versions) {
+    if (!std::binary_search(chosen.begin(), chosen.end(), version.number)) {
+      continue;
+    }
+    result.versions[version.number] = BringVersion(model, version, *wish);
+  }
+  return result;
+}
+
+absl::Status ModelSync::BringVersion(const ModelFolder& model,
+                                     const VersionFolder& version,
+                                     const Wish& wish) {
+  const VersionFiles files{
+      .root = &wish.root,
+      .folder = absl::StrCat(model.name, "/", version.number),
+      .version = &version,
+      .limit_bytes = options_.file_limit_bytes,
+      .stop = options_.stop};
+  ASSIGN_OR_RETURN(const v1::ModelSpec spec, SpecOfFiles(files));
+  RETURN_IF_ERROR(CheckModelSpec("the folder", spec));
+  const auto same = [&](const v1::ModelVersion& row) {
+    return row.model() == model.name && row.version() == version.number &&
+           MessageDifferencer::Equals(row.spec(), spec) &&
+           MessageDifferencer::Equals(row.serving(), wish.options.serving);
+  };
+  const auto stored =
+      std::find_if(wish.stored.begin(), wish.stored.end(), same);
+  if (stored != wish.stored.end()) return LoadStored(*stored, wish);
+  RETURN_IF_ERROR(StoreFiles(files, spec, *options_.blobs));
+  RepositoryImport import{.number = version.number,
+                          .device = wish.options.device};
+  import.model.set_name(model.name);
+  *import.model.mutable_spec() = spec;
+  *import.model.mutable_serving() = wish.options.serving;
+  import.check = [config = wish.config](const v1::ModelVersion& planned) {
+    return CheckConfigTensors(config, planned.plan());
+};
+return options_.calls->Import(import);
+}  // namespace gpupool::server
+
+absl::Status ModelSync::LoadStored(const v1::ModelVersion& row,
+                                   const Wish& wish) {
+  RETURN_IF_ERROR(CheckConfigTensors(wish.config, row.plan()));
+  // A served version does not move.
+  if (IsServed(row) && row.wanted_device() != wish.options.device) {
+    RETURN_IF_ERROR(options_.calls->Unload(row.model(), row.version()));
+  }
+  return options_.calls->Load(row.model(), row.version(), wish.options.device);
+}
+
+absl::Status ModelSync::UnloadOthers(const ModelFolder& model,
+                                     const std::vector<uint64_t>& chosen,
+                                     bool all_served) {
+  ASSIGN_OR_RETURN(const std::vector<v1::ModelVersion> stored,
+                   options_.calls->Versions());
+  absl::Status first;
+  for (const v1::ModelVersion& row : stored) {
+    if (row.model() != model.name || !IsServed(row)) continue;
+    const uint64_t number = row.version();
+    if (std::find(chosen.begin(), chosen.end(), number) != chosen.end()) {
+      continue;
+    }
+    const bool in_folder =
+        std::any_of(model.versions.begin(), model.versions.end(),
+                    [&](const VersionFolder& v) { return v.number == number; });
+    if (in_folder && !all_served) continue;
+    first.Update(options_.calls->Unload(row.model(), number));
+  }
+  return first;
+}
+
+}  // namespace gpupool::server

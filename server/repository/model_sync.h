@@ -1,0 +1,69 @@
+// Brings the versions of one model from its folder to the server: reads
+// config.pbtxt, uploads what is not stored yet, and asks to load what the
+// version policy chooses.
+//
+// Thread-safety: one thread at a time. Ownership: what the options name must
+// outlive it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/repository/folder_scan.h"
+#include "server/repository/version_calls.h"
+#include "server/store/blob_store.h"
+
+namespace gpupool::server {
+
+struct ModelSyncOptions {
+  VersionCalls* calls = nullptr;
+  const BlobStore* blobs = nullptr;
+  uint64_t file_limit_bytes = 0;
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct SyncResult {
+  // Error of config.pbtxt. Nothing of the model was changed then.
+  absl::Status config;
+  // Outcome for each chosen version: OK when it is stored and its load was
+  // asked for.
+  std::map<uint64_t, absl::Status> versions;
+  std::vector<std::string> notes;  // for the log
+
+  // Returns the first error.
+  absl::Status First() const;
+  // Returns true when an error may pass, so that it should be tried again.
+  bool MayPass() const;
+};
+
+class ModelSync {
+ public:
+  explicit ModelSync(const ModelSyncOptions& options) : options_(options) {}
+
+  // Brings the chosen versions. A version that is stored with the same files
+  // and options is not uploaded again. An error of one version hurts no other.
+  SyncResult Bring(const ModelFolder& model);
+
+  // Unloads the model's versions that are served and are neither chosen nor in
+  // the folder. The folder's other versions are unloaded only if `chosen` is
+  // what serves the model now: pass `all_served` then. Never touches versions
+  // that did not come from a repository.
+  absl::Status UnloadOthers(const ModelFolder& model,
+                            const std::vector<uint64_t>& chosen,
+                            bool all_served);
+
+ private:
+  struct Wish;
+
+  absl::Status BringVersion(const ModelFolder& model,
+                            const VersionFolder& version, const Wish& wish);
+  absl::Status LoadStored(const v1::ModelVersion& row, const Wish& wish);
+
+  const ModelSyncOptions options_;
+};
+
+}  // namespace gpupool::server

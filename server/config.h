@@ -45,6 +45,9 @@ struct Config {
   scheduler::QueuePolicy scheduling;
   std::vector<scheduler::NamedWords> queues;
   absl::Duration serving_target_delay;  // zero: training never gives way
+  std::string model_repositories;       // folders, separated by colons
+  std::string model_control_mode;       // "none", "poll" or "explicit"
+  absl::Duration repository_poll;       // between looks at the folders
 };
 
 // Returns the whole policy. Queues take what they do not set from the other

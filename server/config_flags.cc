@@ -59,6 +59,7 @@ void AddSettings(CLI::App& app, std::deque<Given>* given) {
                       ->option_text(setting.kind.value_name)
                       ->group(setting.group)
                       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (setting.kind.repeats) flag.option->join(setting.kind.separator);
   }
 }
 

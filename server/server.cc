@@ -41,6 +41,8 @@
 #include "server/pool/process.h"
 #include "server/pool/worker_pool.h"
 #include "server/pool/worker_port.h"
+#include "server/repository/folder_repository.h"
+#include "server/repository/version_calls.h"
 #include "server/server_log.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/serving.h"
@@ -74,6 +76,13 @@ std::string WorkerBinary(const Config& config) {
   const std::filesystem::path self =
       std::filesystem::read_symlink("/proc/self/exe", error);
   return (self.parent_path() / "gpupool-worker").string();
+}
+
+// Returns the mode of a word that the table of settings allows.
+ModelControlMode ModeOf(const std::string& word) {
+  if (word == "poll") return ModelControlMode::kPoll;
+  return word == "explicit" ? ModelControlMode::kExplicit
+                            : ModelControlMode::kNone;
 }
 
 // Ends the process at once. Nothing that was decided since the last commit may
@@ -111,6 +120,7 @@ class Server::Impl {
     RETURN_IF_ERROR(StartWork());
     RETURN_IF_ERROR(StartEndpoints());
     AwaitWorkers();
+    if (folders_ != nullptr) folders_->Start();
     RETURN_IF_ERROR(WritePortFile());
     spdlog::info(
         "serving listen={} grpc_port={} http_port={} metrics_port={} "
@@ -220,12 +230,8 @@ class Server::Impl {
   // Starts what is reached from outside, after everything that it calls.
   absl::Status StartEndpoints() {
     repository_ = std::make_unique<ControlRepository>(&control_->context());
-    inference_ = std::make_unique<InferenceService>(
-        InferenceServiceOptions{.serving = serving_.get(),
-                                .repository = repository_.get(),
-                                .log = &log_,
-                                .observer = &observer_,
-                                .server_version = build_.version});
+    MakeFolders();
+    inference_ = std::make_unique<InferenceService>(InferenceNeeds());
     ASSIGN_OR_RETURN(api_, ApiServer::Start(ApiSettings(), ApiNeeds()));
     ports_.grpc = api_->port();
     ASSIGN_OR_RETURN(
@@ -243,6 +249,35 @@ class Server::Impl {
         MetricsEndpoint::Start(config_.listen, config_.metrics_port, metrics_));
     ports_.metrics = endpoint_->port();
     return absl::OkStatus();
+  }
+
+  // Makes the repository of --model-repository, if there is one.
+  void MakeFolders() {
+    if (config_.model_repositories.empty()) return;
+    calls_ = std::make_unique<ControlCalls>(&control_->context());
+    folders_ = std::make_unique<FolderRepository>(
+        FolderRepositoryOptions{
+            .roots = absl::StrSplit(config_.model_repositories, ':'),
+            .mode = ModeOf(config_.model_control_mode),
+            .interval = config_.repository_poll,
+            .file_limit_bytes = config_.limits.model_file_bytes},
+        FolderRepositoryDependencies{.calls = calls_.get(),
+                                     .blobs = blobs_.get(),
+                                     .others = repository_.get()});
+  }
+
+  InferenceServiceOptions InferenceNeeds() {
+    InferenceServiceOptions options;
+    options.serving = serving_.get();
+    options.repository = repository_.get();
+    options.log = &log_;
+    options.observer = &observer_;
+    options.server_version = build_.version;
+    if (folders_ != nullptr) {
+      options.repository = folders_.get();
+      options.ready = [this] { return folders_->loaded(); };
+    }
+    return options;
   }
 
   ControlOptions ControlSettings() const {
@@ -363,6 +398,7 @@ class Server::Impl {
     return {
         .control = &control_->context(),
         .blobs = blobs_.get(),
+        .folders = folders_.get(),
         .hooks = {.info = [this] { return Info(); },
                   .stop = [this] { RequestStop(); },
                   .database = DatabasePath()},
@@ -434,6 +470,7 @@ class Server::Impl {
   //     answered when those end
   void EndCallsAndWork(WorkerPool::ShutdownMode mode, absl::Time deadline) {
     http_.reset();
+    if (folders_ != nullptr) folders_->BeginStop();
     if (serving_ != nullptr) serving_->Stop();
     absl::Notification calls_ended;
     std::thread api_end([&] {
@@ -445,6 +482,7 @@ class Server::Impl {
       pool_->Shutdown(mode, std::max(deadline - clock_.Now(), kCallsEnd));
     }
     if (control_ != nullptr) control_->Stop();
+    if (folders_ != nullptr) folders_->Join();
     api_end.join();
   }
 
@@ -480,6 +518,8 @@ class Server::Impl {
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<ControlRepository> repository_;
+  std::unique_ptr<ControlCalls> calls_;
+  std::unique_ptr<FolderRepository> folders_;  // null without folders
   std::unique_ptr<InferenceService> inference_;
   std::unique_ptr<ApiServer> api_;
   std::unique_ptr<HttpServer> http_;

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "scheduler/text/queue_text.h"
 #include "scheduler/text/tenant_text.h"
@@ -28,6 +29,8 @@ constexpr Suffix kSuffixes[] = {{"TiB", uint64_t{1} << 40},
                                 {"GiB", uint64_t{1} << 30},
                                 {"MiB", uint64_t{1} << 20},
                                 {"KiB", uint64_t{1} << 10}};
+
+constexpr char kFolderSeparator = ':';
 
 std::string RangeText(absl::string_view least, absl::string_view most) {
   return absl::StrCat(least, " to ", most);
@@ -68,6 +71,30 @@ SettingKind TextKind(const char* value_name, Field<std::string> field,
                 return absl::OkStatus();
               },
           .separator = separator};
+}
+
+SettingKind FoldersKind(Field<std::string> field) {
+  return {.value_name = "DIR",
+          .allowed = "",
+          .set =
+              [field](absl::string_view value, Config* config) {
+                if (absl::StrContains(value, "://")) {
+                  return absl::InvalidArgumentError(
+                      "must be folders of this machine; mount the bucket and "
+                      "give its folder");
+                }
+                for (const absl::string_view part :
+                     absl::StrSplit(value, kFolderSeparator)) {
+                  if (!part.empty()) continue;
+                  return absl::InvalidArgumentError(
+                      "must be folders that are not empty, with colons between "
+                      "them");
+                }
+                field(*config) = std::string(value);
+                return absl::OkStatus();
+              },
+          .separator = kFolderSeparator,
+          .repeats = true};
 }
 
 SettingKind WordKind(const char* value_name, Field<std::string> field,

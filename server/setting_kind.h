@@ -26,6 +26,9 @@ struct SettingKind {
   std::function<absl::Status(absl::string_view value, Config* config)> set;
   // Separator that joins a YAML list to the one-line form; 0: no such list.
   char separator = 0;
+  // Whether the flag may be given several times. The separator then joins its
+  // values.
+  bool repeats = false;
   // Reads a YAML list of named entries; null: no such list.
   std::function<absl::Status(const std::vector<scheduler::NamedWords>& entries,
                              Config* config)>
@@ -58,6 +61,9 @@ auto& In(Config& config) {
 // texts.
 SettingKind TextKind(const char* value_name, Field<std::string> field,
                      char separator = 0);
+// Makes a kind for folders with colons between them. The flag may be given for
+// each of them.
+SettingKind FoldersKind(Field<std::string> field);
 // Makes a kind for one of a few words.
 SettingKind WordKind(const char* value_name, Field<std::string> field,
                      std::vector<std::string> words);

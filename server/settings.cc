@@ -204,10 +204,33 @@ std::vector<Setting> PlacementSettings() {
   };
 }
 
+std::vector<Setting> RepositorySettings() {
+  static constexpr char kGroup[] = "Model repository";
+  return {
+      {kGroup, "model-repository", FoldersKind(In<&Config::model_repositories>),
+       "",
+       "folder with models as NAME/VERSION/model.onnx and NAME/config.pbtxt; "
+       "several flags or colons for several folders",
+       "none", "[Model repositories](model_repository.md)"},
+      {kGroup, "model-control-mode",
+       WordKind("MODE", In<&Config::model_control_mode>,
+                {"none", "poll", "explicit"}),
+       "none",
+       "which models of the folders are loaded: none: all of them, once, at "
+       "the start; poll: all of them, and later what is added, changed or "
+       "removed; explicit: those that a client asks for"},
+      {kGroup, "repository-poll",
+       SecondsKind(In<&Config::repository_poll>, 1, kDay), "15",
+       "time between two looks at the folders; a changed file is taken when "
+       "two looks found it with the same size and time"},
+  };
+}
+
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
-  for (const auto& group : {DeviceSettings, PlaceSettings, LimitSettings,
-                            OrderSettings, PlacementSettings}) {
+  for (const auto& group :
+       {DeviceSettings, PlaceSettings, LimitSettings, OrderSettings,
+        PlacementSettings, RepositorySettings}) {
     std::vector<Setting> settings = group();
     std::move(settings.begin(), settings.end(), std::back_inserter(all));
   }

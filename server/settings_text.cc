@@ -21,6 +21,7 @@ std::string MeaningCell(const Setting& setting) {
 // Returns the allowed values, and whether a list is allowed.
 std::string AllowedCell(const Setting& setting) {
   if (setting.kind.set_entries != nullptr) return "one line, or a YAML list";
+  if (setting.kind.repeats) return "several times, or a YAML list";
   if (setting.kind.separator != 0) return "one word, or a YAML list";
   return setting.kind.allowed.empty() ? "not empty" : setting.kind.allowed;
 }

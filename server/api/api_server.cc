@@ -63,7 +63,8 @@ class ApiServer::Impl {
   Impl(const ApiOptions& options, ApiDependencies dependencies)
       : jobs_(dependencies.control, dependencies.blobs,
               options.limits.watch_streams),
-        models_(dependencies.control, dependencies.blobs, options.limits),
+        models_(dependencies.control, dependencies.blobs, options.limits,
+                dependencies.folders),
         datasets_(dependencies.control, dependencies.blobs, options.limits),
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
                                    options.limits.watch_streams)),

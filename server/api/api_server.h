@@ -23,6 +23,7 @@ class Service;
 namespace gpupool::server {
 
 class BlobStore;
+class ModelRepository;
 struct ControlContext;
 
 struct ApiOptions {
@@ -39,6 +40,9 @@ struct NamedService {
 struct ApiDependencies {
   const ControlContext* control = nullptr;
   BlobStore* blobs = nullptr;
+  // Models in folders, which LoadVersion reads when they are not stored; may be
+  // null.
+  ModelRepository* folders = nullptr;
   AdminHooks hooks;
   std::vector<NamedService> more_services;  // the inference service
 };

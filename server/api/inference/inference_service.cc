@@ -71,7 +71,7 @@ ServerUnaryReactor* InferenceService::ServerLive(
 ServerUnaryReactor* InferenceService::ServerReady(
     CallbackServerContext* context, const inference::ServerReadyRequest*,
     inference::ServerReadyResponse* response) {
-  response->set_ready(options_.serving->accepting());
+  response->set_ready(options_.serving->accepting() && options_.ready());
   return Answer(context, absl::OkStatus());
 }
 

@@ -32,6 +32,8 @@ struct InferenceServiceOptions {
   std::string server_name = "gpupool";
   std::string server_version;
   uint64_t max_bytes_in_flight = uint64_t{1} << 30;
+  // Asked by ServerReady while requests are accepted.
+  std::function<bool()> ready = [] { return true; };
 };
 
 class InferenceService final

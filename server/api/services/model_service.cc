@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gpupool/v1/limits.pb.h"
+#include "server/api/inference/model_repository.h"
 #include "server/api/rpc/event_writer.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/transfer/model_export.h"
@@ -137,6 +138,13 @@ grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
   return reactor;
 }
 
+bool ModelService::MayBeInFolder(const v1::LoadVersionRequest& request) const {
+  if (folders_ == nullptr) return false;
+  const absl::Status stored =
+      control_->store->GetVersion(request.model(), request.version()).status();
+  return absl::IsNotFound(stored);
+}
+
 grpc::ServerUnaryReactor* ModelService::LoadVersion(
     grpc::CallbackServerContext* context, const v1::LoadVersionRequest* request,
     v1::ModelVersion* response) {
@@ -145,7 +153,18 @@ grpc::ServerUnaryReactor* ModelService::LoadVersion(
   if (checked.ok()) checked = CheckVersionDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  server::LoadVersion(*control_, *request, ReplyLater(reactor, response));
+  const auto reply = ReplyLater(reactor, response);
+  if (!MayBeInFolder(*request)) {
+    server::LoadVersion(*control_, *request, reply);
+    return reactor;
+  }
+  folders_->Load(request->model(),
+                 [this, wanted = *request, reply](const absl::Status& read) {
+                   if (!read.ok() && !absl::IsNotFound(read))
+                     return reply(read);
+                   // Says in its own words what is not there.
+                   server::LoadVersion(*control_, wanted, reply);
+                 });
   return reactor;
 }
 

@@ -8,15 +8,17 @@
 
 namespace gpupool::server {
 
+class ModelRepository;
 struct ControlContext;
 
 class ModelService : public v1::ModelService::CallbackService {
  public:
-  // `control` and `blobs` must outlive the service.
+  // All must outlive the service. `folders` may be null.
   ModelService(const ControlContext* control, const BlobStore* blobs,
-               const ApiLimits& limits)
+               const ApiLimits& limits, ModelRepository* folders)
       : control_(control),
         blobs_(blobs),
+        folders_(folders),
         limits_(limits),
         uploads_(kMostUploads),
         exports_(kMostUploads) {}
@@ -70,9 +72,12 @@ class ModelService : public v1::ModelService::CallbackService {
   static constexpr size_t kMaxProfiles = 16;
 
   ModelUploadContext UploadContext();
+  // Returns true when the version is not stored and may be in a folder.
+  bool MayBeInFolder(const v1::LoadVersionRequest& request) const;
 
   const ControlContext* const control_;
   const BlobStore* const blobs_;
+  ModelRepository* const folders_;
   const ApiLimits limits_;
   StreamRegistry uploads_;
   StreamRegistry exports_;

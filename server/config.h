@@ -11,6 +11,7 @@
 #include "scheduler/text/named_words.h"
 #include "server/api/rpc/api_limits.h"
 #include "server/ipc/slot_ring.h"
+#include "tls/tls_files.h"
 
 namespace gpupool::server {
 
@@ -27,6 +28,7 @@ struct Config {
   std::string http_names;  // separated by commas
   uint16_t metrics_port = 0;
   bool triton_metrics = false;
+  tls::TlsFiles tls;      // of gRPC
   std::string port_file;  // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"

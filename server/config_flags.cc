@@ -13,6 +13,7 @@
 #include "server/config_file.h"
 #include "server/settings.h"
 #include "server/settings_text.h"
+#include "tls/tls_files.h"
 
 namespace gpupool::server {
 namespace {
@@ -132,6 +133,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   }
   RETURN_IF_ERROR(SetGiven(given, &result.config));
   RETURN_IF_ERROR(CheckPorts(result.config));
+  RETURN_IF_ERROR(tls::CheckComplete(result.config.tls));
   return result;
 }
 

@@ -110,10 +110,21 @@ void RaiseLimits() {
   }
 }
 
+// Warns, once, when callers on other machines need not prove who they are.
 void WarnAboutListening(const Config& config) {
-  if (config.listen == "127.0.0.1" || config.listen == "::1") return;
-  spdlog::warn("listening beyond this machine without authentication listen={}",
-               config.listen);
+  const bool local = config.listen == "127.0.0.1" || config.listen == "::1";
+  if (local || !config.tls.client_ca.empty()) return;
+  if (config.tls.on()) {
+    spdlog::warn(
+        "any client that reaches the server may call it listen={} "
+        "remedy=\"set tls-client-ca\"",
+        config.listen);
+  } else {
+    spdlog::warn(
+        "listening beyond this machine without TLS and authentication "
+        "listen={} remedy=\"set tls-certificate, tls-key and tls-client-ca\"",
+        config.listen);
+  }
 }
 
 // Says why the server did not start, in a line of the log if programs read it.

@@ -51,6 +51,8 @@
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
+#include "tls/pem.h"
+#include "tls/tls_files.h"
 
 namespace gpupool::server {
 namespace {
@@ -109,6 +111,7 @@ class Server::Impl {
   ~Impl() { TakeDown(); }
 
   absl::Status Start() {
+    RETURN_IF_ERROR(CheckTls());
     worker_binary_ = WorkerBinary(config_);
     RETURN_IF_ERROR(CheckProgram(worker_binary_));
     ASSIGN_OR_RETURN(machine_, LookAtMachine());
@@ -152,6 +155,20 @@ class Server::Impl {
   }
 
  private:
+  absl::Status CheckTls() const {
+    if (!config_.tls.on()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const tls::ServerPem files,
+                     tls::ReadServerFiles(config_.tls, clock_.Now()));
+    spdlog::info("TLS is on certificate={} expires={} client_certificates={}",
+                 config_.tls.certificate,
+                 absl::FormatTime("%Y-%m-%dT%H:%M:%SZ",
+                                  tls::ExpiryOf(files.own.certificate),
+                                  absl::UTCTimeZone()),
+                 files.client_authorities.empty() ? "no" : "required");
+    spdlog::info("HTTP stays plain, on the loopback address only");
+    return absl::OkStatus();
+  }
+
   // Asks for the GPUs, and prints a message when that takes long.
   absl::StatusOr<std::vector<UsableGpu>> FindGpus() const {
     bool told = false;
@@ -237,7 +254,7 @@ class Server::Impl {
     ASSIGN_OR_RETURN(
         http_,
         HttpServer::Start(
-            {.address = config_.listen,
+            {.address = config_.tls.on() ? "127.0.0.1" : config_.listen,
              .port = config_.http_port,
              .rest_body_bytes = config_.limits.message_bytes,
              .names = absl::StrSplit(config_.http_names, absl::ByAnyChar(", "),
@@ -391,7 +408,8 @@ class Server::Impl {
   ApiOptions ApiSettings() const {
     return {.listen = config_.listen,
             .port = config_.grpc_port,
-            .limits = config_.limits};
+            .limits = config_.limits,
+            .tls = config_.tls};
   }
 
   ApiDependencies ApiNeeds() {

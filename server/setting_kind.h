@@ -50,6 +50,8 @@ auto& In(Config& config) {
     return config.*kMember;
   } else if constexpr (std::is_invocable_v<Member, ApiLimits&>) {
     return config.limits.*kMember;
+  } else if constexpr (std::is_invocable_v<Member, tls::TlsFiles&>) {
+    return config.tls.*kMember;
   } else if constexpr (std::is_invocable_v<Member, SlotRingOptions&>) {
     return config.ring.*kMember;
   } else {

@@ -20,6 +20,7 @@ constexpr uint32_t kDay = 24 * kHour;
 // Defaults that other programs need too are members of their structs.
 constexpr SlotRingOptions kRing = {};
 using scheduler::QueuePolicy;
+using tls::TlsFiles;
 
 std::vector<Setting> DeviceSettings() {
   static constexpr char kGroup[] = "Devices and workers";
@@ -100,6 +101,25 @@ std::vector<Setting> PlaceSettings() {
        "form of the lines of the log, and of the workers' logs; json: each "
        "line is one JSON object",
        "", "[The log](#the-log)"},
+  };
+}
+
+std::vector<Setting> TlsSettings() {
+  static constexpr char kGroup[] = "TLS";
+  return {
+      {kGroup, "tls-certificate", TextKind("FILE", In<&TlsFiles::certificate>),
+       "",
+       "certificate of the server in PEM form, with the certificates of "
+       "intermediate authorities behind it; gRPC then takes TLS only",
+       "no TLS", "[TLS](#tls)"},
+      {kGroup, "tls-key", TextKind("FILE", In<&TlsFiles::key>), "",
+       "private key of the certificate in PEM form; only its owner may be able "
+       "to read the file",
+       "no TLS"},
+      {kGroup, "tls-client-ca", TextKind("FILE", In<&TlsFiles::client_ca>), "",
+       "certificates of authorities in PEM form; each client must then have a "
+       "certificate of one of them",
+       "clients need no certificate"},
   };
 }
 
@@ -229,8 +249,8 @@ std::vector<Setting> RepositorySettings() {
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   for (const auto& group :
-       {DeviceSettings, PlaceSettings, LimitSettings, OrderSettings,
-        PlacementSettings, RepositorySettings}) {
+       {DeviceSettings, PlaceSettings, TlsSettings, LimitSettings,
+        OrderSettings, PlacementSettings, RepositorySettings}) {
     std::vector<Setting> settings = group();
     std::move(settings.begin(), settings.end(), std::back_inserter(all));
   }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gpupool/v1/device.grpc.pb.h"
+#include "server/api/rpc/server_credentials.h"
 #include "server/api/services/dataset_service.h"
 #include "server/api/services/device_service.h"
 #include "server/api/services/job_service.h"
@@ -81,8 +82,9 @@ class ApiServer::Impl {
     SetKeepalive(&builder);
     SetLimits(&builder, options.limits.message_bytes);
     const std::string address = AddressOf(options);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
-                             &port_);
+    builder.AddListeningPort(
+        address, ServerCredentialsOf(options.tls, options.tls_reload_seconds),
+        &port_);
     for (const NamedService& one : Services()) {
       builder.RegisterService(one.service);
     }

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "server/api/rpc/api_limits.h"
 #include "server/api/services/admin_service.h"
+#include "tls/tls_files.h"
 
 namespace grpc {
 class Channel;
@@ -30,6 +31,8 @@ struct ApiOptions {
   std::string listen;  // an IP address
   uint16_t port = 0;   // 0: any free port
   ApiLimits limits;
+  tls::TlsFiles tls = {};
+  unsigned tls_reload_seconds = 5;  // time between looks at the files of `tls`
 };
 
 struct NamedService {

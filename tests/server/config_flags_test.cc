@@ -56,6 +56,23 @@ TEST(CommandLineTest, PortsDiffer) {
   EXPECT_TRUE(Parse({"--grpc-port", "0", "--http-port", "0"}).ok());
 }
 
+TEST(CommandLineTest, TlsNeedsACertificateAndItsKey) {
+  const auto line = Parse({"--tls-certificate", "a.pem", "--tls-key", "a.key",
+                           "--tls-client-ca", "ca.pem"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.tls.certificate, "a.pem");
+  EXPECT_EQ(line->config.tls.key, "a.key");
+  EXPECT_EQ(line->config.tls.client_ca, "ca.pem");
+  EXPECT_THAT(
+      std::string(Parse({"--tls-certificate", "a.pem"}).status().message()),
+      HasSubstr("tls-key is not set"));
+  TempDir directory;
+  const std::string path = directory / "c.yaml";
+  std::ofstream(path) << "tls_client_ca: ca.pem\n";
+  EXPECT_THAT(std::string(Parse({"--config", path.c_str()}).status().message()),
+              HasSubstr("tls-certificate is not set"));
+}
+
 TEST(CommandLineTest, BadFlagsSayWhatIsWrong) {
   const auto unknown = Parse({"--gprc-port", "1"});
   EXPECT_TRUE(absl::IsInvalidArgument(unknown.status()));

@@ -24,6 +24,7 @@
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
 #include "tests/test_paths.h"
+#include "tests/tls/test_authority.h"
 #include "tests/wait_until.h"
 
 extern char** environ;
@@ -32,6 +33,7 @@ namespace gpupool::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -267,6 +269,51 @@ TEST(ServerTest, WrongUseIsRefusedWithAnExitCodeOfItsOwn) {
   Daemon worker(directory, {"--worker-binary", "/nowhere/gpupool-worker"});
   EXPECT_EQ(worker.Wait(), 69);
   EXPECT_THAT(worker.log(), HasSubstr("/nowhere/gpupool-worker"));
+}
+
+TEST(ServerTest, WrongTlsFilesAreRefusedBeforeAnythingStarts) {
+  TempDir directory;
+  const tls::TestAuthority authority;
+  const tls::TlsFiles sound = authority.Server("localhost");
+  const tls::TlsFiles old = authority.Server("old", tls::Past());
+  for (const auto& [certificate, key, error] :
+       {std::tuple(sound.certificate, old.key, "does not belong"),
+        std::tuple(old.certificate, old.key, "expired"),
+        std::tuple(directory / "none.pem", sound.key, "none.pem")}) {
+    Daemon daemon(directory,
+                  {"--tls-certificate", certificate, "--tls-key", key});
+    EXPECT_EQ(daemon.Wait(), 69);
+    EXPECT_THAT(daemon.log(), HasSubstr(error));
+    EXPECT_THAT(daemon.log(), HasSubstr(certificate));
+  }
+  std::filesystem::permissions(sound.key, std::filesystem::perms::group_read,
+                               std::filesystem::perm_options::add);
+  Daemon daemon(directory, {"--tls-certificate", sound.certificate, "--tls-key",
+                            sound.key});
+  EXPECT_EQ(daemon.Wait(), 69);
+  EXPECT_THAT(daemon.log(), HasSubstr("chmod 600 " + sound.key));
+  EXPECT_FALSE(std::filesystem::exists(directory / "state"));
+}
+
+TEST(ServerTest, WarnsOnceWhenOtherMachinesMayCallFreely) {
+  TempDir directory;
+  const tls::TestAuthority authority;
+  const tls::TlsFiles own = authority.Server("localhost");
+  const std::vector<std::string> tls = {"--tls-certificate", own.certificate,
+                                        "--tls-key", own.key};
+  const auto log_of = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--listen", "0.0.0.0"});
+    Daemon daemon(directory, more);
+    daemon.AwaitServing();
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+    return daemon.log();
+  };
+  EXPECT_THAT(log_of({}), HasSubstr("without TLS and authentication"));
+  EXPECT_THAT(log_of(tls), HasSubstr("any client that reaches the server"));
+  std::vector<std::string> both = tls;
+  both.insert(both.end(), {"--tls-client-ca", authority.ca()});
+  EXPECT_THAT(log_of(both), Not(HasSubstr("remedy=\"set tls-")));
 }
 
 TEST(ServerTest, DamagedDatabaseIsRefusedAndNotTouched) {

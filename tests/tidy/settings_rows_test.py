@@ -8,7 +8,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TABLE = ROOT / "server/settings.cc"
 # Parts of Config that are passed on as a whole.
-PARTS = ("ApiLimits", "SlotRingOptions", "QueuePolicy")
+PARTS = ("ApiLimits", "SlotRingOptions", "QueuePolicy", "TlsFiles")
 # Settings that two files read, with the second.
 TWO_READERS = {"listen": "main.cc",               # warns
                "state-dir": "main.cc",            # --check looks there

@@ -11,6 +11,7 @@
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
 #include "tests/server/api/api_fixture.h"
+#include "tests/tls/test_authority.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {
@@ -45,6 +46,35 @@ class ApiServerTest : public ApiFixture {
     writer->WritesDone();
     return writer->Finish();
   }
+};
+
+// The endpoint of ApiServerTest, which requires certificates of clients.
+class TlsApiServerTest : public ApiServerTest {
+ protected:
+  ApiOptions Options() const override {
+    ApiOptions options = ApiServerTest::Options();
+    options.tls = authority_.Server("127.0.0.1");
+    options.tls.client_ca = authority_.ca();
+    return options;
+  }
+
+  // Returns a channel of a client with this certificate.
+  std::shared_ptr<grpc::Channel> ChannelWith(const tls::TlsFiles& client) {
+    return grpc::CreateChannel(
+        "127.0.0.1:" + std::to_string(api_->port()),
+        grpc::SslCredentials({authority_.own().certificate,
+                              tls::TextOfFile(client.key),
+                              tls::TextOfFile(client.certificate)}));
+  }
+
+  static grpc::Status Info(const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    v1::ServerInfo info;
+    return v1::AdminService::NewStub(channel)->GetServerInfo(&context, {},
+                                                             &info);
+  }
+
+  const tls::TestAuthority authority_;
 };
 
 // Sends one message as bytes and returns the bytes of the first answer, for
@@ -293,6 +323,23 @@ TEST_F(ApiServerTest, ServerInfoIsTheProcesss) {
                   ->GetServerInfo(&context, {}, &info)
                   .ok());
   EXPECT_EQ(info.version(), "1.2.3");
+}
+
+TEST_F(TlsApiServerTest, ClientsNeedACertificate) {
+  EXPECT_TRUE(Info(ChannelWith(authority_.Client("mia"))).ok());
+  const tls::TestAuthority stranger;
+  EXPECT_EQ(Info(ChannelWith(stranger.Client("eve"))).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Info(channel_).error_code(), grpc::StatusCode::UNAVAILABLE)
+      << "a plain connection";
+}
+
+TEST_F(TlsApiServerTest, TheChannelInsideTheProcessNeedsNone) {
+  EXPECT_TRUE(Info(api_->InProcessChannel()).ok());
+  EXPECT_EQ(CallWithBytes(api_->InProcessChannel(),
+                          "/grpc.health.v1.Health/Check", ""),
+            std::string("\x08\x01", 2))
+      << "SERVING";
 }
 
 TEST_F(ApiServerTest, TakenPortIsUnavailableAndNamed) {

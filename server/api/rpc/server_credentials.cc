@@ -1,0 +1,26 @@
+#include "server/api/rpc/server_credentials.h"
+
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+namespace gpupool::server {
+
+using grpc::experimental::FileWatcherCertificateProvider;
+using grpc::experimental::TlsServerCredentialsOptions;
+
+std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
+    const tls::TlsFiles& files, unsigned reload_seconds) {
+  if (!files.on()) return grpc::InsecureServerCredentials();
+  TlsServerCredentialsOptions options(
+      std::make_shared<FileWatcherCertificateProvider>(
+          files.key, files.certificate, files.client_ca, reload_seconds));
+  options.watch_identity_key_cert_pairs();
+  if (!files.client_ca.empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+}  // namespace gpupool::server

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "client/channel_credentials.h"
 #include "client/connection.h"
 #include "client/server_defaults.h"
 #include "gpupool/v1/admin.grpc.pb.h"
@@ -21,10 +22,25 @@
 
 namespace gpupool::client {
 
+namespace {
+
+// Returns the value, or "" when the variable is not set.
+std::string FromEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
 std::string DefaultAddress() {
-  const char* address = std::getenv("GPUPOOL_ADDRESS");
-  return address != nullptr && *address != '\0' ? address
-                                                : DefaultServerAddress();
+  const std::string address = FromEnvironment("GPUPOOL_ADDRESS");
+  return address.empty() ? DefaultServerAddress() : address;
+}
+
+TlsOptions DefaultTls() {
+  return {.ca = FromEnvironment("GPUPOOL_CA"),
+          .certificate = FromEnvironment("GPUPOOL_CLIENT_CERT"),
+          .key = FromEnvironment("GPUPOOL_CLIENT_KEY")};
 }
 
 std::string NewRequestId() {
@@ -40,9 +56,10 @@ std::string NewRequestId() {
 }
 
 struct Client::Impl {
-  explicit Impl(ClientOptions client_options)
+  Impl(ClientOptions client_options,
+       const std::shared_ptr<grpc::ChannelCredentials>& credentials)
       : options(std::move(client_options)),
-        connection(options),
+        connection(options, credentials),
         jobs(v1::JobService::NewStub(connection.channel())),
         datasets(v1::DatasetService::NewStub(connection.channel())),
         models(v1::ModelService::NewStub(connection.channel())),
@@ -72,8 +89,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   absl::StatusOr<std::string> address = CompleteAddress(options.address);
   if (!address.ok()) return address.status();
   options.address = *std::move(address);
+  const auto credentials = ChannelCredentialsOf(options.tls);
+  if (!credentials.ok()) return credentials.status();
   return std::unique_ptr<Client>(
-      new Client(std::make_unique<Impl>(std::move(options))));
+      new Client(std::make_unique<Impl>(std::move(options), *credentials)));
 }
 
 const std::string& Client::address() const { return impl_->options.address; }

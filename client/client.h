@@ -55,8 +55,20 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view address);
 // with the same id returns the job that the first one made.
 std::string NewRequestId();
 
+// Files in PEM form. Without `ca` the connection is plain.
+struct TlsOptions {
+  std::string ca;           // authorities of which one has signed the server
+  std::string certificate;  // of the client; empty: none
+  std::string key;          // of `certificate`
+};
+
+// Returns the files that GPUPOOL_CA, GPUPOOL_CLIENT_CERT and GPUPOOL_CLIENT_KEY
+// name. An empty variable is none.
+TlsOptions DefaultTls();
+
 struct ClientOptions {
   std::string address = DefaultServerAddress();  // host, host:port or unix:PATH
+  TlsOptions tls = {};
   absl::Duration call_timeout = absl::Seconds(30);  // of one call, all tries
   absl::Duration wait_timeout = absl::Minutes(5);   // of calls with `wait`
   absl::Duration retry_window = absl::Seconds(3);   // 0: never retry
@@ -65,7 +77,7 @@ struct ClientOptions {
 class Client {
  public:
   // Makes a client, which does not connect yet. InvalidArgument for a malformed
-  // address.
+  // address and for files of `tls` that cannot be used.
   static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
   ~Client();
   Client(const Client&) = delete;

@@ -6,12 +6,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/connection_failure.h"
 #include "client/server_defaults.h"
 
 namespace gpupool::client {
 namespace {
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> OpenChannel(
+    const std::string& address,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   // The server limits chunks and tensors, so the library's own limit of 4 MiB
   // is lifted.
@@ -25,17 +28,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Two clients of one process must not share the state of a broken connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
-}
-
-// "failed to connect to all addresses; last error: UNKNOWN: ipv4:...: Failed
-// to connect to remote host: Connection refused" -> "Connection refused".
-std::string Reason(const std::string& message) {
-  const size_t last = message.rfind(": ");
-  const std::string reason =
-      last == std::string::npos ? message : message.substr(last + 2);
-  return reason.empty() ? "the connection was lost" : reason;
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 }  // namespace
@@ -69,11 +62,14 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view address) {
   return std::string(address);
 }
 
-Connection::Connection(const ClientOptions& options)
+Connection::Connection(
+    const ClientOptions& options,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials)
     : address_(options.address),
+      tls_(options.tls),
       call_timeout_(options.call_timeout),
       retry_window_(options.retry_window),
-      channel_(OpenChannel(options.address)) {}
+      channel_(OpenChannel(options.address, credentials)) {}
 
 Connection::Limits Connection::StartCall(const Patience& patience) const {
   const absl::Duration timeout = patience.timeout > absl::ZeroDuration()
@@ -92,11 +88,9 @@ absl::Status Connection::Explain(const grpc::Status& status,
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   if (code == absl::StatusCode::kUnavailable &&
       channel_->GetState(false) != GRPC_CHANNEL_READY) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot reach a server at ", address_, ": ",
-        Reason(status.error_message()),
-        "; start one with `gpupoold`, or name another with --address or "
-        "GPUPOOL_ADDRESS"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot reach a server at ", address_, ": ",
+                     ConnectionFailure(tls_, status.error_message())));
   }
   // gRPC has this text for its own deadline. The server's own limits have
   // theirs, and more time here would not help.

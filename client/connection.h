@@ -45,7 +45,8 @@ class Connection {
     std::stop_token stop = {};
   };
 
-  explicit Connection(const ClientOptions& options);
+  Connection(const ClientOptions& options,
+             const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
@@ -144,6 +145,7 @@ class Connection {
   static uint32_t NewSeed();
 
   const std::string address_;
+  const TlsOptions tls_;
   const absl::Duration call_timeout_;
   const absl::Duration retry_window_;
   const std::shared_ptr<grpc::Channel> channel_;

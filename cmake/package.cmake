@@ -11,8 +11,8 @@ if(TARGET gpupool_cuda)
     COMPONENT programs OPTIONAL)
 endif()
 
-install(TARGETS gpupool_client gpupool_proto_messages gpupool_proto_services
-  EXPORT gpupool COMPONENT client
+install(TARGETS gpupool_client gpupool_tls gpupool_proto_messages
+  gpupool_proto_services EXPORT gpupool COMPONENT client
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${GPUPOOL_HEADERS_DIR})
 install(DIRECTORY ${CMAKE_BINARY_DIR}/proto/ DESTINATION ${GPUPOOL_HEADERS_DIR}

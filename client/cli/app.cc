@@ -32,6 +32,21 @@ constexpr const char* kFooter =
 Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 denied, 5 unreachable,
 6 conflict, 7 exhausted, 124 timed out, 130 interrupted.)";
 
+void AddTlsOptions(CLI::App& app, TlsOptions& tls) {
+  app.add_option("--ca", tls.ca,
+                 "Certificate of the authority that signed the server's, which "
+                 "turns on TLS (default: GPUPOOL_CA)")
+      ->type_name("FILE");
+  app.add_option("--client-cert", tls.certificate,
+                 "Certificate of this client, for a server that wants one "
+                 "(default: GPUPOOL_CLIENT_CERT)")
+      ->type_name("FILE");
+  app.add_option("--client-key", tls.key,
+                 "Key of this client's certificate (default: "
+                 "GPUPOOL_CLIENT_KEY)")
+      ->type_name("FILE");
+}
+
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   static const std::map<std::string, OutputFormat> kFormats = {
       {"table", OutputFormat::kTable},
@@ -41,6 +56,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
                  absl::StrCat("The server, as host:port (default: "
                               "GPUPOOL_ADDRESS or ",
                               DefaultServerAddress(), ")"));
+  AddTlsOptions(app, options.tls);
   app.add_option_function<std::string>(
          "-o,--output",
          [&options](const std::string& name) {
@@ -196,7 +212,7 @@ std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
 
 int RunCommandLine(const std::vector<std::string>& arguments,
                    const Console& console, std::stop_token stop) {
-  GlobalOptions options{.address = DefaultAddress()};
+  GlobalOptions options{.address = DefaultAddress(), .tls = DefaultTls()};
   Invocation invocation;
   const std::unique_ptr<CLI::App> app = MakeApp(options, invocation);
   if (arguments.empty()) {

@@ -13,6 +13,7 @@ absl::StatusOr<Client*> Context::client() {
   if (client_ == nullptr) {
     ClientOptions options;
     options.address = options_.address;
+    options.tls = options_.tls;
     options.call_timeout = options_.timeout;
     absl::StatusOr<std::unique_ptr<Client>> client =
         Client::Create(std::move(options));

@@ -34,6 +34,7 @@ namespace gpupool::client {
 
 struct GlobalOptions {
   std::string address;
+  TlsOptions tls = {};
   OutputFormat output = OutputFormat::kTable;
   absl::Duration timeout = absl::Seconds(30);
   bool timeout_given = false;

@@ -1,16 +1,21 @@
 #include "client/cli/app.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/command/context.h"
 #include "tests/client/cli/command_test_base.h"
+#include "tests/tls/test_authority.h"
 
 namespace gpupool::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 using AppTest = CommandTest;
 
@@ -47,6 +52,37 @@ TEST_F(AppTest, TakesGlobalOptionsBeforeAndAfterTheVerb) {
 
 TEST_F(AppTest, RefusesAnAddressThatIsNone) {
   EXPECT_EQ(Run({"jobs", "--address", "http://x"}), 2);
+}
+
+TEST_F(AppTest, SpeaksTlsWithTheFilesOfOptionsOrOfTheEnvironment) {
+  const tls::TestAuthority authority;
+  tls::TlsFiles files = authority.Server("127.0.0.1");
+  files.client_ca = authority.ca();
+  FakeServer server(files);
+  const tls::TlsFiles own = authority.Client("mia");
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"jobs", "--address", server.address()});
+    std::ostringstream out, err;
+    const int code =
+        RunCommandLine(arguments, {{.stream = &out}, {.stream = &err}}, {});
+    return absl::StrCat(code, " ", err.str());
+  };
+  EXPECT_EQ(run({"--ca", authority.ca(), "--client-cert", own.certificate,
+                 "--client-key", own.key}),
+            "0 ");
+  EXPECT_THAT(run({}), AllOf(StartsWith("5 "), HasSubstr("with --ca")));
+  EXPECT_THAT(run({"--ca", authority.ca(), "--client-cert", own.certificate}),
+              AllOf(StartsWith("2 "), HasSubstr("give --client-key")));
+  ::setenv("GPUPOOL_CA", authority.ca().c_str(), 1);
+  ::setenv("GPUPOOL_CLIENT_CERT", own.certificate.c_str(), 1);
+  ::setenv("GPUPOOL_CLIENT_KEY", own.key.c_str(), 1);
+  EXPECT_EQ(run({}), "0 ");
+  EXPECT_THAT(run({"--ca", "/nowhere"}),
+              AllOf(StartsWith("2 "), HasSubstr("cannot read /nowhere")));
+  for (const char* name :
+       {"GPUPOOL_CA", "GPUPOOL_CLIENT_CERT", "GPUPOOL_CLIENT_KEY"}) {
+    ::unsetenv(name);
+  }
 }
 
 TEST_F(AppTest, ReportsAServerThatIsAway) {

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "gpupool/v1/admin.grpc.pb.h"
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "gpupool/v1/device.grpc.pb.h"
@@ -20,6 +22,19 @@ namespace {
 
 using grpc::ServerContext;
 using grpc::Status;
+
+std::shared_ptr<grpc::ServerCredentials> Credentials(
+    const tls::TlsFiles& files) {
+  if (!files.on()) return grpc::InsecureServerCredentials();
+  const auto pem = tls::ReadServerFiles(files, absl::Now());
+  grpc::SslServerCredentialsOptions options(
+      files.client_ca.empty()
+          ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+          : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = pem->client_authorities;
+  options.pem_key_cert_pairs.push_back({pem->own.key, pem->own.certificate});
+  return grpc::SslServerCredentials(options);
+}
 
 // Counts the call and returns the status that the test has set for it.
 Status Enter(FakeState& state, const std::string& rpc) {
@@ -670,7 +685,8 @@ struct FakeServer::Services {
   std::unique_ptr<grpc::Server> server;
 };
 
-FakeServer::FakeServer() : services_(std::make_unique<Services>(state)) {
+FakeServer::FakeServer(tls::TlsFiles files)
+    : files_(std::move(files)), services_(std::make_unique<Services>(state)) {
   Start();
 }
 
@@ -682,8 +698,7 @@ std::string FakeServer::address() const {
 
 void FakeServer::Start() {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address(), grpc::InsecureServerCredentials(),
-                           &port_);
+  builder.AddListeningPort(address(), Credentials(files_), &port_);
   builder.RegisterService(&services_->jobs);
   builder.RegisterService(&services_->datasets);
   builder.RegisterService(&services_->models);

@@ -22,6 +22,7 @@
 #include "gpupool/v1/reservation.pb.h"
 #include "gpupool/v1/usage.pb.h"
 #include "inference/grpc_service.pb.h"
+#include "tls/tls_files.h"
 
 namespace gpupool::client {
 
@@ -75,7 +76,8 @@ struct FakeState {
 
 class FakeServer {
  public:
-  FakeServer();
+  // Speaks TLS if `files` has a certificate.
+  explicit FakeServer(tls::TlsFiles files = {});
   ~FakeServer();
 
   std::string address() const;
@@ -87,6 +89,7 @@ class FakeServer {
 
  private:
   struct Services;
+  const tls::TlsFiles files_;
   std::unique_ptr<Services> services_;
   int port_ = 0;
 };

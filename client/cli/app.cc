@@ -104,6 +104,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddReserve(app, invocation);
   AddDevices(app, invocation);
   AddAdmin(app, invocation);
+  AddTls(app, invocation);
   AddUsage(app, invocation);
   AddDoctor(app, invocation);
   AddSim(app, invocation);

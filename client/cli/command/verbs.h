@@ -44,6 +44,7 @@ void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddSim(CLI::App& app, Invocation& invocation);
 void AddSimFill(CLI::App& sim, Invocation& invocation);
 void AddDoctor(CLI::App& app, Invocation& invocation);
+void AddTls(CLI::App& app, Invocation& invocation);
 void AddUsage(CLI::App& app, Invocation& invocation);
 void AddVersion(CLI::App& app, Invocation& invocation);
 void AddCompletion(CLI::App& app, Invocation& invocation);

@@ -28,7 +28,7 @@ struct Config {
   std::string http_names;  // separated by commas
   uint16_t metrics_port = 0;
   bool triton_metrics = false;
-  tls::TlsFiles tls;      // of gRPC
+  tls::TlsFiles tls;      // of gRPC and HTTP
   std::string port_file;  // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"

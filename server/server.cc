@@ -165,7 +165,6 @@ class Server::Impl {
                                   tls::ExpiryOf(files.own.certificate),
                                   absl::UTCTimeZone()),
                  files.client_authorities.empty() ? "no" : "required");
-    spdlog::info("HTTP stays plain, on the loopback address only");
     return absl::OkStatus();
   }
 
@@ -254,11 +253,12 @@ class Server::Impl {
     ASSIGN_OR_RETURN(
         http_,
         HttpServer::Start(
-            {.address = config_.tls.on() ? "127.0.0.1" : config_.listen,
+            {.address = config_.listen,
              .port = config_.http_port,
              .rest_body_bytes = config_.limits.message_bytes,
              .names = absl::StrSplit(config_.http_names, absl::ByAnyChar(", "),
-                                     absl::SkipEmpty())},
+                                     absl::SkipEmpty()),
+             .tls = config_.tls},
             api_->InProcessChannel()));
     ports_.http = static_cast<uint16_t>(http_->port());
     ASSIGN_OR_RETURN(

@@ -110,7 +110,7 @@ std::vector<Setting> TlsSettings() {
       {kGroup, "tls-certificate", TextKind("FILE", In<&TlsFiles::certificate>),
        "",
        "certificate of the server in PEM form, with the certificates of "
-       "intermediate authorities behind it; gRPC then takes TLS only",
+       "intermediate authorities behind it; gRPC and HTTP then take TLS only",
        "no TLS", "[TLS](#tls)"},
       {kGroup, "tls-key", TextKind("FILE", In<&TlsFiles::key>), "",
        "private key of the certificate in PEM form; only its owner may be able "

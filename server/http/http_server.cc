@@ -15,6 +15,7 @@
 #include "server/http/request_check.h"
 #include "server/http/rest/rest_json.h"
 #include "server/http/rest_routes.h"
+#include "server/http/served_certificate.h"
 #include "server/http/web_routes.h"
 
 namespace gpupool::server {
@@ -46,6 +47,17 @@ JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
           .unary_timeout = options.api_timeout,
           .stream_fails_within = options.stream_fails_within,
           .trusted = HostsOf(options)};
+}
+
+#ifndef CPPHTTPLIB_OPENSSL_SUPPORT
+#error "cpp-httplib must be built with OpenSSL, as Debian's is"
+#endif
+
+// Returns a server that speaks TLS with the certificate; null means plain.
+std::unique_ptr<httplib::Server> MakeServer(ServedCertificate* certificate) {
+  if (certificate == nullptr) return std::make_unique<httplib::Server>();
+  return std::make_unique<httplib::SSLServer>(
+      [certificate](SSL_CTX& context) { return certificate->SetUp(context); });
 }
 
 // Lets the system notice a client that vanished, in about a minute. Accepted
@@ -80,14 +92,17 @@ std::string Complaint(const httplib::Request& request, int status) {
 class HttpServer::Gateway {
  public:
   Gateway(const HttpServerOptions& options,
+          std::unique_ptr<ServedCertificate> certificate,
           std::shared_ptr<grpc::Channel> channel)
       : options_(options),
         rest_(RestSettings(options), channel),
-        json_(GatewayOptions(options), std::move(channel)) {
+        json_(GatewayOptions(options), std::move(channel)),
+        certificate_(std::move(certificate)),
+        server_(MakeServer(certificate_.get())) {
     Configure();
-    rest_.AddTo(&server_);
-    AddWebRoutes(server_);
-    json_.AddRoutes(&server_);
+    rest_.AddTo(server_.get());
+    AddWebRoutes(*server_);
+    json_.AddRoutes(server_.get());
     RefuseOtherBodies();
   }
 
@@ -95,19 +110,19 @@ class HttpServer::Gateway {
     // Close the calls before the server: streams end only when their rpc does.
     json_.Close();
     rest_.Close();
-    server_.stop();
+    server_->stop();
     if (thread_.joinable()) thread_.join();
   }
 
   absl::Status Start() {
     const std::string where =
         absl::StrCat(options_.address, ":", options_.port);
-    if (!server_.is_valid()) {
+    if (!server_->is_valid()) {
       return absl::InternalError("the HTTP server could not be set up");
     }
     if (options_.port == 0) {
-      port_ = server_.bind_to_any_port(options_.address);
-    } else if (server_.bind_to_port(options_.address, options_.port)) {
+      port_ = server_->bind_to_any_port(options_.address);
+    } else if (server_->bind_to_port(options_.address, options_.port)) {
       port_ = options_.port;
     }
     if (port_ <= 0) {
@@ -117,7 +132,7 @@ class HttpServer::Gateway {
     }
     thread_ = std::thread([this] { Serve(); });
     // A stop() before the loop runs would be lost.
-    while (!server_.is_running()) std::this_thread::yield();
+    while (!server_->is_running()) std::this_thread::yield();
     return absl::OkStatus();
   }
 
@@ -130,7 +145,7 @@ class HttpServer::Gateway {
   // Serves until stop(), or until httplib gives up because a connection could
   // not be accepted.
   void Serve() {
-    if (server_.listen_after_bind()) return;
+    if (server_->listen_after_bind()) return;
     spdlog::error(
         "HTTP has ended, a connection could not be accepted http_port={} "
         "lost=\"health checks, the JSON API and the web page\" "
@@ -143,29 +158,29 @@ class HttpServer::Gateway {
     // probes find a free one.
     const size_t threads = options_.threads + options_.api_calls +
                            options_.api_streams + options_.rest_calls;
-    server_.new_task_queue = [threads] {
+    server_->new_task_queue = [threads] {
       return new httplib::ThreadPool(threads);
     };
     // The default, SO_REUSEPORT, would share a taken port.
-    server_.set_socket_options([](socket_t socket) {
+    server_->set_socket_options([](socket_t socket) {
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
       SetKeepalive(socket);
     });
     // Each route has a bound of its own (ReadBody).
-    server_.set_payload_max_length(
+    server_->set_payload_max_length(
         std::max(options_.max_body_bytes, options_.rest_body_bytes));
-    server_.set_keep_alive_timeout(2);
+    server_->set_keep_alive_timeout(2);
     // One request for each connection:
     //   * a connection occupies a thread, also while it is idle
     //   * httplib refuses some requests without reading their bodies, and would
     //     take what a web page put into such a body for the next request, with
     //     headers of the page's choice
-    server_.set_keep_alive_max_count(1);
-    server_.set_read_timeout(5);
-    server_.set_write_timeout(5);
-    server_.set_tcp_nodelay(true);
-    server_.set_error_handler([](const Request& request, Response& response) {
+    server_->set_keep_alive_max_count(1);
+    server_->set_read_timeout(5);
+    server_->set_write_timeout(5);
+    server_->set_tcp_nodelay(true);
+    server_->set_error_handler([](const Request& request, Response& response) {
       if (!response.body.empty()) return;
       response.set_content(ErrorJson(Complaint(request, response.status)),
                            kJson);
@@ -184,10 +199,10 @@ class HttpServer::Gateway {
       Reply(response, 404, ErrorJson(Complaint(request, 404)));
     };
     const std::string all = "[\\s\\S]*";
-    server_.Post(all, refuse).Put(all, refuse);
-    server_.Patch(all, refuse).Delete(all, refuse);
+    server_->Post(all, refuse).Put(all, refuse);
+    server_->Patch(all, refuse).Delete(all, refuse);
     // httplib reads a body of any length for PRI, too, which has no routes.
-    server_.set_pre_routing_handler(
+    server_->set_pre_routing_handler(
         [](const Request& request, Response& response) {
           using Result = httplib::Server::HandlerResponse;
           if (request.method != "PRI") return Result::Unhandled;
@@ -199,7 +214,8 @@ class HttpServer::Gateway {
   const HttpServerOptions options_;
   RestRoutes rest_;
   JsonGateway json_;
-  httplib::Server server_;
+  const std::unique_ptr<ServedCertificate> certificate_;  // null: plain
+  const std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
   int port_ = 0;
 };
@@ -215,7 +231,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     return absl::InvalidArgumentError(
         absl::StrCat("HTTP port ", options.port, " is not in 0 .. 65535"));
   }
-  auto gateway = std::make_unique<Gateway>(options, std::move(channel));
+  std::unique_ptr<ServedCertificate> certificate;
+  if (options.tls.on()) {
+    auto loaded = ServedCertificate::Load(options.tls);
+    if (!loaded.ok()) return loaded.status();
+    certificate = *std::move(loaded);
+  }
+  auto gateway = std::make_unique<Gateway>(options, std::move(certificate),
+                                           std::move(channel));
   const absl::Status started = gateway->Start();
   if (!started.ok()) return started;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(gateway)));

@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tls/tls_files.h"
 
 namespace grpc {
 class Channel;
@@ -44,12 +45,14 @@ struct HttpServerOptions {
   // A stream that fails within this time fails with an HTTP status.
   absl::Duration stream_fails_within = absl::Seconds(1);
   std::vector<std::string> names;  // of this machine; see TrustedHosts
+  tls::TlsFiles tls = {};          // the port takes TLS only if it is on
 };
 
 class HttpServer {
  public:
   // Listens and serves. InvalidArgument for an unusable address, Unavailable
-  // when the port is taken; both name address and port.
+  // when the port is taken; both name address and port. The errors of
+  // tls::ReadServerFiles for files that cannot be used.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const HttpServerOptions& options, std::shared_ptr<grpc::Channel> channel);
   ~HttpServer();

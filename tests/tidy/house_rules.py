@@ -51,7 +51,7 @@ ARROWS = {
                           "server/api/inference/model_repository.h",
                           "server/serving/data_type.h", "server/ipc/unique_fd.h",
                           "engine/base", "proto:messages"],
-    "server/http": ["proto:messages", "proto:services"],
+    "server/http": ["tls", "proto:messages", "proto:services"],
     "server/log": [],
     "server/worker": ["engine", "server/ipc", "server/log", "proto:messages"],
     "server/worker/command": ["engine", "server/ipc", "server/serving",

@@ -1,4 +1,4 @@
-// One TLS handshake with a server on this machine, by OpenSSL alone.
+// TLS handshakes with a server on this machine, by OpenSSL alone.
 #pragma once
 
 #include <arpa/inet.h>
@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,9 +17,10 @@
 
 namespace gpupool::tls {
 
-// Returns the version that was agreed on, such as "TLSv1.3", or "" when the
-// handshake fails. Offers no other version than `version`; verifies nothing.
-inline std::string AgreedVersion(int port, int version) {
+// Connects with no other version than `version`, verifies nothing, and calls
+// `look` if the handshake succeeds.
+inline void ShakeHands(int port, int version,
+                       const std::function<void(SSL*)>& look) {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -26,7 +29,6 @@ inline std::string AgreedVersion(int port, int version) {
   EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address),
                       sizeof(address)),
             0);
-  std::string agreed;
   {
     const std::unique_ptr<SSL_CTX, FreeWith<&SSL_CTX_free>> context(
         SSL_CTX_new(TLS_client_method()));
@@ -39,13 +41,28 @@ inline std::string AgreedVersion(int port, int version) {
     constexpr unsigned char kProtocols[] = {2, 'h', '2'};
     SSL_set_alpn_protos(connection.get(), kProtocols, sizeof(kProtocols));
     SSL_set_fd(connection.get(), descriptor);
-    if (SSL_connect(connection.get()) == 1) {
-      agreed = SSL_get_version(connection.get());
-    }
+    if (SSL_connect(connection.get()) == 1) look(connection.get());
     TakeOpenSslError();
   }
   ::close(descriptor);
+}
+
+// Returns the version that was agreed on, such as "TLSv1.3", or "" when the
+// handshake fails.
+inline std::string AgreedVersion(int port, int version) {
+  std::string agreed;
+  ShakeHands(port, version,
+             [&](SSL* connection) { agreed = SSL_get_version(connection); });
   return agreed;
+}
+
+// Returns the number of certificates that the server sends.
+inline int CertificatesOf(int port) {
+  int count = 0;
+  ShakeHands(port, TLS1_3_VERSION, [&](SSL* connection) {
+    count = sk_X509_num(SSL_get_peer_cert_chain(connection));
+  });
+  return count;
 }
 
 }  // namespace gpupool::tls

@@ -1,0 +1,122 @@
+// The HTTP port with TLS, over real sockets.
+#include "server/http/served_certificate.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include "server/http/http_server.h"
+#include "tests/tls/handshake.h"
+#include "tests/tls/test_authority.h"
+#include "tests/wait_until.h"
+
+namespace gpupool::server {
+namespace {
+
+using tls::TestAuthority;
+using tls::TextOfFile;
+using tls::TlsFiles;
+
+class ServedCertificateTest : public ::testing::Test {
+ protected:
+  void Serve(const TlsFiles& files) {
+    // The page itself needs no call.
+    auto http = HttpServer::Start(
+        {.tls = files},
+        grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()));
+    ASSERT_TRUE(http.ok()) << http.status();
+    http_ = *std::move(http);
+  }
+
+  // Returns whether a client that trusts the authority, and shows `own` if it
+  // is given, gets the page.
+  bool Gets(const TestAuthority& authority, const TlsFiles& own = {}) {
+    httplib::SSLClient client("127.0.0.1", http_->port(), own.certificate,
+                              own.key);
+    client.set_ca_cert_path(authority.ca());
+    client.enable_server_certificate_verification(true);
+    const auto result = client.Get("/");
+    return result && result->status == 200;
+  }
+
+  const TestAuthority authority_;
+  const TestAuthority stranger_;
+  std::unique_ptr<HttpServer> http_;
+};
+
+TEST_F(ServedCertificateTest, ServesClientsThatTrustTheAuthority) {
+  Serve(authority_.Server("127.0.0.1"));
+  EXPECT_TRUE(Gets(authority_));
+  EXPECT_FALSE(Gets(stranger_));
+  EXPECT_FALSE(httplib::Client("127.0.0.1", http_->port()).Get("/"))
+      << "a plain connection";
+}
+
+TEST_F(ServedCertificateTest, SendsTheCertificatesOfIntermediateAuthorities) {
+  const TlsFiles files = authority_.Server("127.0.0.1");
+  tls::WritePrivateFile(files.certificate, TextOfFile(files.certificate) +
+                                               stranger_.own().certificate);
+  Serve(files);
+  EXPECT_TRUE(Gets(authority_));
+  EXPECT_EQ(tls::CertificatesOf(http_->port()), 2);
+}
+
+TEST_F(ServedCertificateTest, TakesNothingOlderThanTls12) {
+  Serve(authority_.Server("127.0.0.1"));
+  EXPECT_EQ(tls::AgreedVersion(http_->port(), TLS1_3_VERSION), "TLSv1.3");
+  EXPECT_EQ(tls::AgreedVersion(http_->port(), TLS1_2_VERSION), "TLSv1.2");
+  EXPECT_EQ(tls::AgreedVersion(http_->port(), TLS1_1_VERSION), "");
+}
+
+TEST_F(ServedCertificateTest, ClientsNeedACertificateWhereThereAreAuthorities) {
+  TlsFiles files = authority_.Server("127.0.0.1");
+  files.client_ca = authority_.ca();
+  Serve(files);
+  EXPECT_TRUE(Gets(authority_, authority_.Client("mia")));
+  EXPECT_FALSE(Gets(authority_));
+  EXPECT_FALSE(Gets(authority_, stranger_.Client("mia")));
+  EXPECT_FALSE(Gets(authority_, authority_.Client("old", tls::Past())));
+  EXPECT_FALSE(Gets(authority_, authority_.Server("mia")))
+      << "a certificate of a server is none of a client";
+}
+
+TEST_F(ServedCertificateTest, NewFilesServeTheNextConnection) {
+  TlsFiles files = authority_.Server("127.0.0.1");
+  files.client_ca = authority_.folder() / "clients.pem";
+  tls::WritePrivateFile(files.client_ca, authority_.own().certificate);
+  Serve(files);
+  ASSERT_TRUE(Gets(authority_, authority_.Client("mia")));
+  const TlsFiles fresh = stranger_.Server("127.0.0.1");
+  tls::WritePrivateFile(files.key, TextOfFile(fresh.key));
+  tls::WritePrivateFile(files.certificate, TextOfFile(fresh.certificate));
+  tls::WritePrivateFile(files.client_ca, stranger_.own().certificate);
+  EXPECT_TRUE(Gets(stranger_, stranger_.Client("mia")));
+  EXPECT_FALSE(Gets(stranger_, authority_.Client("mia")));
+}
+
+TEST_F(ServedCertificateTest, AChangeForTheWorseChangesNothing) {
+  const TlsFiles files = authority_.Server("127.0.0.1");
+  const std::string key = TextOfFile(files.key);
+  Serve(files);
+  tls::WritePrivateFile(files.key, stranger_.own().key);
+  EXPECT_TRUE(Gets(authority_));
+  std::filesystem::remove(files.certificate);
+  EXPECT_TRUE(Gets(authority_));
+  const TlsFiles fresh = stranger_.Server("127.0.0.1");
+  tls::WritePrivateFile(files.key, TextOfFile(fresh.key));
+  tls::WritePrivateFile(files.certificate, TextOfFile(fresh.certificate));
+  EXPECT_TRUE(Gets(stranger_));
+}
+
+TEST_F(ServedCertificateTest, WrongFilesAreRefusedAtTheStart) {
+  const auto http = HttpServer::Start(
+      {.tls = {"/nowhere/a.pem", "/nowhere/a.key", ""}}, nullptr);
+  EXPECT_TRUE(absl::IsNotFound(http.status())) << http.status();
+  const TlsFiles one = authority_.Server("one");
+  const TlsFiles two = authority_.Server("two");
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      ServedCertificate::Load({one.certificate, two.key, ""}).status()));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -5,14 +5,11 @@
 
 namespace gpupool::server {
 
-using grpc::experimental::FileWatcherCertificateProvider;
-using grpc::experimental::TlsServerCredentialsOptions;
-
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
     const tls::TlsFiles& files, unsigned reload_seconds) {
   if (!files.on()) return grpc::InsecureServerCredentials();
-  TlsServerCredentialsOptions options(
-      std::make_shared<FileWatcherCertificateProvider>(
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
           files.key, files.certificate, files.client_ca, reload_seconds));
   options.watch_identity_key_cert_pairs();
   if (!files.client_ca.empty()) {

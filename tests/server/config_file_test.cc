@@ -91,6 +91,9 @@ TEST_F(ConfigFileTest, DevicesFoldersAndNamesMayBeLists) {
   Taken("devices: [cuda:0, cuda:2, cpu:1]\ncuda-lib-dir:\n  - /a\n  - /b\n");
   EXPECT_EQ(config_.devices, "cuda:0,cuda:2,cpu:1");
   EXPECT_EQ(config_.cuda_lib_dir, "/a:/b");
+  Taken("model_repository: [/models, /more]\nmodel-control-mode: poll\n");
+  EXPECT_EQ(config_.model_repositories, "/models:/more");
+  EXPECT_EQ(config_.model_control_mode, "poll");
   Taken("http-names: [gpus, gpus.lab]\n");
   EXPECT_EQ(config_.http_names, "gpus,gpus.lab");
   Refused("devices: [cpu:0]\n",

@@ -41,6 +41,13 @@ TEST(CommandLineTest, FlagsWinOverTheFile) {
   EXPECT_EQ(line->config.http_port, 2);
 }
 
+TEST(CommandLineTest, AFlagForFoldersMayBeRepeated) {
+  const auto line =
+      Parse({"--model-repository", "/a", "--model-repository=/b"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.model_repositories, "/a:/b");
+}
+
 TEST(CommandLineTest, LastOfARepeatedFlagWins) {
   const auto line = Parse({"--grpc-port", "3", "--grpc-port", "4"});
   ASSERT_TRUE(line.ok()) << line.status();

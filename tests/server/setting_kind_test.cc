@@ -35,6 +35,16 @@ TEST_F(SettingKindTest, TextIsNotEmpty) {
   Refuses(kind, "", "must not be empty");
 }
 
+TEST_F(SettingKindTest, FoldersAreSeparatedByColons) {
+  const SettingKind kind = FoldersKind(In<&Config::model_repositories>);
+  EXPECT_TRUE(kind.repeats);
+  Takes(kind, "/a:b c");
+  EXPECT_EQ(config_.model_repositories, "/a:b c");
+  Refuses(kind, "", "must be folders that are not empty");
+  Refuses(kind, "/a::/b", "must be folders that are not empty");
+  Refuses(kind, "s3://bucket/models", "mount the bucket");
+}
+
 TEST_F(SettingKindTest, AWordIsOneOfThoseThatAreKnown) {
   const SettingKind kind =
       WordKind("LEVEL", In<&Config::log_level>, {"a", "b", "c"});

@@ -60,6 +60,7 @@ class InferenceServer {
     options.log = &log;
     options.server_version = "1.2.3";
     options.max_bytes_in_flight = max_bytes_in_flight;
+    options.ready = [this] { return ready.load(); };
     service_ = std::make_unique<InferenceService>(options);
     grpc::ServerBuilder builder;
 
@@ -78,6 +79,7 @@ class InferenceServer {
     server_->Wait();
   }
 
+  std::atomic<bool> ready{true};
   FakeWorker worker;
   FakeRepository repository;
   FakeLog log;

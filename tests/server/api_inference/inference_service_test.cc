@@ -174,6 +174,18 @@ TEST_F(InferenceServiceTest, ADrainingServerIsLiveAndNotReady) {
   ExpectError(RawRequest({1, 2}), grpc::UNAVAILABLE, "Server not ready");
 }
 
+TEST_F(InferenceServiceTest, AServerThatStillLoadsItsModelsIsNotReady) {
+  inference::ServerReadyResponse ready;
+  server_.ready = false;
+  ASSERT_TRUE(
+      Call(&Stub::ServerReady, inference::ServerReadyRequest(), &ready).ok());
+  EXPECT_FALSE(ready.ready());
+  server_.ready = true;
+  ASSERT_TRUE(
+      Call(&Stub::ServerReady, inference::ServerReadyRequest(), &ready).ok());
+  EXPECT_TRUE(ready.ready());
+}
+
 TEST_F(InferenceServiceTest, ModelReadyIsFalseForWhatIsNotServed) {
   inference::ModelReadyRequest request;
   inference::ModelReadyResponse response;

@@ -1,0 +1,204 @@
+#include "server/repository/folder_repository.h"
+
+#include <gmock/gmock.h>
+
+#include <future>
+
+#include "tests/server/repository/repository_fixture.h"
+#include "tests/wait_until.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Models that are in no folder.
+class OtherModels : public ModelRepository {
+ public:
+  absl::StatusOr<std::vector<v1::ModelVersion>> Versions() override {
+    return versions;
+  }
+  void Load(const std::string& model, Done done) override {
+    done(absl::NotFoundError(model));
+  }
+  void Unload(const std::string& model, Done done) override {
+    unloaded = model;
+    done(absl::OkStatus());
+  }
+  std::vector<v1::ModelVersion> versions;
+  std::string unloaded;
+};
+
+class FolderRepositoryTest : public RepositoryTest {
+ protected:
+  std::unique_ptr<FolderRepository> Make(ModelControlMode mode) {
+    return std::make_unique<FolderRepository>(
+        FolderRepositoryOptions{.roots = {root()},
+                                .mode = mode,
+                                .interval = absl::Milliseconds(1),
+                                .file_limit_bytes = 100},
+        FolderRepositoryDependencies{
+            .calls = &calls_, .blobs = blobs_.get(), .others = &others_});
+  }
+  void Start(ModelControlMode mode) {
+    repository_ = Make(mode);
+    repository_->Start();
+    ASSERT_TRUE(WaitUntil([&] { return repository_->loaded(); }));
+  }
+  bool Becomes(const std::string& model, uint64_t version,
+               v1::VersionState state) {
+    return WaitUntil([&] { return calls_.StateOf(model, version) == state; });
+  }
+  absl::Status Load(const std::string& model) {
+    std::promise<absl::Status> answer;
+    repository_->Load(
+        model, [&](const absl::Status& status) { answer.set_value(status); });
+    return answer.get_future().get();
+  }
+  void TearDown() override { repository_.reset(); }
+
+  OtherModels others_;
+  std::unique_ptr<FolderRepository> repository_;
+};
+
+TEST_F(FolderRepositoryTest, NoneLoadsEverythingAtTheStart) {
+  Write("a/1/model.onnx", "one");
+  Write("b/3/model.onnx", "two");
+  Start(ModelControlMode::kNone);
+  EXPECT_EQ(calls_.StateOf("a", 1), v1::READY);
+  EXPECT_EQ(calls_.StateOf("b", 3), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, ABadModelIsListedAndHurtsNoOther) {
+  Write("a/1/model.onnx", "one");
+  Write("a/config.pbtxt", "runtime: \"r\"");
+  Write("b/1/model.onnx", "two");
+  Start(ModelControlMode::kNone);
+  EXPECT_EQ(calls_.StateOf("b", 1), v1::READY);
+  const auto versions = repository_->Versions();
+  ASSERT_TRUE(versions.ok());
+  ASSERT_EQ(versions->size(), 2u) << "the other one is not in OtherModels";
+  EXPECT_EQ(versions->at(0).state(), v1::LOAD_FAILED);
+  EXPECT_THAT(versions->at(0).error(), HasSubstr("runtime is not supported"));
+}
+
+TEST_F(FolderRepositoryTest, WhatMayPassIsTriedAgain) {
+  calls_.refusals[1] = absl::UnavailableError("busy");
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kNone);
+  std::vector<std::string> imports;
+  EXPECT_TRUE(WaitUntil([&] {
+    for (std::string& call : calls_.TakeCalls()) {
+      imports.push_back(std::move(call));
+    }
+    return imports.size() == FolderHistory::kMaxTries;
+  }));
+}
+
+TEST_F(FolderRepositoryTest, PollTakesWhatChanged) {
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kPoll);
+  EXPECT_TRUE(Becomes("a", 1, v1::READY));
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import a/1"));
+  Write("a/1/model.onnx", "other");
+  std::vector<std::string> calls;
+  EXPECT_TRUE(WaitUntil([&] {
+    calls = calls_.TakeCalls();
+    return !calls.empty();
+  }));
+  EXPECT_THAT(calls, ElementsAre("import a/1"));
+}
+
+TEST_F(FolderRepositoryTest, PollTakesWhatIsAddedAndRemoved) {
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kPoll);
+  EXPECT_TRUE(Becomes("a", 1, v1::READY));
+  Write("a/2/model.onnx", "two");
+  EXPECT_TRUE(Becomes("a", 2, v1::READY));
+  EXPECT_TRUE(Becomes("a", 1, v1::UNLOADED)) << "by the version policy";
+  Write("b/1/model.onnx", "new");
+  EXPECT_TRUE(Becomes("b", 1, v1::READY));
+  Remove("a/2");
+  EXPECT_TRUE(Becomes("a", 2, v1::UNLOADED));
+  EXPECT_TRUE(Becomes("a", 1, v1::READY));
+  Remove("b");
+  EXPECT_TRUE(Becomes("b", 1, v1::UNLOADED));
+  EXPECT_EQ(calls_.StateOf("a", 1), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, AFailedLoadLeavesTheOlderVersion) {
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kExplicit);
+  EXPECT_TRUE(Load("a").ok());
+  Write("a/2/model.onnx", "two");
+  calls_.load_outcome = absl::UnavailableError("no room");
+  EXPECT_TRUE(absl::IsUnavailable(Load("a")));
+  EXPECT_EQ(calls_.StateOf("a", 1), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, ExplicitLoadsOnRequestOnly) {
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kExplicit);
+  EXPECT_THAT(calls_.TakeCalls(), IsEmpty());
+  const auto versions = repository_->Versions();
+  ASSERT_EQ(versions->size(), 1u);
+  EXPECT_EQ(versions->at(0).model(), "a");
+  EXPECT_EQ(versions->at(0).state(), v1::UNLOADED);
+  EXPECT_TRUE(Load("a").ok());
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import a/1"));
+  Write("late/4/model.onnx", "two");
+  EXPECT_TRUE(Load("late").ok());
+  EXPECT_EQ(calls_.StateOf("late", 4), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, ALoadAnswersWithTheReason) {
+  Write("a/1/model.onnx", "one");
+  Write("empty/config.pbtxt", "");
+  Start(ModelControlMode::kExplicit);
+  calls_.refusals[1] = absl::InvalidArgumentError("no ONNX file");
+  EXPECT_THAT(std::string(Load("a").message()), HasSubstr("no ONNX file"));
+  EXPECT_THAT(std::string(Load("empty").message()),
+              HasSubstr("no version that its version policy chooses"));
+  EXPECT_TRUE(absl::IsNotFound(Load("unknown"))) << "the other repository's";
+}
+
+TEST_F(FolderRepositoryTest, StoredVersionsAreListedOnce) {
+  v1::ModelVersion row;
+  row.set_model("a");
+  row.set_version(1);
+  row.set_state(v1::READY);
+  others_.versions = {row};
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kExplicit);
+  ASSERT_EQ(repository_->Versions()->size(), 1u);
+  EXPECT_EQ(repository_->Versions()->front().state(), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, UnloadGoesToTheOtherRepository) {
+  Start(ModelControlMode::kExplicit);
+  repository_->Unload("a", [](const absl::Status&) {});
+  EXPECT_EQ(others_.unloaded, "a");
+}
+
+TEST_F(FolderRepositoryTest, AStoppedRepositoryRefusesLoads) {
+  Start(ModelControlMode::kExplicit);
+  repository_->BeginStop();
+  EXPECT_TRUE(absl::IsUnavailable(Load("a")));
+}
+
+TEST_F(FolderRepositoryTest, AVersionThatStillLoadsIsWaitedFor) {
+  calls_.imported = v1::LOADING;
+  Write("a/1/model.onnx", "one");
+  repository_ = Make(ModelControlMode::kNone);
+  EXPECT_FALSE(repository_->loaded()) << "it has not started";
+  repository_->Start();
+  ASSERT_TRUE(Becomes("a", 1, v1::LOADING));
+  EXPECT_FALSE(repository_->loaded());
+  calls_.SetState("a", 1, v1::READY);
+  EXPECT_TRUE(WaitUntil([&] { return repository_->loaded(); }));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,140 @@
+#include "server/repository/model_sync.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+
+#include "tests/server/repository/repository_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ModelSyncTest : public RepositoryTest {
+ protected:
+  SyncResult Bring(const std::string& name) {
+    ModelSync sync({.calls = &calls_,
+                    .blobs = blobs_.get(),
+                    .file_limit_bytes = 10,
+                    .stop = &stop_});
+    return sync.Bring(Find(name));
+  }
+  absl::Status UnloadOthers(const std::string& name,
+                            const std::vector<uint64_t>& chosen,
+                            bool all_served) {
+    ModelSync sync({.calls = &calls_, .blobs = blobs_.get(), .stop = &stop_});
+    return sync.UnloadOthers(Find(name), chosen, all_served);
+  }
+};
+
+TEST_F(ModelSyncTest, ImportsTheChosenVersion) {
+  Write("a/1/model.onnx", "one");
+  Write("a/2/model.onnx", "two");
+  const SyncResult result = Bring("a");
+  EXPECT_TRUE(result.First().ok()) << result.First();
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import a/2"));
+}
+
+TEST_F(ModelSyncTest, WhatIsStoredIsOnlyLoaded) {
+  Write("a/1/model.onnx", "one");
+  Bring("a");
+  calls_.TakeCalls();
+  Bring("a");
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("load a/1"));
+}
+
+TEST_F(ModelSyncTest, OtherFilesOrOptionsAreImportedAgain) {
+  Write("a/1/model.onnx", "one");
+  Bring("a");
+  Write("a/1/model.onnx", "other");
+  Bring("a");
+  Write("a/config.pbtxt", "max_batch_size: 4");
+  calls_.plan.add_inputs()->add_shape(-1);
+  Bring("a");
+  EXPECT_THAT(calls_.TakeCalls(),
+              ElementsAre("import a/1", "import a/1", "import a/1"));
+}
+
+TEST_F(ModelSyncTest, AVersionThatIsWantedElsewhereIsUnloadedFirst) {
+  Write("a/1/model.onnx", "one");
+  Bring("a");
+  calls_.TakeCalls();
+  Write("a/config.pbtxt", "instance_group { kind: KIND_CPU }");
+  Bring("a");
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("unload a/1", "load a/1cpu"));
+}
+
+TEST_F(ModelSyncTest, ABadConfigChangesNothing) {
+  Write("a/1/model.onnx", "one");
+  for (const char* text :
+       {"unknown: 1", "sequence_batching { }", "max_batch_size: -1"}) {
+    Write("a/config.pbtxt", text);
+    const SyncResult result = Bring("a");
+    EXPECT_TRUE(absl::IsInvalidArgument(result.config)) << text;
+    EXPECT_FALSE(result.MayPass());
+  }
+  EXPECT_THAT(calls_.TakeCalls(), IsEmpty());
+}
+
+TEST_F(ModelSyncTest, AConfigThatContradictsTheFileIsRefused) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "inputs { name: \"x\" data_type: FLOAT32 shape: [2, 3] }", &calls_.plan));
+  Write("a/1/model.onnx", "one");
+  Bring("a");
+  Write("a/config.pbtxt",
+        "input { name: \"x\" data_type: TYPE_FP32 dims: [2, 4] }");
+  const SyncResult result = Bring("a");
+  EXPECT_THAT(std::string(result.versions.at(1).message()),
+              AllOf(HasSubstr("[2, 4]"), HasSubstr("[2, 3]")))
+      << "also when the version is stored already";
+}
+
+TEST_F(ModelSyncTest, ABadVersionHurtsNoOther) {
+  Write("a/config.pbtxt", "version_policy { all { } }");
+  Write("a/1/model.onnx", "one");
+  Write("a/2/model.onnx", "two");
+  Write("a/3/model.onnx", "more than ten bytes");
+  calls_.refusals[1] = absl::InvalidArgumentError("no ONNX file");
+  const SyncResult result = Bring("a");
+  EXPECT_TRUE(absl::IsInvalidArgument(result.versions.at(1)));
+  EXPECT_TRUE(result.versions.at(2).ok());
+  EXPECT_THAT(std::string(result.versions.at(3).message()),
+              HasSubstr("at most 10"));
+  EXPECT_EQ(result.First(), result.versions.at(1));
+  EXPECT_FALSE(result.MayPass());
+}
+
+TEST_F(ModelSyncTest, AnErrorThatSaysNothingAboutTheFileMayPass) {
+  Write("a/1/model.onnx", "one");
+  calls_.refusals[1] = absl::UnavailableError("the worker starts");
+  EXPECT_TRUE(Bring("a").MayPass());
+}
+
+TEST_F(ModelSyncTest, AChosenVersionThatIsNotThereIsNoted) {
+  Write("a/config.pbtxt", "version_policy { specific { versions: [ 1, 7 ] } }");
+  Write("a/1/model.onnx", "one");
+  EXPECT_THAT(Bring("a").notes, ElementsAre(HasSubstr("has 7")));
+}
+
+TEST_F(ModelSyncTest, OthersAreUnloadedWhenTheChosenAreServed) {
+  Write("a/config.pbtxt", "version_policy { all { } }");
+  for (const char* path : {"a/1/model.onnx", "a/2/model.onnx", "a/3/model.onnx",
+                           "b/1/model.onnx"}) {
+    Write(path, "one");
+  }
+  Bring("a");
+  Bring("b");
+  Remove("a/1");
+  calls_.TakeCalls();
+  EXPECT_TRUE(UnloadOthers("a", {3}, false).ok());
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("unload a/1"))
+      << "it was removed";
+  EXPECT_TRUE(UnloadOthers("a", {3}, true).ok());
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("unload a/2"));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -158,13 +158,17 @@ grpc::ServerUnaryReactor* ModelService::LoadVersion(
     server::LoadVersion(*control_, *request, reply);
     return reactor;
   }
-  folders_->Load(request->model(),
-                 [this, wanted = *request, reply](const absl::Status& read) {
-                   if (!read.ok() && !absl::IsNotFound(read))
-                     return reply(read);
-                   // Says in its own words what is not there.
-                   server::LoadVersion(*control_, wanted, reply);
-                 });
+  folders_->Load(request->model(), [this, wanted = *request,
+                                    reply](const absl::Status& read) mutable {
+    if (!read.ok() && !absl::IsNotFound(read)) return reply(read);
+    // It is loaded where its folder wants it, and does not move.
+    const auto row =
+        control_->store->GetVersion(wanted.model(), wanted.version());
+    if (row.ok() && wanted.device().empty()) {
+      wanted.set_device(row->wanted_device());
+    }
+    server::LoadVersion(*control_, wanted, reply);
+  });
   return reactor;
 }
 

@@ -76,6 +76,8 @@ class Lifecycle(harness.TestCase):
         server.cli("models", "load", "digits", "--wait")
         server.cli("models", "infer", "digits", "--data", harness.DIGITS,
                    "--rows", "last:20")
+        # Some series are those of running jobs.
+        server.wait_step(server.submit(harness.digits_job("long", steps=10**6)), 1)
         text = server.metrics()
         done = subprocess.run(["promtool", "check", "metrics"], input=text,
                               capture_output=True, text=True)

@@ -152,7 +152,8 @@ TEST_F(MixedPrecisionTest, AJobThatSkippedAllItsStepsFails) {
 TEST_F(MixedPrecisionTest, AJobThatStopsEarlyAfterSkippedStepsOnlyFails) {
   v1::JobSpec spec = BarsJob(
       "precision: FP16 loss_scaling { initial: 1099511627776 } "
-      "evaluate_every_steps: 1 early_stopping { patience: 1 }");
+      "evaluate_every_steps: 1 "
+      "early_stopping { patience: 1 min_delta: 1000 }");
   spec.mutable_data()->mutable_held_out()->set_every(4);
   auto run = Start(spec, StoreCsv(BarsCsv(160)));
   ASSERT_TRUE(run->Evaluate().ok());

@@ -24,6 +24,7 @@
 #include "engine/import/onnx/file/host_tensor.h"
 #include "engine/import/onnx/graph/node_context.h"
 #include "engine/model/stage.h"
+#include "engine/tensor/widened_type.h"
 
 namespace gpupool::engine::onnx_import {
 
@@ -31,6 +32,8 @@ namespace gpupool::engine::onnx_import {
 struct StageOutput {
   std::string name;
   ValueId value;
+  // See ModelPort. Set for outputs of the model only.
+  std::optional<WidenedType> declared = std::nullopt;
 };
 
 class Stages {

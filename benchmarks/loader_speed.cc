@@ -95,7 +95,6 @@ double MillisecondsOfBatch(const LoaderCase& used, uint32_t workers,
                       .fed = *fed,
                       .graph = graph,
                       .layout = layout,
-                      .training = spec.training(),
                       .batches_per_epoch = used.rows / used.batch});
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < used.rows; ++i) order.push_back(i);

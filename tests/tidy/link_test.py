@@ -12,7 +12,7 @@ BIN = pathlib.Path(sys.argv.pop(1))
 # Symbols of gpupool::engine that belong to engine/base and may be anywhere.
 BASE = ("Sha256", "Philox", "AlignUp", "kAlignmentBytes", "HexDigest", "IsSha256Hex",
         "ElasticDevices", "SizeExpression", "SizeRange", "MatchesPattern",
-        "ClosestNames", "Utf8")
+        "ClosestNames", "Utf8", "Refuse<")
 
 
 def symbols(binary):

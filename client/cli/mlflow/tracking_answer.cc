@@ -10,6 +10,7 @@ constexpr int kHttpOk = 200;
 constexpr int kUnauthorized = 401;
 constexpr int kForbidden = 403;
 constexpr int kNoSuchPath = 404;
+constexpr int kNoSuchMethod = 405;
 constexpr int kTooManyRequests = 429;
 // The longest part of a foreign message that is printed.
 constexpr size_t kLongestMessage = 400;
@@ -117,10 +118,11 @@ absl::StatusOr<nlohmann::json> ReadAnswer(const TrackingAnswer& answer) {
             : absl::StrCat("it redirects to ", Shown(answer.location)));
   }
   const TrackingError error = ErrorIn(body);
-  if (http == kNoSuchPath &&
+  if ((http == kNoSuchPath || http == kNoSuchMethod) &&
       (error.code.empty() || error.code == "ENDPOINT_NOT_FOUND")) {
     return NotATrackingServer(
-        answer, absl::StrCat("it does not know ", answer.call, " (HTTP 404)"));
+        answer,
+        absl::StrCat("it does not know ", answer.call, " (HTTP ", http, ")"));
   }
   return StatusOf(answer, error);
 }

@@ -168,7 +168,7 @@ TEST(SplitTest, StratifiedFoldsShareTheRowsOutAndKeepTheShares) {
 
 TEST(SplitTest, CountingAgreesWithStratifiedSplitting) {
   for (const v1::HeldOut& rule :
-       {Fraction(0.3, 9), Fraction(0.5, 0), Fraction(0.9, 1), Fold(1, 3, 2),
+       {Fraction(0.3, 9), Fraction(0.5, 0), Fraction(0.7, 1), Fold(1, 3, 2),
         Fold(4, UINT64_MAX, 0)}) {
     for (const size_t rows : {5u, 10u, 17u, 131u}) {
       const auto sizes = CountSplit(rule, rows);

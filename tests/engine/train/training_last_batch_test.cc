@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "engine/base/philox.h"
+#include "engine/runtime/weight_store.h"
+#include "engine/runtime/weight_view.h"
 #include "engine/train/training_run.h"
 #include "tests/engine/standin/queued_backend.h"
 #include "tests/engine/train/run_fixture.h"
@@ -76,9 +79,16 @@ class TrainingLastBatchTest : public RunFixture {
     return saved.ok() ? saved->manifest_sha256() : "";
   }
 
+  // Returns the bytes of all tensors, without the gaps between them.
   static std::string Weights(TrainingRun& run) {
-    const auto block = run.weights().block(false);
-    return {reinterpret_cast<const char*>(block.data()), block.size()};
+    const auto view = WeightView::Read(run.weights());
+    EXPECT_TRUE(view.ok()) << view.status();
+    std::string all;
+    for (const WeightEntry& entry : view->layout().entries()) {
+      const absl::Span<const std::byte> bytes = view->bytes_of(entry);
+      all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    return all;
   }
 };
 

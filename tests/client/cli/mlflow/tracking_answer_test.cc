@@ -43,6 +43,8 @@ TEST(TrackingAnswerTest, OtherServersAreNoTrackingServers) {
   }
   ExpectError(Read(404, "<html>404</html>"), absl::StatusCode::kInvalidArgument,
               "does not know runs/create (HTTP 404); check the host");
+  ExpectError(Read(405, "{}"), absl::StatusCode::kInvalidArgument,
+              "does not know runs/create (HTTP 405); check the host");
   ExpectError(Read(404, MlflowError("ENDPOINT_NOT_FOUND")),
               absl::StatusCode::kInvalidArgument, "no MLflow tracking server");
   ExpectError(Read(308, "", "https://tracker/\x1b"),

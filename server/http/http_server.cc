@@ -23,6 +23,10 @@ namespace {
 
 constexpr char kJson[] = "application/json";
 
+// Connections that the system keeps until they are accepted; more are dropped,
+// and their clients try again after a second.
+constexpr int kMostUnaccepted = 512;
+
 void Reply(httplib::Response& response, int status, const std::string& body) {
   response.status = status;
   response.set_content(body, kJson);
@@ -130,6 +134,8 @@ class HttpServer::Gateway {
           "cannot listen for HTTP on ", where,
           "; is the port taken? choose another, or 0 for any free one"));
     }
+    // The library sets a bound of 5.
+    ::listen(listening_, kMostUnaccepted);
     thread_ = std::thread([this] { Serve(); });
     // A stop() before the loop runs would be lost.
     while (!server_->is_running()) std::this_thread::yield();
@@ -162,7 +168,8 @@ class HttpServer::Gateway {
       return new httplib::ThreadPool(threads);
     };
     // The default, SO_REUSEPORT, would share a taken port.
-    server_->set_socket_options([](socket_t socket) {
+    server_->set_socket_options([this](socket_t socket) {
+      listening_ = socket;
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
       SetKeepalive(socket);
@@ -217,6 +224,7 @@ class HttpServer::Gateway {
   const std::unique_ptr<ServedCertificate> certificate_;  // null: plain
   const std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
+  socket_t listening_ = -1;  // the library's
   int port_ = 0;
 };
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -99,13 +99,13 @@ double ProfileTrace::node_micros() const {
 absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
   ProfileTrace trace;
   std::map<std::pair<int64_t, int64_t>, Span> spans;  // by program and run
-  std::set<int64_t> first_runs;
+  std::map<int64_t, std::string> programs;
   // The library reports errors by exceptions. They are caught here.
   try {
     const auto parsed = nlohmann::json::parse(json.begin(), json.end());
     for (const auto& event : parsed.at("traceEvents")) {
-      if (event.at("ph") == "M" && event.value("tid", 0) == 0) {
-        trace.unit = event.at("args").at("name");
+      if (event.at("ph") == "M") {
+        programs[event.value("tid", 0)] = event.at("args").at("name");
       }
       if (event.at("ph") != "X") continue;
       const auto& args = event.at("args");
@@ -116,7 +116,6 @@ absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
       const double begin = event.at("ts");
       span.begin = std::min(span.begin, begin);
       span.end = std::max(span.end, begin + node.micros);
-      if (program == 0) first_runs.insert(run);
       trace.nodes.push_back(std::move(node));
     }
   } catch (const nlohmann::json::exception& error) {
@@ -126,11 +125,17 @@ absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
   if (trace.nodes.empty()) {
     return absl::InvalidArgumentError("the trace has no nodes");
   }
-  // The first program runs once a step.
-  trace.steps = std::max<uint64_t>(first_runs.size(), 1);
+  if (!programs[0].empty()) trace.unit = programs[0];
   for (const auto& [key, span] : spans) {
     trace.span_micros += span.end - span.begin;
+    // The first program runs once a step, unless that of a last batch with
+    // fewer rows does.
+    const int64_t program = key.first;
+    const bool is_step =
+        program == 0 || programs[program] == absl::StrCat("short ", trace.unit);
+    if (is_step) ++trace.steps;
   }
+  trace.steps = std::max<uint64_t>(trace.steps, 1);
   return trace;
 }
 

@@ -61,6 +61,21 @@ const std::vector<Node> kNodes = {{"block0.fc", "matmul", 600, 6e6, 1000},
                                   {"block1.fc", "matmul", 200, 2e6, 1000},
                                   {"add", "add", 100, 100, 4000}};
 
+TEST(ProfileTraceTest, AStepOfFewerRowsIsAStepAndOtherProgramsAreNot) {
+  nlohmann::json trace = nlohmann::json::parse(Trace(kNodes));
+  const auto add = [&](int tid, const char* name) {
+    trace["traceEvents"].push_back(
+        {{"ph", "M"}, {"tid", tid}, {"args", {{"name", name}}}});
+    nlohmann::json node = trace["traceEvents"][1];
+    node["tid"] = tid;
+    trace["traceEvents"].push_back(node);
+  };
+  add(1, "accumulate");
+  EXPECT_EQ(Parsed(trace.dump()).steps, 2u);
+  add(2, "short step");
+  EXPECT_EQ(Parsed(trace.dump()).steps, 3u);
+}
+
 TEST(ProfileTraceTest, GroupsByOpAndByLayer) {
   const ProfileTrace trace = Parsed(Trace(kNodes));
   EXPECT_EQ(trace.steps, 2u);

@@ -42,18 +42,18 @@ class TrainingLastBatchTest : public RunFixture {
   // Returns a job of three epochs with batches of 6 rows.
   static v1::JobSpec Job(const std::string& data,
                          const std::string& training = "") {
-    v1::JobSpec spec;
+    v1::JobSpec spec, change;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
         absl::StrCat("model { input_shape: 3 layers { dense { units: 5 } } "
                      "layers { tanh {} } layers { dense { units: 3 } } } "
                      "data { ",
                      data,
-                     " } training { cross_entropy {} batch_size: 6 epochs: 3 "
-                     "seed: 4 ",
-                     training, " }"),
+                     " } training { cross_entropy {} adam { learning_rate: "
+                     "0.01 } batch_size: 6 epochs: 3 seed: 4 }"),
         &spec));
-    if (spec.training().optimizer_case() == v1::TrainingSpec::OPTIMIZER_NOT_SET)
-      spec.mutable_training()->mutable_adam()->set_learning_rate(0.01);
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrCat("training { ", training, " }"), &change));
+    spec.MergeFrom(change);
     return spec;
   }
 

@@ -1,7 +1,6 @@
 #include "server/repository/folder_scan.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -18,12 +17,16 @@ constexpr size_t kMostVersions = 1024;
 // The model file and its external data.
 constexpr size_t kMostFiles = engine::kMaxExternalFiles + 1;
 
+// The highest number of a version. Versions that are uploaded later get higher
+// numbers, which must fit as well.
+constexpr uint64_t kMostVersionNumber = 1'000'000'000'000'000;
+
 // Returns the number of a version's folder; 0 for a name that is none, such as
 // "01".
 uint64_t VersionNumber(const std::string& name) {
   uint64_t number = 0;
   if (!absl::SimpleAtoi(name, &number) || absl::StrCat(number) != name ||
-      number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      number > kMostVersionNumber) {
     return 0;
   }
   return number;
@@ -87,8 +90,9 @@ class RootScan {
     const uint64_t number = VersionNumber(entry);
     if (number == 0) {
       return Remark(path,
-                    "is left out: it is no config.pbtxt and no folder whose "
-                    "name is a version, 1 or higher");
+                    absl::StrCat("is left out: it is no config.pbtxt and no "
+                                 "folder whose name is a version, 1 to ",
+                                 kMostVersionNumber));
     }
     if (!IsFolder(path, "is left out: it is no folder")) return;
     if (model->versions.size() == kMostVersions) {

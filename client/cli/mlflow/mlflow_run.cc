@@ -71,8 +71,9 @@ absl::Status MlflowRun::FindExperiment(const std::string& name) {
         server_->Post("experiments/create", CreateExperimentBody(name));
     if (created.ok()) {
       absl::StatusOr<std::string> id = ReadExperimentId(*created);
-      if (id.ok()) experiment_id_ = *std::move(id);
-      return id.status();
+      if (!id.ok()) return id.status();
+      experiment_id_ = *std::move(id);
+      return absl::OkStatus();
     }
     // Another client may have been faster.
     if (!absl::IsAlreadyExists(created.status())) return created.status();

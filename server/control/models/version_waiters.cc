@@ -12,8 +12,8 @@ namespace {
 
 bool HasArrived(VersionWaiters::For what, const v1::ModelVersion& version) {
   if (what == VersionWaiters::For::kUnloaded) {
-    return version.state() == v1::UNLOADED ||
-           version.state() == v1::LOAD_FAILED;
+    // A load that was asked for meanwhile begins as soon as it is unloaded.
+    return version.state() != v1::UNLOADING;
   }
   switch (version.state()) {
     case v1::READY:

@@ -26,7 +26,7 @@ class VersionWaiters {
  public:
   enum class For {
     kLoaded,  // READY, LOAD_FAILED, or UNLOADED by others
-    kUnloaded,
+    kUnloaded,  // UNLOADED, or loaded again by others; not UNLOADING any more
   };
 
   // Answers with the row of the last of `ids` when all have reached the state.

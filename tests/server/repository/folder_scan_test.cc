@@ -62,6 +62,17 @@ TEST_F(FolderScanTest, FindsVersionsAndConfigs) {
   EXPECT_EQ(b.versions[0].files[1].bytes, 4u);
 }
 
+TEST_F(FolderScanTest, NumbersOfVersionsHaveALimit) {
+  Write("a/1000000000000000/model.onnx");
+  Write("a/1000000000000001/model.onnx");
+  Write("a/9223372036854775807/model.onnx");
+  const RepositoryLook look = Look();
+  ASSERT_THAT(look.models, SizeIs(1));
+  EXPECT_THAT(look.models[0].versions, SizeIs(1));
+  ASSERT_THAT(look.remarks, SizeIs(2));
+  EXPECT_THAT(look.remarks[0], HasSubstr("a version, 1 to 1000000000000000"));
+}
+
 TEST_F(FolderScanTest, TwoLooksAtTheSameFilesAreEqual) {
   Write("a/1/model.onnx");
   const RepositoryLook before = Look();

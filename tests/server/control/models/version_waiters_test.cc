@@ -57,12 +57,24 @@ TEST_F(VersionWaitersTest, AVersionThatFindsNoRoomIsWaitedFor) {
 }
 
 TEST_F(VersionWaitersTest, WaitsForAllAndAnswersWithTheLast) {
+  ledger.FindVersion(1)->set_state(v1::UNLOADING);
+  ledger.FindVersion(2)->set_state(v1::UNLOADING);
   Wait(VersionWaiters::For::kUnloaded, {1, 2});
   Set(1, v1::UNLOADED);
   EXPECT_FALSE(got.has_value());
   Set(2, v1::UNLOADED);
   ASSERT_TRUE(got.has_value());
   EXPECT_EQ((*got)->id(), 2u);
+}
+
+TEST_F(VersionWaitersTest, AVersionThatIsLoadedAgainWasUnloaded) {
+  Set(1, v1::UNLOADING);
+  Wait(VersionWaiters::For::kUnloaded, {1});
+  waiters.Check(ledger, {1});
+  EXPECT_FALSE(got.has_value());
+  Set(1, v1::LOADING);
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ((*got)->state(), v1::LOADING);
 }
 
 TEST_F(VersionWaitersTest, ADeletedVersionIsNotFound) {

@@ -25,7 +25,7 @@ using VersionCallback = Callback<v1::ModelVersion>;
 class VersionWaiters {
  public:
   enum class For {
-    kLoaded,  // READY, LOAD_FAILED, or UNLOADED by others
+    kLoaded,    // READY, LOAD_FAILED, or UNLOADED by others
     kUnloaded,  // UNLOADED, or loaded again by others; not UNLOADING any more
   };
 

@@ -1,46 +1,16 @@
 #include "server/api/control_repository.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "engine/base/status_macros.h"
 #include "server/api/validation/convert.h"
 #include "server/control/calls/context.h"
 #include "server/control/models/model_requests.h"
-#include "server/store/store.h"
+#include "server/control/models/stored_versions.h"
 
 namespace gpupool::server {
-namespace {
 
-// Returns the rpc's error when the version could not be loaded.
-absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
-  if (!version.ok()) return version.status();
-  if (version->state() == v1::READY) return absl::OkStatus();
-  if (version->state() == v1::UNLOADED) {
-    return absl::UnavailableError("it was unloaded during the wait");
-  }
-  return absl::UnavailableError(version->error());
-}
-
-}  // namespace
-
-// Reads all pages of models, since the protocol's index has no pages.
 absl::StatusOr<std::vector<v1::ModelVersion>> ControlRepository::Versions() {
-  std::vector<v1::ModelVersion> versions;
-  v1::ListModelsRequest request;
-  do {
-    ASSIGN_OR_RETURN(v1::ListModelsResponse page,
-                     control_->store->ListModels(request));
-    for (v1::Model& model : *page.mutable_models()) {
-      auto* newest_first = model.mutable_versions();
-      std::reverse(newest_first->begin(), newest_first->end());
-      for (v1::ModelVersion& version : *newest_first) {
-        versions.push_back(std::move(version));
-      }
-    }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  return versions;
+  return StoredVersions(*control_->store);
 }
 
 void ControlRepository::Load(const std::string& model, Done done) {
@@ -52,7 +22,7 @@ void ControlRepository::Load(const std::string& model, Done done) {
   server::LoadVersion(
       *control_, request,
       [done = std::move(done)](absl::StatusOr<v1::ModelVersion> v) {
-        done(LoadResult(v));
+        done(LoadOutcome(v));
       });
 }
 

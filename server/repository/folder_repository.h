@@ -111,7 +111,7 @@ class FolderRepository : public ModelRepository {
   std::atomic<bool> stop_{false};
   std::atomic<bool> loaded_{false};
   ModelSync sync_;
-  // These belong to the thread.
+  // The thread alone uses the members up to the mutex.
   FolderHistory history_;
   std::vector<std::string> remarks_;             // of the last look
   std::map<std::string, uint64_t> generations_;  // of each model's loads

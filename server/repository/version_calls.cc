@@ -1,5 +1,6 @@
 #include "server/repository/version_calls.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "engine/base/status_macros.h"
 #include "server/control/models/model_requests.h"
+#include "server/control/models/stored_versions.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -30,29 +32,16 @@ absl::Status Await(
   return answer->status;
 }
 
-absl::Status LoadOutcome(const absl::StatusOr<v1::ModelVersion>& version) {
-  if (!version.ok()) return version.status();
-  if (version->state() == v1::READY) return absl::OkStatus();
-  return absl::UnavailableError(version->error().empty()
-                                    ? "it was unloaded during the wait"
-                                    : version->error());
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<v1::ModelVersion>> ControlCalls::Versions() {
-  std::vector<v1::ModelVersion> versions;
-  v1::ListModelsRequest request;
-  do {
-    ASSIGN_OR_RETURN(v1::ListModelsResponse page,
-                     control_->store->ListModels(request));
-    for (v1::Model& model : *page.mutable_models()) {
-      for (v1::ModelVersion& version : *model.mutable_versions()) {
-        if (version.from_repository()) versions.push_back(std::move(version));
-      }
-    }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+  ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> versions,
+                   StoredVersions(*control_->store));
+  versions.erase(std::remove_if(versions.begin(), versions.end(),
+                                [](const v1::ModelVersion& version) {
+                                  return !version.from_repository();
+                                }),
+                 versions.end());
   return versions;
 }
 

@@ -3,16 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/sha256.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/host_page_source.h"
 #include "engine/train/device_context.h"
+#include "engine/train/training_run.h"
 #include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
@@ -30,6 +35,33 @@ class RunFixture : public ::testing::Test {
     file->set_sha256(Sha256Hex(text));
     std::ofstream(blob_dir_ + "/" + file->sha256(), std::ios::binary) << text;
     return dataset;
+  }
+
+  // Begins a run, or goes on from a checkpoint.
+  absl::StatusOr<std::unique_ptr<TrainingRun>> StartRun(
+      const v1::JobSpec& spec, const v1::Dataset& dataset,
+      const std::string& resume = "") {
+    return TrainingRun::Create(Device(), {.job_id = 3,
+                                          .attempt = 1,
+                                          .spec = spec,
+                                          .dataset = dataset,
+                                          .resume_manifest_sha256 = resume});
+  }
+
+  // Makes steps until this one.
+  static void MakeSteps(TrainingRun& run, uint64_t step) {
+    while (run.step() < step) {
+      const absl::Status made = run.Step();
+      ASSERT_TRUE(made.ok()) << made;
+    }
+  }
+
+  // Returns the digest of a checkpoint, which stands for every bit of the
+  // weights; empty when it cannot be written.
+  static std::string Saved(TrainingRun& run) {
+    const auto saved = run.SaveCheckpoint();
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    return saved.ok() ? saved->manifest_sha256() : "";
   }
 
   const ScratchFolder folder_;

@@ -57,26 +57,10 @@ class TrainingLastBatchTest : public RunFixture {
     return spec;
   }
 
-  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
-      const v1::JobSpec& spec, const v1::Dataset& dataset,
-      const std::string& resume = "") {
-    return TrainingRun::Create(Device(), {.job_id = 3,
-                                          .attempt = 1,
-                                          .spec = spec,
-                                          .dataset = dataset,
-                                          .resume_manifest_sha256 = resume});
-  }
-
   // Makes steps until this one. Returns the digest of a checkpoint.
   static std::string StepTo(TrainingRun& run, uint64_t step) {
-    while (run.step() < step) {
-      const absl::Status made = run.Step();
-      EXPECT_TRUE(made.ok()) << made;
-      if (!made.ok()) return "";
-    }
-    const auto saved = run.SaveCheckpoint();
-    EXPECT_TRUE(saved.ok()) << saved.status();
-    return saved.ok() ? saved->manifest_sha256() : "";
+    MakeSteps(run, step);
+    return Saved(run);
   }
 
   // Returns the bytes of all tensors, without the gaps between them.
@@ -94,7 +78,7 @@ class TrainingLastBatchTest : public RunFixture {
 
 TEST_F(TrainingLastBatchTest, AnEpochHasAStepMore) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 16));
-  auto run = Start(Job(kKeepLast), dataset);
+  auto run = StartRun(Job(kKeepLast), dataset);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ((*run)->steps_per_epoch(), 3u);
   EXPECT_EQ((*run)->total_steps(), 9u);
@@ -108,8 +92,8 @@ TEST_F(TrainingLastBatchTest, AnEpochHasAStepMore) {
 
 TEST_F(TrainingLastBatchTest, TheDefaultIsToDropIt) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 16));
-  auto unset = Start(Job(""), dataset);
-  auto dropped = Start(Job("drop_last: true"), dataset);
+  auto unset = StartRun(Job(""), dataset);
+  auto dropped = StartRun(Job("drop_last: true"), dataset);
   ASSERT_TRUE(unset.ok() && dropped.ok());
   EXPECT_EQ((*unset)->steps_per_epoch(), 2u);
   StepTo(**unset, 6);
@@ -119,8 +103,8 @@ TEST_F(TrainingLastBatchTest, TheDefaultIsToDropIt) {
 
 TEST_F(TrainingLastBatchTest, WithoutARestBothAreTheSame) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 18));
-  auto kept = Start(Job(kKeepLast), dataset);
-  auto dropped = Start(Job(""), dataset);
+  auto kept = StartRun(Job(kKeepLast), dataset);
+  auto dropped = StartRun(Job(""), dataset);
   ASSERT_TRUE(kept.ok() && dropped.ok());
   EXPECT_EQ((*kept)->total_steps(), (*dropped)->total_steps());
   StepTo(**kept, 9);
@@ -132,14 +116,14 @@ TEST_F(TrainingLastBatchTest, ItsStepIsThatOfABatchOfItsRows) {
   // The rate of the first step is too low to change a weight, so the second
   // one begins where a job on the last four rows alone does.
   const std::string sgd = "sgd { learning_rate: 0.5 } steps: 2 ";
-  auto both =
-      Start(Job(absl::StrCat(kKeepLast, " shuffle: false"),
-                absl::StrCat(
-                    sgd, "schedule { constant { factor: 1e-60 steps: 1 } }")),
-            StoreCsv(Csv(0, 10)));
+  auto both = StartRun(
+      Job(absl::StrCat(kKeepLast, " shuffle: false"),
+          absl::StrCat(sgd,
+                       "schedule { constant { factor: 1e-60 steps: 1 } }")),
+      StoreCsv(Csv(0, 10)));
   v1::JobSpec own = Job("shuffle: false", sgd);
   own.mutable_training()->set_batch_size(4);
-  auto last = Start(own, StoreCsv(Csv(6, 10)));
+  auto last = StartRun(own, StoreCsv(Csv(6, 10)));
   ASSERT_TRUE(both.ok() && last.ok()) << both.status() << last.status();
   ASSERT_TRUE((*both)->Step().ok());
   EXPECT_EQ(Weights(**both), Weights(**last));
@@ -159,14 +143,14 @@ TEST_F(TrainingLastBatchTest, AnInterruptedRunEndsWithTheSameBits) {
       SCOPED_TRACE(absl::StrCat(training, " ", loader));
       const v1::JobSpec spec =
           Job(absl::StrCat(kKeepLast, " ", loader), training);
-      auto whole = Start(spec, dataset);
+      auto whole = StartRun(spec, dataset);
       ASSERT_TRUE(whole.ok()) << whole.status();
       const std::string wanted = StepTo(**whole, 9);
       // Before the short step, after it, and within the next epoch.
       for (const uint64_t step : {2u, 3u, 4u}) {
-        auto first = Start(spec, dataset);
+        auto first = StartRun(spec, dataset);
         ASSERT_TRUE(first.ok()) << first.status();
-        auto second = Start(spec, dataset, StepTo(**first, step));
+        auto second = StartRun(spec, dataset, StepTo(**first, step));
         ASSERT_TRUE(second.ok()) << second.status();
         EXPECT_EQ((*second)->step(), step);
         EXPECT_EQ(StepTo(**second, 9), wanted) << step;
@@ -177,14 +161,14 @@ TEST_F(TrainingLastBatchTest, AnInterruptedRunEndsWithTheSameBits) {
 
 TEST_F(TrainingLastBatchTest, BatchesMadeAheadAreTheSame) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 16));
-  auto plain = Start(Job(kKeepLast), dataset);
+  auto plain = StartRun(Job(kKeepLast), dataset);
   ASSERT_TRUE(plain.ok()) << plain.status();
   StepTo(**plain, 9);
   for (const char* loader :
        {"workers: 1 prefetch: 1", "workers: 2", "workers: 3 prefetch: 20"}) {
     SCOPED_TRACE(loader);
-    auto run = Start(Job(absl::StrCat(kKeepLast, " loader { ", loader, " }")),
-                     dataset);
+    auto run = StartRun(
+        Job(absl::StrCat(kKeepLast, " loader { ", loader, " }")), dataset);
     ASSERT_TRUE(run.ok()) << run.status();
     StepTo(**run, 9);
     EXPECT_EQ(Weights(**run), Weights(**plain));
@@ -193,9 +177,9 @@ TEST_F(TrainingLastBatchTest, BatchesMadeAheadAreTheSame) {
 
 TEST_F(TrainingLastBatchTest, TakesTheBytesThatArePlanned) {
   for (const char* training : {"", "recompute { layers: '*' }"}) {
-    auto run =
-        Start(Job(absl::StrCat(kKeepLast, " held_out { last: 5 }"), training),
-              StoreCsv(Csv(0, 21)));
+    auto run = StartRun(
+        Job(absl::StrCat(kKeepLast, " held_out { last: 5 }"), training),
+        StoreCsv(Csv(0, 21)));
     ASSERT_TRUE(run.ok()) << run.status();
     StepTo(**run, 9);
     ASSERT_TRUE((*run)->Evaluate().ok());
@@ -208,8 +192,8 @@ TEST_F(TrainingLastBatchTest, ABatchThatTheModelCannotTakeIsRefused) {
   v1::JobSpec spec = Job(kKeepLast);
   *spec.mutable_model()->mutable_layers(1) = v1::Layer();
   spec.mutable_model()->mutable_layers(1)->mutable_batch_norm();
-  EXPECT_TRUE(Start(spec, StoreCsv(Csv(0, 14))).ok());
-  const absl::Status one = Start(spec, StoreCsv(Csv(0, 13))).status();
+  EXPECT_TRUE(StartRun(spec, StoreCsv(Csv(0, 14))).ok());
+  const absl::Status one = StartRun(spec, StoreCsv(Csv(0, 13))).status();
   EXPECT_TRUE(absl::IsInvalidArgument(one)) << one;
   EXPECT_THAT(std::string(one.message()),
               StartsWith("data.drop_last is false, and the last batch of an "
@@ -217,7 +201,7 @@ TEST_F(TrainingLastBatchTest, ABatchThatTheModelCannotTakeIsRefused) {
 }
 
 TEST_F(TrainingLastBatchTest, AProfileHasItsStepsApart) {
-  auto run = Start(Job(kKeepLast), StoreCsv(Csv(0, 16)));
+  auto run = StartRun(Job(kKeepLast), StoreCsv(Csv(0, 16)));
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_TRUE((*run)->StartProfile(3).ok());
   StepTo(**run, 3);
@@ -242,7 +226,7 @@ TEST_P(CopiedLastBatchTest, WholeBatchesAreStillCopiedAhead) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 16));
   for (const char* loader : {"", " loader { workers: 2 }"}) {
     const v1::JobSpec spec = Job(absl::StrCat(kKeepLast, loader));
-    auto plain = Start(spec, dataset);
+    auto plain = StartRun(spec, dataset);
     auto copied = TrainingRun::Create(
         Queued(),
         {.job_id = 3, .attempt = 1, .spec = spec, .dataset = dataset});

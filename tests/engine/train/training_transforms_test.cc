@@ -73,33 +73,17 @@ class TrainingTransformsTest : public RunFixture {
     return spec;
   }
 
-  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
-      const v1::JobSpec& spec, const v1::Dataset& dataset,
-      const std::string& resume = "") {
-    return TrainingRun::Create(Device(), {.job_id = 3,
-                                          .attempt = 1,
-                                          .spec = spec,
-                                          .dataset = dataset,
-                                          .resume_manifest_sha256 = resume});
-  }
-
   // Makes steps until this one. Returns the digest of a checkpoint, which
   // stands for every bit of the weights and of the evaluation.
   static std::string StepTo(TrainingRun& run, uint64_t step) {
-    while (run.step() < step) {
-      const absl::Status made = run.Step();
-      EXPECT_TRUE(made.ok()) << made;
-      if (!made.ok()) return "";
-    }
+    MakeSteps(run, step);
     const auto evaluation = run.Evaluate();
     EXPECT_TRUE(evaluation.ok()) << evaluation.status();
-    const auto saved = run.SaveCheckpoint();
-    EXPECT_TRUE(saved.ok()) << saved.status();
-    return saved.ok() ? saved->manifest_sha256() : "";
+    return Saved(run);
   }
 
   std::string Train(const v1::JobSpec& spec, const v1::Dataset& dataset) {
-    auto run = Start(spec, dataset);
+    auto run = StartRun(spec, dataset);
     EXPECT_TRUE(run.ok()) << run.status();
     return run.ok() ? StepTo(**run, 24) : "";
   }
@@ -126,7 +110,7 @@ TEST_F(TrainingTransformsTest, RandomTransformsChangeTheTraining) {
 TEST_F(TrainingTransformsTest, EvaluationHasNoRandomTransforms) {
   const v1::Dataset dataset = StoreImages(1);
   const auto loss = [&](const std::string& data) {
-    auto run = Start(Job(data), dataset);
+    auto run = StartRun(Job(data), dataset);
     EXPECT_TRUE(run.ok()) << run.status();
     return (*run)->Evaluate()->loss();
   };
@@ -142,13 +126,13 @@ TEST_F(TrainingTransformsTest, AnInterruptedRunEndsWithTheSameBits) {
   for (const uint32_t batches : {1u, 2u}) {
     v1::JobSpec spec = Job(kRandom);
     spec.mutable_training()->set_accumulate_batches(batches);
-    auto whole = Start(spec, dataset);
-    auto first = Start(spec, dataset);
+    auto whole = StartRun(spec, dataset);
+    auto first = StartRun(spec, dataset);
     ASSERT_TRUE(whole.ok() && first.ok());
     StepTo(**whole, 4);
     const std::string saved = StepTo(**first, 4);  // within an epoch
     const std::string wanted = StepTo(**whole, 11);
-    auto second = Start(spec, dataset, saved);
+    auto second = StartRun(spec, dataset, saved);
     ASSERT_TRUE(second.ok()) << second.status();
     EXPECT_EQ(StepTo(**second, 11), wanted);
   }
@@ -159,7 +143,7 @@ TEST_F(TrainingTransformsTest, BatchesMadeAheadAreTheSame) {
   for (const uint32_t batches : {1u, 2u}) {
     v1::JobSpec spec = Job(kRandom);
     spec.mutable_training()->set_accumulate_batches(batches);
-    auto plain = Start(spec, dataset);
+    auto plain = StartRun(spec, dataset);
     ASSERT_TRUE(plain.ok()) << plain.status();
     const uint64_t steps = (*plain)->total_steps();
     const std::string wanted = StepTo(**plain, steps);
@@ -168,7 +152,7 @@ TEST_F(TrainingTransformsTest, BatchesMadeAheadAreTheSame) {
       SCOPED_TRACE(loader);
       v1::JobSpec ahead = Job(absl::StrCat(kRandom, " loader { ", loader, "}"));
       ahead.mutable_training()->set_accumulate_batches(batches);
-      auto run = Start(ahead, dataset);
+      auto run = StartRun(ahead, dataset);
       ASSERT_TRUE(run.ok()) << run.status();
       EXPECT_EQ(StepTo(**run, steps), wanted);
       EXPECT_GT((*run)->input_wait(), 0);
@@ -182,15 +166,15 @@ TEST_F(TrainingTransformsTest, BatchesMadeAheadAreNoPartOfACheckpoint) {
   v1::JobSpec ahead = plain;
   ahead.mutable_data()->mutable_loader()->set_workers(2);
   ahead.mutable_data()->mutable_loader()->set_prefetch(9);
-  auto whole = Start(plain, dataset);
-  auto first = Start(ahead, dataset);
+  auto whole = StartRun(plain, dataset);
+  auto first = StartRun(ahead, dataset);
   ASSERT_TRUE(whole.ok() && first.ok());
   StepTo(**whole, 4);
   const std::string saved = StepTo(**first, 4);
   first->reset();  // while batches are being made
   const std::string wanted = StepTo(**whole, 11);
   for (const v1::JobSpec& spec : {plain, ahead}) {
-    auto second = Start(spec, dataset, saved);
+    auto second = StartRun(spec, dataset, saved);
     ASSERT_TRUE(second.ok()) << second.status();
     EXPECT_EQ(StepTo(**second, 11), wanted);
   }
@@ -199,8 +183,8 @@ TEST_F(TrainingTransformsTest, BatchesMadeAheadAreNoPartOfACheckpoint) {
 TEST_F(TrainingTransformsTest, CropsChangeTheSizeOfRows) {
   // Rows of a table have the shape of the model's input only if it has as many
   // numbers, so a table of larger images is refused.
-  auto refused =
-      Start(Job("transforms { center_crop { size: 6 } }"), StoreImages(1, 1));
+  auto refused = StartRun(Job("transforms { center_crop { size: 6 } }"),
+                          StoreImages(1, 1));
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("data.transforms are for images"));
   // The same size twice leaves the rows as they are.
@@ -212,8 +196,8 @@ TEST_F(TrainingTransformsTest, CropsChangeTheSizeOfRows) {
 }
 
 TEST_F(TrainingTransformsTest, ABadTransformIsRefusedAtTheStart) {
-  auto refused = Start(Job("transforms { random_rotation { degrees: 200 } }"),
-                       StoreImages(1));
+  auto refused = StartRun(
+      Job("transforms { random_rotation { degrees: 200 } }"), StoreImages(1));
   EXPECT_EQ(refused.status().message(),
             "data.transforms[0].random_rotation: degrees is 200; it must be "
             "from 0 to 180");

@@ -87,7 +87,7 @@ class FakeCalls : public VersionCalls {
     rows_[{model, version}].set_state(state);
   }
 
-  // These are set before the calls come.
+  // The test sets these before the first call.
   v1::Plan plan;
   std::map<uint64_t, absl::Status> refusals;  // of imports, by version
   v1::VersionState imported = v1::READY;      // state after an import

@@ -15,10 +15,10 @@ size_t ReasonIndex(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnavailable:  // a full queue, or no worker
       return 0;
     case absl::StatusCode::kCancelled:
       return 1;
-    case absl::StatusCode::kUnavailable:  // the worker was lost
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kInternal:

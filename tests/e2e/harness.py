@@ -269,6 +269,16 @@ class TestCase(unittest.TestCase):
         self.addCleanup(os.environ.pop, "GPUPOOL_INJECT_FAULT_FILE")
         return hold
 
+    def start_held_job(self, step):
+        """Returns a server, a job of 400 steps that waits at `step`, and its Hold."""
+        hold = self.hold()
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        hold.at(step)
+        job = server.submit(digits_job(steps=400))
+        hold.wait()
+        return server, job, hold
+
     def start(self, *arguments):
         state = tempfile.mkdtemp(prefix="gpupool-test-")
         server = Server(state, arguments or ("--devices", "cpu:1"))

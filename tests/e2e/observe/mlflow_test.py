@@ -85,16 +85,6 @@ class Mlflow(harness.TestCase):
         self.assertEqual("SUCCEEDED", server.wait_job(job)["state"])
         return server, job
 
-    def start_held_job(self, step):
-        """Returns a server, a job of 400 steps that waits at `step`, and its Hold."""
-        hold = self.hold()
-        server = self.start("--devices", "cpu:1")
-        server.upload_digits()
-        hold.at(step)
-        job = server.submit(harness.digits_job(steps=400))
-        hold.wait()
-        return server, job, hold
-
     def follower(self, server, job, tracking):
         process = subprocess.Popen(
             [harness.BIN / "gpupool", "--address", server.address, "logs", str(job),

@@ -110,16 +110,6 @@ class Tensorboard(harness.TestCase):
         self.addCleanup(folder.cleanup)
         return pathlib.Path(folder.name)
 
-    def start_held_job(self, step):
-        """Returns a server, a job of 400 steps that waits at `step`, and its Hold."""
-        hold = self.hold()
-        server = self.start("--devices", "cpu:1")
-        server.upload_digits()
-        hold.at(step)
-        job = server.submit(harness.digits_job(steps=400))
-        hold.wait()
-        return server, job, hold
-
     def only_file(self, folder):
         files = list(folder.iterdir())
         self.assertEqual(1, len(files), files)

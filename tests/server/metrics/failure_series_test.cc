@@ -42,7 +42,7 @@ TEST(FailureSeriesTest, EveryCodeHasOneOfFourReasons) {
       {absl::StatusCode::kResourceExhausted, "REJECTED"},
       {absl::StatusCode::kDeadlineExceeded, "REJECTED"},
       {absl::StatusCode::kCancelled, "CANCELED"},
-      {absl::StatusCode::kUnavailable, "BACKEND"},
+      {absl::StatusCode::kUnavailable, "REJECTED"},
       {absl::StatusCode::kInternal, "BACKEND"},
       {absl::StatusCode::kDataLoss, "BACKEND"},
       {absl::StatusCode::kAborted, "BACKEND"},

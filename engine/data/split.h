@@ -39,12 +39,14 @@ absl::StatusOr<Split> SplitRows(const v1::HeldOut& rule, uint64_t rows);
 // Returns whether both sides of the split keep the shares of the classes.
 bool IsStratified(const v1::HeldOut& rule);
 
-// Splits the rows so that they do, by a stratified rule. The labels are class
-// numbers below kMaxClasses, one a row; INVALID_ARGUMENT names the row of any
-// other. The order that the seed determines is first sorted by class, in a
-// stable way. `fold` takes every `of`-th row of it. `fraction` takes rows at
-// even distances, h in all, such that the first i rows have i * h / rows of
-// them, rounded down. Sizes are those of CountSplit.
+// Splits the rows by a stratified rule: both sides keep the shares of the
+// classes. Sizes are those of CountSplit. The order that the seed determines is
+// first sorted by class; rows of a class keep their order.
+//   * `fold` takes every `of`-th row of the sorted order.
+//   * `fraction` takes h rows at even distances: i * h / rows of the first i
+//     rows, rounded down.
+// `labels` are class numbers below kMaxClasses, one a row. INVALID_ARGUMENT
+// names the first row with another label.
 absl::StatusOr<Split> SplitByClass(const v1::HeldOut& rule,
                                    const Column& labels);
 

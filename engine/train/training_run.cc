@@ -222,7 +222,7 @@ absl::Status TrainingRun::MakeSampler() {
                      .rank = static_cast<uint32_t>(rank()),
                      .ranks = ranks(),
                      .shuffle = !data.has_shuffle() || data.shuffle(),
-                     .keep_last = data.has_drop_last() && !data.drop_last()},
+                     .keep_last = length_.short_step_rows > 0},
                     std::move(training_rows_)));
   return absl::OkStatus();
 }

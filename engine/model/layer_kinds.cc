@@ -128,7 +128,7 @@ absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
       return builder_->EmitOne(Op::kLogSoftmax, {x});
     case v1::Layer::kAdd:
       return Add(layer.add(), x);
-    case v1::Layer::KIND_NOT_SET:
+    default:
       break;
   }
   return Refuse("has no kind, or one that this server does not know");

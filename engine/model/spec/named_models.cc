@@ -108,7 +108,7 @@ absl::Status AddLayers(const v1::NamedModel& named, v1::ModelSpec& spec) {
                              .width = 16,
                              .small_stem = true},
                             spec);
-    case v1::NamedModel::KIND_NOT_SET:
+    default:
       break;
   }
   return Refuse("no name that this server knows");

@@ -212,7 +212,7 @@ class LayerExporter {
         return Node("Add", {x, outputs_[layer.add().from()]}).output(0);
       // Inference drops nothing.
       case v1::Layer::kDropout:
-      case v1::Layer::KIND_NOT_SET:
+      default:
         break;
     }
     return x;

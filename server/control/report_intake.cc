@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/limits.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/state/device.h"
 #include "scheduler/step/event.h"
@@ -84,6 +85,34 @@ void TakeProgress(const Intake& in) {
   v1::JobEvent event = in.NewEvent();
   *event.mutable_progress() = progress;
   in.transaction.AppendEvent(*row, std::move(event));
+}
+
+// Keeps a profile with the job, in place of an earlier one of the same cycle.
+// Drops the earliest ones beyond the limits.
+void TakeProfile(const Intake& in) {
+  JobRow* row = in.row();
+  if (row == nullptr) return;
+  auto& kept = *row->job.mutable_recorded_profiles();
+  const v1::RecordedProfile& profile = in.report.profile();
+  kept.erase(std::remove_if(kept.begin(), kept.end(),
+                            [&](const v1::RecordedProfile& other) {
+                              return other.cycle() == profile.cycle();
+                            }),
+             kept.end());
+  *kept.Add() = profile;
+  std::stable_sort(
+      kept.begin(), kept.end(),
+      [](const v1::RecordedProfile& a, const v1::RecordedProfile& b) {
+        return a.cycle() < b.cycle();
+      });
+  uint64_t bytes = 0;
+  for (const v1::RecordedProfile& each : kept) bytes += each.bytes();
+  while (!kept.empty() && (kept.size() > v1::MAX_RECORDED_PROFILES ||
+                           bytes > v1::MAX_RECORDED_PROFILE_BYTES)) {
+    bytes -= kept.begin()->bytes();
+    kept.erase(kept.begin());
+  }
+  in.transaction.TouchJob(row->job.id());
 }
 
 void TakeEvaluation(const Intake& in) {
@@ -233,6 +262,8 @@ void TakeEvent(const Intake& in) {
       return TakeCheckpoint(in);
     case worker::v1::Report::kEvaluation:
       return TakeEvaluation(in);
+    case worker::v1::Report::kProfile:
+      return TakeProfile(in);
     case worker::v1::Report::kEnded:
       return TakeEnded(in);
     case worker::v1::Report::EVENT_NOT_SET:

@@ -37,6 +37,7 @@ enum class PhiloxStream : uint8_t {
   kSplit = 3,    // index: 0
   kDropout = 4,  // index: PhiloxNameIndex of the layer; the step moves blocks
   kTransforms = 5,  // index: the epoch; the row moves blocks
+  kMix = 6,         // index: the batch
 };
 
 constexpr uint64_t PhiloxStreamId(PhiloxStream purpose, uint64_t index) {

@@ -51,14 +51,39 @@ absl::Status InTerm(const LossTerm& term, const absl::Status& status) {
   return term.only ? status : AtPlace(term.field, status);
 }
 
-// Renames the input that the loss has just added.
-void RenameInputs(const LossTerm& term, Graph& graph) {
-  if (term.leads) return;
+// Renames the input for targets that the loss has just added.
+void RenameTargets(absl::string_view prefix, absl::string_view suffix,
+                   Graph& graph) {
+  if (prefix.empty() && suffix.empty()) return;
   for (const char* name : {"labels", "target"}) {
     const Value* value = graph.FindValue(name);
     if (value == nullptr) continue;
-    graph.mutable_value(value->id).name = absl::StrCat(name, term.suffix);
+    graph.mutable_value(value->id).name = absl::StrCat(prefix, name, suffix);
   }
+}
+
+// Adds the loss for mixed rows.
+absl::StatusOr<ValueId> AddMixedLoss(const LossTerm& term, ValueId output,
+                                     GraphBuilder& builder) {
+  ASSIGN_OR_RETURN(const ValueId other,
+                   AddLoss(term.training, output, builder));
+  RenameTargets(kMixedPrefix, term.suffix, builder.graph());
+  ASSIGN_OR_RETURN(const ValueId own, AddLoss(term.training, output, builder));
+  // Several losses of one program share it.
+  const Value* present = builder.graph().FindValue(kMixLambdaName);
+  ValueId lambda = present == nullptr ? ValueId{} : present->id;
+  if (present == nullptr) {
+    ASSIGN_OR_RETURN(lambda,
+                     builder.Input(kMixLambdaName, {DType::kFloat32, {}}));
+  }
+  autodiff::Formula f(&builder);
+  const ValueId rest =
+      f.Binary(BinaryFunction::kSubtract, f.Number(1, lambda), lambda);
+  const ValueId sum = f.Binary(
+      BinaryFunction::kAdd, f.Binary(BinaryFunction::kMultiply, own, lambda),
+      f.Binary(BinaryFunction::kMultiply, other, rest));
+  RETURN_IF_ERROR(f.status());
+  return sum;
 }
 
 // Renames the outputs from position `first` on and drops those that only the
@@ -188,10 +213,12 @@ absl::StatusOr<ValueId> AddLosses(const v1::TrainingSpec& training,
   ValueId sum;
   for (const LossTerm& term : LeadingLast(LossTermsOf(training))) {
     ASSIGN_OR_RETURN(const ModelPort* output, OutputOf(term, model));
-    const auto loss = AddLoss(term.training, output->value, builder);
+    const auto loss = training.has_mix()
+                          ? AddMixedLoss(term, output->value, builder)
+                          : AddLoss(term.training, output->value, builder);
     if (!loss.ok()) return InTerm(term, loss.status());
     if (term.only) return loss;
-    RenameInputs(term, builder.graph());
+    RenameTargets("", term.suffix, builder.graph());
     autodiff::Formula f(&builder);
     const ValueId weighted = f.Binary(BinaryFunction::kMultiply, *loss,
                                       f.Number(term.weight, *loss));
@@ -212,7 +239,7 @@ absl::StatusOr<ValueId> AddEvaluations(const v1::TrainingSpec& training,
     const size_t first = graph.outputs().size();
     RETURN_IF_ERROR(
         InTerm(term, AddEvaluation(term.training, output->value, builder)));
-    RenameInputs(term, graph);
+    RenameTargets("", term.suffix, graph);
     RenameOutputs(term, first, graph);
     const ValueId loss =
         *graph.FindOutput(absl::StrCat("loss_sum", term.suffix));

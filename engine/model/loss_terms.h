@@ -5,6 +5,9 @@
 // Its inputs and outputs have the names of a single loss. Another one, at
 // position N in the spec, has the input "labels.N" or "target.N", and for
 // evaluation only the outputs "loss_sum.N" and "counted.N".
+//
+// With training.mix each loss has a second input for targets, those of the rows
+// that are mixed in: its name begins with kMixedPrefix.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,11 @@
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
+
+// The input that holds the share of the targets themselves in a mixed loss,
+// float32 [].
+inline constexpr char kMixLambdaName[] = "mix_lambda";
+inline constexpr char kMixedPrefix[] = "mixed_";
 
 struct LossTerm {
   // The job's training with this loss alone, for engine/model/losses.h.
@@ -45,7 +53,8 @@ absl::StatusOr<const ModelPort*> OutputOf(const LossTerm& term,
                                           const ModelGraph& model);
 
 // Adds the losses with their inputs, and returns their weighted sum, float32
-// []. Errors as OutputOf and AddLoss.
+// []. With training.mix each is lambda * loss + (1 - lambda) * loss of the
+// mixed-in targets. Errors as OutputOf and AddLoss.
 absl::StatusOr<ValueId> AddLosses(const v1::TrainingSpec& training,
                                   const ModelGraph& model,
                                   GraphBuilder& builder);

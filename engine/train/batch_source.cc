@@ -120,8 +120,13 @@ absl::Status BatchSource::Gather(uint64_t number,
                                  InputBytes input) const {
   const TrainedEpoch epoch = {options_.seed,
                               number / options_.batches_per_epoch};
-  return FillInputs({options_.table, options_.fed, rows, epoch}, options_.graph,
-                    input);
+  std::optional<BatchMix> mix;
+  if (options_.mix.has_value()) {
+    mix = DrawMix(*options_.mix, number, rows.size());
+  }
+  return FillInputs({options_.table, options_.fed, rows, epoch,
+                     mix.has_value() ? &*mix : nullptr},
+                    options_.graph, input);
 }
 
 }  // namespace gpupool::engine

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,7 @@
 #include "engine/train/fed_inputs.h"
 #include "engine/train/input/batch_landing.h"
 #include "engine/train/input/batch_loader.h"
+#include "engine/train/input/batch_mix.h"
 
 namespace gpupool::v1 {
 class DataSpec;
@@ -38,6 +40,7 @@ struct BatchSourceOptions {
   LandingLayout layout;  // of a batch's tensors in host memory
   uint64_t seed = 0;
   uint64_t batches_per_epoch = 1;
+  std::optional<MixOptions> mix;  // training.mix
 };
 
 class BatchSource {

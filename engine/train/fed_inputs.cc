@@ -1,6 +1,7 @@
 #include "engine/train/fed_inputs.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "engine/data/transform/transform_check.h"
+#include "engine/model/loss_terms.h"
 
 namespace gpupool::engine {
 namespace {
@@ -288,6 +290,46 @@ void FillTransformed(const FedBatch& batch, const FedInput& fed,
   std::fill(to.begin(), to.end(), 0.0f);
 }
 
+// Returns the rows that the rows of the batch are mixed with.
+std::vector<uint32_t> PartnersOf(const FedBatch& batch) {
+  GPUPOOL_CHECK(batch.mix->partners.size() == batch.rows.size());
+  std::vector<uint32_t> rows;
+  rows.reserve(batch.rows.size());
+  for (const uint32_t place : batch.mix->partners) {
+    rows.push_back(batch.rows[place]);
+  }
+  return rows;
+}
+
+// Mixes the rows of an input. A shorter batch may be in the memory of a whole
+// one, so its rows are counted and not taken from the memory's size.
+void MixInput(const FedBatch& batch, const FedInput& fed,
+              absl::Span<float> numbers) {
+  const uint64_t width =
+      fed.transforms.empty()
+          ? FedColumn(batch.table, fed).width
+          : static_cast<uint64_t>(fed.transforms.after().numbers());
+  const uint64_t count = batch.rows.size() * width;
+  GPUPOOL_CHECK(count <= numbers.size());
+  MixRows(*batch.mix, numbers.first(count));
+}
+
+void FillFloats(const FedBatch& batch, const FedInput& fed,
+                absl::Span<const uint32_t> rows, absl::Span<float> to) {
+  if (fed.transforms.empty()) {
+    Gather(FedColumn(batch.table, fed), rows, to);
+  } else {
+    FillTransformed(batch, fed, to);
+  }
+  if (batch.mix != nullptr && !fed.target) MixInput(batch, fed, to);
+}
+
+void FillLambda(const BatchMix& mix, InputBytes input) {
+  const absl::Span<std::byte> bytes = input(kMixLambdaName);
+  GPUPOOL_CHECK(bytes.size() == sizeof(mix.lambda));
+  std::memcpy(bytes.data(), &mix.lambda, sizeof(mix.lambda));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<FedInput>> FeedModel(
@@ -390,23 +432,25 @@ absl::Status CheckFedNumbers(const Table& table, absl::Span<const FedInput> fed,
 absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
                         InputBytes input) {
   RETURN_IF_ERROR(batch.table.CheckWhole());
+  std::vector<uint32_t> partners;
+  if (batch.mix != nullptr) {
+    partners = PartnersOf(batch);
+    FillLambda(*batch.mix, input);
+  }
   for (const FedInput& fed : batch.fed) {
     const absl::Span<std::byte> bytes = input(fed.name);
     if (bytes.empty()) continue;
     const Column& column = FedColumn(batch.table, fed);
+    const auto rows = fed.mixed ? absl::MakeConstSpan(partners) : batch.rows;
     switch (graph.FindValue(fed.name)->dtype) {
       case DType::kInt32:
-        Gather(column, batch.rows, CellsAs<int32_t>(bytes));
+        Gather(column, rows, CellsAs<int32_t>(bytes));
         break;
       case DType::kInt64:
-        Gather(column, batch.rows, CellsAs<int64_t>(bytes));
+        Gather(column, rows, CellsAs<int64_t>(bytes));
         break;
       default:
-        if (fed.transforms.empty()) {
-          Gather(column, batch.rows, CellsAs<float>(bytes));
-        } else {
-          FillTransformed(batch, fed, CellsAs<float>(bytes));
-        }
+        FillFloats(batch, fed, rows, CellsAs<float>(bytes));
     }
   }
   return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "engine/data/table.h"
 #include "engine/data/transform/row_transforms.h"
 #include "engine/model/layer_spec.h"
+#include "engine/train/input/batch_mix.h"
 #include "engine/train/job_check.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -26,6 +27,7 @@ namespace gpupool::engine {
 struct FedInput {
   std::string name;     // in the graphs
   bool target = false;  // a target of the dataset, else one of its inputs
+  bool mixed = false;   // targets of the rows that are mixed in (BatchMix)
   size_t column = 0;    // position in Table::inputs or targets
   RowTransforms transforms;
 };
@@ -78,11 +80,13 @@ struct FedBatch {
   absl::Span<const uint32_t> rows;
   // Nothing for rows that are evaluated, without random transforms.
   std::optional<TrainedEpoch> epoch;
+  // The mixing of transformed rows; null for a program without mixed losses.
+  const BatchMix* mix = nullptr;
 };
 
-// Copies the rows, converted and transformed, into inputs of a program with
-// this graph. The rest of each input becomes zero. DATA_LOSS when a mapped file
-// was cut off.
+// Copies the rows, converted, transformed and mixed, into inputs of a program
+// with this graph, and lambda into kMixLambdaName. The rest of each input
+// becomes zero. DATA_LOSS when a mapped file was cut off.
 absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
                         InputBytes input);
 

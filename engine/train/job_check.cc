@@ -22,6 +22,7 @@
 #include "engine/model/precision.h"
 #include "engine/train/batch_source.h"
 #include "engine/train/fed_inputs.h"
+#include "engine/train/input/batch_mix.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -331,6 +332,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));
   RETURN_IF_ERROR(CheckLosses(training));
+  RETURN_IF_ERROR(CheckMix(training));
   RETURN_IF_ERROR(CheckStratified(spec, facts));
   RETURN_IF_ERROR(ConvertLossScaling(training).status());
   ASSIGN_OR_RETURN(length.base_learning_rate, BaseLearningRate(training));

@@ -124,11 +124,17 @@ uint64_t KnownHeldOutRows(const v1::JobSpec& spec, const DataFacts& facts,
   return assumed ? 0 : length.held_out_rows;
 }
 
-// Adds the inputs for the loss's target; a program has one of the two.
-void AddTargets(const TrainedOutput& output, std::vector<FedInput>& fed) {
+// Adds the inputs for the loss's target; a program has one of the two. With
+// mixing it has another one for the mixed-in rows.
+void AddTargets(const TrainedOutput& output, bool mixed,
+                std::vector<FedInput>& fed) {
   for (const char* name : {"labels", "target"}) {
-    fed.push_back({.name = absl::StrCat(name, output.term.suffix),
+    const std::string full = absl::StrCat(name, output.term.suffix);
+    fed.push_back({.name = full, .target = true, .column = output.target});
+    if (!mixed) continue;
+    fed.push_back({.name = absl::StrCat(kMixedPrefix, full),
                    .target = true,
+                   .mixed = true,
                    .column = output.target});
   }
 }
@@ -223,7 +229,11 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   const TrainedOutput& leading = LeadingOf(outputs);
   RETURN_IF_ERROR(CheckMetricSizes(leading.term.training, leading.shape,
                                    KnownHeldOutRows(spec, facts, length)));
-  for (const TrainedOutput& output : outputs) AddTargets(output, fed);
+  ASSIGN_OR_RETURN(std::optional<MixOptions> mix,
+                   MixOptionsOf(training, model.inputs));
+  for (const TrainedOutput& output : outputs) {
+    AddTargets(output, mix.has_value(), fed);
+  }
   const TrainedModel trained = {source, scaling, training};
   const int64_t eval_batch = EvalBatch(length, training, devices);
   ASSIGN_OR_RETURN(std::optional<Program> eval,
@@ -253,7 +263,8 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                             .outputs = std::move(outputs),
                             .parameters = parameters,
                             .eval_batch = eval_batch,
-                            .batches_per_step = BatchesPerStep(training)};
+                            .batches_per_step = BatchesPerStep(training),
+                            .mix = std::move(mix)};
   if (!steps.note.empty()) programs.warnings.push_back(std::move(steps.note));
   ASSIGN_OR_RETURN(programs.layout, LayoutOf(programs));
   return programs;
@@ -279,11 +290,13 @@ absl::Status CheckNumbers(const TrainingPrograms& programs,
 
 LandingLayout BatchLayout(const TrainingPrograms& programs) {
   LandingLayout layout;
-  for (const FedInput& fed : programs.fed) {
-    const Value* value = programs.train.graph().FindValue(fed.name);
-    if (value == nullptr || value->kind != ValueKind::kInput) continue;
-    layout.Add(fed.name, value->bytes());
-  }
+  const auto add = [&](const std::string& name) {
+    const Value* value = programs.train.graph().FindValue(name);
+    if (value == nullptr || value->kind != ValueKind::kInput) return;
+    layout.Add(name, value->bytes());
+  };
+  for (const FedInput& fed : programs.fed) add(fed.name);
+  if (programs.mix.has_value()) add(kMixLambdaName);
   return layout;
 }
 

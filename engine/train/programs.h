@@ -19,6 +19,7 @@
 #include "engine/tensor/shape.h"
 #include "engine/train/fed_inputs.h"
 #include "engine/train/input/batch_landing.h"
+#include "engine/train/input/batch_mix.h"
 #include "engine/train/job_check.h"
 
 namespace gpupool::engine {
@@ -51,6 +52,7 @@ struct TrainingPrograms {
   int64_t eval_batch = 0;
   uint32_t batches_per_step = 1;
   LandingLayout landing;  // layout of the next batch; empty before PlanLanding
+  std::optional<MixOptions> mix;  // training.mix
 };
 
 // Returns the loss of which evaluations report accuracy and metrics. There must

@@ -185,7 +185,8 @@ absl::Status TrainingRun::MakeExecutors() {
       .graph = train_->program().graph(),
       .layout = std::move(layout),
       .seed = request_.spec.training().seed(),
-      .batches_per_epoch = length_.steps_per_epoch * batches_per_step()});
+      .batches_per_epoch = length_.steps_per_epoch * batches_per_step(),
+      .mix = std::move(programs.mix)});
   ASSIGN_OR_RETURN(accumulate_,
                    ExecutorOf(std::move(programs.accumulate), memory, brought));
   // The landing has the tensors of a whole batch, so these are copied.

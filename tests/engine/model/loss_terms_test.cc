@@ -7,6 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/autodiff/gradient.h"
+#include "engine/graph/verify.h"
+#include "tests/engine/testing/graph_testing.h"
+
 namespace gpupool::engine {
 namespace {
 
@@ -82,6 +88,87 @@ TEST(LossTermsTest, EachOfSeveralLossesHasItsOwnTarget) {
   EXPECT_THAT(OutputNames(eval.graph),
               ::testing::ElementsAre("loss_sum.0", "loss_sum", "correct",
                                      "top_k_correct"));
+}
+
+// Returns the loss of a model whose output is its weight, and its gradient.
+reference::NamedNumbers LossOf(const std::string& training,
+                               const reference::NamedNumbers& inputs) {
+  ModelGraph model;
+  GraphBuilder builder(&model.graph);
+  const Shape shape = {4, 3};
+  const ValueId scores = *builder.Persistent("scores", {DType::kFloat32, shape},
+                                             MemoryClass::kWeight);
+  model.outputs.push_back({"scores", scores, DType::kFloat32, shape});
+  const auto loss = AddLosses(Training(training), model, builder);
+  EXPECT_TRUE(loss.ok()) << loss.status();
+  if (!loss.ok()) return {};
+  const auto gradients = AddGradients(model.graph, *loss, {scores});
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  model.graph.AddOutput("loss", *loss);
+  model.graph.AddOutput("gradient", (*gradients)[0]);
+  EXPECT_TRUE(Verify(model.graph).ok()) << Verify(model.graph);
+  reference::NamedNumbers state = {
+      {"scores", testing::RandomNumbers(12, 5, -2, 2)}};
+  const auto outputs = reference::Run(model.graph, inputs, state);
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  return outputs.ok() ? *outputs : reference::NamedNumbers();
+}
+
+TEST(LossTermsTest, AMixedLossIsTheWeightedSumOfThoseOfBothTargets) {
+  const reference::Numbers own = {2, 0, 1, 2}, other = {1, 2, 2, 0};
+  const reference::Numbers a = testing::RandomNumbers(12, 1, 0, 1);
+  const reference::Numbers b = testing::RandomNumbers(12, 2, 0, 1);
+  for (const char* loss :
+       {"cross_entropy {}", "cross_entropy { label_smoothing: 0.1 }",
+        "cross_entropy { ignore_label: 2 }",
+        "cross_entropy { class_weights: [ 0.5, 2, 1.5 ] label_smoothing: 0.2 "
+        "ignore_label: 1 }",
+        "negative_log_likelihood { class_weights: [ 1, 2, 3 ] }",
+        "mean_squared_error {}", "huber { delta: 0.5 }", "kl_divergence {}",
+        "bce_with_logits { positive_weights: 3 }"}) {
+    SCOPED_TRACE(loss);
+    const bool classes = absl::StrContains(loss, "cross_entropy") ||
+                         absl::StrContains(loss, "negative_log_likelihood");
+    const std::string name = classes ? "labels" : "target";
+    const auto& first = classes ? own : a;
+    const auto& second = classes ? other : b;
+    auto mixed = LossOf(absl::StrCat(loss, " mix { mixup_alpha: 1 }"),
+                        {{name, first},
+                         {absl::StrCat("mixed_", name), second},
+                         {"mix_lambda", {0.3}}});
+    auto one = LossOf(loss, {{name, first}});
+    auto two = LossOf(loss, {{name, second}});
+    ASSERT_FALSE(mixed.empty() || one.empty() || two.empty());
+    for (const char* what : {"loss", "gradient"}) {
+      reference::Numbers wanted;
+      for (size_t i = 0; i < one[what].size(); ++i) {
+        wanted.push_back(0.3 * one[what][i] + 0.7 * two[what][i]);
+      }
+      EXPECT_LT(testing::Distance(mixed[what], wanted), 1e-12) << what;
+    }
+  }
+}
+
+TEST(LossTermsTest, SeveralMixedLossesShareLambda) {
+  const v1::TrainingSpec training = Training(
+      "losses { output: 'b' target: 'x' weight: 0.5 l1 {} }"
+      "losses { output: 'a' target: 'y' cross_entropy {} }"
+      "mix { mixup_alpha: 1 }");
+  ModelGraph model = TwoOutputs();
+  GraphBuilder builder(&model.graph);
+  const auto sum = AddLosses(training, model, builder);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(model.graph.FindValue("target.0")->shape, (Shape{6, 2}));
+  EXPECT_EQ(model.graph.FindValue("mixed_target.0")->shape, (Shape{6, 2}));
+  EXPECT_EQ(model.graph.FindValue("labels")->shape, (Shape{6}));
+  EXPECT_EQ(model.graph.FindValue("mixed_labels")->shape, (Shape{6}));
+  EXPECT_EQ(model.graph.FindValue(kMixLambdaName)->shape, Shape());
+  // Evaluation is never mixed.
+  ModelGraph eval = TwoOutputs();
+  GraphBuilder eval_builder(&eval.graph);
+  ASSERT_TRUE(AddEvaluations(training, eval, eval_builder).ok());
+  EXPECT_EQ(eval.graph.FindValue(kMixLambdaName), nullptr);
+  EXPECT_EQ(eval.graph.FindValue("mixed_labels"), nullptr);
 }
 
 TEST(LossTermsTest, OutputsAreFoundByName) {

@@ -341,6 +341,35 @@ TEST_F(RankTrainingTest, ManyDevicesShareTheLastBatchOfAnEpoch) {
   }
 }
 
+TEST_F(RankTrainingTest, RanksMixTheirOwnRows) {
+  const char* mix = "adam {} mix { mixup_alpha: 1 cutmix_alpha: 1 }";
+  v1::JobSpec spec = Job(kCnn, 2, mix);
+  spec.mutable_data()->set_drop_last(false);
+  const auto whole = Train(spec, {.evaluate_every = 5, .save_at = 10});
+  ExpectRanksAgree(whole);
+  const auto saved = Words(whole[0], "saved");
+  ASSERT_EQ(saved.size(), 1u) << whole[0].substr(0, 500);
+  const auto rest = Train(spec, {.resume = saved[0]});
+  ExpectRanksAgree(rest);
+  EXPECT_EQ(Words(rest[0], "digest"), Words(whole[0], "digest"));
+  EXPECT_NE(Words(whole[0], "loss"),
+            Words(Train(Job(kCnn, 2, "adam {}"))[0], "loss"));
+}
+
+// A rank with one row mixes it with itself.
+TEST_F(RankTrainingTest, RanksOfOneRowTrainAsWithoutMixing) {
+  v1::JobSpec plain = Job(kMlp, 2, "sgd { learning_rate: 0.1 }");
+  plain.mutable_training()->set_batch_size(2);
+  v1::JobSpec mixed = plain;
+  mixed.mutable_training()->mutable_mix()->set_mixup_alpha(1);
+  const auto texts = Train(mixed);
+  ExpectRanksAgree(texts);
+  const std::string wanted = Train(plain)[0];
+  for (const char* what : {"loss", "weight"}) {
+    ExpectNear(texts[0], wanted, what, 1e-4);
+  }
+}
+
 TEST_F(RankTrainingTest, SeveralInputsAndLossesAreSharedLikeOthers) {
   const auto store = [this](const std::string& bytes) {
     const std::string sha256 = Sha256Hex(bytes);

@@ -44,6 +44,9 @@ TEST(TrainingSpecCheckTest, EveryFieldMayBeUsed) {
         "precision: FP16",
         "precision: FP16 loss_scaling { initial: 1024 growth_factor: 1.5 "
         "backoff_factor: 0.25 growth_interval: 100 }",
+        "mix { mixup_alpha: 0.2 }",
+        "mix { mixup_alpha: 0.2 cutmix_alpha: 1 probability: 1 "
+        "switch_probability: 0 }",
         "schedule { multi_step { milestones: [10, 20] } }",
         "schedule { constant {} }",
         "schedule { linear {} }",
@@ -70,6 +73,12 @@ TEST(TrainingSpecCheckTest, WhatIsOutOfRangeIsNamedByItsPath) {
        "training.loss_scaling.backoff_factor is 1"},
       {"precision: FP16 loss_scaling { growth_interval: 0 }",
        "training.loss_scaling.growth_interval is 0"},
+      {"mix { mixup_alpha: 0 }", "training.mix.mixup_alpha is 0"},
+      {"mix { cutmix_alpha: 1001 }", "training.mix.cutmix_alpha is 1001"},
+      {"mix { mixup_alpha: 1 probability: 2 }",
+       "training.mix.probability is 2"},
+      {"mix { mixup_alpha: 1 switch_probability: nan }",
+       "training.mix.switch_probability is nan"},
       {"huber { delta: 0 }", "training.huber.delta is 0"},
       {"rmsprop { alpha: 1 }", "training.rmsprop.alpha is 1"},
       {"rmsprop { momentum: -1 }", "training.rmsprop.momentum is -1"},

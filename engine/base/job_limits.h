@@ -14,6 +14,8 @@ inline constexpr int kMaxJobDevices = 1024;
 inline constexpr uint64_t kMaxJobSteps = uint64_t{1} << 48;
 inline constexpr int kMaxLosses = 16;
 inline constexpr int kMaxTransforms = 32;
+// Each number of data.window.
+inline constexpr uint32_t kMaxWindowRows = 65536;
 // The parameters of Beta distributions in training.mix.
 inline constexpr double kMaxMixAlpha = 1000;
 // Threads that make the batches of a job ahead of its steps, and the batches

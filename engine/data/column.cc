@@ -130,11 +130,20 @@ void WithType(ElementType type, const Use& use) {
 template <typename To>
 void ConvertColumn(const Column& column, uint64_t first, absl::Span<To> to) {
   GPUPOOL_CHECK(first + to.size() <= column.rows * column.width);
-  WithType(column.type, [&]<typename From>() {
-    const char* from = column.data + first * sizeof(From);
-    column.big_endian ? ConvertRun<From, true>(from, to.size(), to.data())
-                      : ConvertRun<From, false>(from, to.size(), to.data());
-  });
+  while (!to.empty()) {
+    // Numbers of several rows are consecutive unless the rows are windows.
+    uint64_t count = to.size();
+    if (column.step != 0) {
+      count = std::min(count, column.width - first % column.width);
+    }
+    WithType(column.type, [&]<typename From>() {
+      const char* from = column.data + column.PlaceOf(first) * sizeof(From);
+      column.big_endian ? ConvertRun<From, true>(from, count, to.data())
+                        : ConvertRun<From, false>(from, count, to.data());
+    });
+    first += count;
+    to.remove_prefix(count);
+  }
 }
 
 template <typename To>
@@ -145,7 +154,8 @@ void GatherColumn(const Column& column, absl::Span<const uint32_t> rows,
   To* out = to.data();
   WithType(column.type, [&]<typename From>() {
     for (const uint32_t row : rows) {
-      const char* from = column.data + row * width * sizeof(From);
+      const char* from =
+          column.data + column.PlaceOf(row * width) * sizeof(From);
       column.big_endian ? ConvertRun<From, true>(from, width, out)
                         : ConvertRun<From, false>(from, width, out);
       out += width;
@@ -162,9 +172,15 @@ bool IsUsable(Half x) { return (x.bits & 0x7c00) != 0x7c00; }
 bool IsUsable(uint64_t x) { return std::in_range<int64_t>(x); }
 
 template <typename T, bool kReversed>
-uint64_t FindUnusable(const char* data, uint64_t count) {
+T NumberAt(const Column& column, uint64_t i) {
+  return Load<T, kReversed>(column.data + column.PlaceOf(i) * sizeof(T));
+}
+
+template <typename T, bool kReversed>
+uint64_t FindUnusable(const Column& column) {
+  const uint64_t count = column.rows * column.width;
   for (uint64_t i = 0; i < count; ++i) {
-    if (!IsUsable(Load<T, kReversed>(data + i * sizeof(T)))) return i;
+    if (!IsUsable(NumberAt<T, kReversed>(column, i))) return i;
   }
   return count;
 }
@@ -177,7 +193,7 @@ template <typename T, bool kReversed>
 std::optional<PlacedNumber> FindNotWhole(const Column& column, double limit) {
   const uint64_t count = column.rows * column.width;
   for (uint64_t i = 0; i < count; ++i) {
-    const double x = ToDouble(Load<T, kReversed>(column.data + i * sizeof(T)));
+    const double x = ToDouble(NumberAt<T, kReversed>(column, i));
     // False for NaN, too.
     if (std::abs(x) <= limit && std::trunc(x) == x) continue;
     return PlacedNumber{i, x};
@@ -240,6 +256,11 @@ ElementType FromProto(v1::DataType type) {
   return row == std::rend(kElementFacts) ? ElementType::kFloat32 : row->type;
 }
 
+uint64_t Column::host_bytes() const {
+  if (file != nullptr || rows == 0) return 0;
+  return (PlaceOf((rows - 1) * width) + width) * ElementBytes(type);
+}
+
 absl::Status Column::CheckWhole() const {
   return file == nullptr ? absl::OkStatus() : file->CheckWhole();
 }
@@ -268,13 +289,12 @@ void Gather(const Column& column, absl::Span<const uint32_t> rows,
 }
 
 uint64_t FirstUnusable(const Column& column) {
-  const uint64_t count = column.rows * column.width;
-  uint64_t found = count;
+  uint64_t found = column.rows * column.width;
   WithType(column.type, [&]<typename T>() {
     if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
                   std::is_same_v<T, uint64_t>) {
-      found = column.big_endian ? FindUnusable<T, true>(column.data, count)
-                                : FindUnusable<T, false>(column.data, count);
+      found = column.big_endian ? FindUnusable<T, true>(column)
+                                : FindUnusable<T, false>(column);
     }
   });
   return found;

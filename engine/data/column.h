@@ -64,20 +64,28 @@ struct Column {
   uint64_t rows = 0;
   uint64_t width = 1;          // count of numbers in a row
   const char* data = nullptr;  // [rows, width] at any alignment
+  // Numbers from the beginning of a row to that of the next; 0: `width`. Others
+  // are for windows over a column, whose rows may share numbers.
+  uint64_t step = 0;
   // Owner of the data: one of both.
   std::shared_ptr<const std::vector<char>> memory;
   std::shared_ptr<const MappedFile> file;
   LabelFacts facts;  // targets only
 
   uint64_t row_bytes() const { return width * ElementBytes(type); }
+  // Returns the place of the i-th number of all rows, counted in numbers from
+  // `data`.
+  uint64_t PlaceOf(uint64_t i) const {
+    return step == 0 ? i : i / width * step + i % width;
+  }
   // Returns the bytes that the column takes in host memory; 0 if it is mapped.
-  uint64_t host_bytes() const { return file ? 0 : rows * row_bytes(); }
+  uint64_t host_bytes() const;
   // Returns DATA_LOSS if the mapped file has become too short. Reading on would
   // then end the process (SIGBUS).
   absl::Status CheckWhole() const;
 };
 
-// Convert consecutive numbers of the column, from the `first`-th on. Numbers
+// Convert consecutive numbers of all rows, from the `first`-th on. Numbers
 // become the nearest float. Conversion to an integer drops the fraction; a
 // number out of range becomes 0.
 void Convert(const Column& column, uint64_t first, absl::Span<float> to);

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/job_limits.h"
+#include "engine/base/quoted_names.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/status_place.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/data/row_form.h"
 #include "engine/data/scaling.h"
 #include "engine/data/transform/transform_check.h"
+#include "engine/data/window.h"
 #include "engine/model/class_weights.h"
 #include "engine/model/loss_terms.h"
 #include "engine/model/losses.h"
@@ -182,7 +186,7 @@ absl::Status CheckEvaluations(const v1::TrainingSpec& training,
 absl::StatusOr<SplitSizes> SizesOf(const v1::DataSpec& data,
                                    const DataFacts& facts) {
   if (data.validation().empty()) {
-    return CountSplit(data.held_out(), facts.rows);
+    return CountSplitApart(data, facts.rows);
   }
   if (data.held_out().rule_case() != v1::HeldOut::RULE_NOT_SET) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -242,6 +246,45 @@ absl::Status CheckStratified(const v1::JobSpec& spec, const DataFacts& facts) {
   return FindClasses(spec, facts).status();
 }
 
+// Returns the facts of the target that data.window.predict_input stands for.
+absl::StatusOr<LabelFacts> InputAsLabels(const DataFacts& facts) {
+  if (facts.inputs.size() > 1) {
+    return Refuse("data.window.predict_input is for datasets with one input, ",
+                  "but this one has ", QuotedNames(facts.inputs),
+                  "; leave it out, and upload the targets");
+  }
+  const bool named = !facts.inputs.empty();
+  const v1::DataType type = named ? facts.inputs[0].type : facts.feature_type;
+  // The range is not known without reading the numbers.
+  return LabelFacts{named ? facts.inputs[0].shape : facts.feature_shape,
+                    !IsFloating(FromProto(type)),
+                    std::numeric_limits<double>::quiet_NaN(),
+                    std::numeric_limits<double>::quiet_NaN()};
+}
+
+// Returns the facts of the rows that the job takes: the rows of the dataset, or
+// the windows over them. Leaves a dataset that does not exist yet as it is.
+absl::StatusOr<DataFacts> WindowFacts(const v1::DataSpec& data,
+                                      DataFacts facts) {
+  if (!data.has_window() || facts.assumed) return facts;
+  const v1::Window& window = data.window();
+  ASSIGN_OR_RETURN(facts.rows, CountWindows(window, facts.rows));
+  if (window.predict_input()) {
+    ASSIGN_OR_RETURN(facts.labels, InputAsLabels(facts));
+    facts.targets.clear();
+  }
+  facts.feature_shape = InputWindowShape(window, facts.feature_shape);
+  for (ArrayFacts& input : facts.inputs) {
+    input.shape = InputWindowShape(window, input.shape);
+  }
+  facts.labels.shape = TargetWindowShape(window, facts.labels.shape);
+  for (ArrayFacts& target : facts.targets) {
+    target.shape = TargetWindowShape(window, target.shape);
+    target.labels.shape = TargetWindowShape(window, target.labels.shape);
+  }
+  return facts;
+}
+
 }  // namespace
 
 uint32_t DevicesOf(const v1::JobSpec& spec) {
@@ -288,12 +331,15 @@ DataFacts FactsOf(const Table& table) {
 absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec,
                                   const v1::Dataset& dataset,
                                   const v1::Dataset& validation) {
-  DataFacts facts = FactsOf(dataset);
+  RETURN_IF_ERROR(CheckWindow(spec.data()));
+  ASSIGN_OR_RETURN(DataFacts facts, WindowFacts(spec.data(), FactsOf(dataset)));
   if (spec.data().validation().empty()) return facts;
-  DataFacts evaluated = FactsOf(validation);
-  facts.validation_rows = evaluated.rows;
-  if (evaluated.assumed) return facts;
-  facts.validation = std::make_shared<DataFacts>(std::move(evaluated));
+  absl::StatusOr<DataFacts> evaluated =
+      WindowFacts(spec.data(), FactsOf(validation));
+  if (!evaluated.ok()) return AtPlace("data.validation", evaluated.status());
+  facts.validation_rows = evaluated->rows;
+  if (evaluated->assumed) return facts;
+  facts.validation = std::make_shared<DataFacts>(*std::move(evaluated));
   if (!facts.assumed) {
     // First, because other categories may make one-hot rows longer.
     RETURN_IF_ERROR(CheckSameCategories(dataset, validation));
@@ -333,6 +379,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                    TotalSteps(training, length.steps_per_epoch));
   RETURN_IF_ERROR(CheckLosses(training));
   RETURN_IF_ERROR(CheckMix(training));
+  RETURN_IF_ERROR(CheckWindow(spec.data()));
   RETURN_IF_ERROR(CheckStratified(spec, facts));
   RETURN_IF_ERROR(ConvertLossScaling(training).status());
   ASSIGN_OR_RETURN(length.base_learning_rate, BaseLearningRate(training));
@@ -347,9 +394,18 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
 
 absl::StatusOr<Split> SplitTable(const v1::JobSpec& spec, const Table& table) {
   const v1::HeldOut& rule = spec.data().held_out();
-  if (!IsStratified(rule)) return SplitRows(rule, table.rows);
-  ASSIGN_OR_RETURN(const size_t target, FindClasses(spec, FactsOf(table)));
-  return SplitByClass(rule, table.targets[target]);
+  ASSIGN_OR_RETURN(const SplitSizes sizes,
+                   CountSplitApart(spec.data(), table.rows));
+  Split split;
+  if (IsStratified(rule)) {
+    ASSIGN_OR_RETURN(const size_t target, FindClasses(spec, FactsOf(table)));
+    ASSIGN_OR_RETURN(split, SplitByClass(rule, table.targets[target]));
+  } else {
+    ASSIGN_OR_RETURN(split, SplitRows(rule, table.rows));
+  }
+  // The last windows may share rows with those that are held out.
+  split.training.resize(sizes.training);
+  return split;
 }
 
 absl::Status CheckManifest(const Manifest& manifest,

@@ -50,8 +50,11 @@ struct DataFacts {
 
 DataFacts FactsOf(const v1::Dataset& dataset);
 DataFacts FactsOf(const Table& table);
-// Return the facts with those of data.validation, if the job has one.
-// INVALID_ARGUMENT when its rows have another form than those of `dataset`.
+// Return the facts of the rows that the job takes, with those of
+// data.validation if it has one. With data.window these are the windows over
+// the rows of a dataset; a table must hold them already (ReadRows).
+// INVALID_ARGUMENT when a series is too short, or when the rows of
+// data.validation have another form than those of `dataset`.
 absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec,
                                   const v1::Dataset& dataset,
                                   const v1::Dataset& validation);
@@ -81,8 +84,9 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
 
 // Splits the rows of a table by data.held_out. The classes of a stratified
-// split are the labels of the leading loss. INVALID_ARGUMENT as CheckTraining,
-// and as SplitRows and SplitByClass.
+// split are the labels of the leading loss. Windows that share a row of the
+// series with held-out ones are on neither side. INVALID_ARGUMENT as
+// CheckTraining, and as SplitRows, SplitByClass and CountSplitApart.
 absl::StatusOr<Split> SplitTable(const v1::JobSpec& spec, const Table& table);
 
 // Checks that a checkpoint is one of this job, at a position that the job

@@ -12,8 +12,8 @@
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
-#include "engine/data/random_table.h"
 #include "engine/data/scaling.h"
+#include "engine/data/window.h"
 #include "engine/model/lr_schedule.h"
 #include "engine/model/precision.h"
 #include "engine/train/blob_file.h"
@@ -114,15 +114,15 @@ absl::Status TrainingRun::Share(absl::Status error) {
 
 absl::Status TrainingRun::LoadData() {
   const v1::DataSpec& data = request_.spec.data();
-  ASSIGN_OR_RETURN(table_, ReadOrMakeTable(request_.dataset, device_.blob_dir,
-                                           device_.read_limits));
+  ASSIGN_OR_RETURN(table_, ReadRows(data, request_.dataset, device_.blob_dir,
+                                    device_.read_limits));
   ASSIGN_OR_RETURN(Split split, SplitTable(request_.spec, table_));
   held_out_rows_ = std::move(split.held_out);
   training_rows_ = std::move(split.training);
   if (data.validation().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(validation_,
-                   ReadOrMakeTable(request_.validation, device_.blob_dir,
-                                   device_.read_limits));
+                   ReadRows(data, request_.validation, device_.blob_dir,
+                            device_.read_limits));
   held_out_rows_.resize(validation_->rows);
   std::iota(held_out_rows_.begin(), held_out_rows_.end(), uint32_t{0});
   return absl::OkStatus();

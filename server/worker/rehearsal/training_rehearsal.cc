@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/row_windows.h"
 #include "engine/base/status_macros.h"
 #include "server/worker/host_room.h"
 #include "server/worker/rehearsal/alarm.h"
@@ -51,6 +52,14 @@ absl::StatusOr<PlanReply> PlanSmallStep(Engine& engine, PlanTraining& request) {
   return engine.PlanTraining(request);
 }
 
+// Returns the rows of a dataset from which the job gets so many rows, which may
+// be windows. Those that share rows with held-out ones are left out.
+uint64_t RowsFor(const v1::DataSpec& data, uint64_t rows, bool holds_out) {
+  if (!data.has_window()) return rows;
+  const engine::RowWindows windows = engine::RowWindowsOf(data.window());
+  return windows.RowsFor(rows + (holds_out ? windows.overlapping() : 0));
+}
+
 // Replaces the data by few random rows, and the length by one that is known
 // without them.
 void TakeRandomRows(uint64_t total_steps, PlanTraining& request) {
@@ -60,10 +69,13 @@ void TakeRandomRows(uint64_t total_steps, PlanTraining& request) {
   v1::Dataset& dataset = *request.mutable_dataset();
   dataset.clear_files();
   uint64_t rows = step_rows;
-  if (!request.spec().data().validation().empty()) {
+  const v1::DataSpec& data = request.spec().data();
+  const bool holds_out = data.validation().empty() && data.has_held_out();
+  if (!data.validation().empty()) {
     v1::Dataset& validation = *request.mutable_validation();
     validation.clear_files();
-    validation.set_rows(std::min<uint64_t>(validation.rows(), kHeldOutRows));
+    validation.set_rows(
+        std::min(validation.rows(), RowsFor(data, kHeldOutRows, false)));
   } else if (request.spec().data().has_held_out()) {
     v1::HeldOut& held_out =
         *request.mutable_spec()->mutable_data()->mutable_held_out();
@@ -71,7 +83,7 @@ void TakeRandomRows(uint64_t total_steps, PlanTraining& request) {
     held_out.set_last(kHeldOutRows);
     rows += kHeldOutRows;
   }
-  dataset.set_rows(rows);
+  dataset.set_rows(RowsFor(data, rows, holds_out));
   training.set_steps(std::max<uint64_t>(total_steps, 1));
 }
 

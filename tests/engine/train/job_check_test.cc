@@ -57,6 +57,47 @@ TEST(JobCheckTest, FactsComeFromTheDataset) {
   EXPECT_EQ(facts.labels.class_count(), 4u);
 }
 
+TEST(JobCheckTest, FactsOfWindowsAreThoseOfTheirRows) {
+  v1::Dataset dataset;
+  dataset.set_rows(100);
+  dataset.add_feature_shape(2);
+  dataset.set_feature_type(v1::FLOAT32);
+  dataset.set_classes(4);
+  v1::JobSpec spec = GoodSpec();
+  v1::Window& window = *spec.mutable_data()->mutable_window();
+  window.set_length(6);
+  window.set_target_rows(3);
+  auto facts = FactsOf(spec, dataset, v1::Dataset());
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->rows, 92u);
+  EXPECT_EQ(facts->feature_shape, (std::vector<int64_t>{6, 2}));
+  EXPECT_EQ(facts->labels.shape, std::vector<int64_t>{3});
+  EXPECT_EQ(facts->labels.class_count(), 4u);
+  window.set_predict_input(true);
+  facts = FactsOf(spec, dataset, v1::Dataset());
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->labels.shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_FALSE(facts->labels.whole);
+  EXPECT_TRUE(std::isnan(facts->labels.minimum));
+
+  spec.mutable_data()->set_validation("val");
+  v1::Dataset validation = dataset;
+  validation.set_rows(8);
+  EXPECT_EQ(FactsOf(spec, dataset, validation).status().message(),
+            "data.validation: data.window needs 9 rows for one window (length "
+            "6, horizon 1, target rows 3), but the dataset has 8; lower one of "
+            "them, or upload a longer series");
+  validation.set_rows(10);
+  facts = FactsOf(spec, dataset, validation);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->validation_rows, 2u);
+  // The rows of a dataset that does not exist yet are assumed to be enough.
+  v1::Dataset assumed;
+  assumed.set_rows(50);
+  spec.mutable_data()->clear_validation();
+  EXPECT_EQ(FactsOf(spec, assumed, v1::Dataset())->rows, 50u);
+}
+
 TEST(JobCheckTest, AValidationSetLeavesAllRowsToTheTraining) {
   v1::JobSpec spec = GoodSpec();
   spec.mutable_data()->set_validation("val");

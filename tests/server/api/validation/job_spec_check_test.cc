@@ -140,6 +140,15 @@ TEST(CheckJobSpecTest, Data) {
        },
        {"data.transforms has 33", "at most 32"}},
       {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_window()->set_stride(2);
+       },
+       {"data.window.length is 0", "1 .. 65536"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_window()->set_length(9);
+         s->mutable_data()->mutable_window()->set_horizon(65537);
+       },
+       {"data.window.horizon is 65537", "at most 65536 rows"}},
+      {[](v1::JobSpec* s) {
          s->mutable_data()->mutable_loader()->set_workers(65);
        },
        {"data.loader.workers is 65", "at most 64"}},

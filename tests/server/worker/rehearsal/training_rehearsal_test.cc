@@ -101,6 +101,19 @@ TEST(TrainingRehearsalTest, MakesAStepAndAnEvaluationOnRandomRows) {
   EXPECT_EQ(engine.planned[0].dataset().rows(), 1u << 30);
 }
 
+TEST(TrainingRehearsalTest, WindowsGetRowsForAllOfThem) {
+  CountingEngine engine;
+  worker::v1::PlanTraining request = TrainingRequest();
+  v1::DataSpec& data = *request.mutable_spec()->mutable_data();
+  data.mutable_held_out()->set_last(5);
+  data.mutable_window()->set_length(10);
+  data.mutable_window()->set_stride(3);
+  ASSERT_TRUE(RehearseTraining(engine, request).ok());
+  // A window has 11 rows and shares some with the 3 windows before it.
+  const uint64_t windows = 96 + 8 + 3;
+  EXPECT_EQ(engine.started[0].dataset().rows(), 11 + (windows - 1) * 3);
+}
+
 TEST(TrainingRehearsalTest, AValidationSetGetsRandomRowsToo) {
   CountingEngine engine;
   worker::v1::PlanTraining request = TrainingRequest();

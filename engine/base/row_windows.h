@@ -1,0 +1,46 @@
+// The places of windows over the rows of a series (data.window). Pure.
+//
+//   rows     0 1 2 3 4 5 6 7 8
+//   window 0 [input ] . t           length 4, horizon 2, one target row
+//   window 1   . [input ] . t       stride 2 would begin at row 2
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gpupool::engine {
+
+struct RowWindows {
+  uint64_t length = 1;       // rows of an input
+  uint64_t stride = 1;       // rows between the beginnings of two windows
+  uint64_t horizon = 1;      // from an input's last row to a target's first one
+  uint64_t target_rows = 1;  // rows of a target
+
+  // Returns the rows from a window's first one to its target's first one.
+  uint64_t target_begin() const { return length - 1 + horizon; }
+  // Returns the rows from a window's first one to its last one.
+  uint64_t span() const { return target_begin() + target_rows; }
+  // Returns the number of windows over a series.
+  uint64_t CountIn(uint64_t rows) const {
+    return rows < span() ? 0 : (rows - span()) / stride + 1;
+  }
+  // Returns the rows of the shortest series that has so many windows. The
+  // numbers must be within their limits and `windows` below 2^32.
+  uint64_t RowsFor(uint64_t windows) const {
+    return windows == 0 ? 0 : span() + (windows - 1) * stride;
+  }
+  // Returns how many windows before a window share a row with it.
+  uint64_t overlapping() const { return (span() - 1) / stride; }
+};
+
+// Returns the windows of data.window, with the defaults of fields that are not
+// set. `Window` is the message, which this library does not know.
+template <typename Window>
+RowWindows RowWindowsOf(const Window& window) {
+  return {.length = window.length(),
+          .stride = std::max<uint64_t>(window.stride(), 1),
+          .horizon = window.has_horizon() ? window.horizon() : uint64_t{1},
+          .target_rows = std::max<uint64_t>(window.target_rows(), 1)};
+}
+
+}  // namespace gpupool::engine

@@ -7,7 +7,8 @@
 #include "engine/base/job_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
-#include "engine/model/layer_kinds.h"
+#include "engine/model/layers/layer_checks.h"
+#include "engine/model/layers/layer_kinds.h"
 #include "engine/model/spec/layer_names.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -78,7 +79,7 @@ class ModelBuilder {
       : spec_(spec),
         options_(options),
         builder_(&model_.graph),
-        kinds_(options_, &builder_, &model_.persistents) {}
+        kinds_(options_.training, &builder_, &model_.persistents) {}
 
   absl::StatusOr<ModelGraph> Build() {
     RETURN_IF_ERROR(CheckLength());
@@ -109,10 +110,17 @@ class ModelBuilder {
     ASSIGN_OR_RETURN(const Shape shape,
                      WithBatch(options_.batch, model_.input_shape));
     builder_.SetSource("input", -1);
+    const bool tokens = ReadsTokens(spec_);
+    const DType dtype = tokens ? DType::kInt64 : DType::kFloat32;
     ASSIGN_OR_RETURN(const ValueId input,
-                     builder_.Input("input", {DType::kFloat32, shape}));
-    model_.inputs = {{"input", input, DType::kFloat32, shape}};
+                     builder_.Input("input", {dtype, shape}));
+    model_.inputs = {{"input", input, dtype, shape}};
     if (!options_.input_scaling) return input;
+    if (tokens) {
+      return absl::InvalidArgumentError(
+          "data.scaling scales the model's input, but that has whole numbers, "
+          "which an embedding reads; leave it out");
+    }
     ASSIGN_OR_RETURN(const ValueId scale,
                      kinds_.Persistent("input.scale", model_.input_shape,
                                        MemoryClass::kState, {.value = 1}));

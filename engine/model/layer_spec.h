@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/graph/graph.h"
+#include "engine/model/layers/persistent_spec.h"
 #include "engine/tensor/widened_type.h"
 
 namespace gpupool::v1 {
@@ -23,39 +24,7 @@ class ModelSpec;
 
 namespace gpupool::engine {
 
-// The first contents of a persistent value.
-struct Initializer {
-  enum class Kind : uint8_t {
-    kConstant,  // every element is `value`
-    kUniform,   // U(-bound, bound)
-    kNormal,    // N(0, deviation^2)
-    kStored,    // ModelSource::ReadStored reads it
-  };
-  Kind kind = Kind::kConstant;
-  double value = 0;
-  double bound = 0;
-  double deviation = 0;
-};
-
 struct StageEnd;
-
-// A named weight or state tensor of a program.
-struct PersistentSpec {
-  std::string name;
-  DType dtype = DType::kFloat32;
-  Shape shape;
-  // kWeight: trainable. kState: running statistics and input scaling.
-  // kOptimizer: "<weight>/momentum", "<weight>/adam.m", "<weight>/adam.v".
-  MemoryClass memory_class = MemoryClass::kWeight;
-  Initializer initializer;
-  // Whether a weight looks like a constant table of the model, which is only
-  // trained when the job names it.
-  bool buffer = false;
-
-  bool is_parameter() const {
-    return memory_class == MemoryClass::kWeight && !buffer;
-  }
-};
 
 struct LayerInfo {
   std::string name;
@@ -129,9 +98,9 @@ struct BuildOptions {
 };
 
 // Builds the forward graph. A layer reads the layer before it, or the earlier
-// one that its `input` names. Its input is "input", float32 [batch,
-// input_shape...]. Training adds "seed" and "step" (int64 []) when a layer
-// drops out. Declares no outputs.
+// one that its `input` names. Its input is "input" [batch, input_shape...],
+// int64 if an embedding reads it, else float32. Training adds "seed" and "step"
+// (int64 []) when a layer drops out. Declares no outputs.
 absl::StatusOr<ModelGraph> BuildModel(const v1::ModelSpec& spec,
                                       const BuildOptions& options);
 

@@ -35,7 +35,7 @@ FLOOR_EXCEPTIONS = {
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
     "engine/data": [["csv", "bytes", "image", "synthetic", "transform"], ["."]],
-    "engine/model": [["spec"], ["."]],
+    "engine/model": [["spec"], ["layers"], ["."]],
     "engine/train": [["input"], ["."]],
     "engine/passes": [
         ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],

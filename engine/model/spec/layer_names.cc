@@ -103,6 +103,16 @@ std::string LayerName(const v1::Layer& layer, int position) {
   return absl::StrCat(LayerKindName(layer), "_", position);
 }
 
+bool ReadsTokens(const v1::ModelSpec& spec) {
+  for (int i = 0; i < spec.layers_size(); ++i) {
+    const v1::Layer& layer = spec.layers(i);
+    const bool reads_input =
+        layer.input().empty() ? i == 0 : layer.input() == "input";
+    if (reads_input && layer.has_embedding()) return true;
+  }
+  return false;
+}
+
 absl::Status CheckReferences(const v1::ModelSpec& spec) {
   return References(spec).Check();
 }

@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/spec/layer_list.h"
 #include "engine/model/spec/residual_net.h"
+#include "engine/model/spec/transformers.h"
 
 namespace gpupool::engine {
 namespace {
@@ -108,7 +109,11 @@ absl::Status AddLayers(const v1::NamedModel& named, v1::ModelSpec& spec) {
                              .width = 16,
                              .small_stem = true},
                             spec);
-    default:
+    case v1::NamedModel::kVitTiny:
+      return AddVisionTransformer(named.vit_tiny(), spec);
+    case v1::NamedModel::kGptTiny:
+      return AddGpt(named.gpt_tiny(), spec);
+    case v1::NamedModel::KIND_NOT_SET:
       break;
   }
   return Refuse("no name that this server knows");

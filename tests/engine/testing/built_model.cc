@@ -59,7 +59,7 @@ std::shared_ptr<const ModelSource> BuiltModel(
 ModelAssembly::ModelAssembly(const BuildOptions& options)
     : options_(options),
       builder_(&model_.graph),
-      kinds_(options_, &builder_, &model_.persistents) {
+      kinds_(options_.training, &builder_, &model_.persistents) {
   builder_.SetSource("model", 0);
 }
 

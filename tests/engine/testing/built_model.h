@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/layer_kinds.h"
+#include "engine/model/layers/layer_kinds.h"
 #include "engine/model/model_source.h"
 #include "gpupool/v1/model.pb.h"
 

@@ -10,12 +10,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/graph/builder.h"
-#include "engine/model/layer_spec.h"
+#include "engine/model/layers/layer_weights.h"
+#include "engine/model/layers/persistent_spec.h"
+#include "engine/model/layers/sequence_kinds.h"
 
 namespace gpupool::v1 {
 class Add;
 class BatchNorm;
-class Conv2d;
 class Dense;
 class Dropout;
 class Layer;
@@ -26,10 +27,16 @@ namespace gpupool::engine {
 
 class LayerKinds {
  public:
-  // All three arguments must outlive the object.
-  LayerKinds(const BuildOptions& options, GraphBuilder* builder,
+  // Both pointers must outlive the object. `training`: whether layers behave as
+  // in training, and the gradients of the graph will be taken.
+  LayerKinds(bool training, GraphBuilder* builder,
              std::vector<PersistentSpec>* persistents)
-      : options_(options), builder_(builder), persistents_(persistents) {}
+      : training_(training),
+        builder_(builder),
+        weights_(builder, persistents),
+        sequences_(training, builder, &weights_) {}
+  LayerKinds(const LayerKinds&) = delete;
+  LayerKinds& operator=(const LayerKinds&) = delete;
 
   // Records the output of layer `name`, to which later layers may refer.
   void Remember(absl::string_view name, ValueId value) {
@@ -51,12 +58,19 @@ class LayerKinds {
   // Adds a persistent value and records its initializer.
   absl::StatusOr<ValueId> Persistent(absl::string_view name, const Shape& shape,
                                      MemoryClass memory_class,
-                                     const Initializer& initializer);
+                                     const Initializer& initializer) {
+    return weights_.Add(name, shape, memory_class, initializer);
+  }
 
  private:
   using Name = absl::string_view;
-  absl::StatusOr<ValueId> Dense(const v1::Dense& dense, Name name, ValueId x);
-  absl::StatusOr<ValueId> Conv2d(const v1::Conv2d& conv, Name name, ValueId x);
+  absl::StatusOr<ValueId> Dense(const v1::Layer& layer, Name name, ValueId x);
+  // Returns the weight [units, in] of a dense layer: its own, or the table that
+  // it is tied to.
+  absl::StatusOr<ValueId> DenseWeight(const v1::Layer& layer, Name name,
+                                      int64_t in);
+  absl::StatusOr<ValueId> TiedWeight(const v1::Dense& dense, int64_t in) const;
+  absl::StatusOr<ValueId> Conv2d(const v1::Layer& layer, Name name, ValueId x);
   // Adds MaxPool or AvgPool.
   template <typename PoolProto>
   absl::StatusOr<ValueId> Pool(Op op, const PoolProto& pool, ValueId x);
@@ -70,18 +84,16 @@ class LayerKinds {
   absl::StatusOr<ValueId> Add(const v1::Add& add, ValueId x);
 
   absl::Status NeedImage(ValueId x) const;
+  // Checks that the value is not the model's input of whole numbers.
+  absl::Status NeedFractions(ValueId x) const;
   // Adds "<layer>.weight" of ones or zeros and "<layer>.bias" of zeros.
   absl::StatusOr<ValueIds> NormWeights(Name name, int64_t size);
 
-  const BuildOptions& options_;
+  const bool training_;
   GraphBuilder* builder_;
-  std::vector<PersistentSpec>* persistents_;
+  LayerWeights weights_;
+  SequenceKinds sequences_;
   absl::flat_hash_map<std::string, ValueId> outputs_;
-  bool kaiming_ = false;  // whether the present layer's weight begins so
 };
-
-// Returns the shape of one example, as "[1, 8, 8]" for a value [batch, 1, 8,
-// 8].
-std::string ExampleShapeText(const Shape& shape);
 
 }  // namespace gpupool::engine

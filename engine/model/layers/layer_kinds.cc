@@ -1,13 +1,13 @@
-#include "engine/model/layer_kinds.h"
+#include "engine/model/layers/layer_kinds.h"
 
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/philox.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/layers/layer_checks.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -25,79 +25,33 @@ absl::StatusOr<Extent> ParseExtent(absl::string_view what,
                 " numbers; write one for both axes or height and width");
 }
 
-// Returns the initializer U(-1/sqrt(fan_in), 1/sqrt(fan_in)), as in PyTorch's
-// Linear and Conv2d.
-Initializer FanInUniform(int64_t fan_in) {
-  return {.kind = Initializer::Kind::kUniform,
-          .bound = 1.0 / std::sqrt(static_cast<double>(fan_in))};
-}
-
-// Returns N(0, 2 / fan_out).
-Initializer KaimingNormal(int64_t fan_out) {
-  return {.kind = Initializer::Kind::kNormal,
-          .deviation = std::sqrt(2.0 / static_cast<double>(fan_out))};
-}
-
-absl::Status CheckInitial(const v1::Layer& layer) {
-  switch (layer.initial_weight()) {
-    case v1::Layer::INITIAL_UNSPECIFIED:
-      return absl::OkStatus();
-    case v1::Layer::KAIMING_NORMAL:
-      if (layer.has_dense() || layer.has_conv2d()) return absl::OkStatus();
-      return Refuse("initial_weight is for dense and conv2d");
-    default:
-      return Refuse("initial_weight is ",
-                    static_cast<int>(layer.initial_weight()),
-                    ", which this server does not know");
-  }
-}
-
 absl::Status CheckEpsilon(double epsilon) {
   if (epsilon > 0 && std::isfinite(epsilon)) return absl::OkStatus();
   return Refuse("epsilon ", epsilon, " must be above 0");
 }
 
-absl::Status CheckCount(absl::string_view what, int64_t count) {
-  if (count >= 1) return absl::OkStatus();
-  return Refuse(what, " is ", count, " but must be at least 1");
-}
-
 }  // namespace
 
-std::string ExampleShapeText(const Shape& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape.dims().subspan(1), ", "), "]");
-}
-
-absl::StatusOr<ValueId> LayerKinds::Persistent(absl::string_view name,
-                                               const Shape& shape,
-                                               MemoryClass memory_class,
-                                               const Initializer& initializer) {
-  ASSIGN_OR_RETURN(
-      const ValueId id,
-      builder_->Persistent(name, {DType::kFloat32, shape}, memory_class));
-  persistents_->push_back({.name = std::string(name),
-                           .shape = shape,
-                           .memory_class = memory_class,
-                           .initializer = initializer});
-  return id;
-}
-
 absl::Status LayerKinds::NeedImage(ValueId x) const {
-  const Shape& shape = builder_->shape(x);
-  if (shape.rank() == 4) return absl::OkStatus();
-  return Refuse("needs an image [channels, height, width], but its input is ",
-                ExampleShapeText(shape));
+  return CheckImage(builder_->shape(x));
+}
+
+absl::Status LayerKinds::NeedFractions(ValueId x) const {
+  if (builder_->value(x).dtype == DType::kFloat32) return absl::OkStatus();
+  return Refuse(
+      "reads the model's input, which has whole numbers since an embedding "
+      "reads it; let it read the embedding");
 }
 
 absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
                                           absl::string_view name, ValueId x) {
   RETURN_IF_ERROR(CheckInitial(layer));
-  kaiming_ = layer.initial_weight() == v1::Layer::KAIMING_NORMAL;
+  if (!layer.has_embedding()) RETURN_IF_ERROR(NeedFractions(x));
   switch (layer.kind_case()) {
     case v1::Layer::kDense:
-      return Dense(layer.dense(), name, x);
+      return Dense(layer, name, x);
     case v1::Layer::kConv2D:
-      return Conv2d(layer.conv2d(), name, x);
+      return Conv2d(layer, name, x);
     case v1::Layer::kRelu:
       return builder_->EmitOne(Op::kRelu, {x});
     case v1::Layer::kGelu:
@@ -128,33 +82,65 @@ absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
       return builder_->EmitOne(Op::kLogSoftmax, {x});
     case v1::Layer::kAdd:
       return Add(layer.add(), x);
-    default:
+    case v1::Layer::kEmbedding:
+    case v1::Layer::kImageTokens:
+    case v1::Layer::kClassToken:
+    case v1::Layer::kPositions:
+    case v1::Layer::kAttention:
+    case v1::Layer::kPickToken:
+    case v1::Layer::kMeanTokens:
+      return sequences_.Apply(layer, name, x);
+    case v1::Layer::KIND_NOT_SET:
       break;
   }
   return Refuse("has no kind, or one that this server does not know");
 }
 
+absl::StatusOr<ValueId> LayerKinds::TiedWeight(const v1::Dense& dense,
+                                               int64_t in) const {
+  const ValueId table = sequences_.Table(dense.tied_to());
+  if (!table.valid()) {
+    return Refuse("tied_to is '", dense.tied_to(),
+                  "', which is the name of no earlier embedding");
+  }
+  if (dense.units() != 0) {
+    return Refuse("units and tied_to are both set; leave units out");
+  }
+  const Shape& shape = builder_->shape(table);
+  if (shape[1] == in) return table;
+  return Refuse("tied_to: the vectors of '", dense.tied_to(), "' have ",
+                shape[1], " numbers, but those of its input have ", in);
+}
+
+absl::StatusOr<ValueId> LayerKinds::DenseWeight(const v1::Layer& layer,
+                                                Name name, int64_t in) {
+  const v1::Dense& dense = layer.dense();
+  if (!dense.tied_to().empty()) return TiedWeight(dense, in);
+  RETURN_IF_ERROR(CheckCount("units", dense.units()));
+  const int64_t dims[] = {dense.units(), in};
+  ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims));
+  return weights_.Add(absl::StrCat(name, ".weight"), shape,
+                      MemoryClass::kWeight,
+                      InitialWeight(layer, {.in = in, .out = dense.units()}));
+}
+
 // Treats leading dimensions as rows: [batch, ..., in] is multiplied as a
 // matrix.
-absl::StatusOr<ValueId> LayerKinds::Dense(const v1::Dense& dense, Name name,
+absl::StatusOr<ValueId> LayerKinds::Dense(const v1::Layer& layer, Name name,
                                           ValueId x) {
-  RETURN_IF_ERROR(CheckCount("units", dense.units()));
+  const v1::Dense& dense = layer.dense();
   const Shape input = builder_->shape(x);
   const int64_t in = input[input.rank() - 1];
-  const int64_t weight_dims[] = {dense.units(), in};
-  ASSIGN_OR_RETURN(const Shape weight_shape, Shape::Create(weight_dims));
-  ASSIGN_OR_RETURN(
-      const ValueId weight,
-      Persistent(absl::StrCat(name, ".weight"), weight_shape,
-                 MemoryClass::kWeight,
-                 kaiming_ ? KaimingNormal(dense.units()) : FanInUniform(in)));
+  ASSIGN_OR_RETURN(const ValueId weight, DenseWeight(layer, name, in));
+  const int64_t units = builder_->shape(weight)[0];
   MatMulAttributes matmul{.transpose_b = true};
   ValueIds inputs{x, weight};
-  if (!dense.has_bias() || dense.bias()) {
+  if (dense.has_bias() ? dense.bias() : dense.tied_to().empty()) {
     matmul.epilogue.bias = true;
-    ASSIGN_OR_RETURN(const ValueId bias,
-                     Persistent(absl::StrCat(name, ".bias"), {dense.units()},
-                                MemoryClass::kWeight, FanInUniform(in)));
+    ASSIGN_OR_RETURN(
+        const ValueId bias,
+        weights_.Add(absl::StrCat(name, ".bias"), {units}, MemoryClass::kWeight,
+                     InitialBias(layer, {.in = in})));
     inputs.push_back(bias);
   }
   if (input.rank() == 2) return builder_->EmitOne(Op::kMatMul, inputs, matmul);
@@ -165,13 +151,14 @@ absl::StatusOr<ValueId> LayerKinds::Dense(const v1::Dense& dense, Name name,
   ASSIGN_OR_RETURN(const ValueId y,
                    builder_->EmitOne(Op::kMatMul, inputs, matmul));
   std::vector<int64_t> dims(input.dims().begin(), input.dims().end());
-  dims.back() = dense.units();
+  dims.back() = units;
   ASSIGN_OR_RETURN(const Shape output, Shape::Create(dims));
   return builder_->EmitOne(Op::kReshape, {y}, ShapeAttributes{output});
 }
 
-absl::StatusOr<ValueId> LayerKinds::Conv2d(const v1::Conv2d& conv, Name name,
+absl::StatusOr<ValueId> LayerKinds::Conv2d(const v1::Layer& layer, Name name,
                                            ValueId x) {
+  const v1::Conv2d& conv = layer.conv2d();
   RETURN_IF_ERROR(NeedImage(x));
   RETURN_IF_ERROR(CheckCount("filters", conv.filters()));
   Conv2dAttributes attributes;
@@ -194,20 +181,19 @@ absl::StatusOr<ValueId> LayerKinds::Conv2d(const v1::Conv2d& conv, Name name,
   const int64_t dims[] = {conv.filters(), channels / attributes.groups,
                           kernel.h, kernel.w};
   ASSIGN_OR_RETURN(const Shape weight_shape, Shape::Create(dims));
-  const Initializer uniform =
-      FanInUniform(weight_shape.elements() / conv.filters());
+  const Fans fans{.in = weight_shape.elements() / conv.filters(),
+                  .out = conv.filters() * kernel.h * kernel.w};
   ASSIGN_OR_RETURN(
       const ValueId weight,
-      Persistent(absl::StrCat(name, ".weight"), weight_shape,
-                 MemoryClass::kWeight,
-                 kaiming_ ? KaimingNormal(conv.filters() * kernel.h * kernel.w)
-                          : uniform));
+      weights_.Add(absl::StrCat(name, ".weight"), weight_shape,
+                   MemoryClass::kWeight, InitialWeight(layer, fans)));
   ValueIds inputs{x, weight};
   if (!conv.has_bias() || conv.bias()) {
     attributes.epilogue.bias = true;
-    ASSIGN_OR_RETURN(const ValueId bias,
-                     Persistent(absl::StrCat(name, ".bias"), {conv.filters()},
-                                MemoryClass::kWeight, uniform));
+    ASSIGN_OR_RETURN(
+        const ValueId bias,
+        weights_.Add(absl::StrCat(name, ".bias"), {conv.filters()},
+                     MemoryClass::kWeight, InitialBias(layer, fans)));
     inputs.push_back(bias);
   }
   return builder_->EmitOne(Op::kConv2d, inputs, attributes);
@@ -228,7 +214,7 @@ absl::StatusOr<ValueId> LayerKinds::Pool(Op op, const PoolProto& pool,
     attributes.exclude_padding = pool.exclude_padding();
   } else {
     // The gradient reads the argmax.
-    attributes.with_argmax = options_.training;
+    attributes.with_argmax = training_;
   }
   return builder_->EmitOne(op, {x}, attributes);
 }
@@ -242,11 +228,11 @@ absl::StatusOr<ValueId> LayerKinds::Flatten(ValueId x) {
 
 absl::StatusOr<ValueIds> LayerKinds::NormWeights(Name name, int64_t size) {
   ASSIGN_OR_RETURN(const ValueId gamma,
-                   Persistent(absl::StrCat(name, ".weight"), {size},
-                              MemoryClass::kWeight, {.value = 1}));
+                   weights_.Add(absl::StrCat(name, ".weight"), {size},
+                                MemoryClass::kWeight, {.value = 1}));
   ASSIGN_OR_RETURN(const ValueId beta,
-                   Persistent(absl::StrCat(name, ".bias"), {size},
-                              MemoryClass::kWeight, {.value = 0}));
+                   weights_.Add(absl::StrCat(name, ".bias"), {size},
+                                MemoryClass::kWeight, {.value = 0}));
   return ValueIds{gamma, beta};
 }
 
@@ -258,12 +244,12 @@ absl::StatusOr<ValueId> LayerKinds::BatchNorm(const v1::BatchNorm& norm,
   RETURN_IF_ERROR(CheckEpsilon(attributes.epsilon));
   ASSIGN_OR_RETURN(const ValueIds weights, NormWeights(name, shape[1]));
   ASSIGN_OR_RETURN(const ValueId running_mean,
-                   Persistent(absl::StrCat(name, ".running_mean"), {shape[1]},
-                              MemoryClass::kState, {.value = 0}));
+                   weights_.Add(absl::StrCat(name, ".running_mean"), {shape[1]},
+                                MemoryClass::kState, {.value = 0}));
   ASSIGN_OR_RETURN(const ValueId running_variance,
-                   Persistent(absl::StrCat(name, ".running_var"), {shape[1]},
-                              MemoryClass::kState, {.value = 1}));
-  if (!options_.training) {
+                   weights_.Add(absl::StrCat(name, ".running_var"), {shape[1]},
+                                MemoryClass::kState, {.value = 1}));
+  if (!training_) {
     return builder_->EmitOne(
         Op::kBatchNormInference,
         {x, weights[0], weights[1], running_mean, running_variance},
@@ -290,7 +276,7 @@ absl::StatusOr<ValueId> LayerKinds::LayerNorm(const v1::LayerNorm& norm,
   const Shape& shape = builder_->shape(x);
   const NormAttributes attributes{
       .epsilon = norm.has_epsilon() ? norm.epsilon() : 1e-5,
-      .with_statistics = options_.training};
+      .with_statistics = training_};
   RETURN_IF_ERROR(CheckEpsilon(attributes.epsilon));
   ASSIGN_OR_RETURN(const ValueIds weights,
                    NormWeights(name, shape[shape.rank() - 1]));
@@ -305,7 +291,7 @@ absl::StatusOr<ValueId> LayerKinds::Dropout(const v1::Dropout& dropout,
     return Refuse("probability ", p, " must be at least 0 and below 1");
   }
   // A probability of 0 drops nothing, so the program needs no seed.
-  if (!options_.training || p == 0) return x;
+  if (!training_ || p == 0) return x;
   const TensorType scalar{DType::kInt64, {}};
   ASSIGN_OR_RETURN(const ValueId seed, builder_->Input("seed", scalar));
   ASSIGN_OR_RETURN(const ValueId step, builder_->Input("step", scalar));
@@ -319,6 +305,7 @@ absl::StatusOr<ValueId> LayerKinds::Dropout(const v1::Dropout& dropout,
 
 absl::StatusOr<ValueId> LayerKinds::Add(const v1::Add& add, ValueId x) {
   const ValueId other = Output(add.from());
+  RETURN_IF_ERROR(NeedFractions(other));
   const Shape& from = builder_->shape(other);
   if (from != builder_->shape(x)) {
     return Refuse("cannot add: its input is ",

@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/export/export_tensor.h"
+#include "engine/import/onnx/export/node_writer.h"
+#include "engine/import/onnx/export/sequence_nodes.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine::onnx_import {
@@ -16,28 +19,6 @@ namespace {
 
 constexpr int kOpset = 17;
 constexpr int kIrVersion = 8;
-
-void SetInt(onnx::NodeProto& node, const char* name, int64_t value) {
-  onnx::AttributeProto* attribute = node.add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INT);
-  attribute->set_i(value);
-}
-
-void SetInts(onnx::NodeProto& node, const char* name,
-             const std::vector<int64_t>& values) {
-  onnx::AttributeProto* attribute = node.add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INTS);
-  for (int64_t value : values) attribute->add_ints(value);
-}
-
-void SetFloat(onnx::NodeProto& node, const char* name, double value) {
-  onnx::AttributeProto* attribute = node.add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::FLOAT);
-  attribute->set_f(static_cast<float>(value));
-}
 
 // Returns one number for both axes, or height and width. BuildModel has checked
 // them.
@@ -54,17 +35,19 @@ std::vector<int64_t> Pads(const Numbers& numbers) {
   return {pads[0], pads[1], pads[0], pads[1]};
 }
 
-// Exports layers as nodes. Its own names contain '/' or ':', which layer names
-// cannot.
+// Exports layers as nodes.
 class LayerExporter {
  public:
   LayerExporter(const v1::ModelSpec& spec, const ModelGraph& model,
                 const std::vector<WeightTensor>& weights)
-      : spec_(spec), model_(model), graph_(*proto_.mutable_graph()) {
-    for (const WeightTensor& weight : weights) {
-      weights_[weight.name] = &weight;
-    }
-  }
+      : spec_(spec),
+        model_(model),
+        graph_(*proto_.mutable_graph()),
+        writer_(graph_, weights),
+        scaled_(std::any_of(weights.begin(), weights.end(),
+                            [](const WeightTensor& weight) {
+                              return weight.name == "input.scale";
+                            })) {}
 
   absl::StatusOr<std::string> Export() {
     Describe();
@@ -73,15 +56,16 @@ class LayerExporter {
     for (int i = 0; i < spec_.layers_size(); ++i) {
       const v1::Layer& layer = spec_.layers(i);
       layer_ = &model_.layers[static_cast<size_t>(i)];
+      writer_.Begin(layer_->name);
       if (!layer.input().empty()) x = outputs_.find(layer.input())->second;
       x = AddLayer(layer, shapes_.find(x)->second, x);
       outputs_[layer_->name] = x;
       shapes_[x] = layer_->output_shape;
     }
-    *Node("Identity", "output", {x}).mutable_output(0) = "output";
-    if (!missing_.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the version has no weight \"", missing_, "\""));
+    *writer_.Node("Identity", "output", {x}).mutable_output(0) = "output";
+    if (!writer_.missing().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the version has no weight \"", writer_.missing(), "\""));
     }
     std::string bytes;
     if (proto_.SerializeToString(&bytes)) return bytes;
@@ -105,70 +89,40 @@ class LayerExporter {
                            onnx::ValueInfoProto& info) {
     info.set_name(name);
     onnx::TypeProto::Tensor& type = *info.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(onnx::TensorProto::FLOAT);
+    type.set_elem_type(port.dtype == DType::kInt64 ? onnx::TensorProto::INT64
+                                                   : onnx::TensorProto::FLOAT);
     type.mutable_shape()->add_dim()->set_dim_param("batch");
     for (int64_t dimension : port.shape.dims().subspan(1)) {
       type.mutable_shape()->add_dim()->set_dim_value(dimension);
     }
   }
 
-  // Adds a node with one output, "<name>:0".
-  onnx::NodeProto& Node(const char* op, const std::string& name,
-                        const std::vector<std::string>& inputs) {
-    onnx::NodeProto& node = *graph_.add_node();
-    node.set_op_type(op);
-    node.set_name(name);
-    for (const std::string& input : inputs) node.add_input(input);
-    node.add_output(absl::StrCat(name, ":0"));
-    return node;
-  }
-
-  // Adds the layer's only or last node.
+  // These write with the name of the layer being exported.
   onnx::NodeProto& Node(const char* op,
                         const std::vector<std::string>& inputs) {
-    return Node(op, layer_->name, inputs);
+    return writer_.Node(op, inputs);
   }
-
-  // Adds an inner node of the layer, "<layer>/<part>".
   std::string Part(const char* op, const char* part,
                    const std::vector<std::string>& inputs) {
-    return Node(op, absl::StrCat(layer_->name, "/", part), inputs).output(0);
-  }
-
-  // Adds an initializer with the name `as`.
-  std::string Weight(const std::string& name, const std::string& as) {
-    const auto found = weights_.find(name);
-    if (found == weights_.end()) {
-      missing_ = name;
-      return as;
-    }
-    onnx::TensorProto& tensor = *graph_.add_initializer();
-    FillTensor(*found->second, tensor);
-    tensor.set_name(as);
-    return as;
+    return writer_.Part(op, part, inputs);
   }
   std::string LayerWeight(const char* what) {
-    const std::string name = absl::StrCat(layer_->name, ".", what);
-    return Weight(name, name);
+    return writer_.LayerWeight(what);
   }
-
   std::string Number(const char* part, double value) {
-    onnx::TensorProto& tensor = *graph_.add_initializer();
-    tensor.set_name(absl::StrCat(layer_->name, "/", part));
-    tensor.set_data_type(onnx::TensorProto::FLOAT);
-    tensor.add_float_data(static_cast<float>(value));
-    return tensor.name();
+    return writer_.Number(part, value);
   }
 
   std::string Scaled() {
-    if (!weights_.contains("input.scale")) return "input";
+    if (!scaled_) return "input";
     // Uses other names, since training the file with a scaling takes
     // "input.scale" and "input.shift".
-    const std::string scale = Weight("input.scale", "input/factor");
+    const std::string scale = writer_.Weight("input.scale", "input/factor");
     const std::string product =
-        Node("Mul", "input/scale", {"input", scale}).output(0);
-    const std::string shift = Weight("input.shift", "input/offset");
-    outputs_["input"] = Node("Add", "input/shift", {product, shift}).output(0);
+        writer_.Node("Mul", "input/scale", {"input", scale}).output(0);
+    const std::string shift = writer_.Weight("input.shift", "input/offset");
+    outputs_["input"] =
+        writer_.Node("Add", "input/shift", {product, shift}).output(0);
     return outputs_["input"];
   }
 
@@ -210,9 +164,17 @@ class LayerExporter {
         return OverLastAxis("LogSoftmax", x);
       case v1::Layer::kAdd:
         return Node("Add", {x, outputs_[layer.add().from()]}).output(0);
+      case v1::Layer::kEmbedding:
+      case v1::Layer::kImageTokens:
+      case v1::Layer::kClassToken:
+      case v1::Layer::kPositions:
+      case v1::Layer::kAttention:
+      case v1::Layer::kPickToken:
+      case v1::Layer::kMeanTokens:
+        return AddSequenceNodes(layer, input, x, writer_);
       // Inference drops nothing.
       case v1::Layer::kDropout:
-      default:
+      case v1::Layer::KIND_NOT_SET:
         break;
     }
     return x;
@@ -220,9 +182,13 @@ class LayerExporter {
 
   std::string Dense(const v1::Dense& dense, const Shape& input,
                     const std::string& x) {
-    const bool bias = !dense.has_bias() || dense.bias();
+    const std::string& tied = dense.tied_to();
+    const bool bias = dense.has_bias() ? dense.bias() : tied.empty();
+    const std::string table = absl::StrCat(tied, ".weight");
+    const std::string own =
+        tied.empty() ? LayerWeight("weight") : writer_.Weight(table, table);
     if (input.rank() == 1) {
-      std::vector<std::string> inputs = {x, LayerWeight("weight")};
+      std::vector<std::string> inputs = {x, own};
       if (bias) inputs.push_back(LayerWeight("bias"));
       onnx::NodeProto& node = Node("Gemm", inputs);
       SetInt(node, "transB", 1);
@@ -230,8 +196,7 @@ class LayerExporter {
     }
     // Gemm takes only matrices.
     onnx::NodeProto& transpose =
-        Node("Transpose", absl::StrCat(layer_->name, "/transpose"),
-             {LayerWeight("weight")});
+        writer_.PartNode("Transpose", "transpose", {own});
     SetInts(transpose, "perm", {1, 0});
     const std::string weight = transpose.output(0);
     if (!bias) return Node("MatMul", {x, weight}).output(0);
@@ -323,12 +288,12 @@ class LayerExporter {
   const ModelGraph& model_;
   onnx::ModelProto proto_;
   onnx::GraphProto& graph_;
+  NodeWriter writer_;
+  const bool scaled_;                 // whether the input is scaled
   const LayerInfo* layer_ = nullptr;  // the layer being exported
-  absl::flat_hash_map<std::string, const WeightTensor*> weights_;
   absl::flat_hash_map<std::string, std::string> outputs_;  // by layer
   // Shapes of one example, by the names of outputs.
   absl::flat_hash_map<std::string, Shape> shapes_;
-  std::string missing_;  // the first missing weight seen, or empty
 };
 
 }  // namespace

@@ -292,9 +292,10 @@ std::string OddSizeText(const v1::OddProduct& odd, uint64_t multiple,
   if (job.spec.model().has_onnx()) {
     return absl::StrCat(text, "export the model with ", padded);
   }
-  const char* field = is_named            ? "classes"
-                      : odd.convolution() ? "filters"
-                                          : "units";
+  const char* field = job.spec.model().named().has_gpt_tiny() ? "vocabulary"
+                      : is_named                              ? "classes"
+                      : odd.convolution()                     ? "filters"
+                                                              : "units";
   return absl::StrCat(text, "write ", field, ": ", padded);
 }
 

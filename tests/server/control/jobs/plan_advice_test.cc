@@ -344,6 +344,9 @@ TEST_F(OddSizeAdviceTest, OfANamedModelOnlyTheClassesAreTheUsers) {
   output.add_shape(84);
   EXPECT_THAT(OddSizeAdvice(Job()),
               ElementsAre(HasSubstr("from 84 to 88: write classes: 88")));
+  spec_.mutable_model()->mutable_named()->mutable_gpt_tiny();
+  EXPECT_THAT(OddSizeAdvice(Job()),
+              ElementsAre(HasSubstr("from 84 to 88: write vocabulary: 88")));
 }
 
 using TimeAdviceTest = PlanAdviceTest;

@@ -234,7 +234,7 @@ TEST_F(ModelsTest, NamedModelsAreThoseOfTheApiWithTheirPlans) {
   EXPECT_THAT(out(), HasSubstr("\nresnet20_cifar\t"));
   EXPECT_EQ(Run({"models", "named", "-o", "json"}), 0) << err();
   const auto models = nlohmann::json::parse(out())["models"];
-  EXPECT_EQ(models.size(), 6u);
+  EXPECT_EQ(models.size(), 8u);
   EXPECT_EQ(models[2]["name"], "resnet18");
   EXPECT_EQ(models[2]["plan"]["parameters"], "61706");
 }

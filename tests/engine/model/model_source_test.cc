@@ -20,6 +20,9 @@ namespace {
 using ::testing::HasSubstr;
 using namespace testing;  // NOLINT: the fixtures of this tree
 
+// Tokens of an input of whole numbers are below this.
+constexpr double kTokens = 5;
+
 // The weights of a model in the form that an export takes.
 class Weights {
  public:
@@ -72,9 +75,11 @@ class ModelSourceTest : public ::testing::Test {
     EXPECT_TRUE(model.ok()) << model.status();
     if (!model.ok()) return {};
     const ModelPort& input = model->inputs[0];
-    auto outputs = reference::Run(
-        model->graph, {{input.name, RandomNumbers(input.shape.elements(), 11)}},
-        state);
+    reference::Numbers numbers = RandomNumbers(input.shape.elements(), 11);
+    if (input.dtype == DType::kInt64) {
+      for (double& x : numbers) x = std::floor((x + 1) / 2 * kTokens);
+    }
+    auto outputs = reference::Run(model->graph, {{input.name, numbers}}, state);
     EXPECT_TRUE(outputs.ok()) << outputs.status();
     return outputs.ok() ? (*outputs)[model->outputs[0].name]
                         : reference::Numbers();
@@ -177,6 +182,66 @@ TEST_F(ModelSourceTest, EveryKindOfLayerIsExported) {
         layers { softmax {} }
       )pb"),
       true);
+}
+
+TEST_F(ModelSourceTest, EveryKindOfLayerOfImageTokensIsExported) {
+  const v1::ModelSpec spec = ModelFromText(R"pb(
+    input_shape: [ 3, 6, 4 ]
+    layers { conv2d { filters: 8 kernel: 2 stride: 2 } }
+    layers { image_tokens {} }
+    layers { class_token {} }
+    layers { positions {} }
+    layers { dense { units: 24 } }
+    layers { attention { heads: 2 } }
+    layers {
+      name: "seen"
+      layer_norm {}
+    }
+    layers { pick_token { index: -2 } }
+    layers {
+      name: "one"
+      dense { units: 3 }
+    }
+    layers {
+      mean_tokens {}
+      input: "seen"
+    }
+    layers { dense { units: 3 } }
+    layers { add { from: "one" } }
+  )pb");
+  ExpectSameAfterExport(spec, false);
+  ExpectSameAfterExport(spec, true);
+}
+
+TEST_F(ModelSourceTest, EveryKindOfLayerOfTokensIsExported) {
+  ExpectSameAfterExport(ModelFromText(R"pb(
+                          input_shape: [ 6 ]
+                          layers {
+                            name: "table"
+                            embedding { entries: 5 width: 8 }
+                          }
+                          layers { positions { length: 9 } }
+                          layers { dense { units: 24 } }
+                          layers { attention { heads: 4 causal: true } }
+                          layers { dense { units: 24 bias: false } }
+                          layers { attention { heads: 1 causal: true } }
+                          layers { dense { tied_to: "table" } }
+                          layers { pick_token {} }
+                          layers { dense { units: 8 } }
+                          layers { dense { tied_to: "table" bias: true } }
+                        )pb"),
+                        false);
+}
+
+TEST_F(ModelSourceTest, NamedTransformersAreExported) {
+  ExpectSameAfterExport(
+      ModelFromText("named { vit_tiny { classes: 3 patch: 4 width: 8 depth: 2 "
+                    "heads: 2 } } input_shape: [2, 8, 4]"),
+      true);
+  ExpectSameAfterExport(
+      ModelFromText("named { gpt_tiny { vocabulary: 5 context: 6 width: 8 "
+                    "depth: 2 heads: 2 dropout: 0.1 } } input_shape: 4"),
+      false);
 }
 
 TEST_F(ModelSourceTest, ALayerReadsTheOneThatItNames) {

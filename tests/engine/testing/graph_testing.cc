@@ -88,7 +88,8 @@ reference::NamedNumbers RandomInputs(const Graph& graph, uint64_t seed,
     reference::Numbers& numbers = result[value.name];
     numbers = RandomNumbers(value.shape.elements(),
                             seed ^ PhiloxNameIndex(value.name));
-    if (value.name == "labels") {
+    const bool tokens = value.name == "input" && value.dtype == DType::kInt64;
+    if (value.name == "labels" || tokens) {
       for (double& x : numbers) {
         x = std::floor((x + 1) / 2 * static_cast<double>(classes));
       }

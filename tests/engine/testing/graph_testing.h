@@ -32,8 +32,8 @@ reference::NamedNumbers RandomPersistents(const Graph& graph, uint64_t seed);
 reference::NamedNumbers InitialPersistents(const ModelGraph& model,
                                            uint64_t seed);
 
-// Returns values for every input: labels in 0 .. classes-1, learning_rate 0.01,
-// step 1, seed 7, row_count the batch.
+// Returns values for every input: labels, and an "input" of whole numbers, in 0
+// .. classes-1, learning_rate 0.01, step 1, seed 7, row_count the batch.
 reference::NamedNumbers RandomInputs(const Graph& graph, uint64_t seed,
                                      int64_t classes = 3);
 

@@ -57,6 +57,17 @@ TEST(LayerNamesTest, UnknownLaterAndOwnNamesAreRefused) {
               AllOf(HasSubstr("layer 'me': adds"), HasSubstr("its own name")));
 }
 
+TEST(LayerNamesTest, AnEmbeddingOfTheInputMakesItWhole) {
+  const auto reads_tokens = [](const std::string& text) {
+    return ReadsTokens(ModelFromText(text));
+  };
+  EXPECT_TRUE(reads_tokens("layers { embedding {} }"));
+  EXPECT_TRUE(reads_tokens(
+      "layers { relu {} } layers { embedding {} input: 'input' }"));
+  EXPECT_FALSE(reads_tokens("layers { relu {} } layers { embedding {} }"));
+  EXPECT_FALSE(reads_tokens("layers { dense { units: 1 } }"));
+}
+
 TEST(LayerNamesTest, TwoLayersOfOneNameAreRefused) {
   EXPECT_THAT(ReferenceError("layers { name: 'relu_1' relu {} } "
                              "layers { relu {} }"),

@@ -32,8 +32,10 @@ struct NamedCase {
   Shape input, output;
 };
 
-// The counts of the ResNets are those of torchvision's models. 61,706 is
+// The counts of the ResNets are those of torchvision's models, that of vit_tiny
+// is that of timm's vit_tiny_patch16_224. 61,706 is
 // 6 (25 + 1) + 16 (6 25 + 1) + 120 (400 + 1) + 84 (120 + 1) + 10 (84 + 1).
+// 834,304 is 128 (256 + 64) + 4 (12 128^2 + 13 128) + 2 128.
 TEST(NamedModelsTest, EachHasItsParametersAndItsShapes) {
   const NamedCase cases[] = {
       {"named { lenet5 {} }", 61'706, {1, 28, 28}, {10}},
@@ -54,6 +56,8 @@ TEST(NamedModelsTest, EachHasItsParametersAndItsShapes) {
        272'279,
        {3, 48, 40},
        {7}},
+      {"named { vit_tiny {} }", 5'717'416, {3, 224, 224}, {1000}},
+      {"named { gpt_tiny {} }", 834'304, {64}, {64, 256}},
   };
   for (const NamedCase& one : cases) {
     for (const bool training : {false, true}) {

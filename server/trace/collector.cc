@@ -1,0 +1,122 @@
+#include "server/trace/collector.h"
+
+#include <httplib.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gpupool/otlp/v1/trace.pb.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr absl::Duration kConnectTimeout = absl::Seconds(2);
+constexpr absl::Duration kAnswerTimeout = absl::Seconds(10);
+constexpr absl::Duration kLongestRetryAfter = absl::Seconds(60);
+constexpr size_t kLongestAnswer = size_t{1} << 20;
+
+std::unique_ptr<httplib::ClientImpl> MakeClient(const CollectorUrl& url) {
+  std::unique_ptr<httplib::ClientImpl> http;
+  if (url.tls) {
+    http = std::make_unique<httplib::SSLClient>(url.host, url.port);
+  } else {
+    http = std::make_unique<httplib::ClientImpl>(url.host, url.port);
+  }
+  http->set_connection_timeout(absl::ToChronoMicroseconds(kConnectTimeout));
+  http->set_read_timeout(absl::ToChronoMicroseconds(kAnswerTimeout));
+  http->set_write_timeout(absl::ToChronoMicroseconds(kAnswerTimeout));
+  http->set_keep_alive(true);
+  // The path is sent as it was written.
+  http->set_url_encode(false);
+  return http;
+}
+
+// Returns whether the protocol lets a client try again after this status.
+bool MayRetry(int http_status) {
+  return http_status == 429 || http_status == 502 || http_status == 503 ||
+         http_status == 504;
+}
+
+// Reads the body of an answer with status 200. An answer that is no message
+// rejects nothing.
+CollectorAnswer ReadTaken(const std::string& body) {
+  CollectorAnswer answer{.taken = true};
+  otlp::v1::ExportTraceResponse message;
+  if (!message.ParseFromString(body)) return answer;
+  const auto& partial = message.partial_success();
+  answer.rejected =
+      static_cast<uint64_t>(std::max<int64_t>(0, partial.rejected_spans()));
+  if (answer.rejected > 0) {
+    answer.problem = absl::StrCat("it rejected ", answer.rejected,
+                                  " spans: ", partial.error_message());
+  }
+  return answer;
+}
+
+}  // namespace
+
+std::optional<absl::Duration> ReadRetryAfter(const std::string& text) {
+  uint32_t seconds = 0;
+  if (!absl::SimpleAtoi(text, &seconds)) return std::nullopt;
+  return std::min(absl::Seconds(seconds), kLongestRetryAfter);
+}
+
+Collector::Collector(CollectorUrl url)
+    : url_(std::move(url)), http_(MakeClient(url_)) {}
+
+Collector::~Collector() = default;
+
+CollectorAnswer Collector::Send(const std::string& body) {
+  httplib::Request request;
+  request.method = "POST";
+  request.path = url_.path;
+  request.body = body;
+  request.set_header("Host", url_.authority);
+  request.set_header("User-Agent", "gpupool");
+  request.set_header("Content-Type", "application/x-protobuf");
+  std::string answer;
+  const absl::Time end = absl::Now() + kAnswerTimeout;
+  // The time limits of the library are those of single reads.
+  request.content_receiver = [&](const char* data, size_t size, uint64_t,
+                                 uint64_t) {
+    if (size > kLongestAnswer - answer.size() || absl::Now() > end) {
+      return false;
+    }
+    answer.append(data, size);
+    return true;
+  };
+  const httplib::Result result = http_->send(request);
+  if (!result) return Unreached(static_cast<int>(result.error()));
+  if (result->status == 200) return ReadTaken(answer);
+  return {
+      .may_retry = MayRetry(result->status),
+      .problem = absl::StrCat("it answered with HTTP status ", result->status),
+      .retry_after = ReadRetryAfter(result->get_header_value("Retry-After"))};
+}
+
+CollectorAnswer Collector::Unreached(int error) const {
+  CollectorAnswer answer{.may_retry = true};
+  switch (static_cast<httplib::Error>(error)) {
+    case httplib::Error::SSLLoadingCerts:
+    case httplib::Error::SSLServerVerification:
+      answer.may_retry = false;
+      answer.problem =
+          "its certificate is not trusted; add its authority to the system's, "
+          "or name the PEM file by the environment variable SSL_CERT_FILE";
+      break;
+    case httplib::Error::Connection:
+    case httplib::Error::ConnectionTimeout:
+      answer.problem = "it cannot be reached";
+      break;
+    default:
+      answer.problem = "it closed the connection or did not answer in time";
+  }
+  return answer;
+}
+
+void Collector::Stop() { http_->stop(); }
+
+}  // namespace gpupool::server

@@ -1,0 +1,114 @@
+#include "server/trace/span_exporter.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr size_t kSendAt = 512;  // spans that are sent without a wait
+constexpr size_t kMostPerRequest = 2048;
+constexpr int kMostTries = 5;
+constexpr absl::Duration kLongestWait = absl::Seconds(30);
+constexpr absl::Duration kEndGrace = absl::Seconds(2);
+constexpr absl::Duration kBetweenMessages = absl::Minutes(1);
+
+// Keeps a collector that closes its connection from ending the process.
+void BlockPipeSignal() {
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+}
+
+}  // namespace
+
+absl::Duration WaitBeforeTry(int tries, absl::Duration first,
+                             std::optional<absl::Duration> retry_after) {
+  if (retry_after.has_value()) return *retry_after;
+  absl::Duration wait = first;
+  for (int i = 1; i < tries && wait < kLongestWait; ++i) wait *= 2;
+  return std::min(wait, kLongestWait);
+}
+
+SpanExporter::SpanExporter(SpanExporterOptions options)
+    : options_(std::move(options)),
+      buffer_(options_.buffer_limit, std::min(kSendAt, options_.buffer_limit),
+              options_.interval),
+      collector_(options_.url) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+SpanExporter::~SpanExporter() {
+  stopping_.Notify();
+  buffer_.Close();
+  if (!ended_.WaitForNotificationWithTimeout(kEndGrace)) collector_.Stop();
+  thread_.join();
+}
+
+void SpanExporter::Run() {
+  BlockPipeSignal();
+  while (true) {
+    const SpanBuffer::Taken taken = buffer_.Take();
+    Count(SpanOutcome::kDropped, taken.dropped);
+    if (taken.spans.empty()) break;
+    SendAll(taken.spans);
+    options_.waiting(buffer_.size());
+  }
+  ended_.Notify();
+}
+
+void SpanExporter::SendAll(absl::Span<const Span> spans) {
+  while (!spans.empty()) {
+    const auto part = spans.subspan(0, kMostPerRequest);
+    const bool taken = Send(part);
+    spans.remove_prefix(part.size());
+    if (taken || !stopping_.HasBeenNotified()) continue;
+    // A collector that is away must not delay the end of the server.
+    Count(SpanOutcome::kFailed, spans.size());
+    return;
+  }
+}
+
+bool SpanExporter::Send(absl::Span<const Span> spans) {
+  const std::string body =
+      RequestOf(options_.resource, spans).SerializeAsString();
+  CollectorAnswer answer;
+  for (int tries = 1; tries <= kMostTries; ++tries) {
+    answer = collector_.Send(body);
+    if (answer.taken || !answer.may_retry || tries == kMostTries) break;
+    const absl::Duration wait =
+        WaitBeforeTry(tries, options_.first_wait, answer.retry_after);
+    if (stopping_.WaitForNotificationWithTimeout(wait)) break;
+  }
+  const uint64_t lost = answer.taken
+                            ? std::min<uint64_t>(answer.rejected, spans.size())
+                            : spans.size();
+  Count(SpanOutcome::kSent, spans.size() - lost);
+  Count(SpanOutcome::kFailed, lost);
+  if (lost > 0) Tell(answer, lost);
+  return answer.taken;
+}
+
+void SpanExporter::Count(SpanOutcome outcome, uint64_t spans) {
+  if (spans > 0) options_.count(outcome, spans);
+}
+
+void SpanExporter::Tell(const CollectorAnswer& answer, size_t spans) {
+  const absl::Time now = absl::Now();
+  if (now < next_message_) return;
+  next_message_ = now + kBetweenMessages;
+  spdlog::warn(
+      "the collector of traces did not take spans url={} spans={} "
+      "reason=\"{}\"",
+      options_.url.Text(), spans, answer.problem);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,78 @@
+// Sends finished spans to a collector, on a thread of its own. What the
+// collector does not take is tried again a few times, then given up.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/trace/collector.h"
+#include "server/trace/collector_url.h"
+#include "server/trace/otlp_messages.h"
+#include "server/trace/span_buffer.h"
+
+namespace gpupool::server {
+
+// The fate of finished spans.
+enum class SpanOutcome {
+  kSent,     // the collector took them
+  kDropped,  // the buffer was full
+  kFailed,   // the collector did not take them
+};
+
+struct SpanExporterOptions {
+  CollectorUrl url;
+  TraceResource resource;
+  size_t buffer_limit = 16384;                   // spans that may wait
+  absl::Duration interval = absl::Seconds(1);    // spans wait at most so long
+  absl::Duration first_wait = absl::Seconds(1);  // before the second try
+  // Called on the exporter's thread.
+  std::function<void(SpanOutcome outcome, uint64_t spans)> count =
+      [](SpanOutcome, uint64_t) {};
+  std::function<void(size_t spans)> waiting = [](size_t) {};
+};
+
+class SpanExporter {
+ public:
+  explicit SpanExporter(SpanExporterOptions options);
+  // Tries once to send what waits, for at most about two seconds.
+  ~SpanExporter();
+  SpanExporter(const SpanExporter&) = delete;
+  SpanExporter& operator=(const SpanExporter&) = delete;
+
+  // Takes the spans, or drops them. Never blocks for long.
+  void Add(std::vector<Span> spans) { buffer_.Add(std::move(spans)); }
+
+ private:
+  void Run();
+  void SendAll(absl::Span<const Span> spans);
+  // Returns whether the collector took the spans.
+  bool Send(absl::Span<const Span> spans);
+  void Count(SpanOutcome outcome, uint64_t spans);
+  // Logs at most one problem a minute.
+  void Tell(const CollectorAnswer& answer, size_t spans);
+
+  const SpanExporterOptions options_;
+  SpanBuffer buffer_;
+  Collector collector_;
+  absl::Notification stopping_;
+  absl::Notification ended_;
+  absl::Time next_message_ = absl::InfinitePast();  // the thread's
+  std::thread thread_;
+};
+
+// Returns for how long a request waits after `tries` tries, >= 1: as long as
+// the collector asks for, else `first` doubled with each try, at most 30
+// seconds.
+absl::Duration WaitBeforeTry(int tries, absl::Duration first,
+                             std::optional<absl::Duration> retry_after);
+
+}  // namespace gpupool::server

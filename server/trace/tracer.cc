@@ -1,0 +1,77 @@
+#include "server/trace/tracer.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace gpupool::server {
+namespace {
+
+uint64_t RandomSeed() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+}  // namespace
+
+bool IsServerError(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDataLoss:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Tracer::Tracer(TracerOptions options)
+    : limited_(std::move(options.limited)),
+      ids_(RandomSeed(), RandomSeed()),
+      sampler_(options.sampling, options.client_rate),
+      exporter_(std::move(options.exporter)) {}
+
+std::optional<OpenSpan> Tracer::Begin(const TraceHeaders& headers) {
+  std::optional<SpanContext> caller = ReadTraceHeaders(headers);
+  if (caller.has_value()) {
+    if (!caller->sampled) return std::nullopt;
+    if (!sampler_.AllowsClient(absl::Now())) {
+      limited_();
+      return std::nullopt;
+    }
+    return OpenSpan{caller->trace, NewSpan(), caller->span,
+                    std::move(caller->state)};
+  }
+  const uint64_t random = ids_.Next();
+  if (!sampler_.Chooses(random)) return std::nullopt;
+  return OpenSpan{ids_.TraceEndingWith(random), NewSpan(), SpanId(), ""};
+}
+
+Span ServerSpanOf(const OpenSpan& open, absl::string_view name, Interval time) {
+  return {.trace = open.trace,
+          .id = open.id,
+          .parent = open.parent,
+          .remote_parent = IsSet(open.parent),
+          .state = open.state,
+          .name = name,
+          .kind = Span::Kind::kServer,
+          .start = time.start,
+          .end = time.end};
+}
+
+Span ChildOf(const OpenSpan& open, SpanId id, absl::string_view name,
+             Interval time) {
+  return {.trace = open.trace,
+          .id = id,
+          .parent = open.id,
+          .state = open.state,
+          .name = name,
+          .start = time.start,
+          .end = time.end};
+}
+
+}  // namespace gpupool::server

@@ -29,15 +29,27 @@ struct Batcher::Batch {
   absl::Time taken;
   absl::Time submitted;
   absl::Time answered;
+  absl::Duration wait;  // inside the worker
   absl::Duration compute;
 
   // Returns the time of copying and computing, and of the wait for a worker
   // that was busy: such a batch is not short, because a second one would have
   // been served in the same turn.
   absl::Duration Time() const {
-    const absl::Duration wait = answered - submitted - compute;
+    const absl::Duration rest = answered - submitted - compute;
     return submitted - taken + compute +
-           (wait > kBusyWorker ? wait : absl::ZeroDuration());
+           (rest > kBusyWorker ? rest : absl::ZeroDuration());
+  }
+
+  // Fills in the stages, besides arrival and tries.
+  void Tell(StageTimes* stages) const {
+    stages->taken = taken;
+    stages->submitted = submitted;
+    stages->answered = answered;
+    stages->wait = wait;
+    stages->compute = compute;
+    stages->batch_requests = static_cast<uint32_t>(calls.size());
+    stages->batch_rows = rows;
   }
 };
 
@@ -408,10 +420,13 @@ void Batcher::Launch(std::unique_ptr<Batch> batch) {
 
 void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   batch.answered = absl::Now();
-  // The worker's figure is untrusted input.
-  batch.compute = std::clamp(
-      absl::Nanoseconds(slot.header().compute_nanos), absl::ZeroDuration(),
-      std::max(batch.answered - batch.submitted, absl::ZeroDuration()));
+  // The worker's figures are untrusted input.
+  const absl::Duration away =
+      std::max(batch.answered - batch.submitted, absl::ZeroDuration());
+  batch.compute = std::clamp(absl::Nanoseconds(slot.header().compute_nanos),
+                             absl::ZeroDuration(), away);
+  batch.wait = std::clamp(absl::Nanoseconds(slot.header().wait_nanos),
+                          absl::ZeroDuration(), away - batch.compute);
   // A worker that does not know the version has just started.
   const bool nothing_done =
       absl::IsUnavailable(status) || absl::IsNotFound(status);
@@ -492,6 +507,10 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
     // Record first: a client with the answer may ask for the statistics at
     // once.
     Record(sample, now);
+    if (call->stages != nullptr) {
+      TellArrival(call);
+      batch.Tell(call->stages);
+    }
     call->OnAnswer(status, rows);
     now = absl::Now();
   }
@@ -506,8 +525,14 @@ void Batcher::Refuse(const std::vector<Refusal>& refusals) {
             .total = total,
             .queue = total},
            now);
+    if (refusal.call->stages != nullptr) TellArrival(refusal.call);
     refusal.call->OnAnswer(refusal.status, {});
   }
+}
+
+void Batcher::TellArrival(InferenceCall* call) {
+  call->stages->arrival = call->arrival_;
+  call->stages->tries = call->launches_;
 }
 
 void Batcher::Record(const RequestSample& sample, absl::Time now) {

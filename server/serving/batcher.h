@@ -162,6 +162,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   void Deliver(const Batch& batch, const absl::Status& status, Slot& slot);
   std::vector<int64_t> RowShapeOf(const SlotTensor& tensor) const;
   void Refuse(const std::vector<Refusal>& refusals);
+  // Fills in the stages of a call that were known before its batch.
+  static void TellArrival(InferenceCall* call);
   void Record(const RequestSample& sample, absl::Time now);
 
   const BatcherOptions options_;

@@ -1,8 +1,8 @@
 // A request on its way through serving. The front end derives from it, fills in
 // the public fields and gives it to a Batcher, which answers it.
 //
-// Ownership: the caller's. The call, and the memory behind `inputs`, must live
-// until OnAnswer was called.
+// Ownership: the caller's. The call, and the memory behind `inputs` and
+// `stages`, must live until OnAnswer was called.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,20 @@
 #include "server/serving/tensor_view.h"
 
 namespace gpupool::server {
+
+// Points in time of a call on its way, for traces. Times that it did not reach
+// are InfinitePast.
+struct StageTimes {
+  absl::Time arrival = absl::InfinitePast();    // queued
+  absl::Time taken = absl::InfinitePast();      // its batch has a slot
+  absl::Time submitted = absl::InfinitePast();  // all rows are in the slot
+  absl::Time answered = absl::InfinitePast();   // the worker's answer is there
+  absl::Duration wait;     // inside the worker, for the device
+  absl::Duration compute;  // in the engine
+  uint32_t batch_requests = 0;
+  uint32_t batch_rows = 0;
+  int tries = 0;  // batches that had the call
+};
 
 class InferenceCall {
  public:
@@ -38,6 +52,8 @@ class InferenceCall {
   // Time after which the client prefers a refusal. A call that is still queued
   // is answered Unavailable.
   absl::Time queue_deadline = absl::InfiniteFuture();
+  // Filled in before OnAnswer; null: nobody wants to know.
+  StageTimes* stages = nullptr;
 
  private:
   friend class Batcher;

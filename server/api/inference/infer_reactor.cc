@@ -1,5 +1,6 @@
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/rpc/grpc_status.h"
+#include "server/api/rpc/trace_headers.h"
 
 namespace gpupool::server {
 namespace {
@@ -8,11 +9,12 @@ class InferReactor final : public grpc::ServerUnaryReactor,
                            private InferRequest {
  public:
   explicit InferReactor(const InferContext& infer_context)
-      : InferRequest(infer_context) {}
+      : InferRequest(infer_context), traces_(infer_context.tracer != nullptr) {}
 
   void Run(grpc::CallbackServerContext* context,
            const inference::ModelInferRequest& request,
            inference::ModelInferResponse* response) {
+    if (traces_) BeginTrace(TraceHeadersOf(*context), kInferSpan);
     Start(request, response, DeadlineOf(*context));
   }
 
@@ -24,6 +26,8 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   // are short, and the default is to wake a thread of an executor for each.
   bool InternalInlineable() override { return true; }
   void Finished(const absl::Status& status) override { Finish(ToGrpc(status)); }
+
+  const bool traces_;
 };
 
 }  // namespace

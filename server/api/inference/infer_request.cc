@@ -81,6 +81,21 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
 
 }  // namespace
 
+void InferRequest::BeginTrace(const TraceHeaders& headers,
+                              absl::string_view name) {
+  trace_ = RequestTrace::Begin(context_.tracer, headers, name);
+  if (trace_ != nullptr) stages = trace_->stages();
+}
+
+void InferRequest::EndTrace(const absl::Status& status, absl::string_view model,
+                            const ServedVersion* version) {
+  if (trace_ == nullptr) return;
+  trace_->End(status, {.id = response_->id(),
+                       .model = model,
+                       .version = version,
+                       .rows = inputs.rows});
+}
+
 void InferRequest::Start(const inference::ModelInferRequest& request,
                          inference::ModelInferResponse* response,
                          absl::Time deadline) {
@@ -100,6 +115,7 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
   } else if (context_.observer != nullptr) {
     context_.observer->RequestUnrouted(status.code());
   }
+  EndTrace(status, request.model_name(), version.get());
   Finished(status);
 }
 
@@ -181,6 +197,7 @@ void InferRequest::OnAnswer(
                 response_);
     }
   }
+  EndTrace(status, version->facts().model, version.get());
   Finished(status);
 }
 

@@ -7,19 +7,23 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "inference/grpc_service.pb.h"
 #include "server/api/inference/bytes_in_flight.h"
 #include "server/api/inference/request_tensors.h"
+#include "server/api/inference/request_trace.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/serving.h"
+#include "server/trace/tracer.h"
 
 namespace gpupool::server {
 
@@ -28,12 +32,16 @@ struct InferContext {
   const Serving* serving = nullptr;
   ServingObserver* observer = nullptr;  // may be null
   BytesInFlight* bytes_in_flight = nullptr;
+  Tracer* tracer = nullptr;  // null: nothing is traced
 };
 
 class InferRequest : public InferenceCall {
  public:
   explicit InferRequest(const InferContext& context) : context_(context) {}
 
+  // Begins the trace of the request, if there is a tracer and it chooses the
+  // request. Call it before Start. `name` is one of request_trace.h.
+  void BeginTrace(const TraceHeaders& headers, absl::string_view name);
   // Starts the request. Calls Finished exactly once, possibly before it
   // returns.
   void Start(const inference::ModelInferRequest& request,
@@ -54,6 +62,8 @@ class InferRequest : public InferenceCall {
   void OnAnswer(const absl::Status& status,
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
 
+  void EndTrace(const absl::Status& status, absl::string_view model,
+                const ServedVersion* version);
   VersionHandle version() const;
   // Takes the version out of the request, which then no longer holds it.
   VersionHandle TakeVersion();
@@ -67,6 +77,7 @@ class InferRequest : public InferenceCall {
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
   std::vector<int> outputs_;
+  std::unique_ptr<RequestTrace> trace_;  // null: not traced
 };
 
 }  // namespace gpupool::server

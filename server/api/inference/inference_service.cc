@@ -57,7 +57,8 @@ InferenceService::InferenceService(InferenceServiceOptions options)
       memory_return_(&bytes_in_flight_, {}),
       infer_context_{.serving = options_.serving,
                      .observer = options_.observer,
-                     .bytes_in_flight = &bytes_in_flight_} {}
+                     .bytes_in_flight = &bytes_in_flight_,
+                     .tracer = options_.tracer} {}
 
 // ------------------------------------------------------- health, metadata
 

@@ -28,6 +28,7 @@ struct InferenceServiceOptions {
   ModelRepository* repository = nullptr;
   LogControl* log = nullptr;
   ServingObserver* observer = nullptr;  // may be null
+  Tracer* tracer = nullptr;             // null: nothing is traced
   // Value of ServerMetadata.name. Some clients insist on another server's name.
   std::string server_name = "gpupool";
   std::string server_version;

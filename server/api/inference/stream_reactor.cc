@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/rpc/grpc_status.h"
+#include "server/api/rpc/trace_headers.h"
 
 namespace gpupool::server {
 namespace {
@@ -63,6 +64,11 @@ class StreamReactor final
                 grpc::CallbackServerContext* context)
       : infer_context_(infer_context), deadline_(DeadlineOf(*context)) {
     const auto mode = context->client_metadata().find("triton_grpc_error");
+    if (infer_context_.tracer != nullptr) {
+      const TraceHeaders headers = TraceHeadersOf(*context);
+      trace_parent_ = std::string(headers.parent);
+      trace_state_ = std::string(headers.state);
+    }
     ends_at_error_ =
         mode != context->client_metadata().end() && mode->second == "true";
   }
@@ -94,6 +100,10 @@ class StreamReactor final
     {
       absl::MutexLock lock(&mutex_);
       entries_.push_back(entry);
+    }
+    if (infer_context_.tracer != nullptr) {
+      entry->BeginTrace({.parent = trace_parent_, .state = trace_state_},
+                        kStreamInferSpan);
     }
     entry->Run(shared_from_this(), deadline_);
     bool cancelled;
@@ -209,6 +219,9 @@ class StreamReactor final
 
   const InferContext infer_context_;
   const absl::Time deadline_;
+  // Headers of the stream, which all its requests share.
+  std::string trace_parent_;
+  std::string trace_state_;
   bool ends_at_error_ = false;
   std::shared_ptr<StreamReactor> self_;  // held until OnDone
   Entry next_;                           // set while a read is pending

@@ -100,8 +100,10 @@ ControlLoop::Impl::Impl(ControlOptions options,
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_),
-      job_rehearsals_(context_) {
+      job_rehearsals_(context_),
+      job_traces_(dependencies_.tracer, dependencies_.store) {
   context_.want_sweep = [this] { janitor_.Want(); };
+  context_.tracer = dependencies_.tracer;
   for (const ControlDevice& device : options_.devices) {
     board_.AddDevice(device.name, device.limit_bytes, device.threads);
   }
@@ -273,6 +275,7 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
   waiters_.Check(ledger_, transaction.touched_versions());
   streams_.Wake(transaction.jobs_with_events());
   forecaster_.Predict(transaction, ledger_.state, &queue_);
+  job_traces_.Take(transaction);
   transaction.ForgetEnded();
 }
 

@@ -1,8 +1,8 @@
 // Private to ControlLoop: its parts and its thread.
 //
-// Threads: `ledger_`, `waiters_`, `timers_` and `runner_` belong to the control
-// thread once it runs. Everything else is safe from any thread, or set before
-// the thread starts.
+// Threads: `ledger_`, `waiters_`, `timers_`, `job_traces_` and `runner_` belong
+// to the control thread once it runs. Everything else is safe from any thread,
+// or set before the thread starts.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@
 #include "server/control/jobs/event_streams.h"
 #include "server/control/jobs/forecaster.h"
 #include "server/control/jobs/job_rehearsals.h"
+#include "server/control/jobs/job_traces.h"
 #include "server/control/jobs/plan_cache.h"
 #include "server/control/jobs/plan_renewal.h"
 #include "server/control/jobs/rehearsals.h"
@@ -86,6 +87,7 @@ class ControlLoop::Impl {
   BlobJanitor janitor_;
   PlanRenewal renewal_;
   JobRehearsals job_rehearsals_;
+  JobTraces job_traces_;
   Retention retention_;
   UsageMeter usage_;
   std::unique_ptr<ActionRunner> runner_;

@@ -193,6 +193,7 @@ void TakeCheckpoint(const Intake& in) {
   }
   if (took > absl::ZeroDuration()) in.transaction.saves().push_back(took);
   if (wrote > absl::ZeroDuration()) in.transaction.writes().push_back(wrote);
+  in.transaction.SetCheckpointTime(in.report.job_id(), took + wrote);
   JobRow* row = in.row();
   v1::JobEvent event = in.NewEvent();
   checkpoint.set_job_id(in.report.job_id());

@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/status_macros.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/services/job_service.h"
 #include "server/api/validation/convert.h"
@@ -9,21 +10,35 @@
 #include "server/api/watch/watch_array.h"
 #include "server/control/calls/context.h"
 #include "server/control/jobs/array_admission.h"
+#include "server/control/jobs/submission_trace.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
+namespace {
+
+// Checks the request and fills in the tasks.
+absl::Status CheckTasks(SubmittedArray* array) {
+  RETURN_IF_ERROR(CheckRequestId(array->request.request_id()));
+  ASSIGN_OR_RETURN(array->tasks, CheckArraySpec(array->request.mutable_spec()));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* JobService::SubmitArray(
     grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
     v1::JobArray* response) {
-  v1::SubmitJobRequest submit = *request;
-  const absl::Status checked = CheckRequestId(submit.request_id());
-  if (!checked.ok()) return Reply(context, checked);
-  auto tasks = CheckArraySpec(submit.mutable_spec());
-  if (!tasks.ok()) return Reply(context, tasks.status());
+  const SubmissionTracePtr trace = BeginTrace(*context, "SubmitArray");
+  SubmittedArray array{.request = *request, .tasks = {}, .trace = trace};
+  const absl::Status checked = CheckTasks(&array);
+  if (!checked.ok()) {
+    if (trace != nullptr) trace->End(checked, 0);
+    return Reply(context, checked);
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  server::SubmitArray(*control_, submit, *std::move(tasks),
-                      ReplyLater(reactor, response));
+  server::SubmitArray(
+      *control_, std::move(array),
+      EndTraceIn<v1::JobArray>(trace, ReplyLater(reactor, response)));
   return reactor;
 }
 

@@ -7,11 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "gpupool/v1/limits.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "server/api/rpc/trace_headers.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/job_spec_check.h"
 #include "server/api/watch/watch_job.h"
+#include "server/control/calls/context.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/jobs/job_requests.h"
 #include "server/control/jobs/profile_requests.h"
@@ -31,9 +33,18 @@ absl::Status CheckProfiledSteps(uint32_t steps) {
 
 }  // namespace
 
+SubmissionTracePtr JobService::BeginTrace(
+    const grpc::CallbackServerContext& context,
+    absl::string_view method) const {
+  if (control_->tracer == nullptr) return nullptr;
+  return SubmissionTrace::Begin(control_->tracer, TraceHeadersOf(context),
+                                method);
+}
+
 grpc::ServerUnaryReactor* JobService::SubmitJob(
     grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
     v1::Job* response) {
+  const SubmissionTracePtr trace = BeginTrace(*context, "SubmitJob");
   v1::SubmitJobRequest submit = *request;
   absl::Status checked = CheckRequestId(submit.request_id());
   if (checked.ok() && submit.spec().has_array()) {
@@ -41,9 +52,14 @@ grpc::ServerUnaryReactor* JobService::SubmitJob(
         "the spec is that of an array of jobs; call SubmitArray");
   }
   if (checked.ok()) checked = CheckJobSpec(submit.mutable_spec());
-  if (!checked.ok()) return Reply(context, checked);
+  if (!checked.ok()) {
+    if (trace != nullptr) trace->End(checked, 0);
+    return Reply(context, checked);
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  server::SubmitJob(*control_, submit, ReplyLater(reactor, response));
+  server::SubmitJob(*control_, submit,
+                    EndTraceIn<v1::Job>(trace, ReplyLater(reactor, response)),
+                    trace);
   return reactor;
 }
 

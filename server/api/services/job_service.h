@@ -2,9 +2,11 @@
 // and checks; control decides.
 #pragma once
 
+#include "absl/strings/string_view.h"
 #include "gpupool/v1/job.grpc.pb.h"
 #include "server/api/rpc/stream_registry.h"
 #include "server/control/calls/callback.h"
+#include "server/control/jobs/submission_trace.h"
 
 namespace gpupool::scheduler {
 enum class ArrayRequest;
@@ -90,6 +92,10 @@ class JobService : public v1::JobService::CallbackService {
                                     v1::PlanJobResponse* response) override;
 
  private:
+  // Begins the span of a submission; null when it is not traced.
+  SubmissionTracePtr BeginTrace(const grpc::CallbackServerContext& context,
+                                absl::string_view method) const;
+
   template <typename Response>
   using OfControl = void (*)(const ControlContext&, uint64_t,
                              Callback<Response>);

@@ -6,7 +6,7 @@
 // Thread-safety: every handler that takes a context may be called from any
 // thread. Work on the ledger goes through the queue and runs on the control
 // thread. Ownership: ControlLoop owns the context and everything that it names,
-// except `store`, `blobs` and `workers`.
+// except `store`, `blobs`, `tracer` and `workers`.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,7 @@ class JobRehearsals;
 class PlanCache;
 class Rehearsals;
 class Store;
+class Tracer;
 class VersionWaiters;
 class WorkQueue;
 class WorkerPort;
@@ -47,6 +48,7 @@ struct ControlContext {
   std::function<absl::Time()> now;
   WorkerPort* workers = nullptr;  // null until ControlLoop::Start
   std::function<void()> want_sweep = [] {};
+  Tracer* tracer = nullptr;  // null: nothing is traced
 };
 
 }  // namespace gpupool::server

@@ -20,6 +20,7 @@ namespace gpupool::server {
 class BlobStore;
 class Metrics;
 class Store;
+class Tracer;
 
 struct ControlDevice {
   std::string name;  // "cpu:0"; without the meta worker
@@ -76,6 +77,7 @@ struct ControlDependencies {
   Store* store = nullptr;
   BlobStore* blobs = nullptr;
   Metrics* metrics = nullptr;  // may be null
+  Tracer* tracer = nullptr;    // null: nothing is traced
   std::function<absl::Time()> now = absl::Now;
   // Called when the store fails to commit. Must not return control to normal
   // work.

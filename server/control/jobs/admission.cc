@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -48,6 +49,7 @@ struct Submission {
   std::string rehearsal_key;
   PlanCache::Plan plan;
   JobCallback callback;
+  SubmissionTracePtr trace;  // null: not traced
 };
 
 // Returns the earlier job of this request id, or nothing when it is new. Fails
@@ -69,6 +71,7 @@ uint64_t AddJob(const ControlContext& context, Transaction& transaction,
   v1::Job job =
       NewJob(transaction, submission.request.spec(), *submission.plan);
   job.set_request_id(submission.request.request_id());
+  if (submission.trace != nullptr) submission.trace->Mark(&job);
   const JobRow& row = AddRow(transaction, std::move(job));
   const uint64_t id = row.job.id();
   scheduler::JobSubmitted event = EventOf(row.job, transaction.ledger());
@@ -207,10 +210,12 @@ v1::Job WithReason(const DeviceBoard& board, v1::Job job) {
 }
 
 void SubmitJob(const ControlContext& context,
-               const v1::SubmitJobRequest& request, JobCallback callback) {
+               const v1::SubmitJobRequest& request, JobCallback callback,
+               SubmissionTracePtr trace) {
   auto submission = std::make_shared<Submission>();
   submission->request = request;
   submission->callback = callback;
+  submission->trace = std::move(trace);
   auto data = FindData(*context.store, request.spec().data());
   if (data.ok()) {
     submission->data = *data;
@@ -237,11 +242,18 @@ void SubmitJob(const ControlContext& context,
   const absl::Status room = context.store->CheckRoom();
   if (!room.ok()) return callback(room);
   if (!data.ok()) return callback(data.status());
+  const absl::Time asked = absl::Now();
+  const JobCallback failed = [submission, asked](const auto& result) {
+    TellPlanned(submission->trace, asked, result.status());
+    submission->callback(result);
+  };
   Ask<v1::Job>(
       context,
       {kMetaDevice, PlanTraining(request.spec(), *data),
        context.options.plan_timeout},
-      callback, [&context, submission](const worker::v1::FromWorker& reply) {
+      failed,
+      [&context, submission, asked](const worker::v1::FromWorker& reply) {
+        TellPlanned(submission->trace, asked, absl::OkStatus());
         submission->plan =
             std::make_shared<const worker::v1::PlanReply>(reply.plan());
         context.plans->Add(submission->plan_key, submission->plan);

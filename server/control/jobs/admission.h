@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/control/calls/callback.h"
+#include "server/control/jobs/submission_trace.h"
 
 namespace gpupool::v1 {
 class Dataset;
@@ -31,8 +32,11 @@ class Store;
 class Transaction;
 struct ControlContext;
 
+// Plans, stores and queues the job. Answers with it, or with that of an earlier
+// try. The callback ends `trace`, which may be null.
 void SubmitJob(const ControlContext& context,
-               const v1::SubmitJobRequest& request, Callback<v1::Job> callback);
+               const v1::SubmitJobRequest& request, Callback<v1::Job> callback,
+               SubmissionTracePtr trace = nullptr);
 
 void CancelJob(const ControlContext& context, uint64_t id,
                Callback<v1::Job> callback);

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -54,6 +55,7 @@ struct ArraySubmission {
   absl::flat_hash_map<std::string, PlanCache::Plan> plans;  // plans by key
   std::vector<size_t> unplanned;  // one task for each missing plan
   ArrayCallback callback;
+  SubmissionTracePtr trace;  // null: not traced
 };
 using ArraySubmissionPtr = std::shared_ptr<ArraySubmission>;
 
@@ -111,6 +113,7 @@ uint64_t AddArray(const ControlContext& context, Transaction& transaction,
     job.set_array_id(array.id());
     job.set_array_index(task.index);
     job.set_array_max_at_once(array.spec().array().max_at_once());
+    if (submission.trace != nullptr) submission.trace->Mark(&job);
     const JobRow& row = AddRow(transaction, std::move(job));
     event.tasks.push_back(EventOf(row.job, transaction.ledger()));
     const std::string& key = submission.rehearsals[i];
@@ -165,7 +168,9 @@ void PlanNext(const ControlContext& context,
   const size_t next = submission->unplanned.back();
   submission->unplanned.pop_back();
   const ArrayTask& task = submission->tasks[next];
-  const ArrayCallback failed = [submission, &task](const auto& result) {
+  const absl::Time asked = absl::Now();
+  const ArrayCallback failed = [submission, &task, asked](const auto& result) {
+    TellPlanned(submission->trace, asked, result.status());
     submission->callback(OfTask(task, result.status()));
   };
   Ask<v1::JobArray>(
@@ -173,7 +178,8 @@ void PlanNext(const ControlContext& context,
       {kMetaDevice, PlanTraining(task.spec, submission->data.at(NamesOf(task))),
        context.options.plan_timeout},
       failed,
-      [&context, submission, next](const worker::v1::FromWorker& reply) {
+      [&context, submission, next, asked](const worker::v1::FromWorker& reply) {
+        TellPlanned(submission->trace, asked, absl::OkStatus());
         const std::string& key = submission->keys[next];
         auto plan = std::make_shared<const worker::v1::PlanReply>(reply.plan());
         context.plans->Add(key, plan);
@@ -227,13 +233,14 @@ absl::StatusOr<std::optional<v1::JobArray>> EarlierArray(
   return transaction.store().FindArrayByRequestId(tenant, request_id);
 }
 
-void SubmitArray(const ControlContext& context,
-                 const v1::SubmitJobRequest& request,
-                 std::vector<ArrayTask> tasks, ArrayCallback callback) {
+void SubmitArray(const ControlContext& context, SubmittedArray array,
+                 ArrayCallback callback) {
   auto submission = std::make_shared<ArraySubmission>();
-  submission->request = request;
-  submission->tasks = std::move(tasks);
+  submission->request = std::move(array.request);
+  submission->tasks = std::move(array.tasks);
+  submission->trace = std::move(array.trace);
   submission->callback = callback;
+  const v1::SubmitJobRequest& request = submission->request;
   const auto earlier = context.store->FindArrayByRequestId(
       request.spec().tenant(), request.request_id());
   if (!earlier.ok()) return callback(earlier.status());

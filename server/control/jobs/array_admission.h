@@ -12,18 +12,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "gpupool/v1/job.pb.h"
 #include "scheduler/step/event.h"
 #include "server/control/calls/callback.h"
-
-namespace gpupool::v1 {
-class JobArray;
-class SubmitJobRequest;
-}  // namespace gpupool::v1
+#include "server/control/jobs/array_spec.h"
+#include "server/control/jobs/submission_trace.h"
 
 namespace gpupool::server {
 
 class Transaction;
-struct ArrayTask;
 struct ControlContext;
 
 // Maximum number of different plans for the tasks of an array. Each takes time.
@@ -31,11 +28,17 @@ inline constexpr size_t kMaxArrayPlans = 100;
 
 using ArrayCallback = Callback<v1::JobArray>;
 
-// Plans, stores and queues the tasks, which must be those of the request's spec
-// and checked. Answers with the array, or with that of an earlier try.
-void SubmitArray(const ControlContext& context,
-                 const v1::SubmitJobRequest& request,
-                 std::vector<ArrayTask> tasks, ArrayCallback callback);
+// An array as a client submits it.
+struct SubmittedArray {
+  v1::SubmitJobRequest request;
+  std::vector<ArrayTask> tasks;        // of the request's spec, checked
+  SubmissionTracePtr trace = nullptr;  // null: not traced
+};
+
+// Plans, stores and queues the tasks. Answers with the array, or with that of
+// an earlier try. The callback ends the trace.
+void SubmitArray(const ControlContext& context, SubmittedArray array,
+                 ArrayCallback callback);
 
 // Applies the request to all tasks that have not ended. NotFound when there is
 // no such array. No-op when all its tasks have ended.

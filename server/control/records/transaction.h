@@ -104,6 +104,17 @@ class Transaction {
   std::vector<absl::Duration>& saves() { return saves_; }
   std::vector<absl::Duration>& writes() { return writes_; }
   std::vector<absl::Duration>& restores() { return restores_; }
+  // Notes how long the copy and the write of a checkpoint of the job took.
+  void SetCheckpointTime(uint64_t job, absl::Duration took) {
+    checkpoint_times_[job] = took;
+  }
+  // Returns that time of the job's last checkpoint in this turn; zero without
+  // one.
+  absl::Duration checkpoint_time(uint64_t job) const {
+    const auto found = checkpoint_times_.find(job);
+    return found == checkpoint_times_.end() ? absl::ZeroDuration()
+                                            : found->second;
+  }
   // Returns the devices on which something was placed or given back, and
   // others.
   const absl::btree_set<scheduler::DeviceId>& changed_devices() const {
@@ -156,6 +167,7 @@ class Transaction {
   std::vector<absl::Duration> saves_;
   std::vector<absl::Duration> writes_;
   std::vector<absl::Duration> restores_;
+  std::map<uint64_t, absl::Duration> checkpoint_times_;  // by job
   absl::btree_set<scheduler::DeviceId> changed_devices_;
   std::vector<scheduler::JobId> submitted_jobs_;
   std::vector<absl::Duration> prediction_errors_;

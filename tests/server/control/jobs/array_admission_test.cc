@@ -40,7 +40,7 @@ class ArrayAdmissionTest : public ControlTest {
     auto tasks = TasksOf(request.spec());
     if (!tasks.ok()) return tasks.status();
     Answer<v1::JobArray> answer;
-    server::SubmitArray(control(), request, *std::move(tasks),
+    server::SubmitArray(control(), {request, *std::move(tasks)},
                         answer.callback());
     return answer.Wait();
   }

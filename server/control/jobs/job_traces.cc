@@ -1,0 +1,194 @@
+#include "server/control/jobs/job_traces.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "scheduler/state/types.h"
+#include "server/control/calls/log.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
+#include "server/control/records/transaction.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+// Events that are read at a time to restore the progress of a job.
+constexpr int kEventsPerRead = 1000;
+
+bool IsOnDevice(v1::JobState state) {
+  return scheduler::IsLive(static_cast<scheduler::JobState>(state));
+}
+
+bool IsOver(v1::JobState state) {
+  return scheduler::IsEnded(static_cast<scheduler::JobState>(state));
+}
+
+// Returns the span in which those of an attempt lie.
+OpenSpan AttemptSpan(const OpenSpan& job, const v1::JobEvent& event) {
+  const std::string key =
+      absl::StrCat("job/", event.job_id(), "/attempt/", event.attempt());
+  return {job.trace, DerivedSpanId(job.trace, key), job.id, job.state};
+}
+
+int64_t Number(uint64_t value) { return static_cast<int64_t>(value); }
+
+}  // namespace
+
+void JobTraces::Take(Transaction& transaction) {
+  if (tracer_ == nullptr) return;
+  for (const v1::JobEvent& event : transaction.batch().append_events) {
+    if (event.has_state_change() || event.has_checkpoint()) {
+      TakeEvent(transaction, event);
+    }
+  }
+}
+
+void JobTraces::TakeEvent(Transaction& transaction, const v1::JobEvent& event) {
+  const JobRow* const row = transaction.ledger().FindJob(event.job_id());
+  if (row == nullptr || row->job.trace_parent().empty()) return;
+  Progress* const progress = FindOrRestore(row->job, event.sequence());
+  if (progress == nullptr) return;
+  if (event.has_checkpoint()) {
+    TakeCheckpoint(event, *progress,
+                   transaction.checkpoint_time(row->job.id()));
+    return;
+  }
+  TakeChange(row->job, event, *progress);
+  Advance(event, progress);
+  if (IsOver(progress->state)) jobs_.erase(event.job_id());
+}
+
+JobTraces::Progress* JobTraces::FindOrRestore(const v1::Job& job,
+                                              uint64_t sequence) {
+  const auto found = jobs_.find(job.id());
+  if (found != jobs_.end()) return &found->second;
+  std::optional<SpanContext> parent = ReadTraceHeaders(
+      {.parent = job.trace_parent(), .state = job.trace_state()});
+  if (!parent.has_value()) return nullptr;
+  Progress progress;
+  progress.span = {parent->trace,
+                   DerivedSpanId(parent->trace, absl::StrCat("job/", job.id())),
+                   parent->span, std::move(parent->state)};
+  if (sequence > 1 && !Restore(job, sequence, &progress)) return nullptr;
+  return &(jobs_[job.id()] = std::move(progress));
+}
+
+// Reads the changes of state before the event of this sequence.
+bool JobTraces::Restore(const v1::Job& job, uint64_t sequence,
+                        Progress* progress) const {
+  uint64_t last = 0;
+  while (true) {
+    const auto events = store_->ReadEvents(job.id(), last, kEventsPerRead);
+    if (!events.ok()) {
+      LogWarning(absl::StrCat("event=trace_lost job=", job.id(), " error=\"",
+                              events.status().message(), "\""));
+      return false;
+    }
+    for (const v1::JobEvent& event : *events) {
+      if (event.sequence() >= sequence) return true;
+      if (event.has_state_change()) Advance(event, progress);
+      last = event.sequence();
+    }
+    if (events->size() < kEventsPerRead) return true;
+  }
+}
+
+void JobTraces::Advance(const v1::JobEvent& event, Progress* progress) {
+  const v1::JobState to = event.state_change().to();
+  if (IsOnDevice(to) && !IsOnDevice(progress->state)) {
+    progress->attempt_since = FromTimestamp(event.time());
+  }
+  progress->state = to;
+  progress->since = FromTimestamp(event.time());
+}
+
+// Makes the spans that end with a change of state.
+void JobTraces::TakeChange(const v1::Job& job, const v1::JobEvent& event,
+                           const Progress& before) {
+  const v1::JobState to = event.state_change().to();
+  const Interval stay = {before.since, FromTimestamp(event.time())};
+  std::vector<Span> spans;
+  const auto add = [&](const OpenSpan& parent, absl::string_view name) {
+    Span& span =
+        spans.emplace_back(ChildOf(parent, tracer_->NewSpan(), name, stay));
+    span.attributes.push_back(
+        {"gpupool.reason", event.state_change().reason()});
+  };
+  if (before.state == v1::QUEUED) add(before.span, "queue");
+  if (before.state == v1::BACKING_OFF) add(before.span, "back-off");
+  if (before.state == v1::STARTING && to == v1::RUNNING) {
+    add(AttemptSpan(before.span, event), "start");
+  }
+  if (IsOnDevice(before.state) && !IsOnDevice(to)) {
+    spans.push_back(AttemptOf(job, event, before));
+  }
+  if (IsOver(to)) spans.push_back(WholeJob(job, event, before));
+  if (!spans.empty()) tracer_->Add(std::move(spans));
+}
+
+Span JobTraces::AttemptOf(const v1::Job& job, const v1::JobEvent& event,
+                          const Progress& before) const {
+  const v1::StateChange& change = event.state_change();
+  Span span =
+      ChildOf(before.span, AttemptSpan(before.span, event).id, "attempt",
+              {before.attempt_since, FromTimestamp(event.time())});
+  span.attributes = {{"gpupool.attempt", Number(event.attempt())},
+                     {"gpupool.devices", absl::StrJoin(job.devices(), ",")},
+                     {"gpupool.reason", change.reason()}};
+  span.failed = change.to() == v1::FAILED || change.to() == v1::BACKING_OFF;
+  if (span.failed) span.error = change.reason();
+  return span;
+}
+
+Span JobTraces::WholeJob(const v1::Job& job, const v1::JobEvent& event,
+                         const Progress& before) const {
+  const v1::StateChange& change = event.state_change();
+  const OpenSpan& open = before.span;
+  Span span = {.trace = open.trace,
+               .id = open.id,
+               .parent = open.parent,
+               .state = open.state,
+               .name = "job",
+               .start = FromTimestamp(job.create_time()),
+               .end = FromTimestamp(event.time())};
+  span.attributes = {{"gpupool.job.id", Number(job.id())},
+                     {"gpupool.job.name", job.spec().name()},
+                     {"gpupool.job.state",
+                      absl::AsciiStrToLower(v1::JobState_Name(change.to()))},
+                     {"gpupool.job.steps", Number(job.progress().step())},
+                     {"gpupool.job.attempts", Number(job.attempt())},
+                     {"gpupool.tenant", job.spec().tenant()},
+                     {"gpupool.queue", job.spec().queue()}};
+  if (job.array_id() != 0) {
+    span.attributes.push_back({"gpupool.array.id", Number(job.array_id())});
+    span.attributes.push_back(
+        {"gpupool.array.index", Number(job.array_index())});
+  }
+  span.failed = change.to() == v1::FAILED;
+  if (span.failed) span.error = change.error().message();
+  return span;
+}
+
+// Makes the span of a checkpoint that is on disk at the time of the event.
+void JobTraces::TakeCheckpoint(const v1::JobEvent& event,
+                               const Progress& progress, absl::Duration took) {
+  const absl::Time end = FromTimestamp(event.time());
+  Span span = ChildOf(AttemptSpan(progress.span, event), tracer_->NewSpan(),
+                      "checkpoint",
+                      {std::max(progress.attempt_since, end - took), end});
+  span.attributes = {
+      {"gpupool.job.step", Number(event.checkpoint().step())},
+      {"gpupool.checkpoint.bytes", Number(event.checkpoint().bytes())},
+      {"gpupool.checkpoint.pause_seconds", event.checkpoint().save_seconds()}};
+  std::vector<Span> spans;
+  spans.push_back(std::move(span));
+  tracer_->Add(std::move(spans));
+}
+
+}  // namespace gpupool::server

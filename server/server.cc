@@ -44,6 +44,7 @@
 #include "server/repository/folder_repository.h"
 #include "server/repository/version_calls.h"
 #include "server/server_log.h"
+#include "server/server_tracer.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/serving.h"
 #include "server/serving_metrics.h"
@@ -51,6 +52,7 @@
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
+#include "server/trace/tracer.h"
 #include "tls/pem.h"
 #include "tls/tls_files.h"
 
@@ -234,6 +236,7 @@ class Server::Impl {
   // Starts control, pool and serving. Each needs the one before; control gets
   // the later two through Start.
   absl::Status StartWork() {
+    tracer_ = MakeTracer(config_, {build_.version, boot_id_}, &metrics_);
     ASSIGN_OR_RETURN(control_,
                      ControlLoop::Create(ControlSettings(), ControlNeeds()));
     ASSIGN_OR_RETURN(pool_, WorkerPool::Create(PoolSettings(), control_.get()));
@@ -289,6 +292,7 @@ class Server::Impl {
     options.repository = repository_.get();
     options.log = &log_;
     options.observer = &observer_;
+    options.tracer = tracer_.get();
     options.server_version = build_.version;
     if (folders_ != nullptr) {
       options.repository = folders_.get();
@@ -350,6 +354,7 @@ class Server::Impl {
     return {.store = store_.get(),
             .blobs = blobs_.get(),
             .metrics = &metrics_,
+            .tracer = tracer_.get(),
             .now = [this] { return clock_.Now(); },
             .fatal = EndAfterDiskFailure};
   }
@@ -532,6 +537,7 @@ class Server::Impl {
   Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};
   ServerLog log_{config_.log_format};
+  std::unique_ptr<Tracer> tracer_;  // null without --trace-endpoint
   std::unique_ptr<ControlLoop> control_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<Serving> serving_;

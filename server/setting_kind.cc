@@ -15,6 +15,7 @@
 #include "scheduler/text/queue_text.h"
 #include "scheduler/text/tenant_text.h"
 #include "server/device_list.h"
+#include "server/trace/collector_url.h"
 
 namespace gpupool::server {
 namespace {
@@ -233,6 +234,16 @@ SettingKind FactorKind(Field<double> field, double least, double most) {
                   absl::StrCat("must be a number ", least, " .. ", most));
             }
             field(*config) = factor;
+            return absl::OkStatus();
+          }};
+}
+
+SettingKind CollectorKind(Field<std::string> field) {
+  return {.value_name = "URL",
+          .allowed = "http:// or https://",
+          .set = [field](absl::string_view value, Config* config) {
+            RETURN_IF_ERROR(ParseCollectorUrl(value).status());
+            field(*config) = std::string(value);
             return absl::OkStatus();
           }};
 }

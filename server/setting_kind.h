@@ -82,6 +82,8 @@ SettingKind SecondsKind(Field<absl::Duration> field, uint32_t least,
 // Makes a kind for seconds with a fraction, from 0 on.
 SettingKind DelayKind(Field<absl::Duration> field, uint32_t most);
 SettingKind FactorKind(Field<double> field, double least, double most);
+// Makes a kind for the URL of a collector of traces.
+SettingKind CollectorKind(Field<std::string> field);
 SettingKind OrderKind(Field<scheduler::Order> field);
 SettingKind PlacementKind(Field<scheduler::PlacementRule> field);
 SettingKind TenantsKind(Field<scheduler::TenantShares> field);

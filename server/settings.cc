@@ -246,11 +246,29 @@ std::vector<Setting> RepositorySettings() {
   };
 }
 
+std::vector<Setting> TraceSettings() {
+  static constexpr char kGroup[] = "Traces";
+  return {
+      {kGroup, "trace-endpoint", CollectorKind(In<&Config::trace_endpoint>), "",
+       "collector that gets traces of requests and jobs by OTLP over HTTP, as "
+       "http://localhost:4318",
+       "no traces", "[Traces](tracing.md)"},
+      {kGroup, "trace-sampling", FactorKind(In<&Config::trace_sampling>, 0, 1),
+       "0.01",
+       "share of the requests that are traced, among those that come without "
+       "a traceparent; one with a traceparent is traced when its client "
+       "traces"},
+      {kGroup, "trace-service-name",
+       TextKind("NAME", In<&Config::trace_service_name>), "gpupool",
+       "name of this server in its traces (service.name)"},
+  };
+}
+
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   for (const auto& group :
        {DeviceSettings, PlaceSettings, TlsSettings, LimitSettings,
-        OrderSettings, PlacementSettings, RepositorySettings}) {
+        OrderSettings, PlacementSettings, RepositorySettings, TraceSettings}) {
     std::vector<Setting> settings = group();
     std::move(settings.begin(), settings.end(), std::back_inserter(all));
   }

@@ -107,8 +107,8 @@ void TellOfDevices(Metrics& metrics) {
 
 // Returns whether the values of a label are known beforehand.
 bool IsClosed(const std::string& label) {
-  static const std::set<std::string> closed = {"class",  "kind",  "phase",
-                                               "reason", "stage", "state"};
+  static const std::set<std::string> closed = {
+      "class", "kind", "outcome", "phase", "reason", "stage", "state"};
   return closed.contains(label);
 }
 
@@ -150,6 +150,9 @@ std::vector<MetricFamily> Collect() {
   metrics.SetRehearsals(0);
   for (const auto& row : scheduler::PreemptionRows()) {
     metrics.Count(CounterName::kPreemptions, {row.label}, 0);
+  }
+  for (const char* outcome : {"sent", "dropped", "failed"}) {
+    metrics.Count(CounterName::kTraceSpans, {outcome}, 0);
   }
   const auto version = metrics.ForVersion("digits", "1", 1);
   version->CountRequest(absl::StatusCode::kOk);

@@ -31,6 +31,11 @@ class GenericCall
               absl::Time deadline);
   ~GenericCall() override;
 
+  // Adds metadata, which must be printable ASCII. Call it before Start.
+  void AddMetadata(const std::string& name, const std::string& value) {
+    context_.AddMetadata(name, value);
+  }
+
   // Starts the rpc named `path`, "/package.Service/Method". Call it once.
   void Start(const std::string& path, std::string request);
 

@@ -21,6 +21,7 @@
 #include "server/http/open_calls.h"
 #include "server/http/request_body.h"
 #include "server/http/request_check.h"
+#include "server/http/trace_headers.h"
 
 namespace gpupool::server {
 namespace {
@@ -33,6 +34,7 @@ struct CheckedCall {
   std::string path;     // of gRPC
   std::string request;  // in wire format
   absl::Time deadline;
+  TraceContextHeaders trace = {};
 };
 
 void SetAnswer(httplib::Response& response, int status,
@@ -159,12 +161,15 @@ class JsonGateway::Impl {
                     request.get_header_value("X-Timeout-Ms"), limits);
     if (!timeout.ok()) return timeout.status();
     call.deadline = absl::Now() + *timeout;
+    call.trace = {request.get_header_value("traceparent"),
+                  request.get_header_value("tracestate")};
     return call;
   }
 
   void AnswerUnary(const CheckedCall& checked, Response& response) {
     const auto call = calls_.Open(channel_, checked.deadline);
     if (!call.ok()) return SetError(response, call.status());
+    PassTraceContext(checked.trace, call->get());
     (*call)->Start(checked.path, checked.request);
     while ((*call)->Next(absl::InfiniteFuture()) != GenericCall::Event::kEnd) {
     }
@@ -180,6 +185,7 @@ class JsonGateway::Impl {
                     Response& response) {
     auto call = streams_.Open(channel_, checked.deadline);
     if (!call.ok()) return SetError(response, call.status());
+    PassTraceContext(checked.trace, call->get());
     (*call)->Start(checked.path, checked.request);
     const bool events = absl::StrContains(request.get_header_value("Accept"),
                                           "text/event-stream");

@@ -22,6 +22,7 @@
 #include "server/http/rest/rest_json.h"
 #include "server/http/rest/rest_log.h"
 #include "server/http/rest/rest_repository.h"
+#include "server/http/trace_headers.h"
 
 namespace gpupool::server {
 namespace {
@@ -421,7 +422,12 @@ class RestRoutes::Impl {
                                      request.get_header_value("X-Timeout-Ms"),
                                      {options_.post_timeout, kLongestCall});
     if (!timeout.ok()) return timeout.status();
-    return calls_.Open(channel_, absl::Now() + *timeout);
+    auto call = calls_.Open(channel_, absl::Now() + *timeout);
+    if (!call.ok()) return call.status();
+    PassTraceContext({request.get_header_value("traceparent"),
+                      request.get_header_value("tracestate")},
+                     call->get());
+    return call;
   }
 
   // Sends the request and waits for the end of the rpc.

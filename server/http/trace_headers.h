@@ -1,0 +1,27 @@
+// Private to server/http: passes the trace context of a request over HTTP on to
+// its rpc.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace gpupool::server {
+
+class GenericCall;
+
+// The headers `traceparent` and `tracestate`; empty: absent.
+struct TraceContextHeaders {
+  std::string parent;
+  std::string state;
+};
+
+// Adds the headers to the metadata of a call that has not started. Leaves out
+// one that MayBeMetadata refuses.
+void PassTraceContext(const TraceContextHeaders& headers, GenericCall* call);
+
+// Returns whether the value of a header may be one of metadata: printable ASCII
+// of 1 to 512 bytes. gRPC ends the process for other bytes.
+bool MayBeMetadata(absl::string_view value);
+
+}  // namespace gpupool::server

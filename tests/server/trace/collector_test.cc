@@ -1,0 +1,94 @@
+#include "server/trace/collector.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "server/trace/otlp_messages.h"
+#include "tests/server/trace/test_collector.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Body() {
+  Span span = {.name = "test"};
+  span.trace.bytes[0] = 1;
+  span.id.bytes[0] = 1;
+  return RequestOf({.service_name = "pool"}, {span}).SerializeAsString();
+}
+
+TEST(CollectorTest, SendsARequestThatTheCollectorReads) {
+  TestCollector server;
+  Collector collector(server.url());
+  EXPECT_TRUE(collector.Send(Body()).taken);
+  EXPECT_TRUE(collector.Send(Body()).taken);
+  EXPECT_EQ(server.spans().size(), 2);
+  EXPECT_EQ(server.spans()[0].name(), "test");
+}
+
+TEST(CollectorTest, TellsWhichAnswersMayBeRetried) {
+  TestCollector server;
+  Collector collector(server.url());
+  for (const int status : {429, 502, 503, 504}) {
+    server.AnswerNext({.status = status});
+    const CollectorAnswer answer = collector.Send(Body());
+    EXPECT_FALSE(answer.taken);
+    EXPECT_TRUE(answer.may_retry) << status;
+  }
+  for (const int status : {400, 401, 404, 500}) {
+    server.AnswerNext({.status = status});
+    const CollectorAnswer answer = collector.Send(Body());
+    EXPECT_FALSE(answer.taken);
+    EXPECT_FALSE(answer.may_retry) << status;
+    EXPECT_THAT(answer.problem, HasSubstr(std::to_string(status)));
+  }
+}
+
+TEST(CollectorTest, ReadsForHowLongTheCollectorWantsToBeLeftAlone) {
+  TestCollector server;
+  Collector collector(server.url());
+  server.AnswerNext({.status = 503, .retry_after = "7"});
+  EXPECT_EQ(collector.Send(Body()).retry_after, absl::Seconds(7));
+  server.AnswerNext({.status = 503});
+  EXPECT_EQ(collector.Send(Body()).retry_after, std::nullopt);
+}
+
+TEST(CollectorTest, CountsSpansThatWereRejected) {
+  TestCollector server;
+  Collector collector(server.url());
+  otlp::v1::ExportTraceResponse response;
+  response.mutable_partial_success()->set_rejected_spans(3);
+  response.mutable_partial_success()->set_error_message("too old");
+  server.AnswerNext({.body = response.SerializeAsString()});
+  const CollectorAnswer answer = collector.Send(Body());
+  EXPECT_TRUE(answer.taken);
+  EXPECT_EQ(answer.rejected, 3);
+  EXPECT_THAT(answer.problem, HasSubstr("too old"));
+}
+
+TEST(CollectorTest, ACollectorThatIsAwayMayComeBack) {
+  CollectorUrl url;
+  {
+    TestCollector server;
+    url = server.url();
+  }
+  Collector collector(url);
+  const CollectorAnswer answer = collector.Send(Body());
+  EXPECT_FALSE(answer.taken);
+  EXPECT_TRUE(answer.may_retry);
+  EXPECT_THAT(answer.problem, HasSubstr("cannot be reached"));
+}
+
+TEST(ReadRetryAfterTest, ReadsWholeSecondsUpToAMinute) {
+  EXPECT_EQ(ReadRetryAfter("0"), absl::ZeroDuration());
+  EXPECT_EQ(ReadRetryAfter("12"), absl::Seconds(12));
+  EXPECT_EQ(ReadRetryAfter("86400"), absl::Minutes(1));
+  EXPECT_EQ(ReadRetryAfter(""), std::nullopt);
+  EXPECT_EQ(ReadRetryAfter("-1"), std::nullopt);
+  EXPECT_EQ(ReadRetryAfter("Wed, 21 Oct 2026 07:28:00 GMT"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace gpupool::server

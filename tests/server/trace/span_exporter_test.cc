@@ -1,0 +1,153 @@
+#include "server/trace/span_exporter.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+
+#include "absl/synchronization/mutex.h"
+#include "tests/server/trace/test_collector.h"
+#include "tests/wait_until.h"
+
+namespace gpupool::server {
+namespace {
+
+std::vector<Span> Made(size_t count) {
+  Span span = {.name = "test"};
+  span.trace.bytes[0] = 1;
+  span.id.bytes[0] = 1;
+  return std::vector<Span>(count, span);
+}
+
+class SpanExporterTest : public ::testing::Test {
+ protected:
+  SpanExporterOptions Options() {
+    SpanExporterOptions options;
+    options.url = collector_.url();
+    options.interval = absl::Milliseconds(1);
+    options.first_wait = absl::Milliseconds(1);
+    options.count = [this](SpanOutcome outcome, uint64_t spans) {
+      absl::MutexLock lock(&mutex_);
+      counts_[outcome] += spans;
+    };
+    return options;
+  }
+  uint64_t Counted(SpanOutcome outcome) {
+    absl::MutexLock lock(&mutex_);
+    return counts_[outcome];
+  }
+  bool Becomes(SpanOutcome outcome, uint64_t spans) {
+    return WaitUntil([&] { return Counted(outcome) == spans; });
+  }
+
+  absl::Mutex mutex_;
+  std::map<SpanOutcome, uint64_t> counts_ ABSL_GUARDED_BY(mutex_);
+  TestCollector collector_;
+};
+
+TEST_F(SpanExporterTest, SendsSpans) {
+  SpanExporter exporter(Options());
+  exporter.Add(Made(3));
+  EXPECT_TRUE(Becomes(SpanOutcome::kSent, 3));
+  EXPECT_EQ(collector_.spans().size(), 3);
+}
+
+TEST_F(SpanExporterTest, SendsWhatWaitsAtTheEnd) {
+  SpanExporterOptions options = Options();
+  options.interval = absl::InfiniteDuration();
+  {
+    SpanExporter exporter(options);
+    exporter.Add(Made(2));
+  }
+  EXPECT_EQ(Counted(SpanOutcome::kSent), 2);
+  EXPECT_EQ(collector_.spans().size(), 2);
+}
+
+TEST_F(SpanExporterTest, DividesManySpansIntoSeveralRequests) {
+  SpanExporterOptions options = Options();
+  options.interval = absl::InfiniteDuration();
+  {
+    SpanExporter exporter(options);
+    exporter.Add(Made(5000));
+  }
+  EXPECT_EQ(Counted(SpanOutcome::kSent), 5000);
+  EXPECT_EQ(collector_.requests(), 3);
+}
+
+TEST_F(SpanExporterTest, TriesAgainAfterAnErrorThatPasses) {
+  collector_.AnswerNext({.status = 503});
+  collector_.AnswerNext({.status = 429, .retry_after = "0"});
+  SpanExporter exporter(Options());
+  exporter.Add(Made(2));
+  EXPECT_TRUE(Becomes(SpanOutcome::kSent, 2));
+  EXPECT_EQ(collector_.requests(), 3);
+  EXPECT_EQ(Counted(SpanOutcome::kFailed), 0);
+}
+
+TEST_F(SpanExporterTest, GivesUpAfterFiveTries) {
+  for (int i = 0; i < 5; ++i) collector_.AnswerNext({.status = 503});
+  SpanExporter exporter(Options());
+  exporter.Add(Made(2));
+  EXPECT_TRUE(Becomes(SpanOutcome::kFailed, 2));
+  EXPECT_EQ(collector_.requests(), 5);
+  exporter.Add(Made(1));
+  EXPECT_TRUE(Becomes(SpanOutcome::kSent, 1));
+}
+
+TEST_F(SpanExporterTest, DoesNotRepeatARequestThatIsRefused) {
+  collector_.AnswerNext({.status = 400});
+  SpanExporter exporter(Options());
+  exporter.Add(Made(2));
+  EXPECT_TRUE(Becomes(SpanOutcome::kFailed, 2));
+  EXPECT_EQ(collector_.requests(), 1);
+}
+
+TEST_F(SpanExporterTest, CountsRejectedSpansAsFailed) {
+  otlp::v1::ExportTraceResponse response;
+  response.mutable_partial_success()->set_rejected_spans(1);
+  collector_.AnswerNext({.body = response.SerializeAsString()});
+  SpanExporter exporter(Options());
+  exporter.Add(Made(3));
+  EXPECT_TRUE(Becomes(SpanOutcome::kFailed, 1));
+  EXPECT_EQ(Counted(SpanOutcome::kSent), 2);
+}
+
+TEST_F(SpanExporterTest, CountsWhatFoundNoRoom) {
+  SpanExporterOptions options = Options();
+  options.buffer_limit = 4;
+  SpanExporter exporter(options);
+  exporter.Add(Made(10));
+  EXPECT_TRUE(Becomes(SpanOutcome::kDropped, 6));
+  EXPECT_TRUE(Becomes(SpanOutcome::kSent, 4));
+}
+
+TEST_F(SpanExporterTest, EndsAtOnceWhenTheCollectorIsAway) {
+  SpanExporterOptions options = Options();
+  {
+    const TestCollector away;
+    options.url = away.url();
+  }
+  options.first_wait = absl::Hours(1);
+  options.interval = absl::InfiniteDuration();
+  {
+    SpanExporter exporter(options);
+    exporter.Add(Made(5000));
+  }
+  EXPECT_EQ(Counted(SpanOutcome::kFailed), 5000);
+}
+
+TEST(WaitBeforeTryTest, DoublesUpToHalfAMinute) {
+  const absl::Duration first = absl::Seconds(1);
+  EXPECT_EQ(WaitBeforeTry(1, first, std::nullopt), absl::Seconds(1));
+  EXPECT_EQ(WaitBeforeTry(2, first, std::nullopt), absl::Seconds(2));
+  EXPECT_EQ(WaitBeforeTry(4, first, std::nullopt), absl::Seconds(8));
+  EXPECT_EQ(WaitBeforeTry(50, first, std::nullopt), absl::Seconds(30));
+}
+
+TEST(WaitBeforeTryTest, DoesWhatTheCollectorAsksFor) {
+  EXPECT_EQ(WaitBeforeTry(1, absl::Seconds(1), absl::Seconds(40)),
+            absl::Seconds(40));
+}
+
+}  // namespace
+}  // namespace gpupool::server

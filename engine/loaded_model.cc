@@ -115,6 +115,7 @@ absl::Status LoadedModel::Plan(const ModelSource& source) {
 
 absl::Status LoadedModel::LoadPrograms(const ModelSource& source) {
   arena_bytes_ = ArenaBytesOf(planned_);
+  outside_bytes_ = BytesOf(planned_).peak - arena_bytes_;
   ASSIGN_OR_RETURN(
       weights_,
       WeightStore::Create(planned_.layout, holder_.name(), device_.allocator,
@@ -433,7 +434,10 @@ absl::Status LoadedModel::StartProfile(uint32_t requests, uint32_t rows) {
   // The device's timer is one of the stream that trains.
   ASSIGN_OR_RETURN(
       profiled.profile,
-      StepProfile::Create(requests, {{"request", profiled.executor}}, nullptr));
+      StepProfile::Create(
+          requests,
+          {{{"request", profiled.executor}}, arena_bytes_, outside_bytes_},
+          nullptr));
   profiled_ = std::move(profiled);
   return absl::OkStatus();
 }

@@ -109,6 +109,7 @@ class LoadedModel final : public ServedModel {
   std::vector<v1::TensorSpec> outputs_;
   std::optional<WeightStore> weights_;
   uint64_t arena_bytes_ = 0;
+  uint64_t outside_bytes_ = 0;  // planned beside the arena
   Allocation arena_;
   // While a request runs in stages: the file, and the bytes that stages pass
   // on.

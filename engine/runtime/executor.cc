@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     absl::Span<const std::string> brought) {
   const auto& [weights, arena, holder, allocator] = memory;
   GPUPOOL_CHECK(arena.size() >= program.bytes().arena);
-  std::unique_ptr<Executor> executor(new Executor(std::move(program)));
+  std::unique_ptr<Executor> executor(new Executor(std::move(program), memory));
   for (const ResidentItem& item : executor->program_.bytes().residents) {
     ASSIGN_OR_RETURN(auto block, weights.Resident(item, holder, allocator));
     executor->residents_.push_back(std::move(block));
@@ -309,10 +309,11 @@ absl::Status Executor::RunTimed(Profile* profile, LaunchTimer* timer) {
   RETURN_IF_ERROR(QueueInputs());
   RETURN_IF_ERROR(timer->Start());
   const int64_t begin = absl::GetCurrentTimeNanos();
+  std::vector<uint64_t> held(program_.graph().nodes().size(), 0);
   for (const Launch& launch : program_.launches()) {
-    const Node& node =
-        program_.graph().nodes()[static_cast<size_t>(launch.node)];
-    if (node.stage != Stage::kStep) continue;
+    const auto number = static_cast<size_t>(launch.node);
+    if (program_.graph().nodes()[number].stage != Stage::kStep) continue;
+    held[number] = HeldBytes();
     RETURN_IF_ERROR(timer->Mark(launch.node));
     RETURN_IF_ERROR(launch.kernel->Run());
   }
@@ -322,7 +323,8 @@ absl::Status Executor::RunTimed(Profile* profile, LaunchTimer* timer) {
   ASSIGN_OR_RETURN(const std::vector<NodeTime> times, timer->Stop());
   const int64_t shift = times.empty() ? 0 : begin - times.front().begin_nanos;
   for (const NodeTime& time : times) {
-    profile->Add(time.node, time.begin_nanos + shift, time.end_nanos + shift);
+    profile->Add(time.node, time.begin_nanos + shift, time.end_nanos + shift,
+                 held[static_cast<size_t>(time.node)]);
   }
   profile->EndRun();
   return absl::OkStatus();
@@ -337,11 +339,12 @@ absl::Status Executor::RunProfiled(Profile* profile, LaunchTimer* timer) {
     const Node& node =
         program_.graph().nodes()[static_cast<size_t>(launch.node)];
     if (node.stage != Stage::kStep) continue;
+    const uint64_t held = HeldBytes();
     // Waits after each node, so that the clock measures that node alone.
     const int64_t begin = absl::GetCurrentTimeNanos();
     RETURN_IF_ERROR(launch.kernel->Run());
     RETURN_IF_ERROR(transfer_->Synchronize());
-    profile->Add(launch.node, begin, absl::GetCurrentTimeNanos());
+    profile->Add(launch.node, begin, absl::GetCurrentTimeNanos(), held);
   }
   RETURN_IF_ERROR(QueueOutputs());
   profile->EndRun();

@@ -1,11 +1,11 @@
 // Runs one program repeatedly: one loop over launches whose addresses were
 // patched once. A run allocates nothing and does not branch on ops.
 //
-// Belongs to one compute thread. The weight store, the arena and the program's
-// back end must outlive it. Several executors may share store and arena if they
-// run in turn. If the host cannot reach the device's memory, inputs and outputs
-// are copied as part of a run, either through pinned memory of the executor or
-// directly from and to the caller's memory (RunOn).
+// Belongs to one compute thread. The weight store, the arena, the allocator and
+// the program's back end must outlive it. Several executors may share store and
+// arena if they run in turn. If the host cannot reach the device's memory,
+// inputs and outputs are copied as part of a run, either through pinned memory
+// of the executor or directly from and to the caller's memory (RunOn).
 #pragma once
 
 #include <cstddef>
@@ -98,7 +98,7 @@ class Executor {
   // Runs once, more slowly, and adds each node's time to `profile`: by the
   // device's timer if there is one, else by the host's clock. With a timer the
   // first node begins when the host had it queued, so that the times of runs
-  // follow each other.
+  // follow each other. Also adds the bytes that the holder has at each launch.
   absl::Status RunProfiled(Profile* profile, LaunchTimer* timer = nullptr);
 
   const Program& program() const { return program_; }
@@ -110,9 +110,11 @@ class Executor {
     absl::Span<std::byte> host;
   };
 
-  explicit Executor(Program program)
+  Executor(Program program, const ExecutorMemory& memory)
       : program_(std::move(program)),
-        transfer_(&program_.backend().transfer()) {}
+        transfer_(&program_.backend().transfer()),
+        holder_(memory.holder),
+        allocator_(memory.allocator) {}
   absl::Status Bind(const WeightStore& weights, absl::Span<std::byte> arena);
   absl::Status FillConstants();
   absl::Status Stage(absl::Span<const std::string> brought);
@@ -129,6 +131,8 @@ class Executor {
     return transfer_->host_visible() || transfer_->IsRegistered(host);
   }
   absl::Status RunTimed(Profile* profile, LaunchTimer* timer);
+  // Returns the bytes that the holder has from the allocator now.
+  uint64_t HeldBytes() const { return allocator_->HolderBytes(holder_); }
   std::byte* address(ValueId id) const {
     return addresses_[static_cast<size_t>(id.index)];
   }
@@ -138,6 +142,8 @@ class Executor {
 
   Program program_;
   Transfer* transfer_;
+  const std::string holder_;
+  CachingAllocator* const allocator_;
   std::vector<std::shared_ptr<const Allocation>> residents_;
   std::vector<std::byte*> addresses_;  // by value; null when unused
   std::vector<Kernel*> steps_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,6 +27,93 @@ std::string Quote(absl::string_view text) {
   return quoted + "\"";
 }
 
+// Appends the events of one program.
+class ProgramEvents {
+ public:
+  ProgramEvents(const TracedProgram& program, size_t thread, int64_t origin,
+                std::string* text)
+      : program_(program), thread_(thread), origin_(origin), text_(text) {}
+
+  void Write() {
+    Begin("M", "thread_name");
+    absl::StrAppend(text_, ",\"args\":{\"name\":", Quote(program_.name), "}}");
+    bool at_peak = false;
+    for (const NodeTime& time : program_.profile->times()) {
+      if (program_.arena != nullptr) {
+        const auto node = static_cast<size_t>(time.node);
+        Count("planned bytes", time,
+              program_.outside_bytes + program_.arena->live_bytes[node],
+              &planned_);
+        Count("measured bytes", time, time.held_bytes, &held_);
+        if (!at_peak && time.node == program_.arena->peak_node) {
+          at_peak = true;
+          Peak(time);
+        }
+      }
+      Run(time);
+    }
+  }
+
+ private:
+  void Begin(const char* phase, absl::string_view name) {
+    absl::StrAppendFormat(
+        text_, "%s\n{\"ph\":\"%s\",\"pid\":0,\"tid\":%u,\"name\":%s",
+        text_->empty() ? "" : ",", phase, thread_, Quote(name));
+  }
+  double Micros(int64_t nanos) const { return (nanos - origin_) / 1e3; }
+
+  void Run(const NodeTime& time) {
+    const Graph& graph = *program_.graph;
+    const Node& node = graph.nodes()[static_cast<size_t>(time.node)];
+    Begin("X", node.source.empty() ? OpName(node.op) : node.source);
+    absl::StrAppendFormat(
+        text_,
+        ",\"cat\":%s,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%d,"
+        "\"node\":%d,\"flops\":%u,\"bytes\":%u}}",
+        Quote(OpName(node.op)), Micros(time.begin_nanos),
+        (time.end_nanos - time.begin_nanos) / 1e3, time.run, time.node,
+        NodeFlops(graph, node), NodeBytes(graph, node));
+  }
+
+  // Writes a counter, unless it has the same value as before.
+  void Count(absl::string_view name, const NodeTime& time, uint64_t value,
+             std::optional<uint64_t>* before) {
+    if (*before == value) return;
+    *before = value;
+    Begin("C", name);
+    absl::StrAppendFormat(text_, ",\"ts\":%.3f,\"args\":{\"value\":%u}}",
+                          Micros(time.begin_nanos), value);
+  }
+
+  void Peak(const NodeTime& time) {
+    const ArenaUse& arena = *program_.arena;
+    Begin("i", "planned peak");
+    absl::StrAppendFormat(
+        text_,
+        ",\"s\":\"t\",\"ts\":%.3f,\"args\":{\"node\":%d,\"bytes\":%u,"
+        "\"arena\":%u,\"outside\":%u,\"values\":[",
+        Micros(time.begin_nanos), time.node,
+        program_.outside_bytes + arena.peak_bytes(), program_.arena_bytes,
+        program_.outside_bytes);
+    const char* separator = "";
+    for (const LiveValue& value : arena.largest) {
+      absl::StrAppend(
+          text_, separator, "{\"name\":", Quote(value.name),
+          ",\"layer\":", Quote(value.layer), ",\"op\":", Quote(value.op),
+          ",\"kind\":", Quote(value.kind), ",\"bytes\":", value.bytes, "}");
+      separator = ",";
+    }
+    *text_ += "]}}";
+  }
+
+  const TracedProgram& program_;
+  const size_t thread_;
+  const int64_t origin_;
+  std::string* const text_;
+  std::optional<uint64_t> planned_;
+  std::optional<uint64_t> held_;
+};
+
 }  // namespace
 
 uint64_t NodeBytes(const Graph& graph, const Node& node) {
@@ -35,7 +123,8 @@ uint64_t NodeBytes(const Graph& graph, const Node& node) {
   return bytes;
 }
 
-void Profile::Add(int node, int64_t begin_nanos, int64_t end_nanos) {
+void Profile::Add(int node, int64_t begin_nanos, int64_t end_nanos,
+                  uint64_t held_bytes) {
   if (totals_.size() <= static_cast<size_t>(node)) {
     totals_.resize(static_cast<size_t>(node) + 1);
   }
@@ -44,7 +133,7 @@ void Profile::Add(int node, int64_t begin_nanos, int64_t end_nanos) {
   ++total.runs;
   total.nanos += end_nanos - begin_nanos;
   if (runs_ < traced_runs_) {
-    times_.push_back({node, begin_nanos, end_nanos, runs_});
+    times_.push_back({node, begin_nanos, end_nanos, runs_, held_bytes});
   }
 }
 
@@ -85,30 +174,12 @@ std::string ChromeTrace(absl::Span<const TracedProgram> programs) {
       origin = std::min(origin, time.begin_nanos);
     }
   }
-  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
-  const char* separator = "\n";
+  std::string events;
   for (size_t thread = 0; thread < programs.size(); ++thread) {
-    absl::StrAppendFormat(&text,
-                          "%s{\"ph\":\"M\",\"pid\":0,\"tid\":%u,"
-                          "\"name\":\"thread_name\",\"args\":{\"name\":%s}}",
-                          separator, thread, Quote(programs[thread].name));
-    separator = ",\n";
-    for (const NodeTime& time : programs[thread].profile->times()) {
-      const Graph& graph = *programs[thread].graph;
-      const Node& node = graph.nodes()[static_cast<size_t>(time.node)];
-      absl::StrAppendFormat(
-          &text,
-          "%s{\"ph\":\"X\",\"pid\":0,\"tid\":%u,\"name\":%s,\"cat\":%s,"
-          "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%d,\"node\":%d,"
-          "\"flops\":%u,\"bytes\":%u}}",
-          separator, thread,
-          Quote(node.source.empty() ? OpName(node.op) : node.source),
-          Quote(OpName(node.op)), (time.begin_nanos - origin) / 1e3,
-          (time.end_nanos - time.begin_nanos) / 1e3, time.run, time.node,
-          NodeFlops(graph, node), NodeBytes(graph, node));
-    }
+    ProgramEvents(programs[thread], thread, origin, &events).Write();
   }
-  return text + "\n]}\n";
+  return absl::StrCat("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", events,
+                      "\n]}\n");
 }
 
 }  // namespace gpupool::engine

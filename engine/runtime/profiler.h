@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "engine/graph/graph.h"
+#include "engine/runtime/arena_use.h"
 
 namespace gpupool::engine {
 
@@ -20,6 +21,9 @@ struct NodeTime {
   int64_t begin_nanos = 0;
   int64_t end_nanos = 0;
   int run = 0;
+  // Device memory that the allocator gave to the program's holder, when the
+  // node was launched.
+  uint64_t held_bytes = 0;
 };
 
 struct NodeTotal {
@@ -34,7 +38,8 @@ class Profile {
   // all.
   explicit Profile(int traced_runs = 10) : traced_runs_(traced_runs) {}
 
-  void Add(int node, int64_t begin_nanos, int64_t end_nanos);
+  void Add(int node, int64_t begin_nanos, int64_t end_nanos,
+           uint64_t held_bytes = 0);
   void EndRun() { ++runs_; }
 
   int runs() const { return runs_; }
@@ -57,11 +62,21 @@ struct TracedProgram {
   std::string name;
   const Graph* graph = nullptr;
   const Profile* profile = nullptr;
+  // The plan of its memory; null: the trace has no memory.
+  const ArenaUse* arena = nullptr;
+  // Bytes of the arena, and the planned bytes beside it.
+  uint64_t arena_bytes = 0;
+  uint64_t outside_bytes = 0;
 };
 
 // Returns the trace event format. Each program is a thread of its name, with
 // one complete event for each node and traced run, with the FLOPs of the node
 // and the bytes of its operands and results. Times begin at 0.
+//
+// With memory, two counters, "planned bytes" and "measured bytes", have an
+// event before the node's own event when they change. An instant event,
+// "planned peak", is at the node of the peak in the first traced run. It has
+// the largest values that live there.
 std::string ChromeTrace(absl::Span<const TracedProgram> programs);
 
 }  // namespace gpupool::engine

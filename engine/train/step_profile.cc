@@ -27,8 +27,8 @@ uint64_t NodesPerStep(absl::Span<const StepProgram> programs) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepProfile>> StepProfile::Create(
-    uint32_t steps, absl::Span<const StepProgram> programs,
-    LaunchTimer* timer) {
+    uint32_t steps, const SteppedPrograms& stepped, LaunchTimer* timer) {
+  const std::vector<StepProgram>& programs = stepped.programs;
   const uint64_t nodes = NodesPerStep(programs);
   if (steps > 1 && steps * nodes > kMostTracedNodes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<StepProfile>> StepProfile::Create(
     RETURN_IF_ERROR(timer->Start());
     RETURN_IF_ERROR(timer->Stop().status());
   }
-  auto profile = absl::WrapUnique(new StepProfile(timer));
+  auto profile = absl::WrapUnique(new StepProfile(stepped, timer));
   for (const StepProgram& program : programs) {
     const auto runs = static_cast<int>(steps * program.runs_per_step);
     profile->programs_.push_back({program, Profile(runs)});
@@ -62,11 +62,18 @@ absl::Status StepProfile::Run(Executor& executor) {
 }
 
 std::string StepProfile::Trace() const {
+  std::vector<ArenaUse> arenas;
+  arenas.reserve(programs_.size());  // their addresses are used below
   std::vector<TracedProgram> traced;
   for (const Profiled& profiled : programs_) {
-    traced.push_back({profiled.program.name,
-                      &profiled.program.executor->program().graph(),
-                      &profiled.profile});
+    const Program& program = profiled.program.executor->program();
+    arenas.push_back(ArenaUseOf(program));
+    traced.push_back({.name = profiled.program.name,
+                      .graph = &program.graph(),
+                      .profile = &profiled.profile,
+                      .arena = &arenas.back(),
+                      .arena_bytes = arena_bytes_,
+                      .outside_bytes = outside_bytes_});
   }
   return ChromeTrace(traced);
 }

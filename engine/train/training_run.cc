@@ -565,18 +565,19 @@ absl::Status TrainingRun::StartProfile(uint32_t steps) {
         absl::StrCat("the job runs on ", ranks(),
                      " devices; only jobs on one device can be profiled"));
   }
-  std::vector<StepProgram> programs = {{"step", train_.get()}};
+  SteppedPrograms stepped = {{{"step", train_.get()}},
+                             arena_.bytes(),
+                             planned_peak_bytes_ - arena_.bytes()};
   if (accumulate_ != nullptr) {
-    programs.push_back(
+    stepped.programs.push_back(
         {"accumulate", accumulate_.get(), batches_per_step() - 1});
   }
   if (short_step_ != nullptr) {
-    programs.push_back({"short step", short_step_.get()});
+    stepped.programs.push_back({"short step", short_step_.get()});
   }
-  ASSIGN_OR_RETURN(profile_,
-                   StepProfile::Create(
-                       steps, programs,
-                       device_.timer == nullptr ? nullptr : device_.timer()));
+  LaunchTimer* const timer =
+      device_.timer == nullptr ? nullptr : device_.timer();
+  ASSIGN_OR_RETURN(profile_, StepProfile::Create(steps, stepped, timer));
   return absl::OkStatus();
 }
 

@@ -85,6 +85,8 @@ TEST_F(LoadedModelTest, AProfileTimesRequestsAndChangesNoAnswer) {
   EXPECT_EQ(trace.size(), stored->bytes);
   EXPECT_THAT(trace, HasSubstr("\"name\":\"request\""));
   EXPECT_THAT(trace, HasSubstr("\"run\":1"));
+  EXPECT_THAT(trace, HasSubstr("\"name\":\"planned bytes\""));
+  EXPECT_THAT(trace, HasSubstr("\"name\":\"planned peak\""));
   EXPECT_THAT(trace, Not(HasSubstr("\"run\":2")));
   EXPECT_TRUE(absl::IsFailedPrecondition((*model)->TakeProfile().status()));
   EXPECT_TRUE(absl::IsInvalidArgument((*model)->StartProfile(1, 9)));

@@ -216,6 +216,8 @@ TEST(ExecutorTest, ATimerOfTheDeviceGivesTheTimes) {
   EXPECT_EQ(profile.Totals().size(), timer.nodes().size() - 1);
   EXPECT_EQ(profile.Totals()[0].nanos,
             static_cast<int64_t>(timer.nodes().size() - 1) * 1000);
+  ASSERT_FALSE(profile.times().empty());
+  EXPECT_EQ(profile.times()[0].held_bytes, run.planned().peak);
 }
 
 TEST(ExecutorTest, ProfiledRunsTimeEveryNodeThatRuns) {
@@ -226,6 +228,10 @@ TEST(ExecutorTest, ProfiledRunsTimeEveryNodeThatRuns) {
   ASSERT_TRUE(run.executor().RunProfiled(&profile).ok());
   EXPECT_EQ(profile.runs(), 1);
   EXPECT_GT(profile.Totals().size(), 10u);
+  for (const NodeTime& time : profile.times()) {
+    EXPECT_EQ(time.held_bytes, run.planned().peak);
+    EXPECT_LE(time.held_bytes, run.allocator().Statistics().reserved_bytes);
+  }
   EXPECT_THAT(profile.Table(run.executor().program().graph()),
               HasSubstr("adam_step"));
 }

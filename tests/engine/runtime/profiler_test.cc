@@ -80,6 +80,42 @@ TEST_F(ProfileTest, ProgramsOfOneTraceShareItsClock) {
   EXPECT_EQ(events[3]["ts"], 0.0);
 }
 
+TEST_F(ProfileTest, CountersOfMemoryComeBeforeTheNodesAtWhichTheyChange) {
+  Profile profile(2);
+  for (int run = 0; run < 2; ++run) {
+    profile.Add(0, 1000, 1500, 900);
+    profile.Add(1, 1500, 3500, 900);
+    profile.EndRun();
+  }
+  const ArenaUse arena = {
+      .live_bytes = {100, 300},
+      .peak_node = 1,
+      .largest = {{.name = "y\"", .kind = "activation", .bytes = 200}}};
+  const auto events = nlohmann::json::parse(ChromeTrace(
+      {{"step", &graph_, &profile, &arena, 400, 50}}))["traceEvents"];
+  std::string order;
+  std::vector<uint64_t> planned;
+  for (const auto& event : events) {
+    order += event["ph"].get<std::string>();
+    if (event["name"] != "planned bytes") continue;
+    planned.push_back(event["args"]["value"].get<uint64_t>());
+  }
+  // The second run begins with other planned bytes and the same measured ones.
+  EXPECT_EQ(order, "MCCXCiXCXCX");
+  EXPECT_EQ(planned, (std::vector<uint64_t>{150, 350, 150, 350}));
+  EXPECT_EQ(events[2]["name"], "measured bytes");
+  EXPECT_EQ(events[2]["args"]["value"], 900);
+  const auto& peak = events[5];
+  EXPECT_EQ(peak["name"], "planned peak");
+  EXPECT_EQ(peak["ts"], 0.5);
+  EXPECT_EQ(peak["args"]["node"], 1);
+  EXPECT_EQ(peak["args"]["bytes"], 350);
+  EXPECT_EQ(peak["args"]["arena"], 400);
+  EXPECT_EQ(peak["args"]["outside"], 50);
+  EXPECT_EQ(peak["args"]["values"][0]["name"], "y\"");
+  EXPECT_EQ(peak["args"]["values"][0]["bytes"], 200);
+}
+
 TEST_F(ProfileTest, AnEmptyProfileIsValidToo) {
   const Profile profile;
   EXPECT_TRUE(profile.Totals().empty());

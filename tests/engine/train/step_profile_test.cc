@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/train/blob_file.h"
@@ -65,7 +67,7 @@ TEST_F(StepProfileTest, ATraceHasEveryNodeOfTheStepsThatWereMade) {
   std::map<int, int> nodes;
   double last = 0;
   for (const auto& event : events) {
-    if (event["ph"] == "M") continue;
+    if (event["ph"] != "X") continue;
     runs.insert(event["args"]["run"].get<int>());
     ++nodes[event["args"]["node"].get<int>()];
     EXPECT_NE(event["name"], "");
@@ -103,12 +105,43 @@ TEST_F(StepProfileTest, BatchesThatAreAccumulatedAreAThreadOfTheirOwn) {
   const nlohmann::json events = Take(*run);
   std::map<int, std::set<int>> runs;  // by thread
   for (const auto& event : events) {
-    if (event["ph"] == "M") continue;
+    if (event["ph"] != "X") continue;
     runs[event["tid"].get<int>()].insert(event["args"]["run"].get<int>());
   }
   EXPECT_EQ(runs[0].size(), 2u);
   EXPECT_EQ(runs[1].size(), 4u);
   EXPECT_EQ(events[0]["args"]["name"], "step");
+}
+
+TEST_F(StepProfileTest, MemoryAlongTheStepHasThePeakOfThePlan) {
+  auto run = Start(/*accumulate=*/3);
+  ASSERT_TRUE(run->StartProfile(2).ok());
+  Steps(*run, 2);
+  std::map<int, uint64_t> planned, peaks;  // by thread
+  uint64_t planned_peak = 0, measured = 0;
+  for (const auto& event : Take(*run)) {
+    const nlohmann::json& args = event["args"];
+    const int thread = event["tid"].get<int>();
+    if (event["name"] == "planned bytes") {
+      planned[thread] =
+          std::max(planned[thread], args["value"].get<uint64_t>());
+    } else if (event["name"] == "measured bytes") {
+      measured = std::max(measured, args["value"].get<uint64_t>());
+    } else if (event["name"] == "planned peak") {
+      peaks[thread] = args["bytes"].get<uint64_t>();
+      planned_peak =
+          args["arena"].get<uint64_t>() + args["outside"].get<uint64_t>();
+      EXPECT_FALSE(args["values"].empty());
+    }
+  }
+  EXPECT_EQ(planned.size(), 2u);
+  EXPECT_EQ(planned, peaks);
+  const v1::MemoryUse use = run->memory();
+  EXPECT_EQ(planned_peak, use.planned_peak_bytes());
+  for (const auto& [thread, bytes] : planned) EXPECT_LE(bytes, planned_peak);
+  EXPECT_GE(measured, planned[0]);
+  EXPECT_LE(measured, use.measured_peak_bytes());
+  EXPECT_LE(measured, allocator_.Statistics().reserved_bytes);
 }
 
 TEST_F(StepProfileTest, ATraceIsBoundedAndTheTextSaysHowManyStepsFit) {

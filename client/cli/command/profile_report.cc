@@ -1,8 +1,11 @@
 #include "client/cli/command/profile_report.h"
 
+#include <CLI/App.hpp>
 #include <ostream>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/output/profile_memory_view.h"
 #include "client/cli/output/profile_trace.h"
 #include "client/cli/output/profile_view.h"
 #include "client/files/partial_file.h"
@@ -15,6 +18,16 @@ constexpr size_t kMostTraceBytes = size_t{1} << 30;
 
 }  // namespace
 
+void AddPictureOptions(CLI::App& verb, ProfileFiles& files) {
+  verb.add_option("--flame", files.flame,
+                  "Also write a flame graph (SVG) to this file")
+      ->type_name("FILE");
+  verb.add_option("--memory", files.memory,
+                  "Also write a picture (SVG) of planned and measured memory "
+                  "along the step to this file")
+      ->type_name("FILE");
+}
+
 absl::Status ShowProfile(Context& context, const ProfileFiles& files) {
   const absl::StatusOr<std::string> text =
       ReadTextFile(files.trace, kMostTraceBytes);
@@ -25,8 +38,18 @@ absl::Status ShowProfile(Context& context, const ProfileFiles& files) {
     *context.out().stream << "\n";
     PrintProfile(context.out(), *trace, context.headers());
   }
-  if (files.flame.empty()) return absl::OkStatus();
-  return WriteWholeFile(files.flame, FlamePicture(*trace));
+  absl::Status written;
+  if (!files.flame.empty()) {
+    written = WriteWholeFile(files.flame, FlamePicture(*trace));
+  }
+  if (!written.ok() || files.memory.empty()) return written;
+  if (trace->memory.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files.trace,
+                     " has no memory: it was recorded by an older "
+                     "worker; leave out --memory"));
+  }
+  return WriteWholeFile(files.memory, ProfileMemoryPicture(trace->memory));
 }
 
 }  // namespace gpupool::client

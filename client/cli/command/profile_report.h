@@ -10,12 +10,16 @@ namespace gpupool::client {
 
 struct ProfileFiles {
   std::string trace;
-  std::string flame;  // to write; empty: none
+  std::string flame;   // to write; empty: none
+  std::string memory;  // likewise
 };
 
+// Adds the options for the pictures.
+void AddPictureOptions(CLI::App& verb, ProfileFiles& files);
+
 // Prints the tables of the trace, unless the output is JSON or YAML, and writes
-// the flame graph. INVALID_ARGUMENT for a file that is no such trace, else
-// errors of the files.
+// the flame graph and the picture of the memory. INVALID_ARGUMENT for a file
+// that is no such trace, else errors of the files.
 absl::Status ShowProfile(Context& context, const ProfileFiles& files);
 
 }  // namespace gpupool::client

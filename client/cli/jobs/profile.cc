@@ -76,9 +76,7 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
   verb->add_option("-O,--file", options->files.trace, "The file to write")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--flame", options->files.flame,
-                   "Also write a flame graph (SVG) to this file")
-      ->type_name("FILE");
+  AddPictureOptions(*verb, options->files);
   invocation.On(verb, [options](Context& c) { return Profile(c, *options); });
 }
 

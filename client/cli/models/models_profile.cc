@@ -90,9 +90,7 @@ void AddModelsProfile(CLI::App& models, Invocation& invocation) {
   verb->add_option("-O,--file", options->files.trace, "The file to write")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--flame", options->files.flame,
-                   "Also write a flame graph (SVG) to this file")
-      ->type_name("FILE");
+  AddPictureOptions(*verb, options->files);
   invocation.On(verb,
                 [options](Context& c) { return ProfileServed(c, *options); });
 }

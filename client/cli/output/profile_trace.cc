@@ -100,6 +100,7 @@ absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
   ProfileTrace trace;
   std::map<std::pair<int64_t, int64_t>, Span> spans;  // by program and run
   std::map<int64_t, std::string> programs;
+  ProfileMemoryReader memory;
   // The library reports errors by exceptions. They are caught here.
   try {
     const auto parsed = nlohmann::json::parse(json.begin(), json.end());
@@ -107,6 +108,7 @@ absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
       if (event.at("ph") == "M") {
         programs[event.value("tid", 0)] = event.at("args").at("name");
       }
+      memory.Take(event);
       if (event.at("ph") != "X") continue;
       const auto& args = event.at("args");
       ProfiledNode node{event.at("name"), event.at("cat"), event.at("dur"),
@@ -125,6 +127,7 @@ absl::StatusOr<ProfileTrace> ParseProfileTrace(absl::string_view json) {
   if (trace.nodes.empty()) {
     return absl::InvalidArgumentError("the trace has no nodes");
   }
+  trace.memory = memory.Programs(programs);
   if (!programs[0].empty()) trace.unit = programs[0];
   for (const auto& [key, span] : spans) {
     trace.span_micros += span.end - span.begin;

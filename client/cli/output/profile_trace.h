@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/cli/output/profile_memory.h"
 
 namespace gpupool::client {
 
@@ -27,6 +28,7 @@ struct ProfileTrace {
   // From the begin of each program's run to its end, all runs together. The
   // rest beside the nodes are gaps.
   double span_micros = 0;
+  std::vector<ProgramMemory> memory;  // empty if the trace has none
 
   // Returns the time of all nodes.
   double node_micros() const;

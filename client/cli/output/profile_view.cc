@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/output/profile_memory_view.h"
 #include "client/cli/output/svg_chart.h"
 #include "client/cli/output/table.h"
 #include "client/text/units.h"
@@ -135,6 +136,7 @@ void PrintProfile(const Stream& stream, const ProfileTrace& trace,
   *stream.stream << "\n";
   PrintGroups(stream, trace, true, headers);
   *stream.stream << "\n" << ProfileAdvice(trace) << "\n";
+  PrintProfileMemory(stream, trace.memory, headers);
 }
 
 std::string FlamePicture(const ProfileTrace& trace) {

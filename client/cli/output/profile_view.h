@@ -9,8 +9,8 @@
 
 namespace gpupool::client {
 
-// Prints a table by op, one by layer, and advice. Times and calls are those of
-// one step or request.
+// Prints a table by op, one by layer, advice, and the memory. Times and calls
+// are those of one step or request.
 void PrintProfile(const Stream& stream, const ProfileTrace& trace,
                   bool headers);
 

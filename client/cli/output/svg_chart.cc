@@ -20,6 +20,7 @@ constexpr double kRight = 20;
 constexpr double kPanel = 190;  // height of a panel
 constexpr double kPitch = 265;  // from one panel to the next
 constexpr double kTop = 65;
+constexpr double kNotePitch = 17;
 
 std::string Number(double value) {
   return value >= 1e6 ? absl::StrFormat("%.4gM", value / 1e6)
@@ -91,6 +92,17 @@ std::string Line(const Area& area, size_t number) {
   return svg;
 }
 
+// Returns a dot and its text, which is inside the panel.
+std::string PointLabel(const Area& area, const SvgLabel& label) {
+  const double x = area.X(label.x), y = area.Y(label.y);
+  const bool left = x < (kLeft + area.right()) / 2;
+  return absl::StrCat(
+      absl::StrFormat("<circle class=\"p\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n",
+                      x, y),
+      Text(left ? x + 7 : x - 7, y < area.top + 20 ? y + 18 : y - 7,
+           left ? "start" : "end", label.text));
+}
+
 // Returns axes, grid, labels and lines.
 std::string Panel(const Area& area) {
   const SvgChart& chart = area.chart;
@@ -105,6 +117,7 @@ std::string Panel(const Area& area) {
                         "text-anchor=\"middle\">%s</text>\n",
                         area.top + kPanel / 2, SvgText(chart.vertical.label));
   for (size_t i = 0; i < chart.lines.size(); ++i) svg += Line(area, i);
+  for (const SvgLabel& label : chart.labels) svg += PointLabel(area, label);
   return svg;
 }
 
@@ -112,6 +125,7 @@ std::string Sheet(size_t lines) {
   std::string css =
       "text{font:12px sans-serif;fill:#333}"
       ".g{stroke:#ddd;fill:none}"
+      ".p{fill:#333}"
       "[class^=l]{fill:none;stroke-width:1.6;stroke-linejoin:round}";
   for (size_t i = 0; i < lines; ++i) {
     absl::StrAppendFormat(
@@ -143,7 +157,21 @@ std::string Legend(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string SvgText(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}});
+  std::string allowed(text);
+  for (char& c : allowed) {
+    const bool space = c == '\t' || c == '\n' || c == '\r';
+    if (static_cast<unsigned char>(c) < 0x20 && !space) c = '?';
+  }
+  return absl::StrReplaceAll(allowed, {{"&", "&amp;"}, {"<", "&lt;"}});
+}
+
+SvgByteUnit ByteUnitFor(uint64_t most) {
+  constexpr SvgByteUnit kUnits[] = {
+      {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
+  for (const SvgByteUnit& unit : kUnits) {
+    if (static_cast<double>(most) >= unit.bytes) return unit;
+  }
+  return {};
 }
 
 double SvgAxis::Share(double value) const {
@@ -189,18 +217,25 @@ SvgAxis LogarithmicAxis(double least, double most, std::string label) {
 }
 
 std::string SvgPicture(const std::vector<std::string>& legend,
-                       const std::vector<SvgChart>& charts) {
+                       const std::vector<SvgChart>& charts,
+                       const std::vector<std::string>& notes) {
+  const double bottom = kTop + static_cast<double>(charts.size()) * kPitch - 20;
   std::string svg = absl::StrCat(
       absl::StrFormat("<svg xmlns=\"http://www.w3.org/2000/svg\" "
                       "viewBox=\"0 0 %.0f %.0f\">\n",
                       kWidth,
-                      kTop + static_cast<double>(charts.size()) * kPitch - 20),
+                      bottom + static_cast<double>(notes.size()) * kNotePitch),
       Sheet(legend.size()),
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", Legend(legend));
   double top = kTop;
   for (const SvgChart& chart : charts) {
     svg += Panel({chart, top});
     top += kPitch;
+  }
+  double y = bottom;
+  for (const std::string& note : notes) {
+    svg += Text(kLeft, y, "start", note);
+    y += kNotePitch;
   }
   return svg + "</svg>\n";
 }

@@ -1,6 +1,7 @@
 // Charts of lines as an SVG picture, one below the other. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,8 @@
 
 namespace gpupool::client {
 
-// Returns `text` as the content of an element, with & and < escaped.
+// Returns `text` as the content of an element: & and < are escaped, and
+// characters that XML does not allow become '?'.
 std::string SvgText(absl::string_view text);
 
 using SvgPoints = std::vector<std::pair<double, double>>;
@@ -38,6 +40,23 @@ SvgAxis RangeAxis(double least, double most, std::string label);
 // logarithms to base 10; `least` and `most` are powers, both above 0.
 SvgAxis LogarithmicAxis(double least, double most, std::string label);
 
+// A unit of bytes for an axis.
+struct SvgByteUnit {
+  double bytes = 1;
+  const char* name = "bytes";
+
+  double Of(uint64_t count) const { return static_cast<double>(count) / bytes; }
+};
+// Returns the largest unit (bytes, KiB, MiB, GiB) that is at most `most`.
+SvgByteUnit ByteUnitFor(uint64_t most);
+
+// A marked point with a text beside it.
+struct SvgLabel {
+  double x = 0;
+  double y = 0;
+  std::string text;
+};
+
 struct SvgChart {
   std::string title;
   SvgAxis horizontal;
@@ -45,10 +64,13 @@ struct SvgChart {
   std::vector<SvgPoints> lines;  // of the legend, in its order
   // Whether the points of a line are marked, by line; may be shorter.
   std::vector<bool> marked = {};
+  std::vector<SvgLabel> labels = {};
 };
 
-// Returns a picture of charts with one legend for their lines.
+// Returns a picture of charts with one legend for their lines. Below the charts
+// is one line of text for each of `notes`.
 std::string SvgPicture(const std::vector<std::string>& legend,
-                       const std::vector<SvgChart>& charts);
+                       const std::vector<SvgChart>& charts,
+                       const std::vector<std::string>& notes = {});
 
 }  // namespace gpupool::client

@@ -725,7 +725,11 @@ v1::JobEvent StateEvent(uint64_t sequence, v1::JobState to) {
 }
 
 std::string FakeTrace() {
-  return R"({"traceEvents": [{"ph": "X", "tid": 0, "name": "fc", )"
+  return R"({"traceEvents": [{"ph": "C", "tid": 0, "ts": 0, )"
+         R"("name": "planned bytes", "args": {"value": 2048}}, )"
+         R"({"ph": "i", "tid": 0, "ts": 0, "name": "planned peak", "args": )"
+         R"({"node": 3, "bytes": 2048, "arena": 1024, "outside": 1024, )"
+         R"("values": []}}, {"ph": "X", "tid": 0, "name": "fc", )"
          R"("cat": "matmul", "ts": 0, "dur": 40, "args": {"run": 0, )"
          R"("node": 3, "flops": 80000, "bytes": 100}}]})";
 }

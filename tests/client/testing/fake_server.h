@@ -96,7 +96,7 @@ class FakeServer {
 
 // Returns an event with this sequence number and state.
 v1::JobEvent StateEvent(uint64_t sequence, v1::JobState to);
-// Returns the trace that ProfileJob sends: one run of one node.
+// Returns the trace that ProfileJob sends: one run of one node, with memory.
 std::string FakeTrace();
 v1::JobEvent ProgressEvent(uint64_t sequence, uint64_t step, uint64_t total);
 v1::JobEvent LogEvent(uint64_t sequence, const std::string& text);

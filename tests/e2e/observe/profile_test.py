@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+import xml.dom.minidom
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
@@ -37,6 +38,35 @@ class Profile(harness.TestCase):
         self.assertTrue(all(e["dur"] >= 0 for e in timed))
         server.wait_step(job, int(server.job(job)["progress"]["step"]) + 20)
 
+    def texts(self, path):
+        """Returns the texts of a picture, which must be well-formed."""
+        picture = xml.dom.minidom.parse(str(path))
+        self.assertEqual("svg", picture.documentElement.tagName)
+        return [node.firstChild.data for node in picture.getElementsByTagName("text")]
+
+    def test_memory_along_the_step_has_the_peak_of_the_plan(self):
+        server, job = self.start_with_job()
+        path, memory = server.state / "trace.json", server.state / "memory.svg"
+        said = server.cli("profile", job, "--steps", 2, "-O", path, "--memory", memory)
+        events = json.loads(path.read_text())["traceEvents"]
+        values = {name: [e["args"]["value"] for e in events
+                         if e["ph"] == "C" and e["name"] == name]
+                  for name in ("planned bytes", "measured bytes")}
+        peak, = (e["args"] for e in events if e["ph"] == "i")
+        self.assertEqual(peak["bytes"], max(values["planned bytes"]))
+        planned = int(server.job(job)["plan"]["training"]["peak"])
+        self.assertEqual(planned, peak["arena"] + peak["outside"])
+        self.assertLessEqual(peak["bytes"], planned)
+        stats = server.json("devices", "memory", "cpu:0")
+        for measured in values["measured bytes"]:
+            self.assertLessEqual(peak["bytes"], measured)
+            self.assertLessEqual(measured, int(stats["reserved_bytes"]))
+        self.assertTrue(peak["values"])
+        self.assertIn("memory of a step: the plan needs", said)
+        texts = self.texts(memory)
+        self.assertIn("Memory of a step", texts)
+        self.assertTrue(any(text.startswith("peak ") for text in texts), texts)
+
     def test_a_profiled_job_ends_with_the_same_weights(self):
         server, job = self.start_with_job(steps=4000)
         server.cli("profile", job, "--steps", 20, "-O", server.state / "trace.json")
@@ -67,8 +97,9 @@ class Profile(harness.TestCase):
         server.cli("models", "load", "digits", "--wait")
         before = self.blobs(server)
         path, flame = server.state / "trace.json", server.state / "flame.svg"
+        memory = server.state / "memory.svg"
         said = server.cli("models", "profile", "digits", "--requests", 3, "--batch", 2,
-                          "-O", path, "--flame", flame)
+                          "-O", path, "--flame", flame, "--memory", memory)
         self.assertIn("digits/1, 3 requests", said)
         self.assertIn("LAYER", said)
         self.assertEqual(before, self.blobs(server), "the server keeps no trace")
@@ -78,6 +109,8 @@ class Profile(harness.TestCase):
         timed = [e for e in events if e["ph"] == "X"]
         self.assertEqual({0, 1, 2}, {e["args"]["run"] for e in timed})
         self.assertIn("ms a request", flame.read_text())
+        self.assertIn("Memory of a request", self.texts(memory))
+        self.texts(flame)
         self.assertIn("rows", server.cli("models", "profile", "digits", "--batch", 60000,
                                          "-O", path, code=2))
         server.cli("models", "unload", "digits", "--wait")

@@ -93,6 +93,12 @@ TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
   svg << std::ifstream(flame).rdbuf();
   EXPECT_THAT(svg.str(), HasSubstr("<title>matmul: 0.040 ms a step, 100.0%"));
   EXPECT_EQ(Run({"profile", "7", "-O", file, "--flame", "/nowhere/x.svg"}), 3);
+  const std::string memory = WriteFile("memory.svg", "");
+  EXPECT_EQ(Run({"profile", "7", "-O", file, "--memory", memory}), 0);
+  EXPECT_THAT(out(), HasSubstr("the plan needs 2.0 KiB"));
+  svg.str("");
+  svg << std::ifstream(memory).rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("peak 2.0 KiB at op 1"));
 }
 
 TEST_F(ProfileTest, ChecksTheJobAndTheSteps) {

@@ -42,6 +42,11 @@ TEST_F(ModelsProfileTest, DrawsAFlameGraph) {
   std::ostringstream svg;
   svg << std::ifstream(flame).rdbuf();
   EXPECT_THAT(svg.str(), HasSubstr("<title>matmul: "));
+  EXPECT_EQ(Run({"models", "profile", "digits", "-O", file, "--memory", flame}),
+            0);
+  svg.str("");
+  svg << std::ifstream(flame).rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("peak 2.0 KiB at op 1"));
 }
 
 TEST_F(ModelsProfileTest, ChecksTheNumbers) {

@@ -64,6 +64,39 @@ TEST(SvgPictureTest, MarksPointsAndEscapesTexts) {
   EXPECT_THAT(svg, Not(HasSubstr("<circle class=\"l0\"")));
 }
 
+TEST(SvgPictureTest, TextsHaveOnlyCharactersThatXmlAllows) {
+  EXPECT_EQ(SvgText(absl::string_view("a\0\x1b<\tb", 6)), "a??&lt;\tb");
+}
+
+TEST(SvgPictureTest, LabelsStandBesideTheirPointsAndNotesBelow) {
+  const auto draw = [](double x, double y) {
+    return SvgPicture({"a"},
+                      {{.title = "t",
+                        .horizontal = LinearAxis(10, "x"),
+                        .vertical = LinearAxis(10, "y"),
+                        .lines = {{{0, 0}, {10, 10}}},
+                        .labels = {{x, y, "here"}}}},
+                      {"first", "second"});
+  };
+  const std::string low = draw(0, 0);
+  EXPECT_THAT(low, HasSubstr("<circle class=\"p\" cx=\"70.0\" cy=\"255.0\""));
+  EXPECT_THAT(low,
+              HasSubstr("x=\"77.0\" y=\"248.0\" text-anchor=\"start\">here"));
+  // At the upper right the text stays inside.
+  EXPECT_THAT(draw(10, 10),
+              HasSubstr("x=\"733.0\" y=\"83.0\" text-anchor=\"end\">here"));
+  EXPECT_THAT(low, HasSubstr("viewBox=\"0 0 760 344\""));
+  EXPECT_THAT(low, HasSubstr("y=\"310.0\" text-anchor=\"start\">first"));
+  EXPECT_THAT(low, HasSubstr("y=\"327.0\" text-anchor=\"start\">second"));
+}
+
+TEST(SvgByteUnitTest, IsTheLargestThatFits) {
+  EXPECT_STREQ(ByteUnitFor(1000).name, "bytes");
+  EXPECT_STREQ(ByteUnitFor(1024).name, "KiB");
+  EXPECT_EQ(ByteUnitFor(uint64_t{3} << 20).Of(uint64_t{3} << 19), 1.5);
+  EXPECT_STREQ(ByteUnitFor(uint64_t{1} << 45).name, "GiB");
+}
+
 TEST(SvgPictureTest, ALegendThatIsTooWideGoesOnInASecondRow) {
   // 50 + 8 * 30 = 290 for each name; two fit between 70 and 760.
   const std::string name(30, 'n');

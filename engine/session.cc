@@ -431,8 +431,11 @@ v1::MemoryStats Session::AllMemoryStats() const {
   return stats;
 }
 
-v1::MemorySnapshot Session::Snapshot() const {
-  return ToProto(impl_->name(), impl_->allocator().Snapshot());
+v1::MemorySnapshot Session::Snapshot(bool with_timeline) const {
+  const MemorySnapshot snapshot = impl_->allocator().Snapshot();
+  v1::MemorySnapshot proto = ToProto(impl_->name(), snapshot);
+  if (with_timeline) AddTimeline(snapshot, proto);
+  return proto;
 }
 
 std::string Session::MemorySummary() const {

@@ -179,7 +179,8 @@ class Session {
   v1::MemoryStats memory_stats() const;
   // Returns the statistics with every figure by PyTorch's name.
   v1::MemoryStats AllMemoryStats() const;
-  v1::MemorySnapshot Snapshot() const;
+  // Returns the blocks, and the timeline of the history if that is wanted.
+  v1::MemorySnapshot Snapshot(bool with_timeline = false) const;
   std::string MemorySummary() const;
   // Gives unused memory back to the system and returns its bytes.
   uint64_t EmptyCache();

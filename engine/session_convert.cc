@@ -6,10 +6,13 @@
 
 #include "absl/time/time.h"
 #include "engine/backends/cuda/driver/xid_catalog.h"
+#include "engine/memory/history_curve.h"
 #include "engine/model/precision.h"
 
 namespace gpupool::engine {
 namespace {
+
+constexpr size_t kTimelinePoints = 1000;  // device.proto
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(
@@ -60,6 +63,17 @@ v1::MemorySnapshot ToProto(const std::string& device,
   }
   *proto.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   return proto;
+}
+
+void AddTimeline(const MemorySnapshot& snapshot, v1::MemorySnapshot& proto) {
+  for (const CurvePoint& point : HistoryCurve(snapshot, kTimelinePoints)) {
+    v1::MemoryPoint& added = *proto.add_timeline();
+    *added.mutable_end_time() =
+        google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(
+            point.end_time_us);
+    added.set_allocated_bytes(point.allocated_bytes);
+    added.set_reserved_bytes(point.reserved_bytes);
+  }
 }
 
 v1::GpuFacts ToProto(const DeviceFacts& facts) {

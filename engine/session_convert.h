@@ -21,6 +21,8 @@ v1::MemoryStats ToProto(const std::string& device,
 // Converts a snapshot and stamps it with the current time.
 v1::MemorySnapshot ToProto(const std::string& device,
                            const MemorySnapshot& snapshot);
+// Adds the bytes over the history of the snapshot.
+void AddTimeline(const MemorySnapshot& snapshot, v1::MemorySnapshot& proto);
 v1::GpuFacts ToProto(const DeviceFacts& facts);
 v1::PeakRates ToProto(const PeakRates& rates);
 v1::GpuReadings ToProto(const DeviceReadings& readings);

@@ -34,7 +34,8 @@ absl::StatusOr<FromWorker> GetMemory(engine::Session& session,
   worker::v1::MemoryReply& memory = *reply.mutable_memory();
   *memory.mutable_stats() = session.AllMemoryStats();
   if (request.get_memory().with_snapshot()) {
-    *memory.mutable_snapshot() = session.Snapshot();
+    *memory.mutable_snapshot() =
+        session.Snapshot(request.get_memory().with_timeline());
   }
   if (request.get_memory().with_summary()) {
     memory.set_summary(session.MemorySummary());

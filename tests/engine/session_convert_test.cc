@@ -108,6 +108,32 @@ TEST(SessionConvertTest, SnapshotKeepsBlocksInOrder) {
   EXPECT_EQ(proto.segments(0).blocks(1).offset(), 64u);
 }
 
+TEST(SessionConvertTest, ATimelineHasTheBytesOfTheHistory) {
+  MemorySnapshot snapshot;
+  snapshot.segments = {
+      {.address = 64,
+       .bytes = 128,
+       .blocks = {{.offset = 0, .bytes = 128, .requested_bytes = 100}}}};
+  snapshot.events = {{.action = MemoryAction::kSegmentMap,
+                      .address = 64,
+                      .bytes = 128,
+                      .time_us = 1'000'000},
+                     {.action = MemoryAction::kAlloc,
+                      .address = 64,
+                      .bytes = 100,
+                      .time_us = 3'500'000}};
+  v1::MemorySnapshot proto;
+  AddTimeline(snapshot, proto);
+  ASSERT_EQ(proto.timeline_size(), 3);
+  EXPECT_EQ(proto.timeline(0).end_time().seconds(), 1);
+  EXPECT_EQ(proto.timeline(0).allocated_bytes(), 0u);
+  EXPECT_EQ(proto.timeline(0).reserved_bytes(), 0u);
+  EXPECT_EQ(proto.timeline(1).reserved_bytes(), 128u);
+  EXPECT_EQ(proto.timeline(2).allocated_bytes(), 128u);
+  EXPECT_EQ(proto.timeline(2).end_time().seconds(), 3);
+  EXPECT_EQ(proto.timeline(2).end_time().nanos(), 500'000'000);
+}
+
 TEST(SessionConvertTest, PlannedBytesKeepEveryClass) {
   const v1::PlannedBytes proto = ToProto(PlannedBytes{1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(proto.weights(), 1u);

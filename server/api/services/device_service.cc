@@ -105,6 +105,7 @@ class Service : public v1::DeviceService::CallbackService,
                              v1::MemorySnapshot* response) override {
     ToWorker message;
     message.mutable_get_memory()->set_with_snapshot(true);
+    message.mutable_get_memory()->set_with_timeline(request->with_timeline());
     return Ask(context, request->device(), std::move(message),
                [response](FromWorker& reply) {
                  response->Swap(reply.mutable_memory()->mutable_snapshot());

@@ -58,6 +58,25 @@ TEST_F(DeviceVerbsTest, FiguresComeWithWhatIsAskedForBesideThem) {
   EXPECT_FALSE(reply->memory().summary().empty());
 }
 
+TEST_F(DeviceVerbsTest, ASnapshotHasATimelineOnlyIfItIsWanted) {
+  ASSERT_TRUE(session_->RecordMemoryHistory(100).ok());
+  // A measured copy allocates memory.
+  v1::DeviceBench bench;
+  for (uint32_t index = 0; bench.copies().empty(); ++index) {
+    const auto more = session_->MeasureDevice(index, bench);
+    ASSERT_TRUE(more.ok()) << more.status();
+    ASSERT_TRUE(*more);
+  }
+  ToWorker request;
+  request.mutable_get_memory()->set_with_snapshot(true);
+  for (const bool wanted : {false, true}) {
+    request.mutable_get_memory()->set_with_timeline(wanted);
+    const auto reply = Ask(request);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->memory().snapshot().timeline_size() > 0, wanted);
+  }
+}
+
 TEST_F(DeviceVerbsTest, AnEmptyCacheGivesNothingBack) {
   ToWorker request;
   request.mutable_empty_cache();

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import xml.dom.minidom
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness  # noqa: E402
@@ -47,6 +48,39 @@ class Memory(harness.TestCase):
         server.cli("devices", "history", "cpu:0", "off")
         server.cli("devices", "dump", "cpu:0", "-O", path)
         self.assertEqual([[]], pickle.loads(path.read_bytes())["device_traces"])
+
+    def test_a_snapshot_is_drawn_with_its_blocks_and_its_history(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        path = server.state / "blocks.svg"
+
+        def texts():
+            said = server.cli("devices", "memory", "cpu:0", "--snapshot", "-O", path)
+            self.assertIn("blocks.svg: ", said)
+            picture = xml.dom.minidom.parse(str(path))  # which must be well-formed
+            self.assertEqual("svg", picture.documentElement.tagName)
+            return [node.firstChild.data for name in ("text", "title")
+                    for node in picture.getElementsByTagName(name)]
+        self.assertTrue(any("No history is recorded" in text for text in texts()))
+        server.cli("devices", "history", "cpu:0", "on")
+        job = server.submit(harness.digits_job("long", steps=1000000,
+                                               checkpoint_every_steps=0))
+        server.wait_step(job, 20)
+        drawn = texts()
+        for text in ("History of cpu:0", "allocated", "reserved"):
+            self.assertIn(text, drawn)
+        for start in (f"job {job} / weights, ", f"job {job} / arena, ", "arena ", "free "):
+            self.assertTrue(any(text.startswith(start) for text in drawn), drawn)
+        # The newest point is the present.
+        pb2, grpc_pb2 = harness.stubs()("gpupool.v1.device")
+        with server.channel() as channel:
+            snapshot = grpc_pb2.DeviceServiceStub(channel).GetMemorySnapshot(
+                pb2.GetMemorySnapshotRequest(device="cpu:0", with_timeline=True))
+        stats = server.json("devices", "memory", "cpu:0")
+        self.assertEqual(int(stats["allocated_bytes"]),
+                         snapshot.timeline[-1].allocated_bytes)
+        server.cli("cancel", job)
+        server.wait_job(job)
 
     def read_with_pytorch(self, path):
         torch = subprocess.run(

@@ -10,11 +10,14 @@
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
 #include "client/cli/command/verbs.h"
+#include "client/cli/devices/memory_picture.h"
 #include "client/cli/devices/memory_watch.h"
 #include "client/cli/output/table.h"
 #include "client/device_calls.h"
+#include "client/files/partial_file.h"
 #include "client/files/snapshot_segments.h"
 #include "client/memory_file.h"
+#include "client/text/counted.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -45,21 +48,42 @@ void PrintFigures(const Context& context, const v1::MemoryStats& stats) {
   table.Print(context.out(), context.headers());
 }
 
-int Memory(Context& context, const MemoryOptions& options) {
-  const absl::StatusOr<Client*> client = context.client();
-  if (!client.ok()) return context.Fail(client.status());
-  if (options.snapshot) {
-    v1::GetMemorySnapshotRequest request;
-    request.set_device(options.device);
-    const auto snapshot =
-        CallDevice(**client, &Stub::GetMemorySnapshot, request);
-    if (!snapshot.ok()) return context.Fail(snapshot.status());
+// Prints a snapshot, or draws it.
+int ShowSnapshot(Context& context, Client& client,
+                 const MemoryOptions& options) {
+  v1::GetMemorySnapshotRequest request;
+  request.set_device(options.device);
+  request.set_with_timeline(!options.file.empty());
+  const auto snapshot = CallDevice(client, &Stub::GetMemorySnapshot, request);
+  if (!snapshot.ok()) return context.Fail(snapshot.status());
+  if (options.file.empty()) {
     // A snapshot is for programs, so it has no table.
     context.Print(*snapshot, [&] {
       *context.out().stream << MessageToJson(*snapshot, true);
     });
     return kOk;
   }
+  const absl::Status written =
+      WriteWholeFile(options.file, SnapshotPicture(*snapshot));
+  if (!written.ok()) return context.Fail(written);
+  context.Print(*snapshot, [&] {
+    const auto segments = static_cast<uint64_t>(snapshot->segments_size());
+    *context.out().stream << options.file << ": "
+                          << Counted(segments, "segment") << " of "
+                          << options.device << "\n";
+  });
+  return kOk;
+}
+
+int Memory(Context& context, const MemoryOptions& options) {
+  if (!options.file.empty() && !options.snapshot) {
+    return context.Fail(absl::InvalidArgumentError(
+        "-O FILE writes a picture with --watch or --snapshot; add one of "
+        "them"));
+  }
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  if (options.snapshot) return ShowSnapshot(context, **client, options);
   if (context.options().output == OutputFormat::kTable && !options.all) {
     v1::GetMemorySummaryRequest request;
     request.set_device(options.device);
@@ -231,7 +255,8 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
        "limits.",
        "  gpupool devices memory cpu:0\n"
        "  gpupool devices memory cpu:0 --watch -O memory.svg\n"
-       "  gpupool devices memory cpu:0 --snapshot > blocks.json"},
+       "  gpupool devices memory cpu:0 --snapshot > blocks.json\n"
+       "  gpupool devices memory cpu:0 --snapshot -O blocks.svg"},
       *options);
   memory->add_flag("--snapshot", options->snapshot,
                    "Every segment and block with its owner, as JSON");
@@ -250,11 +275,12 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
       ->type_name("SECONDS")
       ->needs(watch);
   memory
-      ->add_option("-O,--file", options->file,
-                   "With --watch, write a picture (SVG) of the bytes over time "
-                   "at the end")
-      ->type_name("FILE")
-      ->needs(watch);
+      ->add_option(
+          "-O,--file", options->file,
+          "Write a picture (SVG): with --watch of the bytes over time, "
+          "at the end; with --snapshot of the segments and blocks, and "
+          "of the history")
+      ->type_name("FILE");
   invocation.On(memory, [options](Context& c) {
     if (!options->watch) return Memory(c, *options);
     return WatchMemory(

@@ -92,15 +92,16 @@ std::string Line(const Area& area, size_t number) {
   return svg;
 }
 
-// Returns a dot and its text, which is inside the panel.
+// Returns a dot and its text, which is inside the panel: below the dot, or
+// above one at the bottom.
 std::string PointLabel(const Area& area, const SvgLabel& label) {
   const double x = area.X(label.x), y = area.Y(label.y);
-  const bool left = x < (kLeft + area.right()) / 2;
+  const double share = area.chart.horizontal.Share(label.x);
+  const char* anchor = share < 0.2 ? "start" : share > 0.8 ? "end" : "middle";
   return absl::StrCat(
       absl::StrFormat("<circle class=\"p\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n",
                       x, y),
-      Text(left ? x + 7 : x - 7, y < area.top + 20 ? y + 18 : y - 7,
-           left ? "start" : "end", label.text));
+      Text(x, y + 20 > area.bottom() ? y - 8 : y + 18, anchor, label.text));
 }
 
 // Returns axes, grid, labels and lines.

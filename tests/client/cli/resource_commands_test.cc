@@ -485,6 +485,14 @@ TEST_F(DevicesTest, ShowsAndTendsMemory) {
   EXPECT_EQ(nlohmann::json::parse(out())["limit_bytes"], "4096");
   EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--snapshot"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["segments"][0]["bytes"], "64");
+  const std::string file = WriteFile("blocks.svg", "");
+  EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--snapshot", "-O", file}), 0);
+  EXPECT_EQ(out(), file + ": 1 segment of cpu:0\n");
+  std::ostringstream svg;
+  svg << std::ifstream(file).rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr(">History of cpu:0<"));
+  EXPECT_EQ(
+      Run({"devices", "memory", "cpu:0", "--snapshot", "-O", "/nowhere/x"}), 3);
   EXPECT_EQ(Run({"devices", "empty-cache", "cpu:0"}), 0);
   EXPECT_EQ(out(), "cpu:0: freed 2.0 KiB\n");
   EXPECT_EQ(Run({"devices", "reset-peak", "cpu:0"}), 0);

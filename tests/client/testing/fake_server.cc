@@ -403,6 +403,7 @@ class Devices final : public v1::DeviceService::Service {
     ENTER("GetMemorySnapshot");
     snapshot->set_device(request->device());
     snapshot->add_segments()->set_bytes(64);
+    if (request->with_timeline()) snapshot->add_timeline();
     return Status::OK;
   }
   Status EmptyCache(ServerContext*, const v1::EmptyCacheRequest*,

@@ -82,6 +82,7 @@ TEST_F(MemoryWatchTest, ChecksDeviceAndOptions) {
   EXPECT_EQ(Run({"devices", "memory", "cpu:9", "--watch"}), 3);
   EXPECT_THAT(err(), HasSubstr("cpu:9"));
   EXPECT_EQ(Run({"devices", "memory", "cpu:0", "-O", "x.svg"}), 2);
+  EXPECT_THAT(err(), HasSubstr("--watch or --snapshot"));
   EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--watch", "--all"}), 2);
 }
 

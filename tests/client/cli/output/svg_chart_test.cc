@@ -81,10 +81,10 @@ TEST(SvgPictureTest, LabelsStandBesideTheirPointsAndNotesBelow) {
   const std::string low = draw(0, 0);
   EXPECT_THAT(low, HasSubstr("<circle class=\"p\" cx=\"70.0\" cy=\"255.0\""));
   EXPECT_THAT(low,
-              HasSubstr("x=\"77.0\" y=\"248.0\" text-anchor=\"start\">here"));
+              HasSubstr("x=\"70.0\" y=\"247.0\" text-anchor=\"start\">here"));
   // At the upper right the text stays inside.
   EXPECT_THAT(draw(10, 10),
-              HasSubstr("x=\"733.0\" y=\"83.0\" text-anchor=\"end\">here"));
+              HasSubstr("x=\"740.0\" y=\"83.0\" text-anchor=\"end\">here"));
   EXPECT_THAT(low, HasSubstr("viewBox=\"0 0 760 344\""));
   EXPECT_THAT(low, HasSubstr("y=\"310.0\" text-anchor=\"start\">first"));
   EXPECT_THAT(low, HasSubstr("y=\"327.0\" text-anchor=\"start\">second"));

@@ -1,18 +1,14 @@
 #include "server/http/http_server.h"
 
 #include <grpcpp/grpcpp.h>
-#include <httplib.h>
-#include <netinet/tcp.h>
-#include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/http/http_status.h"
 #include "server/http/json_gateway.h"
-#include "server/http/request_body.h"
-#include "server/http/request_check.h"
+#include "server/http/port/http_port.h"
+#include "server/http/port/router.h"
 #include "server/http/rest/rest_json.h"
 #include "server/http/rest_routes.h"
 #include "server/http/served_certificate.h"
@@ -21,16 +17,8 @@
 namespace gpupool::server {
 namespace {
 
-constexpr char kJson[] = "application/json";
-
-// Connections that the system keeps until they are accepted; more are dropped,
-// and their clients try again after a second.
-constexpr int kMostUnaccepted = 512;
-
-void Reply(httplib::Response& response, int status, const std::string& body) {
-  response.status = status;
-  response.set_content(body, kJson);
-}
+// Probes are short, so that few threads keep up with many.
+constexpr size_t kHealthThreads = 2;
 
 TrustedHosts HostsOf(const HttpServerOptions& options) {
   return {.loopback_only = IsLoopback(options.address), .names = options.names};
@@ -53,42 +41,42 @@ JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
           .trusted = HostsOf(options)};
 }
 
-#ifndef CPPHTTPLIB_OPENSSL_SUPPORT
-#error "cpp-httplib must be built with OpenSSL, as Debian's is"
-#endif
-
-// Returns a server that speaks TLS with the certificate; null means plain.
-std::unique_ptr<httplib::Server> MakeServer(ServedCertificate* certificate) {
-  if (certificate == nullptr) return std::make_unique<httplib::Server>();
-  return std::make_unique<httplib::SSLServer>(
-      [certificate](SSL_CTX& context) { return certificate->SetUp(context); });
+HttpResponse PortError(const absl::Status& error, int status) {
+  return JsonAnswer(status != 0 ? status : HttpStatusOf(error.code()),
+                    ErrorJson(std::string(error.message())));
 }
 
-// Lets the system notice a client that vanished, in about a minute. Accepted
-// connections inherit this from the listening socket.
-void SetKeepalive(socket_t socket) {
-  const std::pair<std::pair<int, int>, int> settings[] = {
-      {{SOL_SOCKET, SO_KEEPALIVE}, 1},
-      {{IPPROTO_TCP, TCP_KEEPIDLE}, 30},
-      {{IPPROTO_TCP, TCP_KEEPINTVL}, 10},
-      {{IPPROTO_TCP, TCP_KEEPCNT}, 3}};
-  for (const auto& [name, value] : settings) {
-    setsockopt(socket, name.first, name.second, &value, sizeof(value));
-  }
+// Returns the route of requests that no other one takes.
+Route NoSuchRoute(size_t most_body_bytes) {
+  return {.most_body_bytes = most_body_bytes,
+          .answer =
+              [](HttpRequest& request) {
+                return PortError(absl::NotFoundError(absl::StrCat(
+                                     "no ", request.method, " ", request.path)),
+                                 404);
+              },
+          .error = PortError};
 }
 
-// Returns what is wrong with a request that no route has answered.
-std::string Complaint(const httplib::Request& request, int status) {
-  switch (status) {
-    case 404:
-      return absl::StrCat("no ", request.method, " ", request.path);
-    case 414:
-      return "the path is too long";
-    case 500:
-      return "the request was not understood";
-    default:
-      return "the request is malformed";
+HttpPortOptions PortOptions(const HttpServerOptions& options,
+                            ServedCertificate* certificate) {
+  HttpPortOptions port{.address = options.address,
+                       .port = options.port,
+                       .connections = options.connections,
+                       .deadlines = options.deadlines};
+  port.threads[static_cast<size_t>(Lane::kHealth)] = kHealthThreads;
+  port.threads[static_cast<size_t>(Lane::kGet)] = options.threads;
+  // One more than calls may be open, so that there is a thread that answers a
+  // request too many.
+  port.threads[static_cast<size_t>(Lane::kPost)] = options.rest_calls + 1;
+  port.threads[static_cast<size_t>(Lane::kApi)] =
+      options.api_calls + options.api_streams + 1;
+  if (certificate != nullptr) {
+    port.set_up_tls = [certificate](SSL_CTX& context) {
+      return certificate->SetUp(context);
+    };
   }
+  return port;
 }
 
 }  // namespace
@@ -97,135 +85,40 @@ class HttpServer::Gateway {
  public:
   Gateway(const HttpServerOptions& options,
           std::unique_ptr<ServedCertificate> certificate,
-          std::shared_ptr<grpc::Channel> channel)
+          const std::shared_ptr<grpc::Channel>& channel)
       : options_(options),
-        rest_(RestSettings(options), channel),
-        json_(GatewayOptions(options), std::move(channel)),
         certificate_(std::move(certificate)),
-        server_(MakeServer(certificate_.get())) {
-    Configure();
-    rest_.AddTo(server_.get());
-    AddWebRoutes(*server_);
-    json_.AddRoutes(server_.get());
-    RefuseOtherBodies();
-  }
+        rest_(RestSettings(options), channel),
+        json_(GatewayOptions(options), channel) {}
 
   ~Gateway() {
-    // Close the calls before the server: streams end only when their rpc does.
+    if (port_ == nullptr) return;
+    port_->BeginStop();
+    // Streams end only when their calls do.
     json_.Close();
     rest_.Close();
-    server_->stop();
-    if (thread_.joinable()) thread_.join();
   }
 
   absl::Status Start() {
-    const std::string where =
-        absl::StrCat(options_.address, ":", options_.port);
-    if (!server_->is_valid()) {
-      return absl::InternalError("the HTTP server could not be set up");
-    }
-    if (options_.port == 0) {
-      port_ = server_->bind_to_any_port(options_.address);
-    } else if (server_->bind_to_port(options_.address, options_.port)) {
-      port_ = options_.port;
-    }
-    if (port_ <= 0) {
-      return absl::UnavailableError(absl::StrCat(
-          "cannot listen for HTTP on ", where,
-          "; is the port taken? choose another, or 0 for any free one"));
-    }
-    // The library sets a bound of 5.
-    ::listen(listening_, kMostUnaccepted);
-    thread_ = std::thread([this] { Serve(); });
-    // A stop() before the loop runs would be lost.
-    while (!server_->is_running()) std::this_thread::yield();
+    Router router(NoSuchRoute(options_.max_body_bytes));
+    rest_.AddTo(&router);
+    AddWebRoutes(&router);
+    json_.AddRoutes(&router);
+    auto port = HttpPort::Start(PortOptions(options_, certificate_.get()),
+                                std::move(router));
+    if (!port.ok()) return port.status();
+    port_ = *std::move(port);
     return absl::OkStatus();
   }
 
-  int port() const { return port_; }
+  int port() const { return port_->port(); }
 
  private:
-  using Request = httplib::Request;
-  using Response = httplib::Response;
-
-  // Serves until stop(), or until httplib gives up because a connection could
-  // not be accepted.
-  void Serve() {
-    if (server_->listen_after_bind()) return;
-    spdlog::error(
-        "HTTP has ended, a connection could not be accepted http_port={} "
-        "lost=\"health checks, the JSON API and the web page\" "
-        "remedy=\"restart the server; until then gRPC and the jobs go on\"",
-        port_);
-  }
-
-  void Configure() {
-    // Calls of the API get threads in addition, so that however many there are,
-    // probes find a free one.
-    const size_t threads = options_.threads + options_.api_calls +
-                           options_.api_streams + options_.rest_calls;
-    server_->new_task_queue = [threads] {
-      return new httplib::ThreadPool(threads);
-    };
-    // The default, SO_REUSEPORT, would share a taken port.
-    server_->set_socket_options([this](socket_t socket) {
-      listening_ = socket;
-      const int yes = 1;
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-      SetKeepalive(socket);
-    });
-    // Each route has a bound of its own (ReadBody).
-    server_->set_payload_max_length(
-        std::max(options_.max_body_bytes, options_.rest_body_bytes));
-    server_->set_keep_alive_timeout(2);
-    // One request for each connection:
-    //   * a connection occupies a thread, also while it is idle
-    //   * httplib refuses some requests without reading their bodies, and would
-    //     take what a web page put into such a body for the next request, with
-    //     headers of the page's choice
-    server_->set_keep_alive_max_count(1);
-    server_->set_read_timeout(5);
-    server_->set_write_timeout(5);
-    server_->set_tcp_nodelay(true);
-    server_->set_error_handler([](const Request& request, Response& response) {
-      if (!response.body.empty()) return;
-      response.set_content(ErrorJson(Complaint(request, response.status)),
-                           kJson);
-    });
-  }
-
-  // Reads the body of what no route takes, so that its length is bounded.
-  void RefuseOtherBodies() {
-    const auto refuse = [this](const Request& request, Response& response,
-                               const httplib::ContentReader& reader) {
-      const auto body = ReadBody(request, reader, options_.max_body_bytes);
-      if (absl::IsResourceExhausted(body.status())) {
-        return Reply(response, 413,
-                     ErrorJson(std::string(body.status().message())));
-      }
-      Reply(response, 404, ErrorJson(Complaint(request, 404)));
-    };
-    const std::string all = "[\\s\\S]*";
-    server_->Post(all, refuse).Put(all, refuse);
-    server_->Patch(all, refuse).Delete(all, refuse);
-    // httplib reads a body of any length for PRI, too, which has no routes.
-    server_->set_pre_routing_handler(
-        [](const Request& request, Response& response) {
-          using Result = httplib::Server::HandlerResponse;
-          if (request.method != "PRI") return Result::Unhandled;
-          response.status = 400;
-          return Result::Handled;
-        });
-  }
-
   const HttpServerOptions options_;
+  const std::unique_ptr<ServedCertificate> certificate_;  // null: plain
   RestRoutes rest_;
   JsonGateway json_;
-  const std::unique_ptr<ServedCertificate> certificate_;  // null: plain
-  const std::unique_ptr<httplib::Server> server_;
-  std::thread thread_;
-  socket_t listening_ = -1;  // the library's
-  int port_ = 0;
+  std::unique_ptr<HttpPort> port_;  // last, since it uses the others
 };
 
 HttpServer::HttpServer(std::unique_ptr<Gateway> gateway)

@@ -7,9 +7,9 @@
 //   POST /api/SERVICE/METHOD
 //   GET / and /web/...       the web page (web_routes.h)
 //
-// A connection is closed after its first request. HTTP waits while the process
-// has as many open files as it may. Any other failure to accept a connection
-// ends HTTP; the log then has an error.
+// Limits, deadlines and threads are those of port/http_port.h: one thread
+// serves all connections, and probes, other GETs of /v2, POSTs of /v2 and the
+// API have threads of their own, so that none of them delays another.
 //
 // Thread-safety: Start and the destructor belong to one thread. Ownership:
 // owns its threads; the destructor stops them and waits.
@@ -22,6 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/http/port/connection.h"
+#include "server/http/port/connection_counts.h"
 #include "tls/tls_files.h"
 
 namespace grpc {
@@ -33,7 +35,7 @@ namespace gpupool::server {
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
   int port = 0;        // 0: any free one
-  size_t threads = 4;  // besides those for POSTs
+  size_t threads = 4;  // for GETs of /v2
   size_t max_body_bytes = 4 << 20;
   absl::Duration rpc_timeout = absl::Seconds(5);  // of a GET of /v2
   size_t rest_calls = 16;                         // POSTs of /v2 at a time
@@ -44,8 +46,10 @@ struct HttpServerOptions {
   absl::Duration api_timeout = absl::Seconds(60);
   // A stream that fails within this time fails with an HTTP status.
   absl::Duration stream_fails_within = absl::Seconds(1);
-  std::vector<std::string> names;  // of this machine; see TrustedHosts
-  tls::TlsFiles tls = {};          // the port takes TLS only if it is on
+  std::vector<std::string> names;     // of this machine; see TrustedHosts
+  tls::TlsFiles tls = {};             // the port takes TLS only if it is on
+  ConnectionLimits connections = {};  // open at a time
+  HttpDeadlines deadlines = {};       // of what clients do
 };
 
 class HttpServer {

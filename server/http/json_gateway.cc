@@ -2,8 +2,8 @@
 
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
-#include <httplib.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "server/http/json_stream.h"
 #include "server/http/method_index.h"
 #include "server/http/open_calls.h"
+#include "server/http/port/body_budget.h"
 #include "server/http/request_body.h"
 #include "server/http/request_check.h"
 #include "server/http/trace_headers.h"
@@ -37,20 +38,20 @@ struct CheckedCall {
   TraceContextHeaders trace = {};
 };
 
-void SetAnswer(httplib::Response& response, int status,
-               const std::string& json) {
-  response.status = status;
-  response.set_content(json, "application/json");
+HttpResponse Answered(int status, std::string json) {
+  HttpResponse response = JsonAnswer(status, std::move(json));
+  response.Set("Cache-Control", "no-store");
+  response.Set("X-Content-Type-Options", "nosniff");
+  return response;
 }
 
 // Answers with the status of the code, or with another HTTP status.
-void SetError(httplib::Response& response, const absl::Status& error,
-              int status = 0) {
-  SetAnswer(response, status != 0 ? status : HttpStatusOf(error.code()),
-            StatusJson(error.code(), error.message()));
+HttpResponse Refused(const absl::Status& error, int status = 0) {
+  return Answered(status != 0 ? status : HttpStatusOf(error.code()),
+                  StatusJson(error.code(), error.message()));
 }
 
-absl::Status NoSuchPath(const httplib::Request& request) {
+absl::Status NoSuchPath(const HttpRequest& request) {
   return absl::NotFoundError(absl::StrCat(
       "there is no ", request.method, " ", request.path.substr(0, 80),
       "; POST /api/SERVICE/METHOD calls a method, GET /api lists them"));
@@ -66,29 +67,32 @@ class JsonGateway::Impl {
         channel_(std::move(channel)),
         list_(index_.ToJson()),
         calls_("calls", options.most_calls),
-        streams_("streams", options.most_streams) {}
+        streams_("streams", options.most_streams),
+        bodies_((options.most_calls + options.most_streams) *
+                options.most_body_bytes) {}
 
-  void AddRoutes(httplib::Server* server) {
-    server->Get("/api/?", [this](const Request&, Response& response) {
-      AddHeaders(response);
-      SetAnswer(response, 200, list_);
-    });
-    server->Get("/api/.+", [](const Request&, Response& response) {
-      AddHeaders(response);
-      response.set_header("Allow", "POST");
-      SetError(response,
-               absl::UnimplementedError(
-                   "methods are called by POST with a JSON body; GET /api "
-                   "lists them"),
-               405);
-    });
-    server->Post(
-        "/api(?:/.*)?", [this](const Request& request, Response& response,
-                               const httplib::ContentReader& reader) {
-          AddHeaders(response);
-          Answer(request, ReadBody(request, reader, options_.most_body_bytes),
-                 response);
-        });
+  void AddRoutes(Router* router) {
+    for (const char* path : {"/api", "/api/"}) {
+      router->Add(
+          {.method = "GET", .pattern = path, .answer = [this](HttpRequest&) {
+             return Answered(200, list_);
+           }});
+    }
+    router->Add({.method = "GET",
+                 .pattern = "/api/**",
+                 .answer = [](HttpRequest&) { return RefuseGet(); }});
+    for (const char* path : {"/api", "/api/", "/api/**"}) {
+      router->Add(
+          {.method = "POST",
+           .pattern = path,
+           .lane = Lane::kApi,
+           .most_body_bytes = options_.most_body_bytes,
+           .bodies = &bodies_,
+           .refuse =
+               [this](const HttpRequest& request) { return Refuse(request); },
+           .answer = [this](HttpRequest& request) { return Answer(request); },
+           .error = Refused});
+    }
   }
 
   void Close() {
@@ -97,43 +101,46 @@ class JsonGateway::Impl {
   }
 
  private:
-  using Request = httplib::Request;
-  using Response = httplib::Response;
-
-  static void AddHeaders(Response& response) {
-    response.set_header("Cache-Control", "no-store");
-    response.set_header("X-Content-Type-Options", "nosniff");
+  static HttpResponse RefuseGet() {
+    HttpResponse response = Refused(
+        absl::UnimplementedError("methods are called by POST with a JSON body; "
+                                 "GET /api lists them"),
+        405);
+    response.Set("Allow", "POST");
+    return response;
   }
 
-  void Answer(const Request& request, const absl::StatusOr<std::string>& body,
-              Response& response) {
-    const absl::Status origin =
-        CheckOrigin(request.get_header_value("Origin"),
-                    request.get_header_value("Host"), options_.trusted);
-    if (!origin.ok()) return SetError(response, origin);
-    const std::string type = request.get_header_value("Content-Type");
+  // Returns the answer for a request that is wrong whatever its body is.
+  std::optional<HttpResponse> Refuse(const HttpRequest& request) const {
+    const absl::Status origin = CheckOrigin(
+        request.Header("Origin"), request.Header("Host"), options_.trusted);
+    if (!origin.ok()) return Refused(origin);
+    const absl::string_view type = request.Header("Content-Type");
     if (!IsJsonType(type)) {
-      return SetError(response,
-                      absl::InvalidArgumentError(
-                          absl::StrCat("Content-Type is '", type.substr(0, 80),
-                                       "'; it must be application/json")),
-                      415);
+      return Refused(absl::InvalidArgumentError(
+                         absl::StrCat("Content-Type is '", type.substr(0, 80),
+                                      "'; it must be application/json")),
+                     415);
     }
+    const absl::Status encoding = CheckEncoding(request);
+    if (!encoding.ok()) return Refused(encoding, 415);
+    return std::nullopt;
+  }
+
+  HttpResponse Answer(HttpRequest& request) {
+    const auto body = TakeBody(request, options_.most_body_bytes);
     if (absl::IsResourceExhausted(body.status())) {
-      return SetError(response, body.status(), 413);
+      return Refused(body.status(), 413);
     }
-    if (!body.ok()) return SetError(response, body.status());
+    if (!body.ok()) return Refused(body.status());
     const absl::StatusOr<CheckedCall> call = Check(request, *body);
-    if (!call.ok()) return SetError(response, call.status());
-    if (call->method->server_streaming()) {
-      AnswerStream(*call, request, response);
-    } else {
-      AnswerUnary(*call, response);
-    }
+    if (!call.ok()) return Refused(call.status());
+    return call->method->server_streaming() ? AnswerStream(*call, request)
+                                            : AnswerUnary(*call);
   }
 
   // Finds the method and converts the request.
-  absl::StatusOr<CheckedCall> Check(const Request& request,
+  absl::StatusOr<CheckedCall> Check(const HttpRequest& request,
                                     const std::string& body) const {
     const std::vector<std::string> parts = absl::StrSplit(request.path, '/');
     // "", "api", service, method
@@ -156,51 +163,51 @@ class JsonGateway::Impl {
         call.method->server_streaming()
             ? TimeLimits{absl::InfiniteDuration(), kLongestStream}
             : TimeLimits{options_.unary_timeout, kLongestCall};
-    const auto timeout =
-        TimeLimitOf(request.get_header_value("grpc-timeout"),
-                    request.get_header_value("X-Timeout-Ms"), limits);
+    const auto timeout = TimeLimitOf(request.Header("grpc-timeout"),
+                                     request.Header("X-Timeout-Ms"), limits);
     if (!timeout.ok()) return timeout.status();
     call.deadline = absl::Now() + *timeout;
-    call.trace = {request.get_header_value("traceparent"),
-                  request.get_header_value("tracestate")};
+    call.trace = TraceContextOf(request);
     return call;
   }
 
-  void AnswerUnary(const CheckedCall& checked, Response& response) {
+  HttpResponse AnswerUnary(const CheckedCall& checked) {
     const auto call = calls_.Open(channel_, checked.deadline);
-    if (!call.ok()) return SetError(response, call.status());
+    if (!call.ok()) return Refused(call.status());
     PassTraceContext(checked.trace, call->get());
     (*call)->Start(checked.path, checked.request);
     while ((*call)->Next(absl::InfiniteFuture()) != GenericCall::Event::kEnd) {
     }
     const absl::Status status = calls_.StatusOf(**call);
-    if (!status.ok()) return SetError(response, status);
-    const auto json =
-        JsonOfWire(*checked.method->output_type(), (*call)->message());
-    if (!json.ok()) return SetError(response, json.status());
-    SetAnswer(response, 200, *json);
+    if (!status.ok()) return Refused(status);
+    auto json = JsonOfWire(*checked.method->output_type(), (*call)->message());
+    if (!json.ok()) return Refused(json.status());
+    return Answered(200, *std::move(json));
   }
 
-  void AnswerStream(const CheckedCall& checked, const Request& request,
-                    Response& response) {
+  HttpResponse AnswerStream(const CheckedCall& checked,
+                            const HttpRequest& request) {
     auto call = streams_.Open(channel_, checked.deadline);
-    if (!call.ok()) return SetError(response, call.status());
+    if (!call.ok()) return Refused(call.status());
     PassTraceContext(checked.trace, call->get());
     (*call)->Start(checked.path, checked.request);
-    const bool events = absl::StrContains(request.get_header_value("Accept"),
-                                          "text/event-stream");
+    const bool events =
+        absl::StrContains(request.Header("Accept"), "text/event-stream");
     const auto stream = std::make_shared<JsonStream>(
         *std::move(call), &streams_, checked.method->output_type(),
         events ? StreamForm::kServerSentEvents : StreamForm::kLines);
     const absl::Status failed =
         stream->AwaitFirst(options_.stream_fails_within);
-    if (!failed.ok()) return SetError(response, failed);
-    response.status = 200;
-    response.set_chunked_content_provider(
-        events ? "text/event-stream" : "application/x-ndjson",
-        [stream](size_t, httplib::DataSink& sink) {
-          return stream->Write(sink);
-        });
+    if (!failed.ok()) return Refused(failed);
+    HttpResponse response;
+    response.Set("Cache-Control", "no-store");
+    response.Set("X-Content-Type-Options", "nosniff");
+    response.Set("Content-Type",
+                 events ? "text/event-stream" : "application/x-ndjson");
+    response.stream = [stream](BodyWriter& writer) {
+      stream->WriteAll(writer);
+    };
+    return response;
   }
 
   const JsonGatewayOptions options_;
@@ -209,6 +216,7 @@ class JsonGateway::Impl {
   const std::string list_;
   OpenCalls calls_;
   OpenCalls streams_;
+  BodyBudget bodies_;
 };
 
 JsonGateway::JsonGateway(const JsonGatewayOptions& options,
@@ -217,9 +225,7 @@ JsonGateway::JsonGateway(const JsonGatewayOptions& options,
 
 JsonGateway::~JsonGateway() = default;
 
-void JsonGateway::AddRoutes(httplib::Server* server) {
-  impl_->AddRoutes(server);
-}
+void JsonGateway::AddRoutes(Router* router) { impl_->AddRoutes(router); }
 
 void JsonGateway::Close() { impl_->Close(); }
 

@@ -10,22 +10,19 @@
 // code. docs/http_api.md has the whole contract.
 //
 // Thread-safety: AddRoutes and Close belong to one thread. Ownership: must
-// outlive the server's threads.
+// outlive the port.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 
 #include "absl/time/time.h"
+#include "server/http/port/router.h"
 #include "server/http/request_check.h"
 
 namespace grpc {
 class Channel;
 }  // namespace grpc
-
-namespace httplib {
-class Server;
-}  // namespace httplib
 
 namespace gpupool::server {
 
@@ -46,10 +43,10 @@ class JsonGateway {
               std::shared_ptr<grpc::Channel> channel);
   ~JsonGateway();
 
-  void AddRoutes(httplib::Server* server);
+  void AddRoutes(Router* router);
 
   // Refuses further calls, cancels those that run, and waits until they are
-  // answered. Call it while the server's threads run.
+  // answered. Call it while the port's threads run.
   void Close();
 
  private:

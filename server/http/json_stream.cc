@@ -1,8 +1,8 @@
 #include "server/http/json_stream.h"
 
 #include <google/protobuf/descriptor.h>
-#include <httplib.h>
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,37 +44,38 @@ absl::Status JsonStream::AwaitFirst(absl::Duration time) {
   return calls_->StatusOf(*call_);
 }
 
-bool JsonStream::Write(httplib::DataSink& sink) {
-  const Event event = first_ != Event::kNothing
-                          ? std::exchange(first_, Event::kNothing)
-                          : call_->Next(absl::Now() + kLookAtClient);
-  switch (event) {
-    case Event::kMessage:
-      return WriteMessage(sink);
-    case Event::kEnd:
-      return WriteEnd(calls_->StatusOf(*call_), sink);
-    default:
-      return sink.is_writable();
+void JsonStream::WriteAll(BodyWriter& writer) {
+  while (call_ != nullptr) {
+    switch (Next()) {
+      case Event::kMessage:
+        if (!WriteMessage(writer)) call_.reset();
+        break;
+      case Event::kEnd:
+        WriteEnd(calls_->StatusOf(*call_), writer);
+        break;
+      default:
+        if (!writer.is_open()) call_.reset();
+    }
   }
 }
 
-bool JsonStream::WriteMessage(httplib::DataSink& sink) {
+Event JsonStream::Next() {
+  return first_ != Event::kNothing ? std::exchange(first_, Event::kNothing)
+                                   : call_->Next(absl::Now() + kLookAtClient);
+}
+
+bool JsonStream::WriteMessage(BodyWriter& writer) {
   const absl::StatusOr<std::string> json =
       JsonOfWire(*response_, call_->message());
-  if (!json.ok()) return WriteEnd(json.status(), sink);
-  const std::string text = MessageText(*json, form_);
-  return sink.write(text.data(), text.size());
+  if (json.ok()) return writer.Write(MessageText(*json, form_));
+  WriteEnd(json.status(), writer);
+  return false;
 }
 
-bool JsonStream::WriteEnd(const absl::Status& status, httplib::DataSink& sink) {
+void JsonStream::WriteEnd(const absl::Status& status, BodyWriter& writer) {
   // First, so that the client may open another stream when it sees the end.
   call_.reset();
-  if (!status.ok()) {
-    const std::string text = ErrorText(status, form_);
-    if (!sink.write(text.data(), text.size())) return false;
-  }
-  sink.done();
-  return true;
+  if (!status.ok()) writer.Write(ErrorText(status, form_));
 }
 
 }  // namespace gpupool::server

@@ -1,5 +1,5 @@
 // Private to server/http: the responses of a streaming rpc, written to an HTTP
-// connection one by one, each in a chunk of its own.
+// client one by one, each in a chunk of its own.
 //
 //   newline-delimited JSON   message LF ... [{"error":{"code","message"}} LF]
 //   server-sent events       "data: " message LF LF ...
@@ -13,21 +13,17 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/http/generic_call.h"
 #include "server/http/open_calls.h"
+#include "server/http/port/http_response.h"
 
 namespace google::protobuf {
 class Descriptor;
 }  // namespace google::protobuf
-
-namespace httplib {
-class DataSink;
-}  // namespace httplib
 
 namespace gpupool::server {
 
@@ -43,19 +39,22 @@ class JsonStream {
   // rpc's error if it failed before its first message.
   absl::Status AwaitFirst(absl::Duration time);
 
-  // Writes what is next, or finds out after a while without messages whether
-  // the client is still there. False: it is gone, or takes nothing any more.
-  bool Write(httplib::DataSink& sink);
+  // Writes all that comes, until the rpc ends or the client goes away. While
+  // there are no messages it looks from time to time whether the client is
+  // there. The rpc has ended when this returns.
+  void WriteAll(BodyWriter& writer);
 
  private:
-  bool WriteMessage(httplib::DataSink& sink);
-  bool WriteEnd(const absl::Status& status, httplib::DataSink& sink);
+  GenericCall::Event Next();
+  // Returns false when the stream is over.
+  bool WriteMessage(BodyWriter& writer);
+  void WriteEnd(const absl::Status& status, BodyWriter& writer);
 
   std::shared_ptr<GenericCall> call_;  // null once the end is written
   const OpenCalls* const calls_;
   const google::protobuf::Descriptor* const response_;
   const StreamForm form_;
-  // The event of AwaitFirst that Write still has to handle.
+  // The event of AwaitFirst that WriteAll still has to handle.
   GenericCall::Event first_ = GenericCall::Event::kNothing;
 };
 

@@ -20,19 +20,27 @@ absl::StatusOr<std::shared_ptr<GenericCall>> OpenCalls::Open(
     const std::shared_ptr<grpc::Channel>& channel, absl::Time deadline) {
   auto call = std::make_unique<GenericCall>(channel, deadline);
   absl::MutexLock lock(&mutex_);
-  if (closed_) return ShuttingDown();
-  if (calls_.size() >= most_) {
-    return absl::UnavailableError(absl::StrCat(
-        most_, " ", kind_,
-        " are open over HTTP, which is the most; retry later, or call by "
-        "gRPC"));
-  }
+  const absl::Status room = Room();
+  if (!room.ok()) return room;
   calls_.insert(call.get());
   return std::shared_ptr<GenericCall>(call.release(),
                                       [this](GenericCall* ended) {
                                         Remove(ended);
                                         delete ended;
                                       });
+}
+
+absl::Status OpenCalls::CheckRoom() const {
+  absl::MutexLock lock(&mutex_);
+  return Room();
+}
+
+absl::Status OpenCalls::Room() const {
+  if (closed_) return ShuttingDown();
+  if (calls_.size() < most_) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      most_, " ", kind_,
+      " are open over HTTP, which is the most; retry later, or call by gRPC"));
 }
 
 absl::Status OpenCalls::StatusOf(const GenericCall& call) const {

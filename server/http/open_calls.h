@@ -1,5 +1,5 @@
 // Private to server/http: the rpcs that requests of one kind make now. Each
-// occupies a thread of the HTTP server, so their number is bounded.
+// occupies a thread of the HTTP port, so their number is bounded.
 //
 // Thread-safety: any thread. Ownership: must outlive its calls.
 #pragma once
@@ -28,6 +28,9 @@ class OpenCalls {
   absl::StatusOr<std::shared_ptr<GenericCall>> Open(
       const std::shared_ptr<grpc::Channel>& channel, absl::Time deadline);
 
+  // Returns the error that Open would return now, without opening a call.
+  absl::Status CheckRoom() const;
+
   // Returns the status of a call that has ended. Unavailable for a call that
   // Close has cancelled.
   absl::Status StatusOf(const GenericCall& call) const;
@@ -37,6 +40,7 @@ class OpenCalls {
 
  private:
   void Remove(GenericCall* call);
+  absl::Status Room() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsEmpty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return calls_.empty();
   }

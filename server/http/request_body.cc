@@ -1,102 +1,123 @@
 #include "server/http/request_body.h"
 
-#include <httplib.h>
+#include <zlib.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "server/http/port/request_parser.h"
 
 namespace gpupool::server {
 namespace {
 
-// A body that is up to this many times too large is read nevertheless, because
-// a client that still sends would not see the answer.
-constexpr size_t kReadBeyond = 4;
+// Bytes that are unpacked at a time.
+constexpr size_t kPiece = 64 << 10;
+// zlib's number for: the largest window, and gzip or zlib as the data say.
+constexpr int kGzipOrZlib = 15 + 32;
 
-// A body that trickles in would occupy a thread for as long as its sender
-// likes.
-constexpr absl::Duration kLongestBody = absl::Seconds(10);
+enum class Encoding { kNone, kGzip, kDeflate, kOther };
 
-// Returns false without both headers: there is no body then, but httplib would
-// wait for one.
-bool HasBody(const httplib::Request& request) {
-  return request.has_header("Content-Length") ||
-         request.has_header("Transfer-Encoding");
+Encoding EncodingOf(const HttpRequest& request) {
+  const size_t count = request.Count("Content-Encoding");
+  if (count == 0) return Encoding::kNone;
+  if (count > 1) return Encoding::kOther;
+  const absl::string_view name =
+      absl::StripAsciiWhitespace(request.Header("Content-Encoding"));
+  if (name.empty() || absl::EqualsIgnoreCase(name, "identity")) {
+    return Encoding::kNone;
+  }
+  if (absl::EqualsIgnoreCase(name, "gzip") ||
+      absl::EqualsIgnoreCase(name, "x-gzip")) {
+    return Encoding::kGzip;
+  }
+  if (absl::EqualsIgnoreCase(name, "deflate")) return Encoding::kDeflate;
+  return Encoding::kOther;
 }
 
-uint64_t AnnouncedLength(const httplib::Request& request) {
-  return request.has_header("Content-Length")
-             ? request.get_header_value<uint64_t>("Content-Length")
-             : 0;
-}
+// Unpacks data of zlib or gzip.
+class Unpacker {
+ public:
+  explicit Unpacker(absl::string_view packed) : packed_(packed) {
+    // zlib reads from there only.
+    stream_.next_in =
+        reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+    ready_ = inflateInit2(&stream_, kGzipOrZlib) == Z_OK;
+  }
+  ~Unpacker() {
+    if (ready_) inflateEnd(&stream_);
+  }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
 
-// Gives the body to `take`, piece by piece. Returns false when it did not come
-// to its end: after more than `most` bytes, and when it takes too long.
-template <typename Take>
-bool ReadPieces(const httplib::ContentReader& reader, uint64_t most,
-                const Take& take) {
-  const absl::Time deadline = absl::Now() + kLongestBody;
-  uint64_t bytes = 0;
-  return reader([&](const char* data, size_t size) {
-    bytes += size;
-    take(data, size);
-    return bytes <= most && absl::Now() < deadline;
-  });
+  // Appends one member. Stops when there are more than `most` bytes.
+  absl::Status TakeMember(size_t most, std::string* body) {
+    if (!ready_) return absl::InternalError("zlib has no memory");
+    while (body->size() <= most) {
+      const size_t before = body->size();
+      const size_t room = std::min(kPiece, most + 1 - before);
+      body->resize(before + room);
+      stream_.next_out = reinterpret_cast<Bytef*>(body->data() + before);
+      stream_.avail_out = static_cast<uInt>(room);
+      const size_t offered = std::min(rest().size(), size_t{1} << 30);
+      stream_.avail_in = static_cast<uInt>(offered);
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      used_ += offered - stream_.avail_in;
+      body->resize(before + room - stream_.avail_out);
+      if (result == Z_STREAM_END) return absl::OkStatus();
+      if (result == Z_OK) continue;
+      return absl::InvalidArgumentError(result == Z_BUF_ERROR
+                                            ? "the compressed body ends early"
+                                            : "the compressed body is damaged");
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns what follows the members that were taken.
+  absl::string_view rest() const { return packed_.substr(used_); }
+  bool BeginNextMember() { return inflateReset(&stream_) == Z_OK; }
+
+ private:
+  const absl::string_view packed_;
+  size_t used_ = 0;
+  z_stream stream_ = {};
+  bool ready_ = false;
+};
+
+absl::StatusOr<std::string> Unpacked(absl::string_view packed,
+                                     Encoding encoding, size_t most) {
+  std::string body;
+  Unpacker unpacker(packed);
+  do {
+    const absl::Status taken = unpacker.TakeMember(most, &body);
+    if (!taken.ok()) return taken;
+    if (body.size() > most) {
+      return absl::ResourceExhaustedError(BodyTooLarge(most));
+    }
+  } while (encoding == Encoding::kGzip && !unpacker.rest().empty() &&
+           unpacker.BeginNextMember());
+  if (unpacker.rest().empty()) return body;
+  return absl::InvalidArgumentError(
+      "the compressed body is followed by other bytes");
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadBody(const httplib::Request& request,
-                                     const httplib::ContentReader& reader,
-                                     size_t most) {
-  if (!HasBody(request)) return std::string();
-  // httplib would call handlers of parts, and there are none.
-  if (request.is_multipart_form_data()) {
-    return absl::InvalidArgumentError("a body of several parts is not read");
-  }
-  // httplib itself refuses an announced length above its own bound.
-  const uint64_t length = AnnouncedLength(request);
-  std::string body;
-  body.reserve(std::min<uint64_t>(length, most));
-  size_t bytes = 0;
-  const bool whole =
-      ReadPieces(reader, std::max<uint64_t>(kReadBeyond * most, length),
-                 [&](const char* data, size_t size) {
-                   bytes += size;
-                   if (bytes <= most) body.append(data, size);
-                 });
-  if (bytes > most || length > most) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the body has more than ", most,
-                     " bytes, which is the most over HTTP"));
-  }
-  if (!whole) {
-    return absl::InvalidArgumentError(
-        "the body ends early, took longer than 10 s or has an unknown "
-        "encoding");
-  }
-  return body;
+absl::Status CheckEncoding(const HttpRequest& request) {
+  if (EncodingOf(request) != Encoding::kOther) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Content-Encoding is '", request.Header("Content-Encoding").substr(0, 80),
+      "'; it must be gzip, deflate or identity, once"));
 }
 
-uint64_t BoundOfBody(const httplib::Request& request, size_t most) {
-  if (!HasBody(request)) return 0;
-  // A compressed body has more bytes than it announces.
-  if (!request.has_header("Content-Length") ||
-      request.has_header("Content-Encoding")) {
-    return most;
-  }
-  return std::min<uint64_t>(AnnouncedLength(request), most);
-}
-
-void DiscardBody(const httplib::Request& request,
-                 const httplib::ContentReader& reader, size_t most) {
-  if (!HasBody(request) || request.is_multipart_form_data()) return;
-  ReadPieces(reader,
-             std::max<uint64_t>(kReadBeyond * most, AnnouncedLength(request)),
-             [](const char*, size_t) {});
+absl::StatusOr<std::string> TakeBody(HttpRequest& request, size_t most) {
+  const Encoding encoding = EncodingOf(request);
+  std::string body = std::move(request.body);
+  request.body = std::string();
+  if (encoding == Encoding::kNone || body.empty()) return body;
+  return Unpacked(body, encoding, most);
 }
 
 }  // namespace gpupool::server

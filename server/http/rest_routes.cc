@@ -1,10 +1,10 @@
 #include "server/http/rest_routes.h"
 
 #include <grpcpp/grpcpp.h>
-#include <httplib.h>
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "inference/grpc_service.grpc.pb.h"
-#include "server/http/body_budget.h"
 #include "server/http/http_status.h"
 #include "server/http/open_calls.h"
+#include "server/http/port/body_budget.h"
 #include "server/http/request_body.h"
 #include "server/http/rest/plain_json.h"
 #include "server/http/rest/rest_infer_request.h"
@@ -32,10 +32,9 @@ using RestStub = inference::GRPCInferenceService::Stub;
 // Bodies in memory have at most this many times the bytes of the largest.
 constexpr uint64_t kLargestBodies = 4;
 
-// A POST that has passed the checks of its headers.
+// A POST whose call counts as open.
 struct OpenPost {
   std::shared_ptr<GenericCall> call;
-  BodyBudget::Place place;  // of the body
   std::string body;
 };
 
@@ -45,23 +44,22 @@ struct WrittenInfer {
   OutputForms forms;  // of its answer
 };
 
-void ReplyJson(httplib::Response& response, int status, std::string body) {
-  response.status = status;
-  response.body = std::move(body);
-  response.set_header("Content-Type", "application/json");
-}
-
 // Answers with the status of the code, or with another HTTP status.
-void ReplyError(httplib::Response& response, const absl::Status& error,
-                int status = 0) {
-  ReplyJson(response, status != 0 ? status : HttpStatusOf(error.code()),
-            ErrorJson(std::string(error.message())));
+HttpResponse ErrorAnswer(const absl::Status& error, int status = 0) {
+  return JsonAnswer(status != 0 ? status : HttpStatusOf(error.code()),
+                    ErrorJson(std::string(error.message())));
 }
 
 // Answers with 413 for a request that is too large, instead of the 429 of an
 // rpc that may be tried again.
-void ReplyTooLarge(httplib::Response& response, const absl::Status& error) {
-  ReplyError(response, error, absl::IsResourceExhausted(error) ? 413 : 0);
+HttpResponse ErrorOfBody(const absl::Status& error) {
+  return ErrorAnswer(error, absl::IsResourceExhausted(error) ? 413 : 0);
+}
+
+// Returns the version that a path names; empty for the one of the server's
+// choice.
+std::string VersionIn(const HttpRequest& request) {
+  return request.parts.size() > 1 ? request.parts[1] : std::string();
 }
 
 std::string PathOf(absl::string_view method) {
@@ -79,186 +77,185 @@ class RestRoutes::Impl {
         calls_("POSTs of /v2", options.most_calls),
         bodies_(kLargestBodies * options.most_body_bytes) {}
 
-  void AddTo(httplib::Server* server) {
-    AddServerRoutes(server);
-    AddModelRoutes(server);
-    AddInferRoute(server);
-    AddRepositoryRoutes(server);
-    AddLogRoutes(server);
+  void AddTo(Router* router) {
+    AddServerRoutes(router);
+    AddModelRoutes(router);
+    AddRepositoryRoutes(router);
+    AddGet(router, Lane::kGet, "/v2/logging", &Impl::TellLog);
+    AddPost(router, "/v2/logging", &Impl::ChangeLog);
   }
 
   void Close() { calls_.Close(); }
 
  private:
-  using Request = httplib::Request;
-  using Response = httplib::Response;
+  using Handler = HttpResponse (Impl::*)(HttpRequest&);
 
-  void AddServerRoutes(httplib::Server* server) {
-    server->Get("/v2/health/live", [this](const Request&, Response& response) {
-      inference::ServerLiveResponse answer;
-      if (!Get(&RestStub::ServerLive, inference::ServerLiveRequest(), &answer,
-               response)) {
-        return;
-      }
-      ReplyJson(response, answer.live() ? 200 : 400,
-                FlagJson("live", answer.live()));
-    });
-    server->Get("/v2/health/ready", [this](const Request&, Response& response) {
-      inference::ServerReadyResponse answer;
-      if (!Get(&RestStub::ServerReady, inference::ServerReadyRequest(), &answer,
-               response)) {
-        return;
-      }
-      ReplyJson(response, answer.ready() ? 200 : 400,
-                FlagJson("ready", answer.ready()));
-    });
-    server->Get("/v2/?", [this](const Request&, Response& response) {
-      inference::ServerMetadataResponse answer;
-      if (Get(&RestStub::ServerMetadata, inference::ServerMetadataRequest(),
-              &answer, response)) {
-        ReplyJson(response, 200, ToJson(answer));
-      }
-    });
+  void AddGet(Router* router, Lane lane, const std::string& pattern,
+              Handler handler) {
+    router->Add({.method = "GET",
+                 .pattern = pattern,
+                 .lane = lane,
+                 .answer = [this, handler](HttpRequest& request) {
+                   return (this->*handler)(request);
+                 }});
   }
 
-  void AddModelRoutes(httplib::Server* server) {
+  void AddPost(Router* router, const std::string& pattern, Handler handler) {
+    router->Add(
+        {.method = "POST",
+         .pattern = pattern,
+         .lane = Lane::kPost,
+         .most_body_bytes = options_.most_body_bytes,
+         .bodies = &bodies_,
+         .refuse =
+             [this](const HttpRequest& request) { return Refuse(request); },
+         .answer =
+             [this, handler](HttpRequest& request) {
+               return (this->*handler)(request);
+             }});
+  }
+
+  void AddServerRoutes(Router* router) {
+    AddGet(router, Lane::kHealth, "/v2/health/live", &Impl::TellLive);
+    AddGet(router, Lane::kHealth, "/v2/health/ready", &Impl::TellReady);
+    AddGet(router, Lane::kGet, "/v2", &Impl::DescribeServer);
+    AddGet(router, Lane::kGet, "/v2/", &Impl::DescribeServer);
+  }
+
+  void AddModelRoutes(Router* router) {
     // Before the routes with a model's name, which it would be taken for.
-    server->Get("/v2/models/stats", [this](const Request&, Response& response) {
-      TellStatistics({}, {}, response);
-    });
-    using Handler =
-        void (Impl::*)(const std::string&, const std::string&, Response&);
-    const std::pair<const char*, Handler> routes[] = {
-        {"", &Impl::DescribeModel},
-        {"/ready", &Impl::TellModelReady},
-        {"/config", &Impl::TellConfig},
-        {"/stats", &Impl::TellStatistics}};
-    for (const auto& [end, handler] : routes) {
-      // Without a version in the path the second match is empty, which the
-      // protocol takes for the version of the server's choice.
-      server->Get(absl::StrCat("/v2/models/([^/]+)(?:/versions/([^/]+))?", end),
-                  [this, handler = handler](const Request& request,
-                                            Response& response) {
-                    (this->*handler)(request.matches[1], request.matches[2],
-                                     response);
-                  });
+    AddGet(router, Lane::kGet, "/v2/models/stats", &Impl::TellAllStatistics);
+    for (const std::string model :
+         {"/v2/models/*", "/v2/models/*/versions/*"}) {
+      AddGet(router, Lane::kGet, model, &Impl::DescribeModel);
+      AddGet(router, Lane::kGet, model + "/ready", &Impl::TellModelReady);
+      AddGet(router, Lane::kGet, model + "/config", &Impl::TellConfig);
+      AddGet(router, Lane::kGet, model + "/stats", &Impl::TellStatistics);
+      AddPost(router, model + "/infer", &Impl::Infer);
     }
   }
 
-  void AddInferRoute(httplib::Server* server) {
-    server->Post("/v2/models/([^/]+)(?:/versions/([^/]+))?/infer",
-                 [this](const Request& request, Response& response,
-                        const httplib::ContentReader& reader) {
-                   Infer(request, reader, response);
-                 });
+  void AddRepositoryRoutes(Router* router) {
+    using Load = inference::RepositoryModelLoadRequest;
+    using Unload = inference::RepositoryModelUnloadRequest;
+    for (const std::string repository :
+         {"/v2/repository", "/v2/repository/*"}) {
+      AddPost(router, repository + "/index", &Impl::ListModels);
+      AddPost(router, repository + "/models/*/load", &Impl::Change<Load>);
+      AddPost(router, repository + "/models/*/unload", &Impl::Change<Unload>);
+    }
   }
 
-  void AddRepositoryRoutes(httplib::Server* server) {
-    const std::string repository = "/v2/repository(?:/([^/]+))?";
-    server->Post(repository + "/index",
-                 [this](const Request& request, Response& response,
-                        const httplib::ContentReader& reader) {
-                   ListModels(request, reader, response);
-                 });
-    const std::string model = repository + "/models/([^/]+)";
-    server->Post(
-        model + "/load", [this](const Request& request, Response& response,
-                                const httplib::ContentReader& reader) {
-          using Load = inference::RepositoryModelLoadRequest;
-          Change<Load>("RepositoryModelLoad", request, reader, response);
-        });
-    server->Post(
-        model + "/unload", [this](const Request& request, Response& response,
-                                  const httplib::ContentReader& reader) {
-          using Unload = inference::RepositoryModelUnloadRequest;
-          Change<Unload>("RepositoryModelUnload", request, reader, response);
-        });
+  HttpResponse TellLive(HttpRequest&) {
+    inference::ServerLiveResponse answer;
+    const absl::Status asked =
+        AskNow(&RestStub::ServerLive, inference::ServerLiveRequest(), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(answer.live() ? 200 : 400,
+                      FlagJson("live", answer.live()));
   }
 
-  void AddLogRoutes(httplib::Server* server) {
-    server->Get("/v2/logging", [this](const Request&, Response& response) {
-      inference::LogSettingsResponse answer;
-      if (Get(&RestStub::LogSettings, inference::LogSettingsRequest(), &answer,
-              response)) {
-        ReplyJson(response, 200, LogSettingsJson(answer));
-      }
-    });
-    server->Post("/v2/logging",
-                 [this](const Request& request, Response& response,
-                        const httplib::ContentReader& reader) {
-                   ChangeLog(request, reader, response);
-                 });
+  HttpResponse TellReady(HttpRequest&) {
+    inference::ServerReadyResponse answer;
+    const absl::Status asked = AskNow(&RestStub::ServerReady,
+                                      inference::ServerReadyRequest(), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(answer.ready() ? 200 : 400,
+                      FlagJson("ready", answer.ready()));
   }
 
-  void DescribeModel(const std::string& model, const std::string& version,
-                     Response& response) {
-    inference::ModelMetadataRequest request;
-    request.set_name(model);
-    request.set_version(version);
+  HttpResponse DescribeServer(HttpRequest&) {
+    inference::ServerMetadataResponse answer;
+    const absl::Status asked = AskNow(
+        &RestStub::ServerMetadata, inference::ServerMetadataRequest(), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, ToJson(answer));
+  }
+
+  HttpResponse TellLog(HttpRequest&) {
+    inference::LogSettingsResponse answer;
+    const absl::Status asked = AskNow(&RestStub::LogSettings,
+                                      inference::LogSettingsRequest(), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, LogSettingsJson(answer));
+  }
+
+  HttpResponse DescribeModel(HttpRequest& request) {
     inference::ModelMetadataResponse answer;
-    if (Get(&RestStub::ModelMetadata, request, &answer, response)) {
-      ReplyJson(response, 200, ToJson(answer));
-    }
+    const absl::Status asked =
+        AskNow(&RestStub::ModelMetadata,
+               QuestionOf<inference::ModelMetadataRequest>(request), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, ToJson(answer));
   }
 
-  void TellModelReady(const std::string& model, const std::string& version,
-                      Response& response) {
-    inference::ModelReadyRequest request;
-    request.set_name(model);
-    request.set_version(version);
+  HttpResponse TellModelReady(HttpRequest& request) {
     inference::ModelReadyResponse answer;
-    if (Get(&RestStub::ModelReady, request, &answer, response)) {
-      ReplyJson(response, answer.ready() ? 200 : 400,
-                ModelReadyJson(model, answer.ready()));
-    }
+    const absl::Status asked =
+        AskNow(&RestStub::ModelReady,
+               QuestionOf<inference::ModelReadyRequest>(request), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(answer.ready() ? 200 : 400,
+                      ModelReadyJson(request.parts[0], answer.ready()));
   }
 
-  void TellConfig(const std::string& model, const std::string& version,
-                  Response& response) {
-    inference::ModelConfigRequest request;
-    request.set_name(model);
-    request.set_version(version);
+  HttpResponse TellConfig(HttpRequest& request) {
     inference::ModelConfigResponse answer;
-    if (Get(&RestStub::ModelConfig, request, &answer, response)) {
-      ReplyJson(response, 200, PlainJson(answer.config()));
-    }
+    const absl::Status asked =
+        AskNow(&RestStub::ModelConfig,
+               QuestionOf<inference::ModelConfigRequest>(request), &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, PlainJson(answer.config()));
   }
 
-  void TellStatistics(const std::string& model, const std::string& version,
-                      Response& response) {
-    inference::ModelStatisticsRequest request;
-    request.set_name(model);
-    request.set_version(version);
+  HttpResponse TellStatistics(HttpRequest& request) {
+    return StatisticsFor(
+        QuestionOf<inference::ModelStatisticsRequest>(request));
+  }
+
+  HttpResponse TellAllStatistics(HttpRequest&) { return StatisticsFor({}); }
+
+  HttpResponse StatisticsFor(
+      const inference::ModelStatisticsRequest& question) {
     inference::ModelStatisticsResponse answer;
-    if (Get(&RestStub::ModelStatistics, request, &answer, response)) {
-      ReplyJson(response, 200, PlainJson(answer));
-    }
+    const absl::Status asked =
+        AskNow(&RestStub::ModelStatistics, question, &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, PlainJson(answer));
   }
 
-  void Infer(const Request& request, const httplib::ContentReader& reader,
-             Response& response) {
-    auto post = Open(request, reader, response);
-    if (!post.has_value()) return;
+  // Returns a question about the model and the version of a path.
+  template <typename Question>
+  static Question QuestionOf(const HttpRequest& request) {
+    Question question;
+    question.set_name(request.parts[0]);
+    question.set_version(VersionIn(request));
+    return question;
+  }
+
+  HttpResponse Infer(HttpRequest& request) {
+    auto post = Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
     auto infer = WriteInfer(request, post->body);
-    if (!infer.ok()) return ReplyTooLarge(response, infer.status());
+    if (!infer.ok()) return ErrorOfBody(infer.status());
     post->body = std::string();  // frees its memory for the answer
     const absl::Status ended =
         Ask(*post->call, "ModelInfer", std::move(infer->wire));
-    if (!ended.ok()) return ReplyError(response, ended);
+    if (!ended.ok()) return ErrorAnswer(ended);
     inference::ModelInferResponse answer;
     if (!answer.ParseFromString(post->call->message())) {
-      return ReplyError(response, Unreadable());
+      return ErrorAnswer(Unreadable());
     }
-    ReplyInfer(WriteInferResponse(answer, infer->forms), response);
+    return InferAnswer(WriteInferResponse(answer, infer->forms));
   }
 
   // Returns the rpc's request for a body.
-  absl::StatusOr<WrittenInfer> WriteInfer(const Request& request,
+  absl::StatusOr<WrittenInfer> WriteInfer(const HttpRequest& request,
                                           absl::string_view body) {
     auto read = ReadInfer(request, body);
     if (!read.ok()) return read.status();
-    read->message.set_model_name(request.matches[1]);
-    read->message.set_model_version(request.matches[2]);
+    read->message.set_model_name(request.parts[0]);
+    read->message.set_model_version(VersionIn(request));
     WrittenInfer infer{WireOf(*read), std::move(read->forms)};
     if (infer.wire.size() <= options_.most_body_bytes) return infer;
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -267,106 +264,98 @@ class RestRoutes::Impl {
   }
 
   // Reads the body of an inference in the form that its header says.
-  absl::StatusOr<RestInferRequest> ReadInfer(const Request& request,
+  absl::StatusOr<RestInferRequest> ReadInfer(const HttpRequest& request,
                                              absl::string_view body) {
-    const size_t headers = request.get_header_value_count(kJsonLengthHeader);
+    const size_t headers = request.Count(kJsonLengthHeader);
     if (headers == 0) return ReadInferRequest(body, std::nullopt);
     if (headers > 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("the header ", kJsonLengthHeader, " is there ", headers,
                        " times; give it once"));
     }
-    const auto json_bytes =
-        ReadJsonLength(request.get_header_value(kJsonLengthHeader));
+    const auto json_bytes = ReadJsonLength(request.Header(kJsonLengthHeader));
     if (!json_bytes.ok()) return json_bytes.status();
     if (*json_bytes > 0) return ReadInferRequest(body, *json_bytes);
-    inference::ModelMetadataRequest question;
-    question.set_name(request.matches[1]);
-    question.set_version(request.matches[2]);
     inference::ModelMetadataResponse model;
     const absl::Status asked =
-        AskNow(&RestStub::ModelMetadata, question, &model);
+        AskNow(&RestStub::ModelMetadata,
+               QuestionOf<inference::ModelMetadataRequest>(request), &model);
     if (!asked.ok()) return asked;
     return ReadRawRequest(model, body);
   }
 
-  static void ReplyInfer(absl::StatusOr<RestInferAnswer> answer,
-                         Response& response) {
-    if (!answer.ok()) return ReplyError(response, answer.status());
-    const bool binary = answer->json_bytes.has_value();
-    response.status = 200;
+  static HttpResponse InferAnswer(absl::StatusOr<RestInferAnswer> answer) {
+    if (!answer.ok()) return ErrorAnswer(answer.status());
+    if (!answer->json_bytes.has_value()) {
+      return JsonAnswer(200, std::move(answer->body));
+    }
+    HttpResponse response;
+    response.Set("Content-Type", "application/octet-stream");
+    response.Set(kJsonLengthHeader, absl::StrCat(*answer->json_bytes));
     response.body = std::move(answer->body);
-    response.set_header("Content-Type", binary ? "application/octet-stream"
-                                               : "application/json");
-    if (!binary) return;
-    response.set_header(kJsonLengthHeader, absl::StrCat(*answer->json_bytes));
+    return response;
   }
 
-  void ListModels(const Request& request, const httplib::ContentReader& reader,
-                  Response& response) {
-    const auto post = Open(request, reader, response);
-    if (!post.has_value()) return;
+  HttpResponse ListModels(HttpRequest& request) {
+    const auto post = Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
     auto question = ReadIndexRequest(post->body);
-    if (!question.ok()) return ReplyError(response, question.status());
-    question->set_repository_name(request.matches[1]);
+    if (!question.ok()) return ErrorAnswer(question.status());
+    if (!request.parts.empty()) {
+      question->set_repository_name(request.parts[0]);
+    }
     const absl::Status asked =
         Ask(*post->call, "RepositoryIndex", question->SerializeAsString());
-    if (!asked.ok()) return ReplyError(response, asked);
+    if (!asked.ok()) return ErrorAnswer(asked);
     inference::RepositoryIndexResponse answer;
     if (!answer.ParseFromString(post->call->message())) {
-      return ReplyError(response, Unreadable());
+      return ErrorAnswer(Unreadable());
     }
-    ReplyJson(response, 200, ToJson(answer));
+    return JsonAnswer(200, ToJson(answer));
   }
 
-  // Loads or unloads a model.
+  // Loads or unloads a model, as the type says.
   template <typename Question>
-  void Change(absl::string_view method, const Request& request,
-              const httplib::ContentReader& reader, Response& response) {
-    const auto post = Open(request, reader, response);
-    if (!post.has_value()) return;
+  HttpResponse Change(HttpRequest& request) {
+    const auto post = Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
     Question question;
     const absl::Status read =
         ReadRepositoryParameters(post->body, question.mutable_parameters());
-    if (!read.ok()) return ReplyError(response, read);
-    question.set_repository_name(request.matches[1]);
-    question.set_model_name(request.matches[2]);
-    const absl::Status asked =
-        Ask(*post->call, method, question.SerializeAsString());
-    if (!asked.ok()) return ReplyError(response, asked);
-    ReplyJson(response, 200, "{}");
+    if (!read.ok()) return ErrorAnswer(read);
+    if (request.parts.size() > 1) {
+      question.set_repository_name(request.parts[0]);
+    }
+    question.set_model_name(request.parts.back());
+    const bool loads =
+        std::is_same_v<Question, inference::RepositoryModelLoadRequest>;
+    const absl::Status asked = Ask(
+        *post->call, loads ? "RepositoryModelLoad" : "RepositoryModelUnload",
+        question.SerializeAsString());
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, "{}");
   }
 
-  void ChangeLog(const Request& request, const httplib::ContentReader& reader,
-                 Response& response) {
-    const auto post = Open(request, reader, response);
-    if (!post.has_value()) return;
+  HttpResponse ChangeLog(HttpRequest& request) {
+    const auto post = Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
     const auto question = ReadLogRequest(post->body);
-    if (!question.ok()) return ReplyError(response, question.status());
+    if (!question.ok()) return ErrorAnswer(question.status());
     const absl::Status asked =
         Ask(*post->call, "LogSettings", question->SerializeAsString());
-    if (!asked.ok()) return ReplyError(response, asked);
+    if (!asked.ok()) return ErrorAnswer(asked);
     inference::LogSettingsResponse answer;
     if (!answer.ParseFromString(post->call->message())) {
-      return ReplyError(response, Unreadable());
+      return ErrorAnswer(Unreadable());
     }
-    ReplyJson(response, 200, LogSettingsJson(answer));
+    return JsonAnswer(200, LogSettingsJson(answer));
   }
 
   static absl::Status Unreadable() {
     return absl::InternalError("the answer of the server cannot be read");
   }
 
-  // Asks by one rpc that takes no time. Returns false when it failed;
-  // `response` then has the error.
-  template <typename Method, typename Question, typename Answer>
-  bool Get(Method method, const Question& question, Answer* answer,
-           Response& response) {
-    const absl::Status status = AskNow(method, question, answer);
-    if (!status.ok()) ReplyError(response, status);
-    return status.ok();
-  }
-
+  // Asks by one rpc that takes no time.
   template <typename Method, typename Question, typename Answer>
   absl::Status AskNow(Method method, const Question& question, Answer* answer) {
     grpc::ClientContext context;
@@ -378,56 +367,37 @@ class RestRoutes::Impl {
                         status.error_message());
   }
 
-  // Checks the headers, opens a call, takes a place for the body and reads it,
-  // in this order, so that the bodies in memory are bounded. Returns nothing
-  // when that failed; `response` then has the error.
-  std::optional<OpenPost> Open(const Request& request,
-                               const httplib::ContentReader& reader,
-                               Response& response) {
-    auto post = Begin(request);
-    if (!post.ok()) {
-      DiscardBody(request, reader, options_.most_body_bytes);
-      ReplyError(response, post.status());
-      return std::nullopt;
-    }
-    auto body = ReadBody(request, reader, options_.most_body_bytes);
-    if (!body.ok()) {
-      ReplyTooLarge(response, body.status());
-      return std::nullopt;
-    }
-    post->body = *std::move(body);
-    return *std::move(post);
+  // Returns the answer for a POST that is wrong whatever its body is, or comes
+  // when the most are open.
+  std::optional<HttpResponse> Refuse(const HttpRequest& request) const {
+    const absl::Status origin = CheckOrigin(
+        request.Header("Origin"), request.Header("Host"), options_.trusted);
+    if (!origin.ok()) return ErrorAnswer(origin);
+    const auto timeout = TimeoutOf(request);
+    if (!timeout.ok()) return ErrorAnswer(timeout.status());
+    const absl::Status encoding = CheckEncoding(request);
+    if (!encoding.ok()) return ErrorAnswer(encoding, 415);
+    const absl::Status room = calls_.CheckRoom();
+    if (!room.ok()) return ErrorAnswer(room);
+    return std::nullopt;
   }
 
-  // Returns a POST without its body.
-  absl::StatusOr<OpenPost> Begin(const Request& request) {
-    auto call = OpenCall(request);
-    if (!call.ok()) return call.status();
-    auto place = bodies_.Take(BoundOfBody(request, options_.most_body_bytes));
-    if (place.has_value()) {
-      return OpenPost{*std::move(call), *std::move(place), {}};
-    }
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the bodies of requests over HTTP have ", bodies_.most(),
-        " bytes at a time, which is the most; retry later, or call by gRPC"));
+  absl::StatusOr<absl::Duration> TimeoutOf(const HttpRequest& request) const {
+    return TimeLimitOf(request.Header("grpc-timeout"),
+                       request.Header("X-Timeout-Ms"),
+                       {options_.post_timeout, kLongestCall});
   }
 
-  absl::StatusOr<std::shared_ptr<GenericCall>> OpenCall(
-      const Request& request) {
-    const absl::Status origin =
-        CheckOrigin(request.get_header_value("Origin"),
-                    request.get_header_value("Host"), options_.trusted);
-    if (!origin.ok()) return origin;
-    const auto timeout = TimeLimitOf(request.get_header_value("grpc-timeout"),
-                                     request.get_header_value("X-Timeout-Ms"),
-                                     {options_.post_timeout, kLongestCall});
+  // Opens a call for a POST that was not refused, and takes its body.
+  absl::StatusOr<OpenPost> Open(HttpRequest& request) {
+    const auto timeout = TimeoutOf(request);
     if (!timeout.ok()) return timeout.status();
     auto call = calls_.Open(channel_, absl::Now() + *timeout);
     if (!call.ok()) return call.status();
-    PassTraceContext({request.get_header_value("traceparent"),
-                      request.get_header_value("tracestate")},
-                     call->get());
-    return call;
+    PassTraceContext(TraceContextOf(request), call->get());
+    auto body = TakeBody(request, options_.most_body_bytes);
+    if (!body.ok()) return body.status();
+    return OpenPost{*std::move(call), *std::move(body)};
   }
 
   // Sends the request and waits for the end of the rpc.
@@ -452,7 +422,7 @@ RestRoutes::RestRoutes(const RestOptions& options,
 
 RestRoutes::~RestRoutes() = default;
 
-void RestRoutes::AddTo(httplib::Server* server) { impl_->AddTo(server); }
+void RestRoutes::AddTo(Router* router) { impl_->AddTo(router); }
 
 void RestRoutes::Close() { impl_->Close(); }
 

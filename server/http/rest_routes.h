@@ -19,22 +19,19 @@
 // origin is refused (request_check.h). docs/http_api.md has the whole contract.
 //
 // Thread-safety: AddTo and Close belong to one thread. Ownership: must outlive
-// the server's threads.
+// the port.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 
 #include "absl/time/time.h"
+#include "server/http/port/router.h"
 #include "server/http/request_check.h"
 
 namespace grpc {
 class Channel;
 }  // namespace grpc
-
-namespace httplib {
-class Server;
-}  // namespace httplib
 
 namespace gpupool::server {
 
@@ -52,10 +49,10 @@ class RestRoutes {
              std::shared_ptr<grpc::Channel> channel);
   ~RestRoutes();
 
-  void AddTo(httplib::Server* server);
+  void AddTo(Router* router);
 
   // Refuses further POSTs, cancels those that run, and waits until they are
-  // answered. Call it while the server's threads run.
+  // answered. Call it while the port's threads run.
   void Close();
 
  private:

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "server/http/generic_call.h"
+#include "server/http/port/http_request.h"
 
 namespace gpupool::server {
 namespace {
@@ -16,6 +17,11 @@ bool MayBeMetadata(absl::string_view value) {
   return !value.empty() && value.size() <= kLongestTraceHeader &&
          std::all_of(value.begin(), value.end(),
                      [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
+TraceContextHeaders TraceContextOf(const HttpRequest& request) {
+  return {std::string(request.Header("traceparent")),
+          std::string(request.Header("tracestate"))};
 }
 
 void PassTraceContext(const TraceContextHeaders& headers, GenericCall* call) {

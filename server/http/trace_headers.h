@@ -9,12 +9,15 @@
 namespace gpupool::server {
 
 class GenericCall;
+struct HttpRequest;
 
 // The headers `traceparent` and `tracestate`; empty: absent.
 struct TraceContextHeaders {
   std::string parent;
   std::string state;
 };
+
+TraceContextHeaders TraceContextOf(const HttpRequest& request);
 
 // Adds the headers to the metadata of a call that has not started. Leaves out
 // one that MayBeMetadata refuses.

@@ -1,7 +1,5 @@
 #include "server/http/web_routes.h"
 
-#include <httplib.h>
-
 #include <functional>
 #include <string>
 #include <string_view>
@@ -38,27 +36,25 @@ std::string TagOf(const WebFile& file) {
       std::hash<std::string_view>()({file.bytes.data(), file.bytes.size()}));
 }
 
-void Serve(absl::string_view name, const httplib::Request& request,
-           httplib::Response& response) {
+HttpResponse Serve(absl::string_view name, const HttpRequest& request) {
   const WebFile* file = FindWebFile(name);
   if (file == nullptr) {
-    response.status = 404;
-    response.set_content(ErrorJson(absl::StrCat("no ", request.path)),
-                         "application/json");
-    return;
+    return JsonAnswer(404, ErrorJson(absl::StrCat("no ", request.path)));
   }
   const std::string tag = TagOf(*file);
-  response.set_header("Content-Security-Policy", kPolicy);
-  response.set_header("X-Content-Type-Options", "nosniff");
-  response.set_header("Referrer-Policy", "no-referrer");
-  response.set_header("Cache-Control", "no-cache");
-  response.set_header("ETag", tag);
-  if (request.get_header_value("If-None-Match") == tag) {
+  HttpResponse response;
+  response.Set("Content-Security-Policy", kPolicy);
+  response.Set("X-Content-Type-Options", "nosniff");
+  response.Set("Referrer-Policy", "no-referrer");
+  response.Set("Cache-Control", "no-cache");
+  response.Set("ETag", tag);
+  if (request.Header("If-None-Match") == tag) {
     response.status = 304;
-    return;
+    return response;
   }
-  response.set_content(file->bytes.data(), file->bytes.size(),
-                       std::string(ContentTypeOf(name)));
+  response.Set("Content-Type", std::string(ContentTypeOf(name)));
+  response.body = std::string(file->bytes);
+  return response;
 }
 
 }  // namespace
@@ -75,13 +71,16 @@ absl::string_view ContentTypeOf(absl::string_view name) {
   return "text/plain; charset=utf-8";
 }
 
-void AddWebRoutes(httplib::Server& server) {
-  server.Get("/", [](const auto& request, auto& response) {
-    Serve(kPage, request, response);
-  });
-  server.Get("/web/(.+)", [](const auto& request, auto& response) {
-    Serve(request.matches[1].str(), request, response);
-  });
+void AddWebRoutes(Router* router) {
+  router->Add(
+      {.method = "GET", .pattern = "/", .answer = [](HttpRequest& request) {
+         return Serve(kPage, request);
+       }});
+  router->Add({.method = "GET",
+               .pattern = "/web/**",
+               .answer = [](HttpRequest& request) {
+                 return Serve(request.parts[0], request);
+               }});
 }
 
 }  // namespace gpupool::server

@@ -9,14 +9,11 @@
 #pragma once
 
 #include "absl/strings/string_view.h"
-
-namespace httplib {
-class Server;
-}  // namespace httplib
+#include "server/http/port/router.h"
 
 namespace gpupool::server {
 
-void AddWebRoutes(httplib::Server& server);
+void AddWebRoutes(Router* router);
 
 // Returns the type of a file by the end of its name, as in "text/css".
 absl::string_view ContentTypeOf(absl::string_view name);

@@ -56,7 +56,7 @@ LADDERS = {
     "server/api": [
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
-    "server/http": [["rest"], ["."]],
+    "server/http": [["rest", "port"], ["."]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
         ["output"], ["command"],

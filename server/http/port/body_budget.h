@@ -1,4 +1,4 @@
-// Private to server/http: a bound on the bytes of all bodies that are in memory
+// A bound on the bytes of all bodies that are in memory
 // at a time. A body's place is taken before it is read.
 //
 // Thread-safety: any thread. Ownership: must outlive its places.

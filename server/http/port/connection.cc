@@ -1,0 +1,568 @@
+#include "server/http/port/connection.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/write.hpp>
+#include <exception>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/port/admission.h"
+#include "server/http/port/body_pipe.h"
+#include "server/http/port/request_parser.h"
+#include "server/http/port/response_head.h"
+
+namespace gpupool::server {
+namespace {
+
+namespace asio = boost::asio;
+using Code = boost::system::error_code;
+using Tcp = asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
+
+constexpr RequestParser::Limits kRequestLimits = {.header_bytes = 16 << 10,
+                                                  .target_bytes = 8 << 10};
+// Bytes that are read at a time. An idle connection has the smaller buffer.
+constexpr size_t kIdleBuffer = 4 << 10;
+constexpr size_t kHeaderBuffer = 17 << 10;  // more than the headers may have
+constexpr size_t kBodyBuffer = 64 << 10;
+// A body up to this size goes out with the headers, as one text.
+constexpr size_t kJoinedBody = 4 << 10;
+// The body of a refused request is read to its end up to this size, so that the
+// connection can stay. Otherwise the connection closes, since the body could be
+// taken for another request.
+constexpr uint64_t kReadThough = 64 << 10;
+// Bytes that are dropped before a connection closes, so that a client that
+// still sends sees the answer.
+constexpr uint64_t kMostDropped = uint64_t{256} << 20;
+// Bytes that a client may send while it gets a stream.
+constexpr uint64_t kMostDuringStream = 64 << 10;
+
+absl::Status Busy(bool stopping) {
+  return absl::UnavailableError(
+      stopping
+          ? "the server is shutting down"
+          : "too many requests wait over HTTP; retry later, or call by gRPC");
+}
+
+template <typename Stream>
+class StreamConnection final
+    : public Connection,
+      public std::enable_shared_from_this<StreamConnection<Stream>> {
+ public:
+  StreamConnection(Stream stream, const ConnectionNeeds& needs,
+                   const ClientAddress& client)
+      : stream_(std::move(stream)),
+        io_(*needs.io),
+        owner_(*needs.owner),
+        client_(client) {}
+
+  void Start() override {
+    if constexpr (kTls) {
+      SetState(State::kHandshake, owner_.deadlines().handshake);
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              [self = Self()](Code error) {
+                                if (self->IsClosed()) return;
+                                if (error) return self->Close();
+                                self->BeginRequest();
+                              });
+    } else {
+      BeginRequest();
+    }
+  }
+
+  void Close() override {
+    if (IsClosed()) return;
+    SetIdle(false);
+    state_ = State::kClosed;
+    Code ignored;
+    socket().close(ignored);
+    // The pipe shares this connection, and the other way round.
+    if (pipe_ != nullptr) std::exchange(pipe_, nullptr)->Close();
+    owner_.Ended(this);
+  }
+
+  void EndIfLate(SteadyTime now) override {
+    if (now < deadline_ || IsClosed()) return;
+    const bool reads = state_ == State::kHeaders || state_ == State::kBody;
+    if (!reads || late_) return Close();
+    // The read that is under way ends with an error and answers.
+    late_ = true;
+    SetDeadline(owner_.deadlines().write_pause);
+    Code ignored;
+    socket().cancel(ignored);
+  }
+
+  void Finish() override {
+    switch (state_) {
+      case State::kWriting:
+      case State::kStreaming:
+        return SetDeadline(kLongestFinish);
+      case State::kLingering:
+        return SetDeadline(kLongestFinish / 5);
+      default:
+        return Close();
+    }
+  }
+
+ private:
+  enum class State {
+    kHandshake,
+    kIdle,
+    kHeaders,
+    kBody,
+    kAnswering,
+    kWriting,
+    kStreaming,
+    kLingering,
+    kClosed,
+  };
+
+  static constexpr bool kTls = !std::is_same_v<Stream, Tcp::socket>;
+  // Limit of an answer that is on its way when the port stops.
+  static constexpr absl::Duration kLongestFinish = absl::Seconds(5);
+
+  std::shared_ptr<StreamConnection<Stream>> Self() {
+    return this->shared_from_this();
+  }
+  bool IsClosed() const { return state_ == State::kClosed; }
+
+  Tcp::socket::lowest_layer_type& socket() { return stream_.lowest_layer(); }
+  Tcp::socket& tcp() {
+    if constexpr (kTls) {
+      return stream_.next_layer();
+    } else {
+      return stream_;
+    }
+  }
+
+  void SetDeadline(absl::Duration time) {
+    deadline_ = Clock::now() + absl::ToChronoNanoseconds(time);
+  }
+
+  void SetState(State state, absl::Duration time) {
+    state_ = state;
+    SetDeadline(time);
+  }
+
+  void SetIdle(bool idle) {
+    if (idle_ == idle) return;
+    idle_ = idle;
+    owner_.SetIdle(this, idle);
+  }
+
+  // Waits for the next request, some bytes of which may be here already.
+  void BeginRequest() {
+    parser_.emplace(kRequestLimits);
+    route_ = nullptr;
+    refusal_.reset();
+    late_ = false;
+    body_is_read_ = false;
+    if (Unread().empty()) {
+      buffer_.resize(kIdleBuffer);
+      buffer_.shrink_to_fit();
+      begin_ = end_ = 0;
+      SetState(State::kIdle, owner_.deadlines().idle);
+      SetIdle(true);
+      return Read(kIdleBuffer);
+    }
+    BeginHeaders();
+    Parse();
+  }
+
+  void BeginHeaders() {
+    SetIdle(false);
+    SetState(State::kHeaders, owner_.deadlines().headers);
+    request_end_ =
+        Clock::now() + absl::ToChronoNanoseconds(owner_.deadlines().request);
+  }
+
+  absl::string_view Unread() const {
+    return absl::string_view(buffer_).substr(begin_, end_ - begin_);
+  }
+
+  // Reads on, into a buffer of this size.
+  void Read(size_t buffer_bytes) {
+    if (begin_ > 0) {
+      std::copy(buffer_.begin() + begin_, buffer_.begin() + end_,
+                buffer_.begin());
+      end_ -= begin_;
+      begin_ = 0;
+    }
+    if (buffer_.size() < buffer_bytes) buffer_.resize(buffer_bytes);
+    stream_.async_read_some(asio::buffer(&buffer_[end_], buffer_.size() - end_),
+                            [self = Self()](Code error, size_t bytes) {
+                              self->OnRead(error, bytes);
+                            });
+  }
+
+  void OnRead(Code error, size_t bytes) {
+    if (IsClosed()) return;
+    if (late_) return FailLate();
+    if (error) return Close();
+    end_ += bytes;
+    if (state_ == State::kIdle) BeginHeaders();
+    if (state_ == State::kBody) SetBodyDeadline();
+    Parse();
+  }
+
+  void SetBodyDeadline() {
+    SetDeadline(owner_.deadlines().body_pause);
+    deadline_ = std::min(deadline_, request_end_);
+  }
+
+  void FailLate() {
+    keep_alive_ = false;
+    const absl::Status late = absl::DeadlineExceededError(
+        absl::StrCat("the request took longer than ",
+                     absl::FormatDuration(owner_.deadlines().request),
+                     ", its headers longer than ",
+                     absl::FormatDuration(owner_.deadlines().headers),
+                     ", or its body paused for ",
+                     absl::FormatDuration(owner_.deadlines().body_pause)));
+    Respond(Errors()(late, 408));
+  }
+
+  const ErrorWriter& Errors() const {
+    return route_ != nullptr ? route_->error : owner_.router().other().error;
+  }
+
+  void Parse() {
+    while (true) {
+      begin_ += parser_->Feed(Unread());
+      if (parser_->failure().has_value()) return FailParse();
+      if (state_ == State::kHeaders && parser_->header_done()) {
+        if (!OnHeaders()) return;
+        if (!parser_->done() && !Unread().empty()) continue;
+      }
+      if (parser_->done()) return OnRequest();
+      if (end_ - begin_ < kHeaderBuffer) break;
+      // The line before a chunk, or the headers behind the last one.
+      return Fail(400, "a line of the body is too long");
+    }
+    Read(state_ == State::kBody ? kBodyBuffer : kHeaderBuffer);
+  }
+
+  void FailParse() {
+    Fail(parser_->failure()->status, parser_->failure()->text);
+  }
+
+  // Answers what cannot be read on.
+  void Fail(int status, const std::string& text) {
+    keep_alive_ = false;
+    const absl::Status error = status == 413
+                                   ? absl::ResourceExhaustedError(text)
+                                   : absl::InvalidArgumentError(text);
+    Respond(Errors()(error, status));
+  }
+
+  // Chooses the route. Returns false if the request is answered, or read on
+  // later.
+  bool OnHeaders() {
+    HttpRequest& request = parser_->request();
+    request.remote = client_.text;
+    keep_alive_ = parser_->keep_alive();
+    Router::Match match = owner_.router().Find(request.method, request.path);
+    route_ = match.route;
+    request.parts = std::move(match.parts);
+    const auto length = parser_->content_length();
+    Admission admission = Admit(
+        *route_, request, {.there = parser_->has_body(), .length = length});
+    refusal_ = std::move(admission.refusal);
+    place_ = std::move(admission.place);
+    if (!parser_->has_body()) return true;
+    if (refusal_.has_value() &&
+        (!length.has_value() || *length > kReadThough || Expects(request))) {
+      keep_alive_ = false;
+      Respond(*std::exchange(refusal_, std::nullopt));
+      return false;
+    }
+    state_ = State::kBody;
+    SetBodyDeadline();
+    if (refusal_.has_value()) {
+      parser_->ReadBody(kReadThough, false);
+      return true;
+    }
+    parser_->ReadBody(route_->most_body_bytes, route_->bodies != nullptr);
+    if (!Expects(request)) return true;
+    SendContinue();
+    return false;
+  }
+
+  bool Expects(const HttpRequest& request) const {
+    return !parser_->is_http_1_0() && request.Count("Expect") > 0;
+  }
+
+  void SendContinue() {
+    static constexpr absl::string_view kContinue =
+        "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
+                      [self = Self()](Code error, size_t) {
+                        if (self->IsClosed()) return;
+                        if (self->late_) return self->FailLate();
+                        if (error) return self->Close();
+                        self->Parse();
+                      });
+  }
+
+  // Answers a request that is whole.
+  void OnRequest() {
+    body_is_read_ = true;
+    if (refusal_.has_value()) {
+      return Respond(*std::exchange(refusal_, std::nullopt));
+    }
+    state_ = State::kAnswering;
+    deadline_ = SteadyTime::max();
+    if (route_->lane == Lane::kHere) return Respond(Answer());
+    if (owner_.Run(route_->lane, [self = Self()] { self->AnswerThere(); })) {
+      return;
+    }
+    place_.reset();
+    Respond(route_->error(Busy(owner_.stopping()), 0));
+  }
+
+  // Asks the route. The bytes of the body are free afterwards.
+  HttpResponse Answer() {
+    HttpResponse response;
+    try {
+      response = route_->answer(parser_->request());
+    } catch (const std::exception& error) {
+      // Memory ran out, say.
+      response = route_->error(absl::InternalError(error.what()), 0);
+    }
+    parser_->request().body = std::string();
+    place_.reset();
+    return response;
+  }
+
+  // Runs on a thread of the route's lane. The port's thread touches neither the
+  // request nor its place meanwhile.
+  void AnswerThere() {
+    auto response = std::make_shared<HttpResponse>(Answer());
+    if (response->stream == nullptr) {
+      asio::post(io_, [self = Self(), response] {
+        self->Respond(std::move(*response));
+      });
+      return;
+    }
+    const auto write = std::exchange(response->stream, nullptr);
+    const auto pipe = std::make_shared<BodyPipe>([self = Self()] {
+      asio::post(self->io_, [self] { self->SendPiece(); });
+    });
+    asio::post(io_, [self = Self(), response, pipe] {
+      self->BeginStream(*response, pipe);
+    });
+    write(*pipe);
+    pipe->Finish();
+  }
+
+  void Respond(HttpResponse response) {
+    if (IsClosed()) return;
+    place_.reset();
+    if (owner_.stopping()) keep_alive_ = false;
+    ResponseFrame frame{.keep_alive = keep_alive_};
+    if (response.status != 304) frame.content_length = response.body.size();
+    out_head_ = ResponseHead(response, frame);
+    out_body_ = std::move(response.body);
+    if (parser_->request().method == "HEAD") out_body_.clear();
+    if (out_body_.size() <= kJoinedBody) {
+      out_head_ += out_body_;
+      out_body_.clear();
+    }
+    written_ = 0;
+    state_ = State::kWriting;
+    Write();
+  }
+
+  // Writes on. Each piece that the client takes begins the time anew.
+  void Write() {
+    SetDeadline(owner_.stopping() ? kLongestFinish
+                                  : owner_.deadlines().write_pause);
+    const size_t head = std::min(written_, out_head_.size());
+    const size_t body = written_ - head;
+    const std::array<asio::const_buffer, 2> rest = {
+        asio::buffer(out_head_) + head, asio::buffer(out_body_) + body};
+    const auto on_written = [self = Self()](Code error, size_t bytes) {
+      self->OnWritten(error, bytes);
+    };
+    if (head == out_head_.size()) {
+      stream_.async_write_some(rest[1], on_written);
+    } else {
+      stream_.async_write_some(rest, on_written);
+    }
+  }
+
+  void OnWritten(Code error, size_t bytes) {
+    if (IsClosed()) return;
+    if (error) return Close();
+    written_ += bytes;
+    if (written_ < out_head_.size() + out_body_.size()) return Write();
+    out_head_.clear();
+    out_body_ = std::string();
+    if (state_ == State::kStreaming) {
+      writing_ = false;
+      return SendPiece();
+    }
+    if (keep_alive_ && body_is_read_ && !owner_.stopping()) {
+      return BeginRequest();
+    }
+    Linger();
+  }
+
+  // Sends the head of a stream. What the writer has for it comes by SendPiece.
+  void BeginStream(const HttpResponse& response,
+                   std::shared_ptr<BodyPipe> pipe) {
+    if (IsClosed()) return pipe->Close();
+    pipe_ = std::move(pipe);
+    chunked_ = !parser_->is_http_1_0();
+    out_head_ = ResponseHead(response, {.chunked = chunked_});
+    state_ = State::kStreaming;
+    writing_ = true;
+    written_ = 0;
+    begin_ = end_ = 0;
+    WatchClient();
+    Write();
+  }
+
+  void SendPiece() {
+    if (IsClosed() || writing_ || pipe_ == nullptr) return;
+    const BodyPipe::Taken taken = pipe_->Take();
+    if (!taken.text.empty()) {
+      out_head_ = chunked_ ? ChunkOf(taken.text) : taken.text;
+    }
+    if (taken.finished && chunked_) out_head_.append(kLastChunk.data());
+    if (taken.finished) {
+      // The rest is written as the end of an answer.
+      pipe_.reset();
+      keep_alive_ = false;
+      state_ = State::kWriting;
+    }
+    if (out_head_.empty()) {
+      deadline_ = SteadyTime::max();
+      if (taken.finished) Linger();
+      return;
+    }
+    writing_ = true;
+    written_ = 0;
+    Write();
+  }
+
+  // Notices while a stream is sent that the client goes away.
+  void WatchClient() {
+    if (buffer_.size() < kIdleBuffer) buffer_.resize(kIdleBuffer);
+    watching_ = true;
+    stream_.async_read_some(asio::buffer(&buffer_[0], buffer_.size()),
+                            [self = Self()](Code error, size_t bytes) {
+                              self->watching_ = false;
+                              if (self->IsClosed()) return;
+                              self->dropped_ += bytes;
+                              if (self->state_ == State::kLingering)
+                                return self->Drain();
+                              if (error || self->dropped_ > kMostDuringStream) {
+                                return self->Close();
+                              }
+                              self->WatchClient();
+                            });
+  }
+
+  // Closes our side and waits until the client closes its own, because the
+  // system would throw away an answer that the client has not read yet.
+  void Linger() {
+    SetState(State::kLingering, owner_.deadlines().linger);
+    SetIdle(true);
+    dropped_ = 0;
+    if constexpr (kTls) {
+      // A client that still sends makes it fail, which does not matter.
+      stream_.async_shutdown([self = Self()](Code) { self->EndSending(); });
+    } else {
+      EndSending();
+    }
+  }
+
+  void EndSending() {
+    if (IsClosed()) return;
+    Code ignored;
+    socket().shutdown(Tcp::socket::shutdown_send, ignored);
+    // The read of WatchClient goes on with it otherwise.
+    if (!watching_) Drain();
+  }
+
+  void Drain() {
+    if (buffer_.size() < kBodyBuffer) buffer_.resize(kBodyBuffer);
+    tcp().async_read_some(asio::buffer(&buffer_[0], buffer_.size()),
+                          [self = Self()](Code error, size_t bytes) {
+                            if (self->IsClosed()) return;
+                            self->dropped_ += bytes;
+                            if (error || self->dropped_ > kMostDropped) {
+                              return self->Close();
+                            }
+                            self->Drain();
+                          });
+  }
+
+  Stream stream_;
+  asio::io_context& io_;
+  ConnectionOwner& owner_;
+  const ClientAddress client_;
+  State state_ = State::kIdle;
+  SteadyTime deadline_ = SteadyTime::max();
+  SteadyTime request_end_ = SteadyTime::max();
+  bool idle_ = false;  // as the owner knows it
+  bool late_ = false;  // the request took too long
+
+  // Unread bytes are buffer_[begin_, end_).
+  std::string buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+
+  // The request.
+  std::optional<RequestParser> parser_;
+  const Route* route_ = nullptr;         // null before its headers are read
+  std::optional<HttpResponse> refusal_;  // goes out when the body is read
+  std::optional<BodyBudget::Place> place_;
+  bool body_is_read_ = false;
+  bool keep_alive_ = false;
+
+  // The answer, or a piece of a stream.
+  std::string out_head_;
+  std::string out_body_;
+  size_t written_ = 0;              // of both
+  std::shared_ptr<BodyPipe> pipe_;  // of a stream
+  bool chunked_ = false;
+  bool writing_ = false;   // of a stream
+  bool watching_ = false;  // WatchClient reads
+  uint64_t dropped_ = 0;   // bytes of the client that nobody reads
+};
+
+}  // namespace
+
+std::shared_ptr<Connection> MakeConnection(const ConnectionNeeds& needs,
+                                           int socket, bool ip6,
+                                           const ClientAddress& client) {
+  Tcp::socket tcp(*needs.io);
+  Code error;
+  tcp.assign(ip6 ? Tcp::v6() : Tcp::v4(), socket, error);
+  if (error) {
+    ::close(socket);
+    return nullptr;
+  }
+  if (needs.tls == nullptr) {
+    return std::make_shared<StreamConnection<Tcp::socket>>(std::move(tcp),
+                                                           needs, client);
+  }
+  using TlsStream = asio::ssl::stream<Tcp::socket>;
+  return std::make_shared<StreamConnection<TlsStream>>(
+      TlsStream(std::move(tcp), *needs.tls), needs, client);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,93 @@
+// Private to server/http/port: one connection of a client, as a machine of
+// states. It runs on the thread of the port; only answers are made on other
+// threads.
+//
+//   handshake (TLS) -> idle -> headers -> body -> answering -> writing -> idle
+//                                                                 or lingering
+//
+// Every state but answering has a deadline, so no client can hold a connection
+// for longer than the port likes.
+//
+// Thread-safety: the thread of the port. Ownership: shared with the operations
+// that are under way; the owner must outlive them.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <chrono>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "server/http/port/connection_counts.h"
+#include "server/http/port/handler_pool.h"
+#include "server/http/port/router.h"
+
+namespace boost::asio {
+class io_context;
+namespace ssl {
+class context;
+}  // namespace ssl
+}  // namespace boost::asio
+
+namespace gpupool::server {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// Limits of the time that a client may take.
+struct HttpDeadlines {
+  absl::Duration handshake = absl::Seconds(10);    // of TLS
+  absl::Duration idle = absl::Seconds(75);         // before a request
+  absl::Duration headers = absl::Seconds(10);      // from the first byte
+  absl::Duration request = absl::Seconds(60);      // from the first byte
+  absl::Duration body_pause = absl::Seconds(10);   // between bytes of a body
+  absl::Duration write_pause = absl::Seconds(30);  // to take some of an answer
+  absl::Duration linger = absl::Seconds(5);        // to close its side
+};
+
+class Connection;
+
+// The port, as its connections see it.
+class ConnectionOwner {
+ public:
+  virtual ~ConnectionOwner() = default;
+
+  virtual const Router& router() const = 0;
+  virtual const HttpDeadlines& deadlines() const = 0;
+  // Returns whether connections close after their answer.
+  virtual bool stopping() const = 0;
+  // Runs the job on a thread of the lane. Returns false when too many wait,
+  // and when the port stops.
+  virtual bool Run(Lane lane, std::function<void()> job) = 0;
+  // An idle connection may be closed at any time to make room.
+  virtual void SetIdle(Connection* connection, bool idle) = 0;
+  // Called once for each connection.
+  virtual void Ended(Connection* connection) = 0;
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  virtual void Start() = 0;
+  // Closes the connection at once, whatever it does.
+  virtual void Close() = 0;
+  // Ends what takes too long.
+  virtual void EndIfLate(SteadyTime now) = 0;
+  // Closes the connection unless it sends an answer, which then has to be taken
+  // soon. Call it when no more answers are made.
+  virtual void Finish() = 0;
+};
+
+struct ConnectionNeeds {
+  boost::asio::io_context* io = nullptr;
+  boost::asio::ssl::context* tls = nullptr;  // null: plain
+  ConnectionOwner* owner = nullptr;
+};
+
+// Returns a connection that owns the socket; null when the system refuses to
+// watch it. The socket is closed then.
+std::shared_ptr<Connection> MakeConnection(const ConnectionNeeds& needs,
+                                           int socket, bool ip6,
+                                           const ClientAddress& client);
+
+}  // namespace gpupool::server

@@ -1,0 +1,98 @@
+#include "server/http/port/request_target.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+
+namespace gpupool::server {
+namespace {
+
+int HexDigit(char c) {
+  if (absl::ascii_isdigit(c)) return c - '0';
+  const char lower = absl::ascii_tolower(c);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+std::string Decoded(absl::string_view text) {
+  std::string decoded;
+  decoded.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && HexDigit(text[i + 1]) >= 0 &&
+        HexDigit(text[i + 2]) >= 0) {
+      decoded.push_back(static_cast<char>(HexDigit(text[i + 1]) * 16 +
+                                          HexDigit(text[i + 2])));
+      i += 2;
+    } else {
+      decoded.push_back(text[i]);
+    }
+  }
+  return decoded;
+}
+
+// Returns how many bytes follow the first byte of a character, and its smallest
+// code point in `least`; -1 if no character begins so.
+int FollowingBytes(uint8_t first, uint32_t* least) {
+  if (first < 0x80) return 0;
+  if (first >= 0xC2 && first <= 0xDF) {
+    *least = 0x80;
+    return 1;
+  }
+  if (first >= 0xE0 && first <= 0xEF) {
+    *least = 0x800;
+    return 2;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    *least = 0x10000;
+    return 3;
+  }
+  return -1;
+}
+
+bool IsUtf8(absl::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto first = static_cast<uint8_t>(text[i]);
+    uint32_t least = 0;
+    const int following = FollowingBytes(first, &least);
+    if (following < 0) return false;
+    if (following == 0) continue;
+    uint32_t point = first & (0x3F >> following);
+    for (int k = 0; k < following; ++k) {
+      if (++i >= text.size()) return false;
+      const auto next = static_cast<uint8_t>(text[i]);
+      if ((next & 0xC0) != 0x80) return false;
+      point = point << 6 | (next & 0x3F);
+    }
+    const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+    if (point < least || point > 0x10FFFF || surrogate) return false;
+  }
+  return true;
+}
+
+// Returns the target without scheme and host.
+absl::string_view WithoutHost(absl::string_view target) {
+  for (const absl::string_view scheme : {"http://", "https://"}) {
+    if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
+    const size_t path = target.find_first_of("/?", scheme.size());
+    return path == target.npos ? "/" : target.substr(path);
+  }
+  return target;
+}
+
+}  // namespace
+
+absl::StatusOr<RequestTarget> ReadTarget(absl::string_view target) {
+  target = WithoutHost(target);
+  const size_t mark = target.find('?');
+  RequestTarget parts;
+  parts.path = Decoded(target.substr(0, mark));
+  if (mark != target.npos) parts.query = std::string(target.substr(mark + 1));
+  if (parts.path.empty()) parts.path = "/";
+  if (IsUtf8(parts.path)) return parts;
+  return absl::InvalidArgumentError(
+      "the path is not UTF-8; names have only characters of UTF-8");
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,61 @@
+#include "server/http/port/router.h"
+
+#include <utility>
+
+namespace gpupool::server {
+namespace {
+
+// Takes the text before the next slash, and the slash, from the front.
+absl::string_view TakePart(absl::string_view* rest) {
+  const size_t slash = rest->find('/');
+  const absl::string_view part = rest->substr(0, slash);
+  rest->remove_prefix(slash == rest->npos ? rest->size() : slash + 1);
+  return part;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> MatchPath(absl::string_view pattern,
+                                                  absl::string_view path) {
+  std::vector<std::string> parts;
+  // A slash behind the last part makes one more, which is empty.
+  const bool pattern_slash = !pattern.empty() && pattern.back() == '/';
+  const bool path_slash = !path.empty() && path.back() == '/';
+  while (!pattern.empty()) {
+    const absl::string_view wanted = TakePart(&pattern);
+    if (wanted == "**") {
+      if (path.empty()) return std::nullopt;
+      parts.emplace_back(path);
+      return parts;
+    }
+    if (path.empty()) return std::nullopt;
+    const absl::string_view part = TakePart(&path);
+    if (wanted == "*" && !part.empty()) {
+      parts.emplace_back(part);
+    } else if (wanted != part) {
+      return std::nullopt;
+    }
+  }
+  if (!path.empty() || pattern_slash != path_slash) return std::nullopt;
+  return parts;
+}
+
+Router::Router(Route other) : other_(std::move(other)) {}
+
+void Router::Add(Route route) {
+  if (route.error == nullptr) route.error = other_.error;
+  routes_.push_back(std::move(route));
+}
+
+Router::Match Router::Find(absl::string_view method,
+                           absl::string_view path) const {
+  if (method == "HEAD") method = "GET";
+  for (const Route& route : routes_) {
+    if (route.method != method) continue;
+    auto parts = MatchPath(route.pattern, path);
+    if (parts.has_value()) return {&route, *std::move(parts)};
+  }
+  return {&other_, {}};
+}
+
+}  // namespace gpupool::server

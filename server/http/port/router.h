@@ -1,0 +1,81 @@
+// The routes of the HTTP port, and which one a request takes.
+//
+// Thread-safety: Find may be called from any thread when no more routes are
+// added. Ownership: the router owns its routes, not what they call.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "server/http/port/body_budget.h"
+#include "server/http/port/http_request.h"
+#include "server/http/port/http_response.h"
+
+namespace gpupool::server {
+
+// The threads on which requests are answered. Each lane has threads of its own,
+// so that no other lane can delay it.
+enum class Lane {
+  kHere,    // the thread of the port itself; the answer must not block
+  kHealth,  // probes
+  kGet,     // other short questions
+  kPost,    // inferences and changes
+  kApi,     // calls and streams of the JSON API
+};
+inline constexpr size_t kLanes = 5;
+
+struct Route {
+  std::string method;
+  // The path, where "*" is any part between slashes, and "**" at the end is any
+  // rest, but not an empty one: "/v2/models/*/infer", "/web/**".
+  std::string pattern;
+  Lane lane = Lane::kHere;
+  // A larger body is answered with 413.
+  size_t most_body_bytes = 64 << 10;
+  // Bounds the bodies in memory. Null: the route needs no body, and it is
+  // dropped while it comes.
+  BodyBudget* bodies = nullptr;
+  // Looks at a request without its body, and returns the answer if it is
+  // refused. Runs on the thread of the port, so it must not block. May be null.
+  std::function<std::optional<HttpResponse>(const HttpRequest&)> refuse;
+  // Answers a request. May take its body.
+  std::function<HttpResponse(HttpRequest&)> answer;
+  // Makes answers for what the port itself finds wrong. Null: the router's.
+  ErrorWriter error;
+};
+
+class Router {
+ public:
+  struct Match {
+    const Route* route = nullptr;
+    std::vector<std::string> parts;
+  };
+
+  // Takes the route of requests that take no other, whose method and pattern do
+  // not matter. It has an `error`.
+  explicit Router(Route other);
+
+  // Adds a route. The first one that fits is taken.
+  void Add(Route route);
+
+  // Returns the route of a request, and the parts of the path that its pattern
+  // leaves open. HEAD takes the routes of GET.
+  Match Find(absl::string_view method, absl::string_view path) const;
+
+  const Route& other() const { return other_; }
+
+ private:
+  Route other_;
+  std::vector<Route> routes_;
+};
+
+// Returns the parts of a path that the pattern leaves open; nothing if it does
+// not fit.
+std::optional<std::vector<std::string>> MatchPath(absl::string_view pattern,
+                                                  absl::string_view path);
+
+}  // namespace gpupool::server

@@ -153,7 +153,7 @@ class HttpPort::Impl final : public ConnectionOwner {
       boost::system::error_code ignored;
       listening_.close(ignored);
       pause_.cancel(ignored);
-      while (!idle_.empty()) idle_.front()->Close();
+      while (!idle_.empty()) idle_.front().connection->Close();
       stopped.Notify();
     });
     stopped.WaitForNotification();
@@ -174,7 +174,8 @@ class HttpPort::Impl final : public ConnectionOwner {
   void SetIdle(Connection* connection, bool idle) override {
     Entry& entry = connections_.at(connection);
     if (idle) {
-      entry.idle = idle_.insert(idle_.end(), connection);
+      entry.idle = idle_.insert(
+          idle_.end(), {connection, std::chrono::steady_clock::now()});
     } else {
       idle_.erase(entry.idle);
     }
@@ -192,10 +193,14 @@ class HttpPort::Impl final : public ConnectionOwner {
  private:
   using Code = boost::system::error_code;
 
+  struct Idle {
+    Connection* connection = nullptr;
+    SteadyTime since;
+  };
   struct Entry {
     std::shared_ptr<Connection> connection;
     ClientAddress client;
-    std::list<Connection*>::iterator idle;  // valid while it is idle
+    std::list<Idle>::iterator idle;  // valid while it is idle
   };
 
   void Serve() {
@@ -282,9 +287,13 @@ class HttpPort::Impl final : public ConnectionOwner {
   // Closes the connection that is idle for longest when three quarters of the
   // limit are open.
   void MakeRoom() {
-    const size_t most = counts_.limits().total;
-    if (counts_.total() < most - most / 4 || idle_.empty()) return;
-    idle_.front()->Close();
+    const ConnectionLimits& limits = counts_.limits();
+    if (counts_.total() < limits.total - limits.total / 4 || idle_.empty()) {
+      return;
+    }
+    const auto least = absl::ToChronoNanoseconds(limits.least_idle);
+    const auto idle = std::chrono::steady_clock::now() - idle_.front().since;
+    if (idle >= least) idle_.front().connection->Close();
   }
 
   void LookLater() {
@@ -338,7 +347,7 @@ class HttpPort::Impl final : public ConnectionOwner {
   boost::asio::steady_timer pause_;  // between two tries to accept
   std::array<std::unique_ptr<HandlerPool>, kLanes> pools_;
   absl::flat_hash_map<Connection*, Entry> connections_;
-  std::list<Connection*> idle_;  // the one that is idle for longest first
+  std::list<Idle> idle_;  // the one that is idle for longest first
   bool stopping_ = false;
   bool finishing_ = false;  // no more answers are made
   RareWarning failures_;

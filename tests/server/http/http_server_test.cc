@@ -2,12 +2,8 @@
 
 #include <grpcpp/grpcpp.h>
 #include <httplib.h>
-#include <netinet/in.h>
-#include <spdlog/sinks/ringbuffer_sink.h>
-#include <spdlog/spdlog.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,12 +12,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inference/grpc_service.grpc.pb.h"
-#include "tests/wait_until.h"
+#include "tests/server/http/port/raw_client.h"
 
 namespace gpupool::server {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class FakeService : public inference::GRPCInferenceService::Service {
@@ -146,36 +141,6 @@ TEST_F(HttpServerTest, LargeBodiesWithoutALengthAreRefused) {
   }
 }
 
-// A connection to the server that sends what it is told.
-class RawConnection {
- public:
-  explicit RawConnection(int port) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address),
-                      sizeof(address)),
-              0);
-  }
-  ~RawConnection() { close(socket_); }
-
-  void Send(const std::string& text) {
-    // The server may have closed the connection.
-    (void)!send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
-  }
-
-  // Returns what has come; empty at the end of the connection.
-  std::string Receive() {
-    char buffer[4096];
-    const ssize_t size = recv(socket_, buffer, sizeof(buffer), 0);
-    return std::string(buffer, size > 0 ? static_cast<size_t>(size) : 0);
-  }
-
- private:
-  const int socket_ = socket(AF_INET, SOCK_STREAM, 0);
-};
-
 // Web pages may send such requests, with any body, to any address.
 TEST_F(HttpServerTest, ABodyIsNeverTakenForARequest) {
   const std::string second = "GET /v2/health/live HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -185,19 +150,16 @@ TEST_F(HttpServerTest, ABodyIsNeverTakenForARequest) {
       // The path is too long.
       absl::StrCat("POST /", std::string(9000, 'a'), " HTTP/1.1\r\n", length,
                    "\r\n"),
-      // The type has no boundary.
+      // No route takes it.
       absl::StrCat("POST /v2 HTTP/1.1\r\n", length,
                    "Content-Type: multipart/form-data\r\n\r\n")};
   for (const std::string& first : firsts) {
-    RawConnection connection(http_->port());
-    connection.Send(first);
-    std::string answers = connection.Receive();
+    RawClient client(http_->port());
+    client.Send(first);
+    client.Send(second);
+    client.EndSending();
+    const std::string answers = client.ReceiveAll();
     EXPECT_THAT(answers, ::testing::StartsWith("HTTP/1.1 4"));
-    connection.Send(second);
-    for (std::string more = connection.Receive(); !more.empty();
-         more = connection.Receive()) {
-      answers += more;
-    }
     EXPECT_EQ(answers.find("HTTP/1.1", 1), answers.npos) << answers;
   }
 }
@@ -214,41 +176,26 @@ TEST_F(HttpServerTest, AnRpcThatFailsIsItsHttpStatus) {
   }
 }
 
-// Returns the socket of this process that listens on the port, or -1.
-int ListeningSocket(int port) {
-  for (int candidate = 0; candidate < 1024; ++candidate) {
-    int listens = 0;
-    socklen_t listens_size = sizeof(listens);
-    sockaddr_in address = {};
-    socklen_t address_size = sizeof(address);
-    if (getsockopt(candidate, SOL_SOCKET, SO_ACCEPTCONN, &listens,
-                   &listens_size) == 0 &&
-        listens != 0 &&
-        getsockname(candidate, reinterpret_cast<sockaddr*>(&address),
-                    &address_size) == 0 &&
-        address.sin_family == AF_INET && ntohs(address.sin_port) == port) {
-      return candidate;
-    }
+TEST_F(HttpServerTest, OneConnectionCarriesManyRequests) {
+  RawClient client(http_->port());
+  for (const char* path : {"/v2/health/live", "/api", "/", "/v2/nothing"}) {
+    client.Send(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: h\r\n\r\n"));
+    EXPECT_GT(client.ReceiveAnswer().status, 0) << path;
   }
-  return -1;
 }
 
-TEST_F(HttpServerTest, AnEndByAFailedAcceptIsLogged) {
-  const int port = http_->port();
-  const int listening = ListeningSocket(port);
-  ASSERT_GE(listening, 0);
-  const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(10);
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", log));
-  // From now on accept() fails.
-  EXPECT_EQ(shutdown(listening, SHUT_RDWR), 0);
-  EXPECT_TRUE(WaitUntil([&] { return !log->last_formatted().empty(); }));
-  http_.reset();  // its thread logs
-  spdlog::set_default_logger(before);
-  const std::vector<std::string> lines = log->last_formatted();
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_THAT(lines[0], AllOf(HasSubstr("error"), HasSubstr("HTTP has ended"),
-                              HasSubstr(absl::StrCat("http_port=", port))));
+TEST_F(HttpServerTest, SlowClientsDelayNoProbe) {
+  std::vector<RawClient> slow;
+  for (int i = 0; i < 200; ++i) {
+    slow.emplace_back(http_->port());
+    if (i % 2 == 0) continue;  // silent
+    slow.back().Send(
+        "POST /v2/models/digits/infer HTTP/1.1\r\nHost: h\r\n"
+        "Content-Length: 9\r\n\r\n{");
+  }
+  Expect("/v2/health/live", 200, R"({"live":true})");
+  Expect("/v2/health/ready", 200, R"({"ready":true})");
+  for (RawClient& client : slow) EXPECT_TRUE(client.Send(" "));
 }
 
 TEST_F(HttpServerTest, APortThatIsTakenOrImpossibleIsNamed) {

@@ -372,6 +372,24 @@ TEST_F(RestRoutesTest, AnInferenceTakesACompressedBody) {
   EXPECT_EQ(service_.infer.raw_input_contents(0), "AB");
 }
 
+TEST_F(RestRoutesTest, AnEncodingThatIsUnknownOrDamagedIsRefused) {
+  ExpectRefused(Post(kInfer, kInput, {{"Content-Encoding", "zstd"}}), 415,
+                "zstd");
+  ExpectRefused(Post(kInfer, kInput, {{"Content-Encoding", "gzip"}}), 400,
+                "damaged");
+}
+
+TEST_F(RestRoutesTest, ManyInferencesTakeOneConnection) {
+  auto client = NewClient();
+  client->set_keep_alive(true);
+  for (int i = 0; i < 20; ++i) {
+    ExpectAnswer(client->Post(kIndex, "", "application/json"), 200,
+                 R"([{"name":"digits","version":"1","state":"LOADING",)"
+                 R"("reason":""}])");
+    EXPECT_EQ(client->Post(kInfer, kInput, "application/json")->status, 200);
+  }
+}
+
 TEST_F(RestRoutesTest, AnRpcThatFailsIsItsHttpStatus) {
   const std::pair<grpc::StatusCode, int> rows[] = {
       {grpc::INVALID_ARGUMENT, 400}, {grpc::NOT_FOUND, 404},

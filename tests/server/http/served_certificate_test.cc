@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <string>
+#include <vector>
+
 #include "server/http/http_server.h"
+#include "tests/server/http/port/raw_client.h"
 #include "tests/tls/handshake.h"
 #include "tests/tls/test_authority.h"
 #include "tests/wait_until.h"
@@ -106,6 +110,43 @@ TEST_F(ServedCertificateTest, AChangeForTheWorseChangesNothing) {
   tls::WritePrivateFile(files.key, TextOfFile(fresh.key));
   tls::WritePrivateFile(files.certificate, TextOfFile(fresh.certificate));
   EXPECT_TRUE(Gets(stranger_));
+}
+
+TEST_F(ServedCertificateTest, AConnectionCarriesManyRequests) {
+  Serve(authority_.Server("127.0.0.1"));
+  httplib::SSLClient client("127.0.0.1", http_->port());
+  client.set_ca_cert_path(authority_.ca());
+  client.enable_server_certificate_verification(true);
+  client.set_keep_alive(true);
+  const std::string body(100'000, 'x');
+  for (int i = 0; i < 3; ++i) {
+    const auto page = client.Get("/");
+    ASSERT_TRUE(page) << httplib::to_string(page.error());
+    EXPECT_EQ(page->status, 200);
+    const auto posted = client.Post("/nothing", body, "text/plain");
+    ASSERT_TRUE(posted) << httplib::to_string(posted.error());
+    EXPECT_EQ(posted->status, 404);
+  }
+}
+
+TEST_F(ServedCertificateTest, AClientThatStillSendsSeesTheAnswer) {
+  Serve(authority_.Server("127.0.0.1"));
+  httplib::SSLClient client("127.0.0.1", http_->port());
+  client.set_ca_cert_path(authority_.ca());
+  const auto posted =
+      client.Post("/nothing", std::string(8 << 20, 'x'), "text/plain");
+  ASSERT_TRUE(posted) << httplib::to_string(posted.error());
+  EXPECT_EQ(posted->status, 413);
+}
+
+TEST_F(ServedCertificateTest, ClientsThatShakeNoHandsDelayNobody) {
+  Serve(authority_.Server("127.0.0.1"));
+  std::vector<RawClient> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.emplace_back(http_->port());
+    if (i % 2 == 0) silent.back().Send("GET / HTTP/1.1\r\n");  // no TLS
+  }
+  EXPECT_TRUE(Gets(authority_));
 }
 
 TEST_F(ServedCertificateTest, WrongFilesAreRefusedAtTheStart) {

@@ -2,15 +2,17 @@
 
 #include <httplib.h>
 
+#include <memory>
 #include <set>
 #include <string>
-#include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/http/port/http_port.h"
 #include "server/http/web_files.h"
 
 namespace gpupool::server {
@@ -24,25 +26,24 @@ using ::testing::StartsWith;
 class WebRoutesTest : public ::testing::Test {
  protected:
   WebRoutesTest() {
-    AddWebRoutes(server_);
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield();
-  }
-  ~WebRoutesTest() override {
-    server_.stop();
-    thread_.join();
+    const ErrorWriter error = [](const absl::Status&, int status) {
+      return JsonAnswer(status, "{}");
+    };
+    Router router({.answer =
+                       [error](HttpRequest&) {
+                         return error(absl::NotFoundError(""), 404);
+                       },
+                   .error = error});
+    AddWebRoutes(&router);
+    port_ = *HttpPort::Start({}, std::move(router));
   }
 
   httplib::Result Get(const std::string& path,
                       const httplib::Headers& headers = {}) {
-    return httplib::Client("127.0.0.1", port_).Get(path, headers);
+    return httplib::Client("127.0.0.1", port_->port()).Get(path, headers);
   }
 
- private:
-  httplib::Server server_;
-  int port_ = 0;
-  std::thread thread_;
+  std::unique_ptr<HttpPort> port_;
 };
 
 TEST_F(WebRoutesTest, TheRootIsThePage) {
@@ -102,6 +103,16 @@ TEST_F(WebRoutesTest, AFileThatTheBrowserHasIsNotSentAgain) {
       Get("/web/main.js", {{"If-None-Match", "\"other\""}});
   ASSERT_TRUE(other);
   EXPECT_EQ(other->status, 200);
+}
+
+TEST_F(WebRoutesTest, HeadTellsTheLengthOfAFile) {
+  const httplib::Result answer =
+      httplib::Client("127.0.0.1", port_->port()).Head("/web/main.js");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, "");
+  EXPECT_EQ(answer->get_header_value("Content-Length"),
+            std::to_string(Get("/web/main.js")->body.size()));
 }
 
 TEST_F(WebRoutesTest, NothingElseCanBeRead) {

@@ -1,4 +1,4 @@
-#include "server/http/body_budget.h"
+#include "server/http/port/body_budget.h"
 
 #include <limits>
 #include <utility>

@@ -1,0 +1,86 @@
+#include "server/http/port/router.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+TEST(MatchPathTest, StarsAreThePartsThatAPatternLeavesOpen) {
+  EXPECT_EQ(MatchPath("/v2/models/*/versions/*/infer",
+                      "/v2/models/a/versions/3/infer"),
+            Parts({"a", "3"}));
+  EXPECT_EQ(MatchPath("/v2", "/v2"), Parts());
+  EXPECT_EQ(MatchPath("/", "/"), Parts());
+  EXPECT_EQ(MatchPath("/web/**", "/web/a/b.js"), Parts({"a/b.js"}));
+  EXPECT_EQ(MatchPath("/web/**", "/web//etc"), Parts({"/etc"}));
+  EXPECT_EQ(MatchPath("/m/*", "/m/a\nb"), Parts({"a\nb"}));
+}
+
+TEST(MatchPathTest, OtherPathsDoNotFit) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"/v2", "/v2/"},
+      {"/v2/", "/v2"},
+      {"/v2", "/v2x"},
+      {"/v2", "/v2/models"},
+      {"/v2/models/*", "/v2"},
+      {"/v2/models/*", "/v2/models"},
+      {"/m/*", "/m/"},
+      {"/m/*", "/m/a/"},
+      {"/m/*/infer", "/m//infer"},
+      {"/web/**", "/web/"},
+      {"/web/**", "/web"},
+      {"/", "//"},
+      {"/", ""},
+      {"/v2", "v2"}};
+  for (const auto& [pattern, path] : rows) {
+    EXPECT_FALSE(MatchPath(pattern, path).has_value())
+        << pattern << " " << path;
+  }
+}
+
+Router MakeRouter() {
+  Router router({.pattern = "other", .error = [](const absl::Status&, int) {
+                   return JsonAnswer(400, "router");
+                 }});
+  router.Add({.method = "GET", .pattern = "/models/stats"});
+  router.Add({.method = "GET", .pattern = "/models/*"});
+  router.Add({.method = "POST", .pattern = "/models/*"});
+  return router;
+}
+
+TEST(RouterTest, TheFirstRouteThatFitsIsTaken) {
+  const Router router = MakeRouter();
+  EXPECT_EQ(router.Find("GET", "/models/stats").route->pattern,
+            "/models/stats");
+  const Router::Match match = router.Find("GET", "/models/a");
+  EXPECT_EQ(match.route->pattern, "/models/*");
+  EXPECT_EQ(match.parts, Parts({"a"}));
+  EXPECT_EQ(router.Find("POST", "/models/a").route->method, "POST");
+}
+
+TEST(RouterTest, HeadTakesTheRoutesOfGet) {
+  EXPECT_EQ(MakeRouter().Find("HEAD", "/models/a").route->method, "GET");
+}
+
+TEST(RouterTest, OtherRequestsTakeTheOtherRoute) {
+  const Router router = MakeRouter();
+  for (const char* method : {"PUT", "get", "OPTIONS", ""}) {
+    EXPECT_EQ(router.Find(method, "/models/a").route, &router.other());
+  }
+  EXPECT_EQ(router.Find("GET", "/nowhere").route, &router.other());
+}
+
+TEST(RouterTest, RoutesWithoutErrorsHaveThoseOfTheRouter) {
+  const Router router = MakeRouter();
+  const Route* route = router.Find("GET", "/models/a").route;
+  EXPECT_EQ(route->error(absl::InternalError(""), 0).body, "router");
+}
+
+}  // namespace
+}  // namespace gpupool::server

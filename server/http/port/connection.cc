@@ -362,8 +362,13 @@ class StreamConnection final
     asio::post(io_, [self = Self(), response, pipe] {
       self->BeginStream(*response, pipe);
     });
-    write(*pipe);
-    pipe->Finish();
+    try {
+      write(*pipe);
+      pipe->Finish();
+    } catch (const std::exception&) {
+      // The client sees that the body is not whole.
+      asio::post(io_, [self = Self()] { self->Close(); });
+    }
   }
 
   void Respond(HttpResponse response) {

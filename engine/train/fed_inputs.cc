@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -137,8 +138,28 @@ absl::Status CheckInt32(const Column& column, const std::string& name) {
   return absl::OkStatus();
 }
 
+// Checks that the transform fits the type of its input.
+absl::Status CheckTransformedType(const v1::Transform& transform,
+                                  const ModelPort& input) {
+  if (!transform.has_random_mask()) {
+    if (input.dtype == DType::kFloat32) return absl::OkStatus();
+    return Refuse("the model's input '", input.name, "' is ",
+                  DTypeName(input.dtype), "; transforms are for float32");
+  }
+  if (input.dtype == DType::kFloat32) {
+    return Refuse("the model's input '", input.name,
+                  "' is float32; tokens are hidden in int32 and int64 inputs");
+  }
+  const int64_t token = transform.random_mask().mask_token();
+  if (input.dtype != DType::kInt32 || std::in_range<int32_t>(token)) {
+    return absl::OkStatus();
+  }
+  return Refuse("mask_token is ", token, ", but the model's input '",
+                input.name, "' is int32; lower it");
+}
+
 // Checks that the model has the inputs that data.transforms name, and that they
-// take floating-point numbers.
+// take such numbers.
 absl::Status CheckTransformedNames(const std::vector<ModelPort>& inputs,
                                    const v1::DataSpec& data) {
   for (int i = 0; i < data.transforms_size(); ++i) {
@@ -157,9 +178,7 @@ absl::Status CheckTransformedNames(const std::vector<ModelPort>& inputs,
       return Refuse(place, ": the model has no input '", name, "'; it has ",
                     QuotedNames(inputs));
     }
-    if (found->dtype == DType::kFloat32) continue;
-    return Refuse(place, ": the model's input '", found->name, "' is ",
-                  DTypeName(found->dtype), "; transforms are for float32");
+    RETURN_IF_ERROR(AtPlace(place, CheckTransformedType(transform, *found)));
   }
   return absl::OkStatus();
 }
@@ -168,10 +187,13 @@ bool IsFor(const v1::Transform& transform, const std::string& input) {
   return transform.input().empty() || transform.input() == input;
 }
 
+// Returns whether transforms of images are for this input.
 bool HasTransforms(const v1::DataSpec& data, const std::string& input) {
-  return std::any_of(
-      data.transforms().begin(), data.transforms().end(),
-      [&](const v1::Transform& transform) { return IsFor(transform, input); });
+  return std::any_of(data.transforms().begin(), data.transforms().end(),
+                     [&](const v1::Transform& transform) {
+                       return IsFor(transform, input) &&
+                              !transform.has_random_mask();
+                     });
 }
 
 // Rows of one input in a dataset.
@@ -324,6 +346,38 @@ void FillFloats(const FedBatch& batch, const FedInput& fed,
   if (batch.mix != nullptr && !fed.target) MixInput(batch, fed, to);
 }
 
+// Hides tokens of the rows of an input, or sets labels of a target to that
+// which does not count.
+template <typename T>
+void MaskRows(const FedBatch& batch, const FedInput& fed, absl::Span<T> to) {
+  const FedMask& mask = *fed.mask;
+  const Column& column = batch.table.inputs[mask.tokens];
+  std::vector<int64_t> tokens(column.width);
+  for (const uint32_t row : batch.rows) {
+    const RowKey key = {
+        mask.seed,
+        batch.epoch.has_value() ? batch.epoch->epoch : kEvaluatedEpoch, row};
+    const absl::Span<T> own = to.first(column.width);
+    to.remove_prefix(column.width);
+    if (!fed.target) {
+      mask.mask.Hide(key, own);
+      continue;
+    }
+    Gather(column, {row}, absl::MakeSpan(tokens));
+    // Labels of classes are int64.
+    if constexpr (std::is_same_v<T, int64_t>) {
+      mask.mask.Ignore(key, tokens, mask.ignored, own);
+    }
+  }
+}
+
+template <typename T>
+void FillIntegers(const FedBatch& batch, const FedInput& fed,
+                  absl::Span<const uint32_t> rows, absl::Span<T> to) {
+  Gather(FedColumn(batch.table, fed), rows, to);
+  if (fed.mask.has_value()) MaskRows(batch, fed, to);
+}
+
 void FillLambda(const BatchMix& mix, InputBytes input) {
   const absl::Span<std::byte> bytes = input(kMixLambdaName);
   GPUPOOL_CHECK(bytes.size() == sizeof(mix.lambda));
@@ -440,14 +494,13 @@ absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
   for (const FedInput& fed : batch.fed) {
     const absl::Span<std::byte> bytes = input(fed.name);
     if (bytes.empty()) continue;
-    const Column& column = FedColumn(batch.table, fed);
     const auto rows = fed.mixed ? absl::MakeConstSpan(partners) : batch.rows;
     switch (graph.FindValue(fed.name)->dtype) {
       case DType::kInt32:
-        Gather(column, rows, CellsAs<int32_t>(bytes));
+        FillIntegers(batch, fed, rows, CellsAs<int32_t>(bytes));
         break;
       case DType::kInt64:
-        Gather(column, rows, CellsAs<int64_t>(bytes));
+        FillIntegers(batch, fed, rows, CellsAs<int64_t>(bytes));
         break;
       default:
         FillFloats(batch, fed, rows, CellsAs<float>(bytes));

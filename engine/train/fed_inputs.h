@@ -16,12 +16,21 @@
 #include "absl/types/span.h"
 #include "engine/data/table.h"
 #include "engine/data/transform/row_transforms.h"
+#include "engine/data/transform/token_mask.h"
 #include "engine/model/layer_spec.h"
 #include "engine/train/input/batch_mix.h"
 #include "engine/train/job_check.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
+
+// The tokens of an input that random_mask hides.
+struct FedMask {
+  TokenMask mask;
+  uint64_t seed = 0;
+  size_t tokens = 0;    // position of the input in Table::inputs
+  int64_t ignored = 0;  // targets only: the label of tokens that are not chosen
+};
 
 // An input of a training's programs that rows of the dataset fill.
 struct FedInput {
@@ -30,6 +39,8 @@ struct FedInput {
   bool mixed = false;   // targets of the rows that are mixed in (BatchMix)
   size_t column = 0;    // position in Table::inputs or targets
   RowTransforms transforms;
+  // Integer inputs, and the targets whose labels belong to them.
+  std::optional<FedMask> mask;
 };
 
 // Returns for each of the model's inputs the dataset's input that fills it: the
@@ -39,10 +50,11 @@ struct FedInput {
 absl::StatusOr<std::vector<FedInput>> FeedModel(
     const std::vector<ModelPort>& inputs, const DataFacts& facts);
 
-// Does the same for rows that data.transforms change first. Rows are images
-// [channels, height, width]. Rows [height, width] have one channel, and other
-// rows have the shape of the model's input if that is an image of as many
-// numbers. INVALID_ARGUMENT names the transform that does not fit.
+// Does the same for rows that data.transforms change first, but for random_mask
+// (FedInput::mask). Rows are images [channels, height, width]. Rows [height,
+// width] have one channel, and other rows have the shape of the model's input
+// if that is an image of as many numbers. INVALID_ARGUMENT names the transform
+// that does not fit.
 absl::StatusOr<std::vector<FedInput>> FeedTransformed(
     const std::vector<ModelPort>& inputs, const v1::DataSpec& data,
     const DataFacts& facts);
@@ -84,9 +96,9 @@ struct FedBatch {
   const BatchMix* mix = nullptr;
 };
 
-// Copies the rows, converted, transformed and mixed, into inputs of a program
-// with this graph, and lambda into kMixLambdaName. The rest of each input
-// becomes zero. DATA_LOSS when a mapped file was cut off.
+// Copies the rows, converted, transformed, masked and mixed, into inputs of a
+// program with this graph, and lambda into kMixLambdaName. The rest of each
+// input becomes zero. DATA_LOSS when a mapped file was cut off.
 absl::Status FillInputs(const FedBatch& batch, const Graph& graph,
                         InputBytes input);
 

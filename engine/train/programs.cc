@@ -6,8 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/job_limits.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
+#include "engine/data/transform/transform_check.h"
+#include "engine/model/losses.h"
 #include "engine/model/model_programs.h"
 #include "engine/model/precision.h"
 #include "engine/passes/pipeline.h"
@@ -139,6 +142,125 @@ void AddTargets(const TrainedOutput& output, bool mixed,
   }
 }
 
+// Returns the number of tokens in a row of the input; 0 when nothing is known.
+uint64_t TokensOf(const FedInput& input, const DataFacts& facts) {
+  if (facts.assumed) return 0;
+  const auto& shape = facts.inputs.empty() ? facts.feature_shape
+                                           : facts.inputs[input.column].shape;
+  return CheckedElementCount(shape).value_or(0);
+}
+
+// Checks that the loss ignores a label, and that each token has one.
+absl::Status CheckMaskedLoss(const TrainedOutput& output, uint64_t tokens,
+                             const DataFacts& facts) {
+  const v1::TrainingSpec& training = output.term.training;
+  if (!IsClassification(training) || !IgnoredLabel(training).has_value()) {
+    return Refuse(output.term.field, " is ", LossName(training),
+                  " without ignore_label, but labels of tokens that stay must ",
+                  "count nowhere; use cross_entropy: {ignore_label: -100}");
+  }
+  if (tokens == 0) return absl::OkStatus();
+  const LabelFacts& labels = facts.targets.empty()
+                                 ? facts.labels
+                                 : facts.targets[output.target].labels;
+  if (labels.numbers() == tokens) return absl::OkStatus();
+  return Refuse("a row has ", tokens, " tokens, but ", labels.numbers(),
+                " labels; the target must have the label of each token, such ",
+                "as the token itself");
+}
+
+// A random_mask among the transforms of a job.
+struct MaskPlace {
+  const v1::JobSpec& spec;
+  int index = 0;  // in data.transforms
+};
+
+// Returns the losses that read the labels which the mask changes.
+absl::StatusOr<std::vector<const TrainedOutput*>> MaskedOutputs(
+    const std::string& target, const std::vector<TrainedOutput>& outputs,
+    const DataFacts& facts) {
+  if (target.empty()) {
+    if (outputs.size() == 1) return std::vector{&outputs[0]};
+    return Refuse("the job has ", outputs.size(),
+                  " losses; set target to that of the dataset whose labels ",
+                  "belong to the tokens");
+  }
+  DataFacts own = facts;
+  ASSIGN_OR_RETURN(const size_t column, FindTarget("target", target, own));
+  std::vector<const TrainedOutput*> found;
+  for (const TrainedOutput& output : outputs) {
+    // Without the data, targets are known by their names only.
+    if (facts.assumed ? output.term.target == target
+                      : output.target == column) {
+      found.push_back(&output);
+    }
+  }
+  if (!found.empty()) return found;
+  return Refuse("no loss reads the target '", target,
+                "'; set target to one that training.losses names");
+}
+
+// Adds the mask to its input and to the targets of the losses that read its
+// labels.
+absl::Status AddMask(const MaskPlace& place, const DataFacts& facts,
+                     const std::vector<TrainedOutput>& outputs,
+                     std::vector<FedInput>& fed) {
+  const v1::Transform& transform = place.spec.data().transforms(place.index);
+  const v1::Transform::RandomMask& random_mask = transform.random_mask();
+  // FeedTransformed has made sure that there is one.
+  const auto input =
+      std::find_if(fed.begin(), fed.end(), [&](const FedInput& one) {
+        return !one.target &&
+               (transform.input().empty() || transform.input() == one.name);
+      });
+  GPUPOOL_CHECK(input != fed.end());
+  if (input->mask.has_value()) {
+    return Refuse("the input '", input->name,
+                  "' has another random_mask before; leave one of them out");
+  }
+  const uint64_t tokens = TokensOf(*input, facts);
+  if (tokens > kMaxMaskedTokens) {
+    return Refuse("a row has ", tokens, " tokens; at most ", kMaxMaskedTokens,
+                  " can be masked");
+  }
+  FedMask mask = {
+      .mask = TokenMask(random_mask, static_cast<uint64_t>(place.index)),
+      .seed = place.spec.training().seed(),
+      .tokens = input->column};
+  input->mask = mask;
+  ASSIGN_OR_RETURN(const auto masked,
+                   MaskedOutputs(random_mask.target(), outputs, facts));
+  for (const TrainedOutput* output : masked) {
+    RETURN_IF_ERROR(CheckMaskedLoss(*output, tokens, facts));
+    mask.ignored = *IgnoredLabel(output->term.training);
+    for (FedInput& one : fed) {
+      if (!one.target ||
+          one.name != absl::StrCat("labels", output->term.suffix)) {
+        continue;
+      }
+      if (one.mask.has_value()) {
+        return Refuse("another random_mask changes the same labels; leave one ",
+                      "of them out");
+      }
+      one.mask = mask;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds the masks of the job. Their targets must be among the fed inputs.
+absl::Status AddMasks(const v1::JobSpec& spec, const DataFacts& facts,
+                      const std::vector<TrainedOutput>& outputs,
+                      std::vector<FedInput>& fed) {
+  for (int i = 0; i < spec.data().transforms_size(); ++i) {
+    const v1::Transform& transform = spec.data().transforms(i);
+    if (!transform.has_random_mask()) continue;
+    RETURN_IF_ERROR(AtPlace(TransformPlace(i, transform),
+                            AddMask({spec, i}, facts, outputs, fed)));
+  }
+  return absl::OkStatus();
+}
+
 // The model of a job.
 struct TrainedModel {
   const ModelSource& source;
@@ -234,6 +356,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   for (const TrainedOutput& output : outputs) {
     AddTargets(output, mix.has_value(), fed);
   }
+  RETURN_IF_ERROR(AddMasks(spec, facts, outputs, fed));
   const TrainedModel trained = {source, scaling, training};
   const int64_t eval_batch = EvalBatch(length, training, devices);
   ASSIGN_OR_RETURN(std::optional<Program> eval,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/job_limits.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
@@ -17,9 +18,9 @@ namespace {
 
 // Numbers of an image, before and after each transform.
 constexpr int64_t kMaxImageNumbers = int64_t{1} << 26;
-// Each row has 2^32 random words, and each of its transforms 2^26 of them.
+// Each row has 2^32 random words, of which each transform has its own.
 constexpr int kRowShift = 32;
-constexpr int kStepShift = 26;
+static_assert(kMaxTransforms * kTransformWords <= uint64_t{1} << kRowShift);
 
 using SideNumbers = google::protobuf::RepeatedField<uint32_t>;
 
@@ -146,6 +147,12 @@ ImageShape ShapeAfter(const v1::Transform& transform, const ImageShape& from) {
 
 }  // namespace
 
+Philox RandomOf(const RowKey& key, uint64_t transform) {
+  Philox random(key.seed, PhiloxStreamId(PhiloxStream::kTransforms, key.epoch));
+  random.Seek((uint64_t{key.row} << kRowShift) + transform * kTransformWords);
+  return random;
+}
+
 absl::StatusOr<RowTransforms> RowTransforms::Create(const v1::DataSpec& data,
                                                     absl::string_view input,
                                                     const ImageShape& shape,
@@ -156,6 +163,7 @@ absl::StatusOr<RowTransforms> RowTransforms::Create(const v1::DataSpec& data,
   for (int i = 0; i < data.transforms_size(); ++i) {
     const v1::Transform& transform = data.transforms(i);
     if (!transform.input().empty() && transform.input() != input) continue;
+    if (transform.has_random_mask()) continue;
     RETURN_IF_ERROR(AtPlace(
         TransformPlace(i, transform),
         all.Add({.index = static_cast<uint64_t>(i), .transform = transform},
@@ -199,9 +207,8 @@ absl::Status RowTransforms::Add(Step step, float& pixels_end) {
 
 void RowTransforms::Train(const RowKey& key, Image& image) const {
   GPUPOOL_CHECK(image.shape == before_);
-  Philox random(key.seed, PhiloxStreamId(PhiloxStream::kTransforms, key.epoch));
   for (const Step& step : steps_) {
-    random.Seek(uint64_t{key.row} << kRowShift | step.index << kStepShift);
+    Philox random = RandomOf(key, step.index);
     TrainStep(step, random, image);
   }
 }

@@ -24,13 +24,20 @@ struct RowKey {
   uint32_t row = 0;
 };
 
+// Words of random numbers that a row has for each transform.
+inline constexpr uint64_t kTransformWords = uint64_t{1} << 26;
+
+// Returns the random numbers of the row for the transform with this position in
+// data.transforms.
+Philox RandomOf(const RowKey& key, uint64_t transform);
+
 class RowTransforms {
  public:
   RowTransforms() = default;
 
-  // Makes those of the transforms that are for this input; those without an
-  // input's name are for every one. Rows are images of this shape, whose
-  // numbers are integers or not. The numbers of `data` must have passed
+  // Makes those of the transforms of images that are for this input; those
+  // without an input's name are for every one. Rows are images of this shape,
+  // whose numbers are integers or not. The numbers of `data` must have passed
   // CheckTransforms. INVALID_ARGUMENT names the transform that does not fit.
   static absl::StatusOr<RowTransforms> Create(const v1::DataSpec& data,
                                               absl::string_view input,

@@ -1,6 +1,7 @@
 #include "engine/data/transform/transform_check.h"
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr uint32_t kMaxSide = 16384;
 constexpr uint32_t kMaxPadding = 4096;
 constexpr double kMaxRatio = 1000;
+constexpr uint64_t kMaxVocabulary = 2'147'483'647;
+constexpr int kMaxKeptTokens = 64;
 
 using Numbers = google::protobuf::RepeatedField<double>;
 using Sizes = google::protobuf::RepeatedField<uint32_t>;
@@ -125,6 +128,48 @@ absl::Status CheckDegrees(const v1::Transform::RandomRotation& rotation) {
                 "; it must be from 0 to 180");
 }
 
+absl::Status CheckMaskShares(const v1::Transform::RandomMask& mask) {
+  const double masked = mask.has_mask_share() ? mask.mask_share() : 0.8;
+  const double drawn = mask.has_random_share() ? mask.random_share() : 0.1;
+  for (const auto& [field, share] :
+       {std::pair("mask_share", masked), std::pair("random_share", drawn)}) {
+    if (share >= 0 && share <= 1) continue;
+    return Refuse(field, " is ", share, "; it must be from 0 to 1");
+  }
+  if (masked + drawn > 1) {
+    return Refuse("mask_share ", masked, " and random_share ", drawn,
+                  " are more than 1 together; lower one of them");
+  }
+  if (drawn == 0 || mask.vocabulary() > 0) return absl::OkStatus();
+  return Refuse(
+      "vocabulary is missing; set it to the number of tokens, from which "
+      "random ones are drawn, or random_share to 0");
+}
+
+absl::Status CheckMask(const v1::Transform::RandomMask& mask) {
+  if (mask.has_p() && !(mask.p() > 0 && mask.p() <= 1)) {
+    return Refuse("p is ", mask.p(), "; it must be above 0 and at most 1");
+  }
+  if (!mask.has_mask_token()) {
+    return Refuse(
+        "mask_token is missing; set it to the token that stands for hidden "
+        "ones");
+  }
+  if (mask.mask_token() < 0) {
+    return Refuse("mask_token is ", mask.mask_token(),
+                  "; it must be at least 0");
+  }
+  if (mask.vocabulary() > kMaxVocabulary) {
+    return Refuse("vocabulary is ", mask.vocabulary(), "; at most ",
+                  kMaxVocabulary, " tokens are allowed");
+  }
+  if (mask.kept_tokens_size() > kMaxKeptTokens) {
+    return Refuse("kept_tokens has ", mask.kept_tokens_size(),
+                  " tokens; at most ", kMaxKeptTokens, " are allowed");
+  }
+  return CheckMaskShares(mask);
+}
+
 absl::Status CheckNumbersOf(const v1::Transform& transform) {
   switch (transform.kind_case()) {
     case v1::Transform::kToFloat:
@@ -149,6 +194,8 @@ absl::Status CheckNumbersOf(const v1::Transform& transform) {
       return CheckJitter(transform.color_jitter());
     case v1::Transform::kRandomErasing:
       return CheckErasing(transform.random_erasing());
+    case v1::Transform::kRandomMask:
+      return CheckMask(transform.random_mask());
     case v1::Transform::KIND_NOT_SET:
       break;
   }
@@ -182,6 +229,7 @@ bool MovesPixels(const v1::Transform& transform) {
     case v1::Transform::kNormalize:
     case v1::Transform::kColorJitter:
     case v1::Transform::kRandomErasing:
+    case v1::Transform::kRandomMask:
       return false;
     default:
       return true;

@@ -276,6 +276,78 @@ TEST(FedInputsTest, TransformsNameTheirInput) {
                   .ok());
 }
 
+TEST(FedInputsTest, MasksAreForIntegers) {
+  const std::vector<ModelPort> two = {Port("mask", DType::kFloat32, {30, 8}),
+                                      Port("ids", DType::kInt32, {30, 8})};
+  const auto mask = [](const std::string& input, int64_t token) {
+    return "transforms { input: '" + input +
+           "' random_mask { mask_token: " + std::to_string(token) +
+           " vocabulary: 9 } }";
+  };
+  EXPECT_EQ(TransformErrorOf(two, Named(), mask("mask", 3)),
+            "data.transforms[0].random_mask: the model's input 'mask' is "
+            "float32; tokens are hidden in int32 and int64 inputs");
+  EXPECT_EQ(TransformErrorOf(two, Named(), mask("ids", int64_t{1} << 31)),
+            "data.transforms[0].random_mask: mask_token is 2147483648, but the "
+            "model's input 'ids' is int32; lower it");
+  auto fed = FeedTransformed(two, TransformsOf(mask("ids", 3)), Named());
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_TRUE((*fed)[1].transforms.empty());
+}
+
+// Fills 'ids' and 'labels' with rows of 64 tokens that are their own labels.
+TEST(FedInputsTest, LabelsOfHiddenTokensStay) {
+  constexpr size_t kWidth = 64;
+  Graph graph;
+  GraphBuilder builder(&graph);
+  ASSERT_TRUE(builder.Input("ids", {DType::kInt32, {3, kWidth}}).ok());
+  ASSERT_TRUE(builder.Input("labels", {DType::kInt64, {3, kWidth}}).ok());
+  std::vector<float> numbers(3 * kWidth, 7);
+  Table table{.rows = 3};
+  table.inputs.push_back(ColumnOf({kWidth}, numbers));
+  table.targets.push_back(ColumnOf({kWidth}, numbers));
+  v1::Transform::RandomMask mask;
+  mask.set_p(0.5);
+  mask.set_mask_token(1);
+  mask.set_mask_share(1);
+  mask.set_random_share(0);
+  const FedMask own = {.mask = TokenMask(mask, 0), .seed = 5, .ignored = -100};
+  const std::vector<FedInput> fed = {
+      {.name = "ids", .mask = own},
+      {.name = "labels", .target = true, .mask = own}};
+  std::vector<int32_t> ids(3 * kWidth, -1);
+  std::vector<int64_t> labels(3 * kWidth, -1);
+  const auto fill = [&](std::optional<TrainedEpoch> epoch) {
+    const std::vector<uint32_t> rows = {2, 0};
+    const absl::Status filled = FillInputs(
+        {table, fed, rows, epoch}, graph, [&](absl::string_view name) {
+          return name == "ids"
+                     ? absl::MakeSpan(reinterpret_cast<std::byte*>(ids.data()),
+                                      ids.size() * sizeof(int32_t))
+                     : absl::MakeSpan(
+                           reinterpret_cast<std::byte*>(labels.data()),
+                           labels.size() * sizeof(int64_t));
+        });
+    EXPECT_TRUE(filled.ok()) << filled;
+    return ids;
+  };
+  for (const auto& epoch :
+       {std::optional(TrainedEpoch{5, 0}), std::optional<TrainedEpoch>()}) {
+    fill(epoch);
+    int hidden = 0;
+    for (size_t i = 0; i < 2 * kWidth; ++i) {
+      EXPECT_EQ(labels[i], ids[i] == 1 ? 7 : -100);
+      EXPECT_EQ(ids[i], labels[i] == 7 ? 1 : 7);
+      hidden += ids[i] == 1;
+    }
+    EXPECT_NEAR(hidden, 64, 40);
+    EXPECT_EQ(ids[2 * kWidth], 0) << "the rest of the batch";
+  }
+  EXPECT_EQ(fill(std::nullopt), fill(std::nullopt));
+  EXPECT_NE(fill(TrainedEpoch{5, 0}), fill(TrainedEpoch{5, 1}));
+  EXPECT_NE(fill(TrainedEpoch{5, 0}), fill(std::nullopt));
+}
+
 TEST(FedInputsTest, LabelsOfPixelsForbidToMoveThem) {
   const ModelPort input = Port("x", DType::kFloat32, {30, 1, 4, 4});
   DataFacts facts = Features();

@@ -35,7 +35,9 @@ TEST(TransformCheckTest, TakesDefaultsAndLimits) {
         "random_resized_crop { size: 8 scale: 1 scale: 1 }",
         "random_rotation { degrees: 180 }", "color_jitter {}",
         "color_jitter { brightness: 0.4 maximum: 16 }", "random_erasing {}",
-        "random_erasing { p: 0 ratio: 0.1 ratio: 1000 value: -1 }"}) {
+        "random_erasing { p: 0 ratio: 0.1 ratio: 1000 value: -1 }",
+        "random_mask { mask_token: 0 vocabulary: 2147483647 }",
+        "random_mask { p: 1 mask_token: 3 mask_share: 1 random_share: 0 }"}) {
     EXPECT_EQ(ErrorOf(transform), "");
   }
 }
@@ -54,6 +56,23 @@ TEST(TransformCheckTest, NamesTheTransformAndTheNumber) {
             "message Transform in job.proto");
 }
 
+TEST(TransformCheckTest, RefusesMasksThatLackATokenOrTheVocabulary) {
+  const std::string place = "data.transforms[0].random_mask: ";
+  EXPECT_EQ(ErrorOf("random_mask {}"),
+            place +
+                "mask_token is missing; set it to the token that stands "
+                "for hidden ones");
+  EXPECT_EQ(ErrorOf("random_mask { mask_token: 3 }"),
+            place +
+                "vocabulary is missing; set it to the number of tokens, "
+                "from which random ones are drawn, or random_share to 0");
+  EXPECT_EQ(ErrorOf("random_mask { mask_token: 3 vocabulary: 9 "
+                    "mask_share: 0.7 random_share: 0.5 }"),
+            place +
+                "mask_share 0.7 and random_share 0.5 are more than 1 "
+                "together; lower one of them");
+}
+
 TEST(TransformCheckTest, RefusesNumbersOutOfRange) {
   for (const char* transform :
        {"to_float { factor: 0 }",
@@ -67,6 +86,11 @@ TEST(TransformCheckTest, RefusesNumbersOutOfRange) {
         "normalize { mean: 0 std: 1e-60 }",
         "random_vertical_flip { p: nan }",
         "random_crop {}",
+        "random_mask { p: 0 mask_token: 3 vocabulary: 9 }",
+        "random_mask { mask_token: -1 vocabulary: 9 }",
+        "random_mask { mask_token: 3 vocabulary: 2147483648 }",
+        "random_mask { mask_token: 3 vocabulary: 9 mask_share: -1 }",
+        "random_mask { mask_token: 3 vocabulary: 9 random_share: nan }",
         "random_crop { size: 16385 }",
         "random_crop { size: 1 padding: 4097 }",
         "center_crop { size: 1 size: 2 size: 3 }",

@@ -155,6 +155,14 @@ TEST_F(SettingKindTest, TenantsAndQueuesComeAsALineOrAsEntries) {
   EXPECT_EQ(config_.queues.size(), 2u) << "as before";
 }
 
+TEST_F(SettingKindTest, CollectorsAreUrls) {
+  const SettingKind kind = CollectorKind(In<&Config::trace_endpoint>);
+  Takes(kind, "http://localhost:4318");
+  EXPECT_EQ(config_.trace_endpoint, "http://localhost:4318");
+  Refuses(kind, "localhost:4318", "http:// or https://");
+  Refuses(kind, "", "http:// or https://");
+}
+
 TEST(ParseBytesTest, TakesPlainNumbersAndBinarySuffixes) {
   EXPECT_EQ(*ParseBytes("512"), 512u);
   EXPECT_EQ(*ParseBytes("64KiB"), 65536u);

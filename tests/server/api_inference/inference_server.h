@@ -48,7 +48,8 @@ class InferenceServer {
  public:
   using Stub = inference::GRPCInferenceService::Stub;
 
-  explicit InferenceServer(uint64_t max_bytes_in_flight = 1 << 20) {
+  explicit InferenceServer(uint64_t max_bytes_in_flight = 1 << 20,
+                           Tracer* tracer = nullptr) {
     v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
     version.mutable_serving()->set_max_batch_size(4);
     repository.versions.push_back(version);
@@ -60,6 +61,7 @@ class InferenceServer {
     options.log = &log;
     options.server_version = "1.2.3";
     options.max_bytes_in_flight = max_bytes_in_flight;
+    options.tracer = tracer;
     options.ready = [this] { return ready.load(); };
     service_ = std::make_unique<InferenceService>(options);
     grpc::ServerBuilder builder;

@@ -51,6 +51,7 @@ void ControlTest::StartLoop() {
   metrics = std::make_unique<Metrics>();
   ControlDependencies dependencies;
   dependencies.metrics = metrics.get();
+  dependencies.tracer = tracer;
   dependencies.store = store.get();
   dependencies.blobs = blobs.get();
   auto created = ControlLoop::Create(options, dependencies);

@@ -141,6 +141,7 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<FakeWorkers> workers;
   std::unique_ptr<FakeSink> sink;
   std::unique_ptr<Metrics> metrics;  // of the loop, since its start
+  Tracer* tracer = nullptr;          // of the loop, if it is set before SetUp
   std::unique_ptr<ControlLoop> loop;
   uint64_t planned_bytes = 100;
   // Answers rehearsals, if it is set before SetUp. Else no job is rehearsed,

@@ -88,6 +88,43 @@ TEST_F(BatcherTest, PutsWaitingRequestsTogetherAndHandsEachItsRows) {
   EXPECT_THAT(fourth.output(), ElementsAre(10, 10, 12, 12));
 }
 
+TEST_F(BatcherTest, FillsInTheStagesOfACallThatAsksForThem) {
+  FakeWorker worker;
+  worker.Pause();
+  auto batcher = Make(Options(), worker.ring());
+  TestCall first(1, {1, 1});
+  TestCall second(1, {2, 2});
+  TestCall third(2, {3, 3, 4, 4});
+  StageTimes stages;
+  second.stages = &stages;
+  for (TestCall* call : {&first, &second, &third}) batcher->Enqueue(call);
+  worker.Resume();
+  for (TestCall* call : {&first, &second, &third}) {
+    ASSERT_TRUE(call->WaitUntilDone());
+  }
+  EXPECT_GT(stages.arrival, absl::InfinitePast());
+  EXPECT_GE(stages.taken, stages.arrival);
+  EXPECT_GE(stages.submitted, stages.taken);
+  EXPECT_GE(stages.answered, stages.submitted + stages.wait + stages.compute);
+  EXPECT_EQ(stages.compute, absl::Nanoseconds(1000));
+  EXPECT_EQ(stages.batch_requests, 2);
+  EXPECT_EQ(stages.batch_rows, 3);
+  EXPECT_EQ(stages.tries, 1);
+}
+
+TEST_F(BatcherTest, ACallThatIsRefusedReachedOnlyTheQueue) {
+  auto batcher = Make(Options(), nullptr);
+  TestCall call(1, {1, 1});
+  StageTimes stages;
+  call.stages = &stages;
+  batcher->Enqueue(&call);
+  batcher->Cancel(&call);
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_GT(stages.arrival, absl::InfinitePast());
+  EXPECT_EQ(stages.taken, absl::InfinitePast());
+  EXPECT_EQ(stages.tries, 0);
+}
+
 TEST_F(BatcherTest, RequestsThatComputeAloneShareNoBatch) {
   FakeWorker worker;
   worker.Pause();

@@ -1,0 +1,178 @@
+#include "server/control/jobs/job_traces.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/control/jobs/admission.h"
+#include "server/control/jobs/job_requests.h"
+#include "tests/server/control/control_fixture.h"
+#include "tests/server/trace/test_collector.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::UnorderedElementsAre;
+using worker::v1::JobEnded;
+
+constexpr char kCallersSpan[] =
+    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+constexpr char kSubmit[] = "gpupool.v1.JobService/SubmitJob";
+
+class JobTracesTest : public ControlTest {
+ protected:
+  using Named = std::multimap<std::string, otlp::v1::Span>;
+
+  void SetUp() override {
+    TracerOptions traces;
+    traces.exporter.url = collector_.url();
+    traces.exporter.interval = absl::Milliseconds(1);
+    tracer_ = std::make_unique<Tracer>(std::move(traces));
+    tracer = tracer_.get();
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Hello("cpu:0");
+  }
+  // Submits a job of a traced caller, and takes the StartJob that follows.
+  uint64_t StartTraced(const std::string& request_id) {
+    const auto trace = SubmissionTrace::Begin(
+        tracer_.get(), {.parent = kCallersSpan, .state = "a=1"}, "SubmitJob");
+    Answer<v1::Job> answer;
+    SubmitJob(control(), Request(request_id),
+              EndTraceIn<v1::Job>(trace, answer.callback()), trace);
+    const auto job = answer.Wait();
+    EXPECT_TRUE(job.ok()) << job.status();
+    FakeWorkers::Pending post;
+    EXPECT_TRUE(workers->NextPost(post));
+    return job.ok() ? job->id() : 0;
+  }
+  // Returns all spans by name, once the whole job is among them.
+  Named AwaitJob() {
+    EXPECT_TRUE(collector_.Await("job").has_value());
+    Named spans;
+    for (const otlp::v1::Span& span : collector_.spans()) {
+      spans.emplace(span.name(), span);
+    }
+    return spans;
+  }
+  static const otlp::v1::Span& Only(const Named& spans,
+                                    const std::string& name) {
+    EXPECT_EQ(spans.count(name), 1) << name;
+    static const auto& none = *new otlp::v1::Span();
+    const auto found = spans.find(name);
+    return found == spans.end() ? none : found->second;
+  }
+  // Checks that the second span is a child of the first and lies within it.
+  static void ExpectChild(const otlp::v1::Span& parent,
+                          const otlp::v1::Span& child) {
+    EXPECT_EQ(child.trace_id(), parent.trace_id()) << child.name();
+    EXPECT_EQ(child.parent_span_id(), parent.span_id()) << child.name();
+    EXPECT_GE(child.start_time_unix_nano(), parent.start_time_unix_nano())
+        << child.name();
+    EXPECT_LE(child.end_time_unix_nano(), parent.end_time_unix_nano())
+        << child.name();
+  }
+
+  TestCollector collector_;
+  std::unique_ptr<Tracer> tracer_;
+};
+
+TEST_F(JobTracesTest, AJobIsATreeOfSpans) {
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  ReportCheckpoint(id, 1, 20);
+  ReportEnded(id, 1, JobEnded::SUCCEEDED);
+  const Named spans = AwaitJob();
+  const otlp::v1::Span& submit = Only(spans, kSubmit);
+  const otlp::v1::Span& job = Only(spans, "job");
+  const otlp::v1::Span& attempt = Only(spans, "attempt");
+  EXPECT_EQ(submit.parent_span_id(), "\xb7\xad\x6b\x71\x69\x20\x33\x31");
+  ExpectChild(submit, Only(spans, "plan"));
+  EXPECT_EQ(job.parent_span_id(), submit.span_id());
+  EXPECT_EQ(job.trace_id(), submit.trace_id());
+  EXPECT_EQ(job.trace_state(), "a=1");
+  ExpectChild(job, Only(spans, "queue"));
+  ExpectChild(job, attempt);
+  ExpectChild(attempt, Only(spans, "start"));
+  ExpectChild(attempt, Only(spans, "checkpoint"));
+  EXPECT_EQ(spans.size(), 7);
+}
+
+TEST_F(JobTracesTest, TheRowKeepsTheSpanOfTheSubmission) {
+  const uint64_t id = StartTraced("r1");
+  const auto submit = collector_.Await(kSubmit);
+  ASSERT_TRUE(submit.has_value());
+  const v1::Job job = *GetJob(control(), id);
+  EXPECT_EQ(job.trace_state(), "a=1");
+  const auto parent = ReadTraceHeaders({.parent = job.trace_parent()});
+  ASSERT_TRUE(parent.has_value());
+  EXPECT_EQ(std::string(parent->span.bytes.begin(), parent->span.bytes.end()),
+            submit->span_id());
+}
+
+TEST_F(JobTracesTest, ARestartLeavesTheTraceWhole) {
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  Restart();
+  Hello("cpu:0", {{id, 1}});
+  ReportCheckpoint(id, 1, 20);
+  ReportEnded(id, 1, JobEnded::SUCCEEDED);
+  const Named spans = AwaitJob();
+  const otlp::v1::Span& job = Only(spans, "job");
+  const otlp::v1::Span& attempt = Only(spans, "attempt");
+  EXPECT_EQ(job.parent_span_id(), Only(spans, kSubmit).span_id());
+  ExpectChild(job, Only(spans, "queue"));
+  ExpectChild(job, attempt);
+  ExpectChild(attempt, Only(spans, "start"));
+  ExpectChild(attempt, Only(spans, "checkpoint"));
+  EXPECT_EQ(attempt.start_time_unix_nano(),
+            Only(spans, "queue").end_time_unix_nano());
+}
+
+TEST_F(JobTracesTest, EachAttemptIsASpan) {
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  ReportEnded(id, 1, JobEnded::INTERRUPTED);
+  FakeWorkers::Pending again;
+  ASSERT_TRUE(workers->NextPost(again));
+  ReportStarted(id, 2);
+  ReportEnded(id, 2, JobEnded::SUCCEEDED);
+  const Named spans = AwaitJob();
+  ASSERT_EQ(spans.count("attempt"), 2);
+  std::vector<int64_t> numbers;
+  const auto [begin, end] = spans.equal_range("attempt");
+  for (auto it = begin; it != end; ++it) {
+    ExpectChild(Only(spans, "job"), it->second);
+    EXPECT_EQ(it->second.attributes(0).key(), "gpupool.attempt");
+    numbers.push_back(it->second.attributes(0).value().int_value());
+  }
+  EXPECT_THAT(numbers, UnorderedElementsAre(1, 2));
+}
+
+TEST_F(JobTracesTest, AJobThatFailsHasItsError) {
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  EndDetails details;
+  details.error.set_message("the loss is not finite");
+  ReportEnded(id, 1, JobEnded::FAILED, details);
+  const Named spans = AwaitJob();
+  EXPECT_EQ(Only(spans, "job").status().code(), otlp::v1::SpanStatus::ERROR);
+  EXPECT_EQ(Only(spans, "job").status().message(), "the loss is not finite");
+}
+
+TEST_F(JobTracesTest, AJobOfAnUntracedCallerHasNoSpans) {
+  const v1::Job untraced = FinishedJob("r0", false);
+  EXPECT_EQ(untraced.trace_parent(), "");
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  ReportEnded(id, 1, JobEnded::SUCCEEDED);
+  const Named spans = AwaitJob();
+  EXPECT_EQ(Only(spans, "job").attributes(0).value().int_value(),
+            static_cast<int64_t>(id));
+}
+
+}  // namespace
+}  // namespace gpupool::server

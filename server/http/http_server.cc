@@ -100,7 +100,7 @@ class HttpServer::Gateway {
   }
 
   absl::Status Start() {
-    Router router(NoSuchRoute(options_.max_body_bytes));
+    HttpRouter router(NoSuchRoute(options_.max_body_bytes));
     rest_.AddTo(&router);
     AddWebRoutes(&router);
     json_.AddRoutes(&router);

@@ -71,7 +71,7 @@ class JsonGateway::Impl {
         bodies_((options.most_calls + options.most_streams) *
                 options.most_body_bytes) {}
 
-  void AddRoutes(Router* router) {
+  void AddRoutes(HttpRouter* router) {
     for (const char* path : {"/api", "/api/"}) {
       router->Add(
           {.method = "GET", .pattern = path, .answer = [this](HttpRequest&) {
@@ -225,7 +225,7 @@ JsonGateway::JsonGateway(const JsonGatewayOptions& options,
 
 JsonGateway::~JsonGateway() = default;
 
-void JsonGateway::AddRoutes(Router* router) { impl_->AddRoutes(router); }
+void JsonGateway::AddRoutes(HttpRouter* router) { impl_->AddRoutes(router); }
 
 void JsonGateway::Close() { impl_->Close(); }
 

@@ -43,7 +43,7 @@ class JsonGateway {
               std::shared_ptr<grpc::Channel> channel);
   ~JsonGateway();
 
-  void AddRoutes(Router* router);
+  void AddRoutes(HttpRouter* router);
 
   // Refuses further calls, cancels those that run, and waits until they are
   // answered. Call it while the port's threads run.

@@ -77,7 +77,7 @@ class RestRoutes::Impl {
         calls_("POSTs of /v2", options.most_calls),
         bodies_(kLargestBodies * options.most_body_bytes) {}
 
-  void AddTo(Router* router) {
+  void AddTo(HttpRouter* router) {
     AddServerRoutes(router);
     AddModelRoutes(router);
     AddRepositoryRoutes(router);
@@ -90,7 +90,7 @@ class RestRoutes::Impl {
  private:
   using Handler = HttpResponse (Impl::*)(HttpRequest&);
 
-  void AddGet(Router* router, Lane lane, const std::string& pattern,
+  void AddGet(HttpRouter* router, Lane lane, const std::string& pattern,
               Handler handler) {
     router->Add({.method = "GET",
                  .pattern = pattern,
@@ -100,7 +100,8 @@ class RestRoutes::Impl {
                  }});
   }
 
-  void AddPost(Router* router, const std::string& pattern, Handler handler) {
+  void AddPost(HttpRouter* router, const std::string& pattern,
+               Handler handler) {
     router->Add(
         {.method = "POST",
          .pattern = pattern,
@@ -115,14 +116,14 @@ class RestRoutes::Impl {
              }});
   }
 
-  void AddServerRoutes(Router* router) {
+  void AddServerRoutes(HttpRouter* router) {
     AddGet(router, Lane::kHealth, "/v2/health/live", &Impl::TellLive);
     AddGet(router, Lane::kHealth, "/v2/health/ready", &Impl::TellReady);
     AddGet(router, Lane::kGet, "/v2", &Impl::DescribeServer);
     AddGet(router, Lane::kGet, "/v2/", &Impl::DescribeServer);
   }
 
-  void AddModelRoutes(Router* router) {
+  void AddModelRoutes(HttpRouter* router) {
     // Before the routes with a model's name, which it would be taken for.
     AddGet(router, Lane::kGet, "/v2/models/stats", &Impl::TellAllStatistics);
     for (const std::string model :
@@ -135,7 +136,7 @@ class RestRoutes::Impl {
     }
   }
 
-  void AddRepositoryRoutes(Router* router) {
+  void AddRepositoryRoutes(HttpRouter* router) {
     using Load = inference::RepositoryModelLoadRequest;
     using Unload = inference::RepositoryModelUnloadRequest;
     for (const std::string repository :
@@ -422,7 +423,7 @@ RestRoutes::RestRoutes(const RestOptions& options,
 
 RestRoutes::~RestRoutes() = default;
 
-void RestRoutes::AddTo(Router* router) { impl_->AddTo(router); }
+void RestRoutes::AddTo(HttpRouter* router) { impl_->AddTo(router); }
 
 void RestRoutes::Close() { impl_->Close(); }
 

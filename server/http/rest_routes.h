@@ -49,7 +49,7 @@ class RestRoutes {
              std::shared_ptr<grpc::Channel> channel);
   ~RestRoutes();
 
-  void AddTo(Router* router);
+  void AddTo(HttpRouter* router);
 
   // Refuses further POSTs, cancels those that run, and waits until they are
   // answered. Call it while the port's threads run.

@@ -71,7 +71,7 @@ absl::string_view ContentTypeOf(absl::string_view name) {
   return "text/plain; charset=utf-8";
 }
 
-void AddWebRoutes(Router* router) {
+void AddWebRoutes(HttpRouter* router) {
   router->Add(
       {.method = "GET", .pattern = "/", .answer = [](HttpRequest& request) {
          return Serve(kPage, request);

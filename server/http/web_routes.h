@@ -13,7 +13,7 @@
 
 namespace gpupool::server {
 
-void AddWebRoutes(Router* router);
+void AddWebRoutes(HttpRouter* router);
 
 // Returns the type of a file by the end of its name, as in "text/css".
 absl::string_view ContentTypeOf(absl::string_view name);

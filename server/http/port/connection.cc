@@ -272,7 +272,8 @@ class StreamConnection final
     HttpRequest& request = parser_->request();
     request.remote = client_.text;
     keep_alive_ = parser_->keep_alive();
-    Router::Match match = owner_.router().Find(request.method, request.path);
+    HttpRouter::Match match =
+        owner_.router().Find(request.method, request.path);
     route_ = match.route;
     request.parts = std::move(match.parts);
     const auto length = parser_->content_length();

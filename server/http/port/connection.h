@@ -51,7 +51,7 @@ class ConnectionOwner {
  public:
   virtual ~ConnectionOwner() = default;
 
-  virtual const Router& router() const = 0;
+  virtual const HttpRouter& router() const = 0;
   virtual const HttpDeadlines& deadlines() const = 0;
   // Returns whether connections close after their answer.
   virtual bool stopping() const = 0;

@@ -92,7 +92,7 @@ void TurnAway(int socket, const std::string& answer) {
 
 class HttpPort::Impl final : public ConnectionOwner {
  public:
-  Impl(const HttpPortOptions& options, Router router)
+  Impl(const HttpPortOptions& options, HttpRouter router)
       : options_(options),
         router_(std::move(router)),
         counts_(WithinOpenFiles(options.connections)),
@@ -161,7 +161,7 @@ class HttpPort::Impl final : public ConnectionOwner {
 
   int port() const { return port_; }
 
-  const Router& router() const override { return router_; }
+  const HttpRouter& router() const override { return router_; }
   const HttpDeadlines& deadlines() const override { return options_.deadlines; }
   bool stopping() const override { return stopping_; }
 
@@ -174,8 +174,8 @@ class HttpPort::Impl final : public ConnectionOwner {
   void SetIdle(Connection* connection, bool idle) override {
     Entry& entry = connections_.at(connection);
     if (idle) {
-      entry.idle = idle_.insert(
-          idle_.end(), {connection, std::chrono::steady_clock::now()});
+      entry.idle = idle_.insert(idle_.end(),
+                                {connection, std::chrono::steady_clock::now()});
     } else {
       idle_.erase(entry.idle);
     }
@@ -335,7 +335,7 @@ class HttpPort::Impl final : public ConnectionOwner {
   }
 
   const HttpPortOptions options_;
-  const Router router_;
+  const HttpRouter router_;
   ConnectionCounts counts_;
   std::string full_;  // the answer to a connection too many
   std::optional<boost::asio::ssl::context> tls_;
@@ -363,7 +363,7 @@ HttpPort::HttpPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpPort::~HttpPort() = default;
 
 absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Start(
-    const HttpPortOptions& options, Router router) {
+    const HttpPortOptions& options, HttpRouter router) {
   auto impl = std::make_unique<Impl>(options, std::move(router));
   const absl::Status started = impl->Start();
   if (!started.ok()) return started;

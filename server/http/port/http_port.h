@@ -49,7 +49,7 @@ class HttpPort {
   // Listens and serves. InvalidArgument for an unusable address, Unavailable
   // when the port is taken; both name address and port.
   static absl::StatusOr<std::unique_ptr<HttpPort>> Start(
-      const HttpPortOptions& options, Router router);
+      const HttpPortOptions& options, HttpRouter router);
 
   // Stops. Answers that are being made are still sent.
   ~HttpPort();

@@ -40,15 +40,15 @@ std::optional<std::vector<std::string>> MatchPath(absl::string_view pattern,
   return parts;
 }
 
-Router::Router(Route other) : other_(std::move(other)) {}
+HttpRouter::HttpRouter(Route other) : other_(std::move(other)) {}
 
-void Router::Add(Route route) {
+void HttpRouter::Add(Route route) {
   if (route.error == nullptr) route.error = other_.error;
   routes_.push_back(std::move(route));
 }
 
-Router::Match Router::Find(absl::string_view method,
-                           absl::string_view path) const {
+HttpRouter::Match HttpRouter::Find(absl::string_view method,
+                                   absl::string_view path) const {
   if (method == "HEAD") method = "GET";
   for (const Route& route : routes_) {
     if (route.method != method) continue;

@@ -48,7 +48,7 @@ struct Route {
   ErrorWriter error;
 };
 
-class Router {
+class HttpRouter {
  public:
   struct Match {
     const Route* route = nullptr;
@@ -57,7 +57,7 @@ class Router {
 
   // Takes the route of requests that take no other, whose method and pattern do
   // not matter. It has an `error`.
-  explicit Router(Route other);
+  explicit HttpRouter(Route other);
 
   // Adds a route. The first one that fits is taken.
   void Add(Route route);

@@ -29,11 +29,11 @@ class WebRoutesTest : public ::testing::Test {
     const ErrorWriter error = [](const absl::Status&, int status) {
       return JsonAnswer(status, "{}");
     };
-    Router router({.answer =
-                       [error](HttpRequest&) {
-                         return error(absl::NotFoundError(""), 404);
-                       },
-                   .error = error});
+    HttpRouter router({.answer =
+                           [error](HttpRequest&) {
+                             return error(absl::NotFoundError(""), 404);
+                           },
+                       .error = error});
     AddWebRoutes(&router);
     port_ = *HttpPort::Start({}, std::move(router));
   }

@@ -174,10 +174,10 @@ TEST(HttpPortTest, AnswersBrowsersAndOtherClients) {
 TEST(HttpPortTest, TlsThatCannotBeSetUpIsAnError) {
   HttpPortOptions options;
   options.set_up_tls = [](SSL_CTX&) { return false; };
-  const auto port =
-      HttpPort::Start(options, Router({.error = [](const absl::Status&, int) {
-                        return HttpResponse();
-                      }}));
+  const auto port = HttpPort::Start(
+      options, HttpRouter({.error = [](const absl::Status&, int) {
+        return HttpResponse();
+      }}));
   EXPECT_TRUE(absl::IsInternal(port.status())) << port.status();
 }
 

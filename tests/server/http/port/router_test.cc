@@ -44,10 +44,10 @@ TEST(MatchPathTest, OtherPathsDoNotFit) {
   }
 }
 
-Router MakeRouter() {
-  Router router({.pattern = "other", .error = [](const absl::Status&, int) {
-                   return JsonAnswer(400, "router");
-                 }});
+HttpRouter MakeRouter() {
+  HttpRouter router({.pattern = "other", .error = [](const absl::Status&, int) {
+                       return JsonAnswer(400, "router");
+                     }});
   router.Add({.method = "GET", .pattern = "/models/stats"});
   router.Add({.method = "GET", .pattern = "/models/*"});
   router.Add({.method = "POST", .pattern = "/models/*"});
@@ -55,10 +55,10 @@ Router MakeRouter() {
 }
 
 TEST(RouterTest, TheFirstRouteThatFitsIsTaken) {
-  const Router router = MakeRouter();
+  const HttpRouter router = MakeRouter();
   EXPECT_EQ(router.Find("GET", "/models/stats").route->pattern,
             "/models/stats");
-  const Router::Match match = router.Find("GET", "/models/a");
+  const HttpRouter::Match match = router.Find("GET", "/models/a");
   EXPECT_EQ(match.route->pattern, "/models/*");
   EXPECT_EQ(match.parts, Parts({"a"}));
   EXPECT_EQ(router.Find("POST", "/models/a").route->method, "POST");
@@ -69,7 +69,7 @@ TEST(RouterTest, HeadTakesTheRoutesOfGet) {
 }
 
 TEST(RouterTest, OtherRequestsTakeTheOtherRoute) {
-  const Router router = MakeRouter();
+  const HttpRouter router = MakeRouter();
   for (const char* method : {"PUT", "get", "OPTIONS", ""}) {
     EXPECT_EQ(router.Find(method, "/models/a").route, &router.other());
   }
@@ -77,7 +77,7 @@ TEST(RouterTest, OtherRequestsTakeTheOtherRoute) {
 }
 
 TEST(RouterTest, RoutesWithoutErrorsHaveThoseOfTheRouter) {
-  const Router router = MakeRouter();
+  const HttpRouter router = MakeRouter();
   const Route* route = router.Find("GET", "/models/a").route;
   EXPECT_EQ(route->error(absl::InternalError(""), 0).body, "router");
 }

@@ -29,16 +29,16 @@ class ServedPort {
   static constexpr size_t kLarge = 32 << 20;
 
   explicit ServedPort(HttpPortOptions options = {}) {
-    Router router({.most_body_bytes = 1024,
-                   .answer =
-                       [](HttpRequest& request) {
-                         return JsonAnswer(404, "no " + request.path);
-                       },
-                   .error =
-                       [](const absl::Status& error, int status) {
-                         return JsonAnswer(status != 0 ? status : 503,
-                                           std::string(error.message()));
-                       }});
+    HttpRouter router({.most_body_bytes = 1024,
+                       .answer =
+                           [](HttpRequest& request) {
+                             return JsonAnswer(404, "no " + request.path);
+                           },
+                       .error =
+                           [](const absl::Status& error, int status) {
+                             return JsonAnswer(status != 0 ? status : 503,
+                                               std::string(error.message()));
+                           }});
     AddGets(&router);
     AddPosts(&router);
     auto port = HttpPort::Start(options, std::move(router));
@@ -79,7 +79,7 @@ class ServedPort {
     return response;
   }
 
-  static void AddGets(Router* router) {
+  static void AddGets(HttpRouter* router) {
     router->Add({.method = "GET",
                  .pattern = "/hello",
                  .answer = [](HttpRequest&) { return Text("hello"); }});
@@ -101,7 +101,7 @@ class ServedPort {
                  }});
   }
 
-  void AddPosts(Router* router) {
+  void AddPosts(HttpRouter* router) {
     router->Add({.method = "POST",
                  .pattern = "/echo",
                  .lane = Lane::kPost,

@@ -4,6 +4,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,8 +19,8 @@ class RequestParser::Impl final
  public:
   explicit Impl(const Limits& limits) : limits_(limits) {
     header_limit(static_cast<uint32_t>(limits.header_bytes) + 1);
-    // ReadBody has the limit.
-    body_limit(boost::none);
+    // ReadBody has the limit. The library takes none for a limit of 0.
+    body_limit(std::numeric_limits<uint64_t>::max());
   }
 
   size_t Feed(absl::string_view bytes) {
@@ -28,11 +29,12 @@ class RequestParser::Impl final
     const size_t empty_lines = got_some() ? 0 : BytesOfEmptyLines(bytes);
     header_bytes_ += empty_lines;
     bytes.remove_prefix(empty_lines);
+    if (!got_some() && bytes == "\r") return empty_lines;
     const size_t room =
         limits_.header_bytes - std::min(limits_.header_bytes, header_bytes_);
     const size_t used = bytes.empty() ? 0 : Put(bytes.substr(0, room));
     header_bytes_ += used;
-    if (!is_header_done() && bytes.size() >= room) FailAtHeaderLimit();
+    if (!is_header_done() && bytes.size() >= room) FailAtHeaderLimit(bytes);
     return empty_lines + used;
   }
 
@@ -75,7 +77,7 @@ class RequestParser::Impl final
       return used;
     }
     if (error == http::error::header_limit) {
-      FailAtHeaderLimit();
+      FailAtHeaderLimit(bytes);
     } else {
       failure_ = Failure{
           400, absl::StrCat("the request is malformed: ", error.message())};
@@ -83,9 +85,10 @@ class RequestParser::Impl final
     return used;
   }
 
-  void FailAtHeaderLimit() {
+  // `bytes` are those that the library has not taken.
+  void FailAtHeaderLimit(absl::string_view bytes) {
     if (failure_.has_value()) return;
-    if (version_ == 0) {
+    if (version_ == 0 && !absl::StrContains(bytes, '\n')) {
       failure_ = Failure{414, "the path is too long"};
       return;
     }

@@ -86,7 +86,8 @@ TEST(RequestParserTest, TheTargetHasALimit) {
   for (const size_t bytes : {200, 20'000}) {
     RequestParser parser(kLimits);
     FeedAll(&parser,
-            absl::StrCat("GET /", std::string(bytes, 'a'), " HTTP/1.1\r\n"),
+            absl::StrCat("GET /", std::string(bytes, 'a'),
+                         " HTTP/1.1\r\nHost: h\r\n\r\n"),
             100);
     ASSERT_TRUE(parser.failure().has_value());
     EXPECT_EQ(parser.failure()->status, 414);

@@ -313,6 +313,7 @@ TEST(ConnectionTest, ARequestThatTakesTooLongIsToldSo) {
 TEST(ConnectionTest, ABodyThatTricklesInHasALimitInTotal) {
   HttpPortOptions options;
   options.deadlines.request = absl::Milliseconds(200);
+  options.deadlines.linger = absl::Milliseconds(200);
   const ServedPort served(options);
   RawClient client = served.NewClient();
   client.Send(

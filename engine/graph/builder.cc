@@ -54,6 +54,19 @@ absl::StatusOr<ValueId> GraphBuilder::Persistent(absl::string_view name,
                 .memory_class = memory_class});
 }
 
+absl::Status GraphBuilder::Rename(ValueId id, const std::string& name) {
+  Value& value = graph_->mutable_value(id);
+  if (value.name == name) return absl::OkStatus();
+  if (!names_.emplace(name, id).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name '", name, "' is taken, but '", value.name,
+                     "' should get it; rename a layer or an input"));
+  }
+  names_.erase(value.name);
+  value.name = name;
+  return absl::OkStatus();
+}
+
 ValueId GraphBuilder::Constant(TensorType type, std::vector<double> numbers) {
   GPUPOOL_CHECK(numbers.size() == 1 ||
                 numbers.size() == static_cast<size_t>(type.shape.elements()));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -34,6 +35,9 @@ class GraphBuilder {
   absl::StatusOr<ValueId> Input(absl::string_view name, TensorType type);
   absl::StatusOr<ValueId> Persistent(absl::string_view name, TensorType type,
                                      MemoryClass memory_class);
+  // Gives a value another name. Its old one is free afterwards.
+  // INVALID_ARGUMENT when the new name is taken.
+  absl::Status Rename(ValueId id, const std::string& name);
   // Adds a constant: one number for each element, or one number that fills it.
   ValueId Constant(TensorType type, std::vector<double> numbers);
 

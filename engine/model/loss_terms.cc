@@ -51,15 +51,18 @@ absl::Status InTerm(const LossTerm& term, const absl::Status& status) {
   return term.only ? status : AtPlace(term.field, status);
 }
 
-// Renames the input for targets that the loss has just added.
-void RenameTargets(absl::string_view prefix, absl::string_view suffix,
-                   Graph& graph) {
-  if (prefix.empty() && suffix.empty()) return;
+// Renames the input for targets that the loss has just added, so that the next
+// loss has one of its own.
+absl::Status RenameTargets(absl::string_view prefix, absl::string_view suffix,
+                           GraphBuilder& builder) {
+  if (prefix.empty() && suffix.empty()) return absl::OkStatus();
   for (const char* name : {"labels", "target"}) {
-    const Value* value = graph.FindValue(name);
+    const Value* value = builder.graph().FindValue(name);
     if (value == nullptr) continue;
-    graph.mutable_value(value->id).name = absl::StrCat(prefix, name, suffix);
+    RETURN_IF_ERROR(
+        builder.Rename(value->id, absl::StrCat(prefix, name, suffix)));
   }
+  return absl::OkStatus();
 }
 
 // Adds the loss for mixed rows.
@@ -67,7 +70,7 @@ absl::StatusOr<ValueId> AddMixedLoss(const LossTerm& term, ValueId output,
                                      GraphBuilder& builder) {
   ASSIGN_OR_RETURN(const ValueId other,
                    AddLoss(term.training, output, builder));
-  RenameTargets(kMixedPrefix, term.suffix, builder.graph());
+  RETURN_IF_ERROR(RenameTargets(kMixedPrefix, term.suffix, builder));
   ASSIGN_OR_RETURN(const ValueId own, AddLoss(term.training, output, builder));
   // Several losses of one program share it.
   const Value* present = builder.graph().FindValue(kMixLambdaName);
@@ -218,7 +221,7 @@ absl::StatusOr<ValueId> AddLosses(const v1::TrainingSpec& training,
                           : AddLoss(term.training, output->value, builder);
     if (!loss.ok()) return InTerm(term, loss.status());
     if (term.only) return loss;
-    RenameTargets("", term.suffix, builder.graph());
+    RETURN_IF_ERROR(RenameTargets("", term.suffix, builder));
     autodiff::Formula f(&builder);
     const ValueId weighted = f.Binary(BinaryFunction::kMultiply, *loss,
                                       f.Number(term.weight, *loss));
@@ -239,7 +242,7 @@ absl::StatusOr<ValueId> AddEvaluations(const v1::TrainingSpec& training,
     const size_t first = graph.outputs().size();
     RETURN_IF_ERROR(
         InTerm(term, AddEvaluation(term.training, output->value, builder)));
-    RenameTargets("", term.suffix, graph);
+    RETURN_IF_ERROR(RenameTargets("", term.suffix, builder));
     RenameOutputs(term, first, graph);
     const ValueId loss =
         *graph.FindOutput(absl::StrCat("loss_sum", term.suffix));

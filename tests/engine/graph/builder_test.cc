@@ -30,6 +30,20 @@ TEST_F(BuilderTest, TheSameNameWithAnotherMeaningIsRefused) {
   EXPECT_FALSE(builder_.Persistent("x", kBuiltType, MemoryClass::kWeight).ok());
 }
 
+TEST_F(BuilderTest, ARenamedValueLeavesItsNameToAnother) {
+  const ValueId first = *builder_.Input("labels", kBuiltType);
+  ASSERT_TRUE(builder_.Rename(first, "labels.1").ok());
+  const ValueId second = *builder_.Input("labels", kBuiltType);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(graph_.FindValue("labels.1")->id, first);
+  EXPECT_EQ(graph_.FindValue("labels")->id, second);
+  EXPECT_EQ(*builder_.Input("labels.1", kBuiltType), first);
+  EXPECT_TRUE(builder_.Rename(second, "labels").ok()) << "its own name";
+  EXPECT_THAT(std::string(builder_.Rename(second, "labels.1").message()),
+              HasSubstr("the name 'labels.1' is taken"));
+  EXPECT_EQ(graph_.FindValue("labels")->id, second);
+}
+
 TEST_F(BuilderTest, ErrorsBeginWithTheLayer) {
   const ValueId x = *builder_.Input("x", kBuiltType);
   builder_.SetSource("dense_3", 3);

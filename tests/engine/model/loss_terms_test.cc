@@ -149,6 +149,37 @@ TEST(LossTermsTest, AMixedLossIsTheWeightedSumOfThoseOfBothTargets) {
   }
 }
 
+TEST(LossTermsTest, EqualLossesHaveTargetsOfTheirOwn) {
+  const std::string own = "losses { output: 'scores' target: 'x' l1 {} }";
+  const reference::Numbers a = testing::RandomNumbers(12, 1, 0, 1);
+  const reference::Numbers b = testing::RandomNumbers(12, 2, 0, 1);
+  auto both = LossOf(own + own, {{"target", a}, {"target.1", b}});
+  auto one = LossOf("l1 {}", {{"target", a}});
+  auto two = LossOf("l1 {}", {{"target", b}});
+  ASSERT_FALSE(both.empty() || one.empty() || two.empty());
+  EXPECT_NEAR(both["loss"][0], one["loss"][0] + two["loss"][0], 1e-12);
+  auto mixed =
+      LossOf(own + own + " mix { mixup_alpha: 1 }", {{"target", a},
+                                                     {"target.1", b},
+                                                     {"mixed_target", b},
+                                                     {"mixed_target.1", b},
+                                                     {"mix_lambda", {0.25}}});
+  ASSERT_FALSE(mixed.empty());
+  EXPECT_NEAR(mixed["loss"][0], 0.25 * one["loss"][0] + 1.75 * two["loss"][0],
+              1e-12);
+  // Evaluation has the same inputs.
+  ModelGraph eval = TwoOutputs();
+  GraphBuilder builder(&eval.graph);
+  const auto sum = AddEvaluations(Training("losses { output: 'a' l1 {} }"
+                                           "losses { output: 'b' l1 {} }"
+                                           "losses { output: 'b' l1 {} }"),
+                                  eval, builder);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(eval.graph.FindValue("target")->shape, (Shape{6, 3}));
+  EXPECT_EQ(eval.graph.FindValue("target.1")->shape, (Shape{6, 2}));
+  EXPECT_EQ(eval.graph.FindValue("target.2")->shape, (Shape{6, 2}));
+}
+
 TEST(LossTermsTest, SeveralMixedLossesShareLambda) {
   const v1::TrainingSpec training = Training(
       "losses { output: 'b' target: 'x' weight: 0.5 l1 {} }"

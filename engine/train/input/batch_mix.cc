@@ -144,6 +144,10 @@ absl::StatusOr<std::optional<MixOptions>> MixOptionsOf(
     const v1::TrainingSpec& training, const std::vector<ModelPort>& inputs) {
   if (!training.has_mix()) return std::optional<MixOptions>();
   for (const ModelPort& input : inputs) {
+    if (input.name == "labels" || input.name == "target") {
+      return Refuse("training.mix: the model's input '", input.name,
+                    "' has the name of the targets of a batch; rename it");
+    }
     if (input.dtype == DType::kFloat32) continue;
     return Refuse("training.mix mixes the numbers of rows, but the model's ",
                   "input '", input.name, "' is ", DTypeName(input.dtype),

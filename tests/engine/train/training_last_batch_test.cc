@@ -225,14 +225,16 @@ class CopiedLastBatchTest
 TEST_P(CopiedLastBatchTest, WholeBatchesAreStillCopiedAhead) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 16));
   for (const char* loader : {"", " loader { workers: 2 }"}) {
-    const v1::JobSpec spec = Job(absl::StrCat(kKeepLast, loader));
-    auto plain = StartRun(spec, dataset);
-    auto copied = TrainingRun::Create(
-        Queued(),
-        {.job_id = 3, .attempt = 1, .spec = spec, .dataset = dataset});
-    ASSERT_TRUE(plain.ok() && copied.ok()) << copied.status();
-    EXPECT_EQ(StepTo(**copied, 9), StepTo(**plain, 9));
-    EXPECT_GT(host_.copies_beside, 0);
+    for (const char* training : {"", "mix { mixup_alpha: 1 }"}) {
+      const v1::JobSpec spec = Job(absl::StrCat(kKeepLast, loader), training);
+      auto plain = StartRun(spec, dataset);
+      auto copied = TrainingRun::Create(
+          Queued(),
+          {.job_id = 3, .attempt = 1, .spec = spec, .dataset = dataset});
+      ASSERT_TRUE(plain.ok() && copied.ok()) << copied.status();
+      EXPECT_EQ(StepTo(**copied, 9), StepTo(**plain, 9));
+      EXPECT_GT(host_.copies_beside, 0);
+    }
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMaxTokenWidth = 16'384;
 constexpr int64_t kMaxHidden = 65'536;
-constexpr int64_t kMaxDepth = 128;
+constexpr int64_t kMaxBlocks = 128;
 constexpr int64_t kMaxTokens = 16'384;
 constexpr int64_t kMaxVocabulary = 1'048'576;
 constexpr int64_t kMaxClasses = int64_t{1} << 31;
@@ -81,8 +81,8 @@ absl::StatusOr<BlockSizes> ReadSizes(const Options& options,
   BlockSizes sizes{.dropout = options.dropout()};
   ASSIGN_OR_RETURN(sizes.width, Read({"width", options.width(), defaults.width,
                                       kMaxTokenWidth}));
-  ASSIGN_OR_RETURN(sizes.depth,
-                   Read({"depth", options.depth(), defaults.depth, kMaxDepth}));
+  ASSIGN_OR_RETURN(sizes.depth, Read({"depth", options.depth(), defaults.depth,
+                                      kMaxBlocks}));
   ASSIGN_OR_RETURN(sizes.heads, Read({"heads", options.heads(), defaults.heads,
                                       kMaxTokenWidth}));
   ASSIGN_OR_RETURN(sizes.hidden, Read({"hidden", options.hidden(),

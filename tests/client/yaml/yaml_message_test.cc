@@ -264,7 +264,8 @@ TEST_P(ExampleTest, IsAValidJobFile) {
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
                          ::testing::Values("best_of_many.yaml", "digits.yaml",
                                            "half_precision.yaml", "mlp.yaml",
-                                           "named.yaml", "residual.yaml"));
+                                           "named.yaml", "residual.yaml",
+                                           "vit_tiny.yaml"));
 
 TEST(YamlToMessageTest, AModelMayGoByAName) {
   const auto bare = Read<v1::ModelSpec>("named: resnet18");
@@ -281,6 +282,25 @@ TEST(YamlToMessageTest, AModelMayGoByAName) {
       "{relu: {}, input: input}]");
   EXPECT_EQ(spec.layers(0).initial_weight(), v1::Layer::KAIMING_NORMAL);
   EXPECT_EQ(spec.layers(1).input(), "input");
+}
+
+TEST(YamlToMessageTest, LayersOfTransformersMayBeWords) {
+  const auto spec = Read<v1::ModelSpec>(
+      "layers: [{embedding: {entries: 9, width: 6}, initial_deviation: 0.02}, "
+      "class_token, positions, {attention: {heads: 2, causal: true}}, "
+      "pick_token, {dense: {units: 2}, initial_weight: normal}]");
+  EXPECT_EQ(spec.layers(0).embedding().entries(), 9);
+  EXPECT_EQ(spec.layers(0).initial_deviation(), 0.02);
+  EXPECT_TRUE(spec.layers(1).has_class_token());
+  EXPECT_TRUE(spec.layers(2).has_positions());
+  EXPECT_TRUE(spec.layers(3).attention().causal());
+  EXPECT_TRUE(spec.layers(4).has_pick_token());
+  EXPECT_EQ(spec.layers(5).initial_weight(), v1::Layer::NORMAL);
+  EXPECT_FALSE(spec.layers(5).has_initial_deviation());
+  const auto named =
+      Read<v1::ModelSpec>("named: {gpt_tiny: {vocabulary: 100, context: 8}}");
+  EXPECT_EQ(named.named().gpt_tiny().vocabulary(), 100);
+  EXPECT_TRUE(Read<v1::ModelSpec>("named: vit_tiny").named().has_vit_tiny());
 }
 
 TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {

@@ -3,6 +3,7 @@
 // Thread-safety: one thread at a time. Lives during one BuildModel call.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -4,6 +4,7 @@
 // Thread-safety: one thread at a time. Lives during one BuildModel call.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"

@@ -97,9 +97,9 @@ std::string AddAttention(const v1::Attention& attention, const Shape& input,
                          const std::string& x, NodeWriter& writer) {
   onnx::NodeProto& split = writer.PartNode("Split", "parts", {x});
   SetInt(split, "axis", 2);
-  const std::string name = split.name();
-  const std::string parts[] = {split.output(0), absl::StrCat(name, ":1"),
-                               absl::StrCat(name, ":2")};
+  const std::string parts[] = {split.output(0),
+                               absl::StrCat(split.name(), ":1"),
+                               absl::StrCat(split.name(), ":2")};
   split.add_output(parts[1]);
   split.add_output(parts[2]);
   const std::string shape = writer.Integers(

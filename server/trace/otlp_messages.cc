@@ -92,16 +92,15 @@ void FillSpan(const Span& from, otlp::v1::Span* span) {
 
 }  // namespace
 
-otlp::v1::ExportTraceRequest RequestOf(const TraceResource& resource,
-                                       absl::Span<const Span> spans) {
-  otlp::v1::ExportTraceRequest request;
-  otlp::v1::ResourceSpans* all = request.add_resource_spans();
+void FillRequest(const TraceResource& resource, absl::Span<const Span> spans,
+                 otlp::v1::ExportTraceRequest* request) {
+  otlp::v1::ResourceSpans* all = request->add_resource_spans();
   FillResource(resource, all->mutable_resource());
   otlp::v1::ScopeSpans* scope = all->add_scope_spans();
   scope->mutable_scope()->set_name(kScopeName);
   scope->mutable_scope()->set_version(resource.service_version);
+  scope->mutable_spans()->Reserve(static_cast<int>(spans.size()));
   for (const Span& span : spans) FillSpan(span, scope->add_spans());
-  return request;
 }
 
 }  // namespace gpupool::server

@@ -19,10 +19,10 @@ struct TraceResource {
   std::string instance_id;  // differs between two runs of the server
 };
 
-// Returns a request with the spans. Longer texts are cut, never within a UTF-8
-// character. A span that ends before it starts, because the clock was set back,
-// ends at its start.
-otlp::v1::ExportTraceRequest RequestOf(const TraceResource& resource,
-                                       absl::Span<const Span> spans);
+// Adds the spans to an empty request. Longer texts are cut, never within a
+// UTF-8 character. A span that ends before it starts, because the clock was set
+// back, ends at its start.
+void FillRequest(const TraceResource& resource, absl::Span<const Span> spans,
+                 otlp::v1::ExportTraceRequest* request);
 
 }  // namespace gpupool::server

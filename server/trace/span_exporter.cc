@@ -1,5 +1,6 @@
 #include "server/trace/span_exporter.h"
 
+#include <google/protobuf/arena.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -26,6 +27,18 @@ void BlockPipeSignal() {
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+}
+
+// Returns a request with the spans in wire format.
+std::string BodyOf(const TraceResource& resource,
+                   absl::Span<const Span> spans) {
+  // A request has many small parts, which an arena makes at half the cost.
+  google::protobuf::Arena arena;
+  auto* request =
+      google::protobuf::Arena::CreateMessage<otlp::v1::ExportTraceRequest>(
+          &arena);
+  FillRequest(resource, spans, request);
+  return request->SerializeAsString();
 }
 
 }  // namespace
@@ -78,8 +91,7 @@ void SpanExporter::SendAll(absl::Span<const Span> spans) {
 }
 
 bool SpanExporter::Send(absl::Span<const Span> spans) {
-  const std::string body =
-      RequestOf(options_.resource, spans).SerializeAsString();
+  const std::string body = BodyOf(options_.resource, spans);
   CollectorAnswer answer;
   for (int tries = 1; tries <= kMostTries; ++tries) {
     answer = collector_.Send(body);

@@ -16,7 +16,9 @@ std::string Body() {
   Span span = {.name = "test"};
   span.trace.bytes[0] = 1;
   span.id.bytes[0] = 1;
-  return RequestOf({.service_name = "pool"}, {span}).SerializeAsString();
+  otlp::v1::ExportTraceRequest request;
+  FillRequest({.service_name = "pool"}, {span}, &request);
+  return request.SerializeAsString();
 }
 
 TEST(CollectorTest, SendsARequestThatTheCollectorReads) {

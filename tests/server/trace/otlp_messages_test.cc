@@ -18,15 +18,17 @@ Span Example() {
 }
 
 otlp::v1::Span Sent(const Span& span) {
-  const auto request = RequestOf({}, {span});
+  otlp::v1::ExportTraceRequest request;
+  FillRequest({}, {span}, &request);
   return request.resource_spans(0).scope_spans(0).spans(0);
 }
 
-TEST(RequestOfTest, DescribesTheProcess) {
-  const auto request = RequestOf({.service_name = "pool",
-                                  .service_version = "1.2.3",
-                                  .instance_id = "boot"},
-                                 {Example(), Example()});
+TEST(FillRequestTest, DescribesTheProcess) {
+  otlp::v1::ExportTraceRequest request;
+  FillRequest({.service_name = "pool",
+               .service_version = "1.2.3",
+               .instance_id = "boot"},
+              {Example(), Example()}, &request);
   ASSERT_EQ(request.resource_spans_size(), 1);
   std::map<std::string, std::string> attributes;
   for (const auto& one : request.resource_spans(0).resource().attributes()) {
@@ -40,7 +42,7 @@ TEST(RequestOfTest, DescribesTheProcess) {
   EXPECT_EQ(request.resource_spans(0).scope_spans(0).spans_size(), 2);
 }
 
-TEST(RequestOfTest, WritesIdsTimesAndKind) {
+TEST(FillRequestTest, WritesIdsTimesAndKind) {
   Span span = Example();
   span.kind = Span::Kind::kServer;
   const otlp::v1::Span sent = Sent(span);
@@ -55,7 +57,7 @@ TEST(RequestOfTest, WritesIdsTimesAndKind) {
   EXPECT_FALSE(sent.has_status());
 }
 
-TEST(RequestOfTest, TellsOfAParentInAnotherProcess) {
+TEST(FillRequestTest, TellsOfAParentInAnotherProcess) {
   Span span = Example();
   span.parent.bytes[0] = 9;
   span.remote_parent = true;
@@ -66,7 +68,7 @@ TEST(RequestOfTest, TellsOfAParentInAnotherProcess) {
   EXPECT_EQ(sent.flags(), 0x301);
 }
 
-TEST(RequestOfTest, WritesEachTypeOfAttribute) {
+TEST(FillRequestTest, WritesEachTypeOfAttribute) {
   Span span = Example();
   span.attributes = {{"a", int64_t{-3}}, {"b", 0.5}, {"c", std::string("x")}};
   const otlp::v1::Span sent = Sent(span);
@@ -77,7 +79,7 @@ TEST(RequestOfTest, WritesEachTypeOfAttribute) {
   EXPECT_EQ(sent.attributes(2).value().string_value(), "x");
 }
 
-TEST(RequestOfTest, WritesTheErrorOfAFailedSpan) {
+TEST(FillRequestTest, WritesTheErrorOfAFailedSpan) {
   Span span = Example();
   span.failed = true;
   span.error = "out of memory";
@@ -86,13 +88,13 @@ TEST(RequestOfTest, WritesTheErrorOfAFailedSpan) {
   EXPECT_EQ(sent.status().message(), "out of memory");
 }
 
-TEST(RequestOfTest, ASpanEndsNotBeforeItsStart) {
+TEST(FillRequestTest, ASpanEndsNotBeforeItsStart) {
   Span span = Example();
   span.end = span.start - absl::Seconds(1);
   EXPECT_EQ(Sent(span).end_time_unix_nano(), Sent(span).start_time_unix_nano());
 }
 
-TEST(RequestOfTest, CutsLongTextsAndReplacesBytesThatAreNoText) {
+TEST(FillRequestTest, CutsLongTextsAndReplacesBytesThatAreNoText) {
   Span span = Example();
   span.attributes = {{"long", std::string(5000, 'x')},
                      {"odd", std::string("a\xff")}};
@@ -103,7 +105,7 @@ TEST(RequestOfTest, CutsLongTextsAndReplacesBytesThatAreNoText) {
 
 // The bytes of a span with every field that is written, by the numbers and wire
 // types of the protocol: a change of the message would break collectors.
-TEST(RequestOfTest, HasTheWireFormatOfTheProtocol) {
+TEST(FillRequestTest, HasTheWireFormatOfTheProtocol) {
   otlp::v1::Span span;
   span.set_trace_id("T");
   span.set_span_id("S");

@@ -3,7 +3,9 @@
 // server and back (callback API, separate process), in turns in the same run.
 //
 //   infer_roundtrip --address HOST:PORT --model NAME [--seconds S] [--rounds N]
+//                   [--peer HOST:PORT] [--bench NAME] [--case NAME]
 //
+// With --peer another gpupoold with the model is the peer, instead of the echo.
 // Prints one JSON line per figure: p50 and p99 in microseconds, and requests
 // per second, at 1, 8 and 64 requests in flight. Figures are medians over the
 // rounds.
@@ -21,6 +23,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -198,14 +201,25 @@ double Rounded(double value, double steps_per_unit) {
   return std::round(value * steps_per_unit) / steps_per_unit;
 }
 
-void Print(const std::string& name, const std::string& unit, double ours,
-           double peer) {
-  std::cout << nlohmann::ordered_json({{"bench", "infer-roundtrip"},
-                                       {"case", name},
-                                       {"ours", Rounded(ours, 10)},
-                                       {"peer", Rounded(peer, 10)},
-                                       {"ratio", Rounded(ours / peer, 1000)},
-                                       {"unit", unit}})
+struct Names {
+  std::string bench = "infer-roundtrip";
+  std::string prefix;  // of cases
+};
+
+struct Pair {
+  double ours = 0;
+  double peer = 0;
+};
+
+void Print(const Names& names, const std::string& figure,
+           const std::string& unit, Pair values) {
+  std::cout << nlohmann::ordered_json(
+                   {{"bench", names.bench},
+                    {"case", names.prefix + figure},
+                    {"ours", Rounded(values.ours, 10)},
+                    {"peer", Rounded(values.peer, 10)},
+                    {"ratio", Rounded(values.ours / values.peer, 1000)},
+                    {"unit", unit}})
             << std::endl;
 }
 
@@ -256,6 +270,7 @@ struct Load {
   int concurrency = 1;
   int rounds = 1;
   double seconds = 0;  // length of each round
+  Names names;
 };
 
 void Measure(Stub& ours, Stub& peer, const ModelInferRequest& request,
@@ -276,8 +291,8 @@ void Measure(Stub& ours, Stub& peer, const ModelInferRequest& request,
   const std::string name = "c" + std::to_string(load.concurrency);
   const auto print = [&](const std::string& figure, const std::string& unit,
                          double Figures::*field) {
-    Print(name + "-" + figure, unit, Median(our_rounds, field),
-          Median(peer_rounds, field));
+    Print(load.names, name + "-" + figure, unit,
+          {Median(our_rounds, field), Median(peer_rounds, field)});
   };
   print("p50", "us", &Figures::p50_us);
   print("p99", "us", &Figures::p99_us);
@@ -293,6 +308,11 @@ int main(int argc, char** argv) {
   double seconds = 0.5;
   int rounds = 5;
   bool echo_server = false;
+  std::string peer_address;
+  Names names;
+  app.add_option("--peer", peer_address, "another gpupoold, as the peer");
+  app.add_option("--bench", names.bench, "the name of the benchmark");
+  app.add_option("--case", names.prefix, "what the names of cases begin with");
   app.add_option("--address", address, "of gpupoold's gRPC port");
   app.add_option("--model", model, "a served model with FP32 inputs");
   app.add_option("--seconds", seconds, "of each round")
@@ -303,15 +323,22 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (echo_server) return RunEchoServer();
 
-  EchoProcess echo;  // must fork before this process has threads
+  std::optional<EchoProcess> echo;
+  if (peer_address.empty()) {
+    echo.emplace();  // must fork before this process has threads
+    peer_address = echo->address();
+  }
   Target ours(address);
-  Target peer(echo.address());
+  Target peer(peer_address);
   size_t output_bytes = 0;
   const ModelInferRequest request =
       MakeRequest(*ours.stub, model, &output_bytes);
   for (int concurrency : {1, 8, 64}) {
     Measure(*ours.stub, *peer.stub, request,
-            {.concurrency = concurrency, .rounds = rounds, .seconds = seconds});
+            {.concurrency = concurrency,
+             .rounds = rounds,
+             .seconds = seconds,
+             .names = names});
   }
   return 0;
 }

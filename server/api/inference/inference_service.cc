@@ -8,6 +8,7 @@
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/inference/log_settings.h"
 #include "server/api/inference/model_messages.h"
+#include "server/api/inference/trace_settings.h"
 #include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
@@ -84,6 +85,7 @@ ServerUnaryReactor* InferenceService::ServerMetadata(
   for (const char* extension : kExtensions) {
     response->add_extensions(extension);
   }
+  if (options_.tracer != nullptr) response->add_extensions("trace");
   return Answer(context, absl::OkStatus());
 }
 
@@ -239,13 +241,21 @@ ServerUnaryReactor* InferenceService::RepositoryModelUnload(
   return reactor;
 }
 
-// --------------------------------------------------------------------- log
+// -------------------------------------------------------------- log, traces
 
 ServerUnaryReactor* InferenceService::LogSettings(
     CallbackServerContext* context,
     const inference::LogSettingsRequest* request,
     inference::LogSettingsResponse* response) {
   return Answer(context, AnswerLogSettings(*request, options_.log, response));
+}
+
+ServerUnaryReactor* InferenceService::TraceSetting(
+    CallbackServerContext* context,
+    const inference::TraceSettingRequest* request,
+    inference::TraceSettingResponse* response) {
+  return Answer(context,
+                AnswerTraceSetting(*request, options_.tracer, response));
 }
 
 // ------------------------------------------------------------- not offered
@@ -290,14 +300,6 @@ ServerUnaryReactor* InferenceService::CudaSharedMemoryUnregister(
     const inference::CudaSharedMemoryUnregisterRequest*,
     inference::CudaSharedMemoryUnregisterResponse*) {
   return NotOffered(context, kNoSharedMemory);
-}
-
-ServerUnaryReactor* InferenceService::TraceSetting(
-    CallbackServerContext* context, const inference::TraceSettingRequest*,
-    inference::TraceSettingResponse*) {
-  return NotOffered(context,
-                    "trace settings are not offered; stage times are in "
-                    "ModelStatistics and in the metrics");
 }
 
 }  // namespace gpupool::server

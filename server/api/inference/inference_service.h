@@ -94,6 +94,10 @@ class InferenceService final
       grpc::CallbackServerContext* context,
       const inference::LogSettingsRequest* request,
       inference::LogSettingsResponse* response) override;
+  grpc::ServerUnaryReactor* TraceSetting(
+      grpc::CallbackServerContext* context,
+      const inference::TraceSettingRequest* request,
+      inference::TraceSettingResponse* response) override;
 
   // Answers UNIMPLEMENTED with a sentence, since none of these is supported.
   grpc::ServerUnaryReactor* SystemSharedMemoryStatus(
@@ -120,10 +124,6 @@ class InferenceService final
       grpc::CallbackServerContext* context,
       const inference::CudaSharedMemoryUnregisterRequest* request,
       inference::CudaSharedMemoryUnregisterResponse* response) override;
-  grpc::ServerUnaryReactor* TraceSetting(
-      grpc::CallbackServerContext* context,
-      const inference::TraceSettingRequest* request,
-      inference::TraceSettingResponse* response) override;
 
  private:
   absl::Status FillMetadataOf(const inference::ModelMetadataRequest& request,

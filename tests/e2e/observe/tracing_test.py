@@ -146,6 +146,17 @@ class Tracing(harness.TestCase):
             "name": "input", "datatype": "FP32", "shape": [1, 1, 8, 8],
             "data": list(range(64))}]}, trace_parent)
 
+    def trace_settings(self, server, **settings):
+        """Sets what is given, and returns the level and the mode."""
+        pb, rpc = harness.stubs()("inference.grpc_service")
+        request = pb.TraceSettingRequest()
+        for name, value in settings.items():
+            request.settings[name].value.append(value)
+        with server.channel() as channel:
+            answer = rpc.GRPCInferenceServiceStub(channel).TraceSetting(
+                request, timeout=harness.PATIENCE).settings
+        return answer["trace_level"].value[0], answer["trace_mode"].value[0]
+
     def submit(self, server, spec, trace_parent):
         """Submits a spec of `gpupool get -o json` by gRPC and returns the job's id."""
         from google.protobuf import json_format
@@ -209,6 +220,10 @@ class Tracing(harness.TestCase):
                         for a in self.collector.resources[0].attributes}
         self.assertEqual("pool", resource["service.name"])
         self.assertIn('gpupool_trace_spans_total{outcome="sent"}', server.metrics())
+
+        self.assertEqual(("OFF", "opentelemetry"), self.trace_settings(server))
+        self.assertEqual(("TIMESTAMPS", "opentelemetry"),
+                         self.trace_settings(server, trace_rate="1"))
 
         # A collector that is away delays nobody, not even the end of the server.
         self.collector.stop()

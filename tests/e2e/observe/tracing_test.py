@@ -3,9 +3,14 @@
 collector of this test, as trees that join the traces of the clients."""
 import http.server
 import json
+import os
 import pathlib
+import shutil
+import ssl
 import struct
+import subprocess
 import sys
+import tempfile
 import threading
 import urllib.request
 
@@ -20,7 +25,7 @@ SUBMIT = "gpupool.v1.JobService/SubmitJob"
 class Collector:
     """Takes OTLP over HTTP and keeps the spans."""
 
-    def __init__(self):
+    def __init__(self, pki=None):
         pb, _ = harness.stubs()("gpupool.otlp.v1.trace")
         self.lock = threading.Lock()
         self.kept, self.resources, self.problems = [], [], []
@@ -40,11 +45,17 @@ class Collector:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.scheme = "http" if pki is None else "https"
+        if pki is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(pki / "server.pem", pki / "server.key")
+            self.server.socket = context.wrap_socket(self.server.socket,
+                                                     server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server.server_port}"
 
     def take(self, path, content_type, message):
         with self.lock:
@@ -229,6 +240,25 @@ class Tracing(harness.TestCase):
         self.collector.stop()
         self.infer_by_grpc(server, caller(4)[2])
         self.assertEqual(0, server.terminate())
+
+    def test_a_collector_with_https_is_checked(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="gpupool-tls-"))
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run([harness.BIN / "gpupool", "tls", "init", folder / "pki"],
+                       check=True, capture_output=True, timeout=harness.PATIENCE)
+        self.collector = Collector(folder / "pki")
+        self.addCleanup(self.collector.stop)
+        server = self.serve(sampling="1")
+        server.submit(harness.digits_job(steps=1))
+        harness.wait_until(lambda: "its certificate is not trusted" in server.log(),
+                           what="the refusal of the certificate")
+        self.assertEqual([], self.collector.kept)
+
+        os.environ["SSL_CERT_FILE"] = str(folder / "pki/ca.pem")
+        self.addCleanup(os.environ.pop, "SSL_CERT_FILE")
+        server = self.serve(sampling="1")
+        server.submit(harness.digits_job(steps=1))
+        harness.wait_until(lambda: self.collector.kept, what="spans over TLS")
 
     def test_without_a_client_the_share_decides(self):
         server = self.serve(sampling="1")

@@ -163,7 +163,7 @@ class Training {
 
   // Times each node of the next steps, at most `steps` of them. These steps are
   // slower and have the same results; inference waits for them. Forgets what
-  // was timed before. Must not be called within a step.
+  // was timed before, also on an error. Must not be called within a step.
   //   INVALID_ARGUMENT  so many steps have more times than a trace may hold;
   //                     the text says how many steps it may hold
   //   UNIMPLEMENTED     the job runs on several devices

@@ -560,6 +560,7 @@ absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows(
 
 absl::Status TrainingRun::StartProfile(uint32_t steps) {
   GPUPOOL_CHECK(!in_flight_.has_value());
+  profile_.reset();
   if (link_ != nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("the job runs on ", ranks(),

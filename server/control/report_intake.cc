@@ -93,13 +93,17 @@ void TakeProfile(const Intake& in) {
   JobRow* row = in.row();
   if (row == nullptr) return;
   auto& kept = *row->job.mutable_recorded_profiles();
-  const v1::RecordedProfile& profile = in.report.profile();
+  v1::RecordedProfile profile = in.report.profile();
+  profile.set_attempt(in.report.attempt());
+  const v1::JobEvent event = in.NewEvent();
+  *profile.mutable_time() =
+      event.has_time() ? event.time() : ToTimestamp(in.transaction.now());
   kept.erase(std::remove_if(kept.begin(), kept.end(),
                             [&](const v1::RecordedProfile& other) {
                               return other.cycle() == profile.cycle();
                             }),
              kept.end());
-  *kept.Add() = profile;
+  *kept.Add() = std::move(profile);
   std::stable_sort(
       kept.begin(), kept.end(),
       [](const v1::RecordedProfile& a, const v1::RecordedProfile& b) {

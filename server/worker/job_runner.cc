@@ -80,6 +80,7 @@ JobRunner::JobRunner(worker::v1::StartJob request, Environment environment,
       sink_(std::move(environment.sink)),
       writer_(environment.writer),
       abort_(std::move(abort)),
+      recorder_(request_.spec().training()),
       checkpoint_pace_(environment.checkpoint_interval) {}
 
 uint64_t JobRunner::step() const {
@@ -139,12 +140,20 @@ bool JobRunner::Open() {
 
 absl::Status JobRunner::MakeStep(absl::FunctionRef<void()> meanwhile) {
   StartProfile();
+  const auto report = [this](absl::StatusOr<v1::RecordedProfile> recorded) {
+    ReportRecorded(std::move(recorded));
+  };
+  // A profile that was asked for goes first.
+  if (recorder_.IsDue(training_->step() + 1) && !profile_.has_value()) {
+    recorder_.BeforeStep(*training_, report);
+  }
   const Clock::time_point start = Clock::now();
   RETURN_IF_ERROR(training_->StartStep());
   while (!training_->StepIsDone()) meanwhile();
   RETURN_IF_ERROR(training_->FinishStep());
   last_step_time_ = Clock::now() - start;
   NoteProfiledStep();
+  if (recorder_.recording()) recorder_.AfterStep(*training_, report);
   return absl::OkStatus();
 }
 
@@ -153,6 +162,12 @@ void JobRunner::Profile(uint32_t steps, ProfileSink done) {
     return done(absl::FailedPreconditionError(
         absl::StrCat("job ", job_id(), " is being profiled for ",
                      profile_->steps, " steps; try again when they are made")));
+  }
+  if (recorder_.recording()) {
+    return done(absl::FailedPreconditionError(absl::StrCat(
+        "job ", job_id(),
+        " is being profiled by its own schedule "
+        "(training.profile); try again when its cycle has ended")));
   }
   profile_ = {.steps = steps, .done = std::move(done)};
 }
@@ -187,6 +202,22 @@ void JobRunner::EndProfile() {
   reply.set_bytes(stored->bytes);
   reply.set_steps(profile.made);
   profile.done(std::move(reply));
+}
+
+void JobRunner::ReportRecorded(absl::StatusOr<v1::RecordedProfile> recorded) {
+  if (!recorded.ok()) {
+    return SayLine(
+        v1::LogLine::WARNING,
+        absl::StrCat("no profile was recorded: ", recorded.status().message()));
+  }
+  SayLine(v1::LogLine::INFO,
+          absl::StrCat("recorded a profile of ", recorded->steps(),
+                       " steps from step ", recorded->first_step(),
+                       " on; `gpupool profile ", job_id(), " --recorded ",
+                       recorded->cycle(), " -O trace.json` writes it"));
+  Report report = NewReport();
+  *report.mutable_profile() = *std::move(recorded);
+  Say(std::move(report));
 }
 
 // Does what is due after a step. Evaluation comes before the checkpoint, so
@@ -375,13 +406,19 @@ bool JobRunner::EndSucceeded() {
 }
 
 void JobRunner::ReportEarlyStop() {
+  SayLine(v1::LogLine::INFO,
+          absl::StrCat("stopped early after step ", training_->step(), " of ",
+                       training_->total_steps(),
+                       ": the held-out loss has not improved in ",
+                       request_.spec().training().early_stopping().patience(),
+                       " evaluations"));
+}
+
+void JobRunner::SayLine(v1::LogLine::Severity severity,
+                        std::string text) const {
   Report report = NewReport();
-  v1::LogLine& log = *report.mutable_log();
-  log.set_severity(v1::LogLine::INFO);
-  log.set_text(absl::StrCat(
-      "stopped early after step ", training_->step(), " of ",
-      training_->total_steps(), ": the held-out loss has not improved in ",
-      request_.spec().training().early_stopping().patience(), " evaluations"));
+  report.mutable_log()->set_severity(severity);
+  report.mutable_log()->set_text(std::move(text));
   Say(std::move(report));
 }
 
@@ -425,6 +462,12 @@ bool JobRunner::EndFailed(const absl::Status& status) {
 
 bool JobRunner::End(JobEnded ended) {
   EndProfile();
+  if (training_ != nullptr) {
+    recorder_.End(*training_,
+                  [this](absl::StatusOr<v1::RecordedProfile> recorded) {
+                    ReportRecorded(std::move(recorded));
+                  });
+  }
   if (training_ != nullptr) *ended.mutable_memory() = training_->memory();
   spdlog::info("job ended job={} attempt={} step={} outcome={} error=\"{}\"",
                job_id(), attempt(), step(),

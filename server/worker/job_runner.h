@@ -27,6 +27,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -36,6 +37,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/worker/engine.h"
 #include "server/worker/job_pace.h"
+#include "server/worker/profile/profile_recorder.h"
 #include "server/worker/side_thread.h"
 
 namespace gpupool::server {
@@ -83,7 +85,8 @@ class JobRunner {
 
   // Times the next `steps` steps. `done` gets the trace after the last of them,
   // or when the job has ended after some of them. It gets FailedPrecondition
-  // when the job ends before the first of them, or is being profiled already.
+  // when the job ends before the first of them, or is being profiled already,
+  // also by its own schedule.
   // It is called once, on the compute thread, unless a fault of the device ends
   // the worker before.
   using ProfileSink =
@@ -126,10 +129,13 @@ class JobRunner {
   void NoteProfiledStep();
   // Answers with the steps so far. Does nothing without a profile.
   void EndProfile();
+  // Reports a profile of the job's schedule, or why there is none.
+  void ReportRecorded(absl::StatusOr<v1::RecordedProfile> recorded);
   bool EndStopped();
   bool IsBeingWritten() const;
   bool EndSucceeded();
   void ReportEarlyStop();
+  void SayLine(v1::LogLine::Severity severity, std::string text) const;
   bool EndFailed(const absl::Status& status);
   bool End(worker::v1::JobEnded ended);
   // Sends the report if this rank leads.
@@ -158,6 +164,7 @@ class JobRunner {
     ProfileSink done;
   };
   std::optional<PendingProfile> profile_;
+  ProfileRecorder recorder_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   bool saves_ = false;

@@ -98,6 +98,19 @@ TEST_F(StepProfileTest, StepsThatAreTimedHaveTheSameResults) {
   EXPECT_EQ(saved->manifest_sha256(), expected->manifest_sha256());
 }
 
+TEST_F(StepProfileTest, ALaterStartForgetsWhatWasTimed) {
+  auto run = Start();
+  ASSERT_TRUE(run->StartProfile(1).ok());
+  Steps(*run, 3);
+  ASSERT_TRUE(run->StartProfile(2).ok());
+  Steps(*run, 2);
+  std::set<int> runs;
+  for (const auto& event : Take(*run)) {
+    if (event["ph"] == "X") runs.insert(event["args"]["run"].get<int>());
+  }
+  EXPECT_EQ(runs, (std::set<int>{0, 1}));
+}
+
 TEST_F(StepProfileTest, BatchesThatAreAccumulatedAreAThreadOfTheirOwn) {
   auto run = Start(/*accumulate=*/3);
   ASSERT_TRUE(run->StartProfile(2).ok());

@@ -38,6 +38,8 @@ std::string Describe(const Report& report) {
       return absl::StrCat("evaluation ", report.evaluation().step());
     case Report::kLog:
       return "log";
+    case Report::kProfile:
+      return absl::StrCat("profile ", report.profile().cycle());
     case Report::kEnded:
       return "ended " + JobEnded::Outcome_Name(report.ended().outcome());
     default:
@@ -568,6 +570,74 @@ TEST_F(ProfileTest, OneThatTheEngineRefusesDoesNotDisturbTheJob) {
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_TRUE(absl::IsInvalidArgument(answers_[0].status()));
   EXPECT_EQ(Describe(reports_.back()), "ended SUCCEEDED");
+}
+
+TEST_F(ProfileTest, TheStepsOfItsScheduleAreRecordedAndReported) {
+  StartJob request = Request(20);
+  v1::ProfileSchedule& schedule =
+      *request.mutable_spec()->mutable_training()->mutable_profile();
+  schedule.set_skip_first(4);
+  schedule.set_active(3);
+  schedule.set_repeat(2);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  std::vector<v1::RecordedProfile> recorded;
+  std::vector<std::string> lines;
+  for (const Report& report : reports_) {
+    if (report.has_profile()) recorded.push_back(report.profile());
+    if (report.has_log()) lines.push_back(report.log().text());
+  }
+  ASSERT_EQ(recorded.size(), 2u);
+  EXPECT_EQ(recorded[0].cycle(), 1u);
+  EXPECT_EQ(recorded[0].first_step(), 5u);
+  EXPECT_EQ(recorded[0].steps(), 3u);
+  EXPECT_EQ(recorded[0].sha256(), DigestOfStep(3));
+  EXPECT_EQ(recorded[1].first_step(), 8u);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[1], ::testing::HasSubstr("gpupool profile 7 --recorded 2"));
+  EXPECT_EQ(Describe(reports_.back()), "ended SUCCEEDED");
+}
+
+TEST_F(ProfileTest, OneOfTheScheduleAndOneThatIsAskedForTakeTurns) {
+  StartJob request = Request(100);
+  v1::ProfileSchedule& schedule =
+      *request.mutable_spec()->mutable_training()->mutable_profile();
+  schedule.set_active(4);
+  schedule.set_wait(4);
+  schedule.set_repeat(2);
+  JobRunner runner = Runner(request);
+  for (int i = 0; i < 1 + 5; ++i) ASSERT_TRUE(runner.Advance());
+  runner.Profile(2, Sink());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(answers_[0].status()));
+  EXPECT_THAT(std::string(answers_[0].status().message()),
+              ::testing::HasSubstr("training.profile"));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(runner.Advance());
+  // The second cycle has the steps 13 to 16; these two are asked for.
+  runner.Profile(4, Sink());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(runner.Advance());
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_TRUE(answers_[1].ok()) << answers_[1].status();
+  std::vector<v1::RecordedProfile> recorded;
+  for (const Report& report : reports_) {
+    if (report.has_profile()) recorded.push_back(report.profile());
+  }
+  ASSERT_EQ(recorded.size(), 2u);
+  EXPECT_EQ(recorded[1].first_step(), 15u);
+  EXPECT_EQ(recorded[1].steps(), 2u);
+}
+
+TEST_F(ProfileTest, AStopWithinACycleReportsItsSteps) {
+  StartJob request = Request(100);
+  request.mutable_spec()->mutable_training()->mutable_profile()->set_active(50);
+  JobRunner runner = Runner(request);
+  for (int i = 0; i < 1 + 3; ++i) ASSERT_TRUE(runner.Advance());
+  runner.Stop(StopJob::CANCELLED);
+  EXPECT_FALSE(runner.Advance());
+  const std::vector<std::string> described = Descriptions();
+  ASSERT_GE(described.size(), 2u);
+  EXPECT_EQ(described[described.size() - 2], "profile 1");
+  EXPECT_EQ(described.back(), "ended STOPPED");
 }
 
 // ------------------------------------------------------------ ranks of a group

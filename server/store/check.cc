@@ -149,7 +149,7 @@ class Checker {
     CheckRows<v1::Job>(
         "jobs",
         "SELECT row, checksum, id, tenant, request_id, state, end_time_ns,"
-        " array_id, array_index FROM jobs",
+        " array_id, array_index, has_profiles FROM jobs",
         [&](const v1::Job& row, SQLite::Statement& at) {
           const bool ended = row.state() >= v1::SUCCEEDED;
           if (ended != (at.getColumn(6).getInt64() > 0)) {
@@ -160,7 +160,10 @@ class Checker {
                  row.spec().tenant() == at.getColumn(3).getString() &&
                  RequestColumn(row) == at.getColumn(4).getString() &&
                  row.state() == at.getColumn(5).getInt() &&
-                 row.array_id() == Id(at, 7) && row.array_index() == Id(at, 8);
+                 row.array_id() == Id(at, 7) &&
+                 row.array_index() == Id(at, 8) &&
+                 row.recorded_profiles().empty() ==
+                     (at.getColumn(9).getInt() == 0);
         });
   }
 

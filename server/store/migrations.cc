@@ -148,6 +148,10 @@ CREATE TABLE device_benches(
   checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 )sql",
+    R"sql(
+ALTER TABLE jobs ADD COLUMN has_profiles INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX jobs_by_profiles ON jobs(id) WHERE has_profiles = 1;
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

@@ -24,6 +24,8 @@ static_assert(v1::SUCCEEDED == 6 && v1::FAILED == 7 && v1::CANCELLED == 8 &&
               v1::JobState_MAX == 8);
 constexpr char kActiveJobs[] =
     "SELECT row, checksum FROM jobs WHERE state < 6 ORDER BY id";
+constexpr char kProfiledJobs[] =
+    "SELECT row, checksum FROM jobs WHERE has_profiles = 1 ORDER BY id";
 constexpr char kJobCounts[] = "SELECT state, COUNT(*) FROM jobs GROUP BY state";
 // ?1: whether they have events. ?2: latest end.
 constexpr char kEndedCount[] =
@@ -252,6 +254,10 @@ absl::StatusOr<v1::ListJobsResponse> Store::ListJobs(
 
 absl::StatusOr<std::vector<v1::Job>> Store::LoadAllActiveJobs() const {
   return reader_->Select<v1::Job>("jobs", kActiveJobs, BindNothing);
+}
+
+absl::StatusOr<std::vector<v1::Job>> Store::LoadProfiledJobs() const {
+  return reader_->Select<v1::Job>("jobs", kProfiledJobs, BindNothing);
 }
 
 absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {

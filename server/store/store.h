@@ -139,6 +139,8 @@ class Store {
       const v1::ListArraysRequest& request) const;
   // Returns the jobs that have not ended, by rising id.
   absl::StatusOr<std::vector<v1::Job>> LoadAllActiveJobs() const;
+  // Returns the jobs with recorded profiles, ended ones too, by rising id.
+  absl::StatusOr<std::vector<v1::Job>> LoadProfiledJobs() const;
   // Returns the next part of what the options allow to drop; empty when there
   // is nothing.
   absl::StatusOr<RetiredJobs> FindRetired(absl::Time now) const;

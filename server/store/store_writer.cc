@@ -12,11 +12,11 @@ namespace {
 
 constexpr char kUpsertJob[] =
     "INSERT INTO jobs(id, tenant, request_id, name, state, create_time_ns,"
-    " end_time_ns, row, checksum, array_id, array_index)"
-    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " end_time_ns, row, checksum, array_id, array_index, has_profiles)"
+    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(id) DO UPDATE SET state = excluded.state,"
     " end_time_ns = excluded.end_time_ns, row = excluded.row,"
-    " checksum = excluded.checksum";
+    " checksum = excluded.checksum, has_profiles = excluded.has_profiles";
 constexpr char kInsertArray[] =
     "INSERT INTO arrays(id, tenant, request_id, name, row, checksum)"
     " VALUES(?, ?, ?, ?, ?, ?)";
@@ -318,6 +318,7 @@ void StoreWriter::WriteJob(const v1::Job& job) {
   statement.BindRow(8, job);
   statement.BindId(10, job.array_id());
   statement.BindId(11, job.array_index());
+  statement->bind(12, job.recorded_profiles().empty() ? 0 : 1);
   statement->exec();
 }
 

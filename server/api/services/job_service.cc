@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/rpc/trace_headers.h"
@@ -24,11 +25,44 @@ namespace {
 constexpr uint32_t kDefaultProfiledSteps = v1::DEFAULT_PROFILED_STEPS;
 constexpr uint32_t kMaxProfiledSteps = v1::MAX_PROFILED_STEPS;
 
-absl::Status CheckProfiledSteps(uint32_t steps) {
-  if (steps <= kMaxProfiledSteps) return absl::OkStatus();
+absl::Status CheckProfileRequest(const v1::ProfileJobRequest& request) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  if (request.recorded() > 0 && request.steps() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "recorded is ", request.recorded(), " and steps is ", request.steps(),
+        "; a recorded profile has its own steps: leave steps out"));
+  }
+  if (request.steps() <= kMaxProfiledSteps) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "steps is ", steps, "; a profile has 1 to ", kMaxProfiledSteps,
+      "steps is ", request.steps(), "; a profile has 1 to ", kMaxProfiledSteps,
       " steps (0 stands for ", kDefaultProfiledSteps, ")"));
+}
+
+using JobProfile = WorkerFile<v1::ProfileJobResponse>;
+
+// Answers with a profile that the job has recorded.
+void AskForRecorded(const ControlContext& control, uint64_t id, uint32_t cycle,
+                    const Callback<JobProfile::Made>& made) {
+  const absl::StatusOr<v1::RecordedProfile> profile =
+      FindRecordedProfile(control, id, cycle);
+  if (!profile.ok()) return made(profile.status());
+  JobProfile::Made file{profile->sha256(), profile->bytes()};
+  file.first.set_steps(profile->steps());
+  file.kept = true;
+  made(std::move(file));
+}
+
+// Has the next steps profiled, and answers with the trace.
+void AskForNextSteps(const ControlContext& control, uint64_t id, uint32_t steps,
+                     const Callback<JobProfile::Made>& made) {
+  server::ProfileJob(
+      control, id, steps == 0 ? kDefaultProfiledSteps : steps,
+      [made](const absl::StatusOr<worker::v1::ProfileReply>& reply) {
+        if (!reply.ok()) return made(reply.status());
+        JobProfile::Made file{reply->sha256(), reply->bytes()};
+        file.first.set_steps(reply->steps());
+        made(std::move(file));
+      });
 }
 
 }  // namespace
@@ -138,25 +172,18 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(
 
 grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
     grpc::CallbackServerContext*, const v1::ProfileJobRequest* request) {
-  absl::Status checked = CheckId("id", request->id());
-  if (checked.ok()) checked = CheckProfiledSteps(request->steps());
+  const absl::Status checked = CheckProfileRequest(*request);
   if (!checked.ok()) return new Refuse<v1::ProfileJobResponse>(checked);
-  using Profile = WorkerFile<v1::ProfileJobResponse>;
-  const uint32_t steps =
-      request->steps() == 0 ? kDefaultProfiledSteps : request->steps();
-  return Profile::Begin(
-      std::make_shared<Profile>(
+  return JobProfile::Begin(
+      std::make_shared<JobProfile>(
           blobs_,
-          [control = control_, id = request->id(),
-           steps](Callback<Profile::Made> made) {
-            server::ProfileJob(
-                *control, id, steps,
-                [made](const absl::StatusOr<worker::v1::ProfileReply>& reply) {
-                  if (!reply.ok()) return made(reply.status());
-                  Profile::Made file{reply->sha256(), reply->bytes()};
-                  file.first.set_steps(reply->steps());
-                  made(std::move(file));
-                });
+          [control = control_, id = request->id(), steps = request->steps(),
+           recorded = request->recorded()](Callback<JobProfile::Made> made) {
+            if (recorded > 0) {
+              AskForRecorded(*control, id, recorded, made);
+            } else {
+              AskForNextSteps(*control, id, steps, made);
+            }
           },
           "profile the job again"),
       &profiles_);

@@ -1,6 +1,7 @@
-// Private to server/api: a stream of a file that a worker has made for one
-// client, such as a dump of memory. It asks for the file, takes it out of the
-// blob store and writes it in chunks, which it reads as the client takes them.
+// Private to server/api: a stream of a file that a worker has made, such as a
+// dump of memory. It asks for the file, takes it out of the blob store if it is
+// for one client, and writes it in chunks, which it reads as the client takes
+// them.
 #pragma once
 
 #include <functional>
@@ -26,6 +27,7 @@ struct MadeFile {
   std::string sha256;
   uint64_t bytes = 0;
   Response first = {};  // the other fields of the first message
+  bool kept = false;    // stays in the blob store
 };
 
 // The stream. `Response` must have a field `chunk`.
@@ -78,19 +80,23 @@ class WorkerFile : public EventWriter<Response> {
  private:
   absl::Status Take(const Made& made) {
     absl::StatusOr<BlobFile> file = blobs_->OpenBlob(made.sha256);
+    if (!file.ok() && made.kept) {
+      return absl::DataLossError(absl::StrCat(
+          "the file is missing: ", file.status().message(), "; ", remedy_));
+    }
     if (!file.ok()) {
       // Two streams got the same bytes, and the other one has taken the file.
       return absl::UnavailableError(absl::StrCat(
           "the file is gone: ", file.status().message(), "; ", remedy_));
     }
     chunks_.emplace(*std::move(file), made.bytes);
-    return blobs_->Delete(made.sha256);
+    return made.kept ? absl::OkStatus() : blobs_->Delete(made.sha256);
   }
 
   const BlobStore* const blobs_;
   const Ask ask_;
   const std::string remedy_;
-  // Chunks of an unlinked file, whose bytes stay while it is open.
+  // Chunks of a file that may be unlinked. Its bytes stay while it is open.
   std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
   std::optional<absl::StatusOr<Made>> answer_ ABSL_GUARDED_BY(answer_mutex_);

@@ -107,6 +107,16 @@ absl::Status CheckDevices(const v1::JobSpec& spec) {
       spec.training().batch_size(), "; set batch_size to a multiple of one"));
 }
 
+// A profile has the steps of one device.
+absl::Status CheckProfiledDevices(const v1::JobSpec& spec) {
+  const uint32_t devices = std::max(spec.devices(), spec.max_devices());
+  if (!spec.training().has_profile() || devices <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("training.profile is set and the job may run on ", devices,
+                   " devices; only jobs on one device can be profiled: leave "
+                   "training.profile out or set devices: 1"));
+}
+
 absl::Status CheckSeconds(absl::string_view field, double seconds) {
   if (seconds >= 0 && seconds <= kMaxRunSeconds) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -488,6 +498,7 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   }
   RETURN_IF_ERROR(CheckDevice("device", spec->device()));
   RETURN_IF_ERROR(CheckDevices(*spec));
+  RETURN_IF_ERROR(CheckProfiledDevices(*spec));
   RETURN_IF_ERROR(CheckDeviceCount(
       spec->device(), std::max(spec->devices(), spec->max_devices())));
   RETURN_IF_ERROR(CheckHost(*spec));

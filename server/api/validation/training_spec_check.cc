@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,7 @@ constexpr size_t kMaxPatternBytes = 1024;
 constexpr uint32_t kMaxBestCheckpoints = 100;
 constexpr uint64_t kMaxGroups = 1000;
 constexpr int kMaxWeights = 1'000'000;
+constexpr uint64_t kMaxSkippedSteps = uint64_t{1} << 40;
 
 absl::Status Missing(absl::string_view field, absl::string_view choices) {
   return absl::InvalidArgumentError(
@@ -314,6 +316,29 @@ absl::Status CheckEvaluation(const v1::TrainingSpec& training) {
                     training.keep_best_checkpoints(), 0, kMaxBestCheckpoints);
 }
 
+absl::Status CheckProfile(const v1::ProfileSchedule& schedule) {
+  const std::string field = "training.profile";
+  RETURN_IF_ERROR(CheckCount(field + ".skip_first", schedule.skip_first(), 0,
+                             kMaxSkippedSteps));
+  RETURN_IF_ERROR(
+      CheckCount(field + ".wait", schedule.wait(), 0, kMaxSkippedSteps));
+  RETURN_IF_ERROR(CheckCount(field + ".warmup", schedule.warmup(), 0,
+                             v1::MAX_PROFILED_STEPS));
+  RETURN_IF_ERROR(CheckCount(field + ".active", schedule.active(), 0,
+                             v1::MAX_PROFILED_STEPS));
+  RETURN_IF_ERROR(CheckCount(field + ".repeat", schedule.repeat(), 0,
+                             v1::MAX_RECORDED_PROFILES));
+  const uint32_t active = schedule.active() == 0
+                              ? uint32_t{v1::DEFAULT_PROFILED_STEPS}
+                              : schedule.active();
+  const uint32_t steps = active * std::max(schedule.repeat(), 1u);
+  if (steps <= uint32_t{v1::MAX_PROFILED_STEPS}) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " profiles ", steps, " steps (", schedule.repeat(), " cycles of ",
+      active, "); at most ", static_cast<int>(v1::MAX_PROFILED_STEPS),
+      " are allowed: lower active or repeat"));
+}
+
 // Checks the form only. The engine, which plans every job, checks what is
 // allowed together with the scaling.
 absl::Status CheckLossScaling(const v1::TrainingSpec& training) {
@@ -383,6 +408,7 @@ absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
   RETURN_IF_ERROR(CheckPrecision("training.precision", training.precision()));
   RETURN_IF_ERROR(CheckLossScaling(training));
   RETURN_IF_ERROR(CheckMix(training.mix()));
+  RETURN_IF_ERROR(CheckProfile(training.profile()));
   return CheckSchedule(training.schedule());
 }
 

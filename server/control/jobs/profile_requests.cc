@@ -1,11 +1,13 @@
 #include "server/control/jobs/profile_requests.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "engine/base/status_macros.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/control/calls/ask_worker.h"
@@ -78,6 +80,26 @@ void ProfileJob(const ControlContext& context, uint64_t id, uint32_t steps,
                                " steps in ", absl::FormatDuration(timeout),
                                "; it continues: profile fewer steps")));
             });
+}
+
+absl::StatusOr<v1::RecordedProfile> FindRecordedProfile(
+    const ControlContext& context, uint64_t id, uint32_t cycle) {
+  ASSIGN_OR_RETURN(const v1::Job job, context.store->GetJob(id));
+  std::string cycles;
+  for (const v1::RecordedProfile& profile : job.recorded_profiles()) {
+    if (profile.cycle() == cycle) return profile;
+    absl::StrAppend(&cycles, cycles.empty() ? "" : ", ", profile.cycle());
+  }
+  if (!cycles.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "job ", id, " has no recorded profile ", cycle, "; it has ", cycles));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "job ", id, " has no recorded profiles",
+      job.spec().training().has_profile()
+          ? " yet; `gpupool logs` says when there is one"
+          : ", because its file has no training.profile; leave out "
+            "--recorded to profile its next steps"));
 }
 
 }  // namespace gpupool::server

@@ -1,11 +1,16 @@
-// Requests to profile a running training.
+// Requests to profile a running training, and for profiles that were recorded.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "server/control/calls/callback.h"
+
+namespace gpupool::v1 {
+class RecordedProfile;
+}  // namespace gpupool::v1
 
 namespace gpupool::worker::v1 {
 class ProfileReply;
@@ -26,5 +31,11 @@ struct ControlContext;
 //   Unavailable         its worker is not connected
 void ProfileJob(const ControlContext& context, uint64_t id, uint32_t steps,
                 Callback<worker::v1::ProfileReply> callback);
+
+// Returns the profile that job `id` has recorded in cycle `cycle` of its
+// schedule. The trace is a blob, which is kept. NotFound names the job, or the
+// cycles that there are.
+absl::StatusOr<v1::RecordedProfile> FindRecordedProfile(
+    const ControlContext& context, uint64_t id, uint32_t cycle);
 
 }  // namespace gpupool::server

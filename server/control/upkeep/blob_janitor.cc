@@ -107,6 +107,12 @@ absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
   }
   ASSIGN_OR_RETURN(const auto jobs, store_->LoadAllActiveJobs());
   for (const auto& job : jobs) AddFilesOf(job.spec().model(), used);
+  ASSIGN_OR_RETURN(const auto profiled, store_->LoadProfiledJobs());
+  for (const auto& job : profiled) {
+    for (const auto& profile : job.recorded_profiles()) {
+      used.insert(profile.sha256());
+    }
+  }
   ASSIGN_OR_RETURN(const auto checkpoints, store_->LoadCheckpoints(0));
   for (const auto& row : checkpoints) {
     manifests.push_back(row.manifest_sha256());

@@ -1,5 +1,5 @@
 // Removes blobs that nothing refers to any more: data of pruned checkpoints,
-// deleted versions, abandoned uploads.
+// deleted versions, dropped profiles, abandoned uploads.
 //
 // Thread-safety: any thread. A thread of its own does the work, so that reading
 // manifests never delays the control thread.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpupool/v1/limits.pb.h"
 #include "server/control/jobs/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
@@ -115,6 +116,60 @@ TEST_F(ReportIntakeTest, TheBestOnesAreKeptBesideTheNewest) {
   EXPECT_EQ(steps.size(), options.keep_checkpoints + 1);
   EXPECT_EQ(steps.count(1), 1u);
   EXPECT_EQ(steps.count(many), 1u);
+}
+
+class RecordedProfilesTest : public ReportIntakeTest {
+ protected:
+  void ReportProfile(uint64_t job, uint32_t cycle, uint64_t bytes,
+                     uint64_t first_step = 1) {
+    worker::v1::Report report;
+    report.set_job_id(job);
+    report.set_attempt(1);
+    report.set_time_unix_nanos(5'000'000'000);
+    v1::RecordedProfile& profile = *report.mutable_profile();
+    profile.set_cycle(cycle);
+    profile.set_first_step(first_step);
+    profile.set_bytes(bytes);
+    Report("cpu:0", report);
+  }
+  // Returns the profiles of the job after it has ended.
+  std::vector<v1::RecordedProfile> Kept(uint64_t job) {
+    Succeed(job);
+    const v1::Job found = *GetJob(control(), job);
+    return {found.recorded_profiles().begin(), found.recorded_profiles().end()};
+  }
+};
+
+TEST_F(RecordedProfilesTest, ALaterOneOfACycleReplacesTheEarlierOne) {
+  const uint64_t job = Start(0).id();
+  ReportProfile(job, 2, 10);
+  ReportProfile(job, 1, 10);
+  ReportProfile(job, 2, 10, /*first_step=*/17);
+  const std::vector<v1::RecordedProfile> kept = Kept(job);
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].cycle(), 1u);
+  EXPECT_EQ(kept[1].first_step(), 17u);
+  EXPECT_EQ(kept[1].attempt(), 1u);
+  EXPECT_EQ(kept[1].time().seconds(), 5);
+}
+
+TEST_F(RecordedProfilesTest, TheirNumberIsBounded) {
+  const uint64_t job = Start(0).id();
+  for (uint32_t cycle = 1; cycle <= 25; ++cycle) ReportProfile(job, cycle, 10);
+  const std::vector<v1::RecordedProfile> kept = Kept(job);
+  ASSERT_EQ(kept.size(), size_t{v1::MAX_RECORDED_PROFILES});
+  EXPECT_EQ(kept.front().cycle(), 6u) << "the earliest are dropped";
+}
+
+TEST_F(RecordedProfilesTest, TheirBytesAreBounded) {
+  const uint64_t job = Start(0).id();
+  const uint64_t third = v1::MAX_RECORDED_PROFILE_BYTES / 3;
+  for (uint32_t cycle = 1; cycle <= 5; ++cycle) {
+    ReportProfile(job, cycle, third);
+  }
+  const std::vector<v1::RecordedProfile> kept = Kept(job);
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept.front().cycle(), 3u);
 }
 
 }  // namespace

@@ -25,7 +25,14 @@ class MigrationsTest : public ::testing::Test {
 
   absl::Status Open() { return Store::Open(path_).status(); }
 
+  void GoBackToEighthSchema() {
+    Execute(
+        "DROP INDEX jobs_by_profiles; ALTER TABLE jobs DROP COLUMN "
+        "has_profiles; PRAGMA user_version = 8");
+  }
+
   void GoBackToSeventhSchema() {
+    GoBackToEighthSchema();
     Execute("DROP TABLE device_benches; PRAGMA user_version = 7");
   }
 
@@ -131,6 +138,23 @@ TEST_F(MigrationsTest, AFileOfTheSixthSchemaGetsReservations) {
   reservation.set_id(1);
   EXPECT_TRUE((*store)->Commit({.upsert_reservations = {reservation}}).ok());
   EXPECT_EQ((*store)->LoadReservations()->size(), 1u);
+}
+
+TEST_F(MigrationsTest, AFileOfTheEighthSchemaFindsProfiledJobs) {
+  v1::Job job;
+  job.set_id(1);
+  {
+    auto store = *Store::Open(path_);
+    ASSERT_TRUE(store->Commit({.upsert_jobs = {job}}).ok());
+  }
+  GoBackToEighthSchema();
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->LoadProfiledJobs()->empty());
+  job.add_recorded_profiles()->set_cycle(1);
+  ASSERT_TRUE((*store)->Commit({.upsert_jobs = {job}}).ok());
+  ASSERT_EQ((*store)->LoadProfiledJobs()->size(), 1u);
+  EXPECT_EQ((*store)->LoadProfiledJobs()->front().id(), 1u);
 }
 
 TEST_F(MigrationsTest, AFileOfTheSeventhSchemaGetsMeasurements) {

@@ -6,6 +6,7 @@
 #include "gpupool/v1/job.grpc.pb.h"
 #include "server/api/validation/convert.h"
 #include "tests/server/api/api_fixture.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -26,10 +27,21 @@ class WorkerFileTest : public ApiFixture {
   // Returns the trace of a profile, and the number of steps that it says.
   grpc::Status Profile(uint64_t id, uint32_t steps, std::string& bytes,
                        uint32_t& made) {
+    return ProfileOf({id, steps, 0}, bytes, made);
+  }
+  struct Asked {
+    uint64_t id;
+    uint32_t steps;
+    uint32_t recorded;
+  };
+  grpc::Status ProfileOf(const Asked& asked, std::string& bytes,
+                         uint32_t& made) {
+    const auto [id, steps, recorded] = asked;
     grpc::ClientContext context;
     v1::ProfileJobRequest request;
     request.set_id(id);
     request.set_steps(steps);
+    request.set_recorded(recorded);
     auto reader =
         v1::JobService::NewStub(channel_)->ProfileJob(&context, request);
     v1::ProfileJobResponse message;
@@ -76,6 +88,38 @@ TEST_F(WorkerFileTest, AProfileComesInChunksWithItsNumberOfSteps) {
   EXPECT_EQ(bytes, file);
   EXPECT_EQ(made, 5u) << "when the client does not say";
   EXPECT_FALSE(blobs_->Contains(workers_.exported));
+}
+
+TEST_F(WorkerFileTest, ARecordedProfileIsKept) {
+  AddDataset();
+  const worker::v1::StartJob job = StartJob();
+  worker::v1::Report report;
+  v1::RecordedProfile& profile = *report.mutable_profile();
+  profile.set_cycle(2);
+  profile.set_steps(3);
+  profile.set_sha256(*blobs_->Put("a trace"));
+  profile.set_bytes(7);
+  Report(job, report);
+  ASSERT_TRUE(WaitUntil([&] {
+    return !store_->GetJob(job.job_id())->recorded_profiles().empty();
+  }));
+  for (int i = 0; i < 2; ++i) {
+    std::string bytes;
+    uint32_t made = 0;
+    const grpc::Status status = ProfileOf({job.job_id(), 0, 2}, bytes, made);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(bytes, "a trace");
+    EXPECT_EQ(made, 3u);
+  }
+  ASSERT_TRUE(blobs_->Delete(profile.sha256()).ok());
+  std::string bytes;
+  uint32_t made = 0;
+  EXPECT_EQ(ProfileOf({job.job_id(), 0, 2}, bytes, made).error_code(),
+            grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(ProfileOf({job.job_id(), 0, 1}, bytes, made).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ProfileOf({job.job_id(), 5, 2}, bytes, made).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(WorkerFileTest, ProfilesAreCheckedFirst) {

@@ -80,6 +80,17 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
       {[](v1::JobSpec* s) { s->set_host_cores(NAN); }, {"host_cores is nan"}},
       {[](v1::JobSpec* s) { s->set_host_bytes(UINT64_MAX); },
        {"host_bytes is 18446744073709551615", "1125899906842624"}},
+      {[](v1::JobSpec* s) {
+         s->set_devices(2);
+         s->mutable_training()->mutable_profile();
+       },
+       {"training.profile", "2 devices"}},
+      {[](v1::JobSpec* s) {
+         s->set_min_devices(1);
+         s->set_max_devices(4);
+         s->mutable_training()->mutable_profile();
+       },
+       {"training.profile", "4 devices"}},
       {[](v1::JobSpec* s) { s->set_max_devices(1025); },
        {"max_devices is 1025", "1 .. 1024"}},
       {[](v1::JobSpec* s) {

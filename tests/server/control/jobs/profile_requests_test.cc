@@ -114,5 +114,29 @@ TEST_F(ProfileOnTwoDevicesTest, AJobOnSeveralDevicesIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("2 devices"));
 }
 
+TEST_F(ProfileRequestsTest, RecordedProfilesAreFoundByTheirCycle) {
+  EXPECT_TRUE(absl::IsNotFound(FindRecordedProfile(control(), 99, 1).status()));
+  const uint64_t id = RunningJob();
+  const absl::Status none = FindRecordedProfile(control(), id, 1).status();
+  EXPECT_TRUE(absl::IsNotFound(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no training.profile"));
+  for (const uint32_t cycle : {2, 3}) {
+    worker::v1::Report report;
+    report.set_job_id(id);
+    report.set_attempt(1);
+    report.mutable_profile()->set_cycle(cycle);
+    report.mutable_profile()->set_steps(5);
+    Report("cpu:0", report);
+  }
+  ReportEnded(id, 1, worker::v1::JobEnded::SUCCEEDED);
+  ASSERT_TRUE(Becomes(id, v1::SUCCEEDED));
+  const auto found = FindRecordedProfile(control(), id, 3);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->steps(), 5u);
+  const absl::Status other = FindRecordedProfile(control(), id, 1).status();
+  EXPECT_TRUE(absl::IsNotFound(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("it has 2, 3"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -73,6 +73,21 @@ TEST_F(BlobJanitorTest, RemovesNothingWhenAManifestCannotBeRead) {
   EXPECT_TRUE(blobs->Contains(stray));
 }
 
+TEST_F(BlobJanitorTest, KeepsRecordedProfilesAsLongAsTheirJob) {
+  v1::Job job;
+  job.set_id(1);
+  job.set_state(v1::SUCCEEDED);
+  job.mutable_end_time()->set_seconds(1);
+  const std::string trace = *blobs->Put("trace");
+  job.add_recorded_profiles()->set_sha256(trace);
+  ASSERT_TRUE(store->Commit({.upsert_jobs = {job}}).ok());
+  ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
+  EXPECT_TRUE(blobs->Contains(trace));
+  ASSERT_TRUE(store->Commit({.delete_jobs = {1}}).ok());
+  ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
+  EXPECT_FALSE(blobs->Contains(trace));
+}
+
 TEST_F(BlobJanitorTest, KeepsTheModelFilesOfJobsThatHaveNotEnded) {
   v1::Job job;
   job.set_id(1);

@@ -93,6 +93,7 @@ v1::JobSpec ShortJob(v1::JobSpec spec, v1::Precision precision,
   training.clear_evaluate_every_steps();
   training.clear_early_stopping();
   training.clear_keep_best_checkpoints();
+  training.clear_profile();
   if (training.has_schedule()) {
     KeepBeginOfWarmup(steps, *training.mutable_schedule());
   }

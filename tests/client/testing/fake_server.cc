@@ -182,13 +182,15 @@ class Jobs final : public v1::JobService::Service {
     return Status::OK;
   }
 
-  // Sends "trace" in two pieces.
+  // Sends the trace in two pieces. The profile of cycle n has 10 n steps.
   Status ProfileJob(
       ServerContext*, const v1::ProfileJobRequest* request,
       grpc::ServerWriter<v1::ProfileJobResponse>* writer) override {
     ENTER("ProfileJob");
     v1::ProfileJobResponse message;
-    message.set_steps(request->steps() == 0 ? 5 : request->steps());
+    message.set_steps(request->recorded() > 0 ? 10 * request->recorded()
+                      : request->steps() == 0 ? 5
+                                              : request->steps());
     const std::string trace = FakeTrace();
     message.set_chunk(trace.substr(0, 7));
     writer->Write(message);

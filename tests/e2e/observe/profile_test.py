@@ -67,6 +67,51 @@ class Profile(harness.TestCase):
         self.assertIn("Memory of a step", texts)
         self.assertTrue(any(text.startswith("peak ") for text in texts), texts)
 
+    def test_profiles_of_a_schedule_are_kept_with_the_job(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        spec = harness.digits_job("scheduled", steps=40, checkpoint_every_steps=0)
+        schedule = "{skip_first: 5, wait: 3, warmup: 2, active: 4, repeat: 2}"
+        job = server.submit(spec.replace(
+            "training:", f"training:\n  profile: {schedule}", 1))
+        self.assertEqual("SUCCEEDED", server.wait_job(job)["state"])
+        recorded = server.json("profile", job, "--list")["recorded_profiles"]
+        self.assertEqual([(1, "11", 4), (2, "20", 4)],
+                         [(p["cycle"], p["first_step"], p["steps"]) for p in recorded])
+        path, memory = server.state / "trace.json", server.state / "memory.svg"
+        for _ in range(2):  # it stays
+            said = server.cli("profile", job, "--recorded", 2, "-O", path,
+                              "--memory", memory)
+        self.assertIn("4 steps", said)
+        self.assertEqual(int(recorded[1]["bytes"]), path.stat().st_size)
+        events = json.loads(path.read_text())["traceEvents"]
+        self.assertEqual({0, 1, 2, 3},
+                         {e["args"]["run"] for e in events if e["ph"] == "X"})
+        self.assertIn("Memory of a step", self.texts(memory))
+        self.assertIn("--recorded 2", server.cli("logs", job))
+        self.assertIn("it has 1, 2", server.cli("profile", job, "--recorded", 3,
+                                                "-O", path, code=3))
+        # The weights are those of a job without a profile.
+        plain = server.submit(harness.digits_job("plain", steps=40,
+                                                 checkpoint_every_steps=0))
+        self.assertEqual("SUCCEEDED", server.wait_job(plain)["state"])
+        self.assertEqual(server.weights_sha256(server.job(plain)),
+                         server.weights_sha256(server.job(job)))
+
+    def test_schedules_beyond_the_limits_are_refused(self):
+        server = self.start("--devices", "cpu:2")
+        server.upload_digits()
+        spec = harness.digits_job("scheduled", steps=40)
+        path = server.state / "job.yaml"
+
+        def refused(schedule, *lines):
+            path.write_text("\n".join([spec.replace(
+                "training:", f"training:\n  profile: {schedule}", 1), *lines]))
+            return server.cli("submit", path, code=2)
+        self.assertIn("at most 100", refused("{active: 50, repeat: 3}"))
+        self.assertIn("training.profile.repeat is 21", refused("{active: 1, repeat: 21}"))
+        self.assertIn("2 devices", refused("{active: 5}", "devices: 2"))
+
     def test_a_profiled_job_ends_with_the_same_weights(self):
         server, job = self.start_with_job(steps=4000)
         server.cli("profile", job, "--steps", 20, "-O", server.state / "trace.json")

@@ -101,6 +101,33 @@ TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
   EXPECT_THAT(svg.str(), HasSubstr("peak 2.0 KiB at op 1"));
 }
 
+TEST_F(ProfileTest, ListsAndShowsRecordedProfiles) {
+  AddJob(7, "digits", v1::SUCCEEDED);
+  EXPECT_EQ(Run({"profile", "7", "--list"}), 0);
+  EXPECT_EQ(out(), "CYCLE\tFIRST STEP\tSTEPS\tATTEMPT\tSIZE\n");
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::RecordedProfile& profile =
+        *server_.state.jobs[7].add_recorded_profiles();
+    profile.set_cycle(2);
+    profile.set_first_step(11);
+    profile.set_steps(5);
+    profile.set_attempt(1);
+    profile.set_bytes(2048);
+  }
+  EXPECT_EQ(Run({"profile", "digits", "--list", "--no-headers"}), 0);
+  EXPECT_EQ(out(), "2\t11\t5\t1\t2.0 KiB\n");
+  EXPECT_EQ(Run({"profile", "7", "--list", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["recorded_profiles"][0]["cycle"], 2);
+  const std::string file = WriteFile("trace.json", "");
+  EXPECT_EQ(Run({"profile", "7", "--recorded", "2", "-O", file}), 0);
+  EXPECT_THAT(out(), HasSubstr(": 20 steps, "));
+  EXPECT_EQ(Run({"profile", "7", "--recorded", "2"}), 2);
+  EXPECT_EQ(
+      Run({"profile", "7", "--recorded", "2", "--steps", "3", "-O", file}), 2);
+  EXPECT_EQ(Run({"profile", "7", "--list", "--recorded", "2"}), 2);
+}
+
 TEST_F(ProfileTest, ChecksTheJobAndTheSteps) {
   AddJob(7, "digits", v1::RUNNING);
   EXPECT_EQ(Run({"profile", "9", "-O", "trace.json"}), 3);

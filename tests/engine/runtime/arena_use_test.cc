@@ -60,7 +60,9 @@ TEST(ArenaUseTest, TheValuesAtThePeakAddUpToIt) {
   uint64_t sum = 0, last = all.peak_bytes();
   for (const LiveValue& value : all.largest) {
     EXPECT_EQ(value.name.empty(), value.kind == "workspace");
-    if (value.op.empty()) EXPECT_EQ(value.kind, "input") << value.name;
+    if (value.op.empty()) {
+      EXPECT_EQ(value.kind, "input") << value.name;
+    }
     EXPECT_LE(value.bytes, last) << "the largest comes first";
     last = value.bytes;
     sum += value.bytes;

@@ -16,6 +16,7 @@ namespace {
 uint64_t NodesPerStep(absl::Span<const StepProgram> programs) {
   uint64_t nodes = 0;
   for (const StepProgram& program : programs) {
+    if (program.executor == nullptr) continue;
     const Program& compiled = program.executor->program();
     const uint64_t launches =
         compiled.launches().size() - compiled.load_launches();
@@ -46,6 +47,7 @@ absl::StatusOr<std::unique_ptr<StepProfile>> StepProfile::Create(
   }
   auto profile = absl::WrapUnique(new StepProfile(stepped, timer));
   for (const StepProgram& program : programs) {
+    if (program.executor == nullptr) continue;
     const auto runs = static_cast<int>(steps * program.runs_per_step);
     profile->programs_.push_back({program, Profile(runs)});
   }

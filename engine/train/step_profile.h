@@ -24,13 +24,13 @@ inline constexpr uint64_t kMostTracedNodes = 200'000;
 // A program that a step may run, and the most runs that it has there.
 struct StepProgram {
   std::string name;  // "step", "accumulate", "short step", "request"
-  Executor* executor = nullptr;
+  Executor* executor = nullptr;  // null: there is no such program
   uint32_t runs_per_step = 1;
 };
 
 // The programs that share an arena.
 struct SteppedPrograms {
-  std::vector<StepProgram> programs;  // at least one
+  std::vector<StepProgram> programs;  // the first must be there
   uint64_t arena_bytes = 0;
   // Planned bytes of the holder beside the arena.
   uint64_t outside_bytes = 0;

@@ -566,16 +566,12 @@ absl::Status TrainingRun::StartProfile(uint32_t steps) {
         absl::StrCat("the job runs on ", ranks(),
                      " devices; only jobs on one device can be profiled"));
   }
-  SteppedPrograms stepped = {{{"step", train_.get()}},
-                             arena_.bytes(),
-                             planned_peak_bytes_ - arena_.bytes()};
-  if (accumulate_ != nullptr) {
-    stepped.programs.push_back(
-        {"accumulate", accumulate_.get(), batches_per_step() - 1});
-  }
-  if (short_step_ != nullptr) {
-    stepped.programs.push_back({"short step", short_step_.get()});
-  }
+  const SteppedPrograms stepped = {
+      {{"step", train_.get()},
+       {"accumulate", accumulate_.get(), batches_per_step() - 1},
+       {"short step", short_step_.get()}},
+      arena_.bytes(),
+      planned_peak_bytes_ - arena_.bytes()};
   LaunchTimer* const timer =
       device_.timer == nullptr ? nullptr : device_.timer();
   ASSIGN_OR_RETURN(profile_, StepProfile::Create(steps, stepped, timer));

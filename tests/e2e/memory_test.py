@@ -69,7 +69,7 @@ class Memory(harness.TestCase):
         drawn = texts()
         for text in ("History of cpu:0", "allocated", "reserved"):
             self.assertIn(text, drawn)
-        for start in (f"job {job} / weights, ", f"job {job} / arena, ", "arena ", "free "):
+        for start in (f"job {job} / arena, ", "arena ", "weights ", "free "):
             self.assertTrue(any(text.startswith(start) for text in drawn), drawn)
         # The newest point is the present.
         pb2, grpc_pb2 = harness.stubs()("gpupool.v1.device")

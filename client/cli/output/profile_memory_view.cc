@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/output/svg_chart.h"
@@ -89,11 +90,12 @@ std::vector<std::string> NotesOf(const ProgramMemory& memory) {
 
 void PrintValues(const Stream& stream, const ProgramMemory& memory,
                  bool headers) {
-  Table table({{"BYTES", Table::kRight}, {"KIND"}, {"OP"}, {"LAYER"}});
+  Table table({{"BYTES", Table::kRight}, {"KIND"}, {"OP"}, {"LAYER OR NAME"}});
   const size_t listed = std::min(memory.values.size(), kListedValues);
   for (size_t i = 0; i < listed; ++i) {
     const PeakValue& value = memory.values[i];
-    table.AddRow({FormatBytes(value.bytes), value.kind, value.op, value.layer});
+    table.AddRow({FormatBytes(value.bytes), value.kind, value.op,
+                  value.layer.empty() ? value.name : value.layer});
   }
   table.Print(stream, headers);
 }
@@ -124,7 +126,7 @@ std::string ProfileMemoryPicture(const std::vector<ProgramMemory>& programs) {
   }
   return SvgPicture(
       {"planned: lives at the op", "measured: allocated", "needed by the plan"},
-      charts, notes);
+      charts, {.notes = std::move(notes), .dashed = {false, false, true}});
 }
 
 }  // namespace gpupool::client

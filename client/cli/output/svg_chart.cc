@@ -122,17 +122,18 @@ std::string Panel(const Area& area) {
   return svg;
 }
 
-std::string Sheet(size_t lines) {
+std::string Sheet(size_t lines, const std::vector<bool>& dashed) {
   std::string css =
       "text{font:12px sans-serif;fill:#333}"
       ".g{stroke:#ddd;fill:none}"
       ".p{fill:#333}"
       "[class^=l]{fill:none;stroke-width:1.6;stroke-linejoin:round}";
   for (size_t i = 0; i < lines; ++i) {
-    absl::StrAppendFormat(
-        &css, ".l%d{stroke:%s;stroke-dasharray:%s}", i,
-        kColors[i % std::size(kColors)],
-        *kDashes[i / 6 % 3] == 0 ? "none" : kDashes[i / 6 % 3]);
+    const bool dash = i < dashed.size() && dashed[i];
+    const char* const dashes = dash ? kDashes[1] : kDashes[i / 6 % 3];
+    absl::StrAppendFormat(&css, ".l%d{stroke:%s;stroke-dasharray:%s}", i,
+                          kColors[i % std::size(kColors)],
+                          *dashes == 0 ? "none" : dashes);
   }
   return absl::StrCat("<style>", css, "</style>\n");
 }
@@ -219,14 +220,15 @@ SvgAxis LogarithmicAxis(double least, double most, std::string label) {
 
 std::string SvgPicture(const std::vector<std::string>& legend,
                        const std::vector<SvgChart>& charts,
-                       const std::vector<std::string>& notes) {
+                       const SvgOptions& options) {
+  const std::vector<std::string>& notes = options.notes;
   const double bottom = kTop + static_cast<double>(charts.size()) * kPitch - 20;
   std::string svg = absl::StrCat(
       absl::StrFormat("<svg xmlns=\"http://www.w3.org/2000/svg\" "
                       "viewBox=\"0 0 %.0f %.0f\">\n",
                       kWidth,
                       bottom + static_cast<double>(notes.size()) * kNotePitch),
-      Sheet(legend.size()),
+      Sheet(legend.size(), options.dashed),
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", Legend(legend));
   double top = kTop;
   for (const SvgChart& chart : charts) {

@@ -67,10 +67,15 @@ struct SvgChart {
   std::vector<SvgLabel> labels = {};
 };
 
-// Returns a picture of charts with one legend for their lines. Below the charts
-// is one line of text for each of `notes`.
+struct SvgOptions {
+  std::vector<std::string> notes;  // lines of text below the charts
+  // Whether a line is dashed, by line; may be shorter.
+  std::vector<bool> dashed = {};
+};
+
+// Returns a picture of charts with one legend for their lines.
 std::string SvgPicture(const std::vector<std::string>& legend,
                        const std::vector<SvgChart>& charts,
-                       const std::vector<std::string>& notes = {});
+                       const SvgOptions& options = {});
 
 }  // namespace gpupool::client

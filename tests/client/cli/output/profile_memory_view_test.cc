@@ -24,7 +24,8 @@ ProgramMemory StepOf(size_t nodes) {
   memory.arena_bytes = 2 * kMebibyte;
   memory.outside_bytes = 2 * kMebibyte;
   memory.values = {{"v7", "block.fc", "matmul", "activation", kMebibyte},
-                   {"", "block<0>", "conv2d", "workspace", kMebibyte / 2}};
+                   {"", "block<0>", "conv2d", "workspace", kMebibyte / 2},
+                   {"learning_rate", "", "", "input", 64}};
   return memory;
 }
 
@@ -35,9 +36,10 @@ TEST(ProfileMemoryViewTest, PrintsThePeakAndWhatLivesThere) {
             "\nmemory of a step: the plan needs 4.0 MiB, of which 2.0 MiB is "
             "the arena; at most 3.0 MiB live, at op 6 of 10, matmul of "
             "block.fc; the allocator gave at most 4.0 MiB\n"
-            "BYTES\tKIND\tOP\tLAYER\n"
+            "BYTES\tKIND\tOP\tLAYER OR NAME\n"
             "1.0 MiB\tactivation\tmatmul\tblock.fc\n"
-            "512 KiB\tworkspace\tconv2d\tblock<0>\n");
+            "512 KiB\tworkspace\tconv2d\tblock<0>\n"
+            "64 B\tinput\t-\tlearning_rate\n");
 }
 
 TEST(ProfileMemoryViewTest, ThePictureHasBothCurvesAndThePeak) {

@@ -76,9 +76,10 @@ TEST(SvgPictureTest, LabelsStandBesideTheirPointsAndNotesBelow) {
                         .vertical = LinearAxis(10, "y"),
                         .lines = {{{0, 0}, {10, 10}}},
                         .labels = {{x, y, "here"}}}},
-                      {"first", "second"});
+                      {.notes = {"first", "second"}, .dashed = {true}});
   };
   const std::string low = draw(0, 0);
+  EXPECT_THAT(low, HasSubstr(".l0{stroke:#0072b2;stroke-dasharray:6 2}"));
   EXPECT_THAT(low, HasSubstr("<circle class=\"p\" cx=\"70.0\" cy=\"255.0\""));
   EXPECT_THAT(low,
               HasSubstr("x=\"70.0\" y=\"247.0\" text-anchor=\"start\">here"));

@@ -209,6 +209,10 @@ class StreamConnection final
   void OnRead(Code error, size_t bytes) {
     if (IsClosed()) return;
     if (late_) return FailLate();
+    const bool begun = state_ == State::kHeaders || state_ == State::kBody;
+    if (error == asio::error::eof && begun) {
+      return Fail(400, "the request ends early");
+    }
     if (error) return Close();
     end_ += bytes;
     if (state_ == State::kIdle) BeginHeaders();

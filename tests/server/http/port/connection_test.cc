@@ -323,6 +323,20 @@ TEST(ConnectionTest, ABodyThatTricklesInHasALimitInTotal) {
   EXPECT_EQ(served.Get("/hello").status, 200);
 }
 
+TEST(ConnectionTest, ARequestThatEndsEarlyIsToldSo) {
+  const ServedPort served;
+  for (const char* part :
+       {"GET /hello HTTP/1.1\r\nHost: h\r\n",
+        "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nab"}) {
+    RawClient client = served.NewClient();
+    client.Send(part);
+    client.EndSending();
+    const std::string all = client.ReceiveAll();
+    EXPECT_THAT(all, StartsWith("HTTP/1.1 400")) << part;
+    EXPECT_THAT(all, EndsWith("the request ends early")) << part;
+  }
+}
+
 TEST(ConnectionTest, AnIdleConnectionIsClosedWithoutAWord) {
   HttpPortOptions options;
   options.deadlines.idle = absl::Milliseconds(50);

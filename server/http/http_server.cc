@@ -47,7 +47,7 @@ HttpResponse PortError(const absl::Status& error, int status) {
 }
 
 // Returns the route of requests that no other one takes.
-Route NoSuchRoute(size_t most_body_bytes) {
+HttpRoute NoSuchRoute(size_t most_body_bytes) {
   return {.most_body_bytes = most_body_bytes,
           .answer =
               [](HttpRequest& request) {

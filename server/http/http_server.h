@@ -22,8 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/http/port/connection.h"
 #include "server/http/port/connection_counts.h"
+#include "server/http/port/http_deadlines.h"
 #include "tls/tls_files.h"
 
 namespace grpc {

@@ -1,5 +1,6 @@
 #include "server/http/port/admission.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "absl/status/status.h"
@@ -10,15 +11,10 @@
 namespace gpupool::server {
 namespace {
 
-// Returns the bytes that a body takes in memory at most.
-uint64_t BytesInMemory(const HttpRequest& request,
-                       std::optional<uint64_t> length, uint64_t most) {
-  const uint64_t sent = length.value_or(most);
-  // A compressed body is there twice while it is unpacked.
-  return request.Count("Content-Encoding") > 0 ? sent + most : sent;
-}
+// The place of a body before it comes. As many fit as there may be connections.
+constexpr uint64_t kFirstPlace = 64 << 10;
 
-std::optional<HttpResponse> RefusalOf(const Route& route,
+std::optional<HttpResponse> RefusalOf(const HttpRoute& route,
                                       const HttpRequest& request,
                                       const BodyFacts& body) {
   const absl::string_view expects = request.Header("Expect");
@@ -41,21 +37,31 @@ std::optional<HttpResponse> RefusalOf(const Route& route,
 
 }  // namespace
 
-Admission Admit(const Route& route, const HttpRequest& request,
-                const BodyFacts& body) {
+Admission AdmitRequest(const HttpRoute& route, const HttpRequest& request,
+                       const BodyFacts& body) {
   Admission admission;
   admission.refusal = RefusalOf(route, request, body);
   if (admission.refusal.has_value()) return admission;
   if (!body.there || route.bodies == nullptr) return admission;
-  admission.place = route.bodies->Take(
-      BytesInMemory(request, body.length, route.most_body_bytes));
-  if (admission.place.has_value()) return admission;
-  admission.refusal = route.error(
+  const uint64_t most = PlaceFor(
+      route, request, body.length.value_or(route.most_body_bytes), true);
+  admission.place = route.bodies->Take(std::min(most, kFirstPlace));
+  if (!admission.place.has_value()) admission.refusal = NoPlace(route);
+  return admission;
+}
+
+uint64_t PlaceFor(const HttpRoute& route, const HttpRequest& request,
+                  uint64_t bytes, bool whole) {
+  const bool unpacked = whole && request.Count("Content-Encoding") > 0;
+  return unpacked ? bytes + route.most_body_bytes : bytes;
+}
+
+HttpResponse NoPlace(const HttpRoute& route) {
+  return route.error(
       absl::ResourceExhaustedError(absl::StrCat(
           "the bodies of requests over HTTP have ", route.bodies->most(),
           " bytes at a time, which is the most; retry later, or call by gRPC")),
       0);
-  return admission;
 }
 
 }  // namespace gpupool::server

@@ -28,8 +28,17 @@ struct Admission {
 
 // Returns the answer for a request that is refused by its headers: an unknown
 // Expect, what the route refuses, a body above the limit, or one that does not
-// fit beside the others. Takes a place for the body otherwise.
-Admission Admit(const Route& route, const HttpRequest& request,
-                const BodyFacts& body);
+// fit beside the others. Takes a place for the beginning of the body otherwise:
+// a client that only announces a large body keeps no one else from sending one.
+Admission AdmitRequest(const HttpRoute& route, const HttpRequest& request,
+                       const BodyFacts& body);
+
+// Returns how large the place must be when so many bytes of the body have come.
+// A whole body needs room for its unpacked bytes, too.
+uint64_t PlaceFor(const HttpRoute& route, const HttpRequest& request,
+                  uint64_t bytes, bool whole);
+
+// Returns the answer for a body that does not fit beside the others.
+HttpResponse NoPlace(const HttpRoute& route);
 
 }  // namespace gpupool::server

@@ -1,5 +1,5 @@
 // A bound on the bytes of all bodies that are in memory
-// at a time. A body's place is taken before it is read.
+// at a time. A body's place is taken, and grows, before its bytes are read.
 //
 // Thread-safety: any thread. Ownership: must outlive its places.
 #pragma once
@@ -30,6 +30,15 @@ class BodyBudget {
       if (budget_ != nullptr) budget_->GiveBack(bytes_);
     }
 
+    // Makes the place as large as this. Returns false, and changes nothing,
+    // when the bytes do not fit beside the others.
+    bool GrowTo(uint64_t bytes) {
+      if (bytes <= bytes_) return true;
+      if (!budget_->Add(bytes - bytes_)) return false;
+      bytes_ = bytes;
+      return true;
+    }
+
    private:
     friend class BodyBudget;
     Place(BodyBudget* budget, uint64_t bytes)
@@ -42,15 +51,20 @@ class BodyBudget {
 
   // Returns a place, or nothing when the bytes do not fit beside the others.
   std::optional<Place> Take(uint64_t bytes) {
-    absl::MutexLock lock(&mutex_);
-    if (bytes > most_ - used_) return std::nullopt;
-    used_ += bytes;
+    if (!Add(bytes)) return std::nullopt;
     return Place(this, bytes);
   }
 
   uint64_t most() const { return most_; }
 
  private:
+  bool Add(uint64_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    if (bytes > most_ - used_) return false;
+    used_ += bytes;
+    return true;
+  }
+
   void GiveBack(uint64_t bytes) {
     absl::MutexLock lock(&mutex_);
     used_ -= bytes;

@@ -57,7 +57,7 @@ absl::Status Busy(bool stopping) {
 
 template <typename Stream>
 class StreamConnection final
-    : public Connection,
+    : public HttpConnection,
       public std::enable_shared_from_this<StreamConnection<Stream>> {
  public:
   StreamConnection(Stream stream, const ConnectionNeeds& needs,
@@ -243,6 +243,7 @@ class StreamConnection final
 
   void Parse() {
     while (true) {
+      if (!GrowPlace(Unread().size(), false)) return;
       begin_ += parser_->Feed(Unread());
       if (parser_->failure().has_value()) return FailParse();
       if (state_ == State::kHeaders && parser_->header_done()) {
@@ -281,7 +282,7 @@ class StreamConnection final
     route_ = match.route;
     request.parts = std::move(match.parts);
     const auto length = parser_->content_length();
-    Admission admission = Admit(
+    Admission admission = AdmitRequest(
         *route_, request, {.there = parser_->has_body(), .length = length});
     refusal_ = std::move(admission.refusal);
     place_ = std::move(admission.place);
@@ -320,9 +321,23 @@ class StreamConnection final
                       });
   }
 
+  // Makes the place of the body large enough for so many more bytes. Returns
+  // false, and answers, if they do not fit beside those of others.
+  bool GrowPlace(size_t more, bool whole) {
+    if (!place_.has_value()) return true;
+    const HttpRequest& request = parser_->request();
+    const uint64_t bytes =
+        PlaceFor(*route_, request, request.body.size() + more, whole);
+    if (place_->GrowTo(bytes)) return true;
+    keep_alive_ = keep_alive_ && whole;
+    Respond(NoPlace(*route_));
+    return false;
+  }
+
   // Answers a request that is whole.
   void OnRequest() {
     body_is_read_ = true;
+    if (!GrowPlace(0, true)) return;
     if (refusal_.has_value()) {
       return Respond(*std::exchange(refusal_, std::nullopt));
     }
@@ -537,7 +552,7 @@ class StreamConnection final
 
   // The request.
   std::optional<RequestParser> parser_;
-  const Route* route_ = nullptr;         // null before its headers are read
+  const HttpRoute* route_ = nullptr;     // null before its headers are read
   std::optional<HttpResponse> refusal_;  // goes out when the body is read
   std::optional<BodyBudget::Place> place_;
   bool body_is_read_ = false;
@@ -556,9 +571,9 @@ class StreamConnection final
 
 }  // namespace
 
-std::shared_ptr<Connection> MakeConnection(const ConnectionNeeds& needs,
-                                           int socket, bool ip6,
-                                           const ClientAddress& client) {
+std::shared_ptr<HttpConnection> MakeConnection(const ConnectionNeeds& needs,
+                                               int socket, bool ip6,
+                                               const ClientAddress& client) {
   Tcp::socket tcp(*needs.io);
   Code error;
   tcp.assign(ip6 ? Tcp::v6() : Tcp::v4(), socket, error);

@@ -15,11 +15,11 @@
 #include <openssl/ssl.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
-#include "absl/time/time.h"
 #include "server/http/port/connection_counts.h"
-#include "server/http/port/handler_pool.h"
+#include "server/http/port/http_deadlines.h"
 #include "server/http/port/router.h"
 
 namespace boost::asio {
@@ -33,18 +33,7 @@ namespace gpupool::server {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Limits of the time that a client may take.
-struct HttpDeadlines {
-  absl::Duration handshake = absl::Seconds(10);    // of TLS
-  absl::Duration idle = absl::Seconds(75);         // before a request
-  absl::Duration headers = absl::Seconds(10);      // from the first byte
-  absl::Duration request = absl::Seconds(60);      // from the first byte
-  absl::Duration body_pause = absl::Seconds(10);   // between bytes of a body
-  absl::Duration write_pause = absl::Seconds(30);  // to take some of an answer
-  absl::Duration linger = absl::Seconds(5);        // to close its side
-};
-
-class Connection;
+class HttpConnection;
 
 // The port, as its connections see it.
 class ConnectionOwner {
@@ -59,14 +48,14 @@ class ConnectionOwner {
   // and when the port stops.
   virtual bool Run(Lane lane, std::function<void()> job) = 0;
   // An idle connection may be closed at any time to make room.
-  virtual void SetIdle(Connection* connection, bool idle) = 0;
+  virtual void SetIdle(HttpConnection* connection, bool idle) = 0;
   // Called once for each connection.
-  virtual void Ended(Connection* connection) = 0;
+  virtual void Ended(HttpConnection* connection) = 0;
 };
 
-class Connection {
+class HttpConnection {
  public:
-  virtual ~Connection() = default;
+  virtual ~HttpConnection() = default;
 
   virtual void Start() = 0;
   // Closes the connection at once, whatever it does.
@@ -86,8 +75,8 @@ struct ConnectionNeeds {
 
 // Returns a connection that owns the socket; null when the system refuses to
 // watch it. The socket is closed then.
-std::shared_ptr<Connection> MakeConnection(const ConnectionNeeds& needs,
-                                           int socket, bool ip6,
-                                           const ClientAddress& client);
+std::shared_ptr<HttpConnection> MakeConnection(const ConnectionNeeds& needs,
+                                               int socket, bool ip6,
+                                               const ClientAddress& client);
 
 }  // namespace gpupool::server

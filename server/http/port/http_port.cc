@@ -171,7 +171,7 @@ class HttpPort::Impl final : public ConnectionOwner {
     return pools_[static_cast<size_t>(lane)]->Add(std::move(job));
   }
 
-  void SetIdle(Connection* connection, bool idle) override {
+  void SetIdle(HttpConnection* connection, bool idle) override {
     Entry& entry = connections_.at(connection);
     if (idle) {
       entry.idle = idle_.insert(idle_.end(),
@@ -181,7 +181,7 @@ class HttpPort::Impl final : public ConnectionOwner {
     }
   }
 
-  void Ended(Connection* connection) override {
+  void Ended(HttpConnection* connection) override {
     const auto entry = connections_.find(connection);
     counts_.GiveBack(entry->second.client);
     // Last, since this may be the last owner.
@@ -194,11 +194,11 @@ class HttpPort::Impl final : public ConnectionOwner {
   using Code = boost::system::error_code;
 
   struct Idle {
-    Connection* connection = nullptr;
+    HttpConnection* connection = nullptr;
     SteadyTime since;
   };
   struct Entry {
-    std::shared_ptr<Connection> connection;
+    std::shared_ptr<HttpConnection> connection;
     ClientAddress client;
     std::list<Idle>::iterator idle;  // valid while it is idle
   };
@@ -311,8 +311,8 @@ class HttpPort::Impl final : public ConnectionOwner {
   }
 
   // Returns all connections, some of which may end meanwhile.
-  std::vector<std::shared_ptr<Connection>> All() const {
-    std::vector<std::shared_ptr<Connection>> all;
+  std::vector<std::shared_ptr<HttpConnection>> All() const {
+    std::vector<std::shared_ptr<HttpConnection>> all;
     all.reserve(connections_.size());
     for (const auto& [key, entry] : connections_) {
       all.push_back(entry.connection);
@@ -346,7 +346,7 @@ class HttpPort::Impl final : public ConnectionOwner {
   boost::asio::steady_timer look_;
   boost::asio::steady_timer pause_;  // between two tries to accept
   std::array<std::unique_ptr<HandlerPool>, kLanes> pools_;
-  absl::flat_hash_map<Connection*, Entry> connections_;
+  absl::flat_hash_map<HttpConnection*, Entry> connections_;
   std::list<Idle> idle_;  // the one that is idle for longest first
   bool stopping_ = false;
   bool finishing_ = false;  // no more answers are made

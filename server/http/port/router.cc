@@ -40,9 +40,9 @@ std::optional<std::vector<std::string>> MatchPath(absl::string_view pattern,
   return parts;
 }
 
-HttpRouter::HttpRouter(Route other) : other_(std::move(other)) {}
+HttpRouter::HttpRouter(HttpRoute other) : other_(std::move(other)) {}
 
-void HttpRouter::Add(Route route) {
+void HttpRouter::Add(HttpRoute route) {
   if (route.error == nullptr) route.error = other_.error;
   routes_.push_back(std::move(route));
 }
@@ -50,7 +50,7 @@ void HttpRouter::Add(Route route) {
 HttpRouter::Match HttpRouter::Find(absl::string_view method,
                                    absl::string_view path) const {
   if (method == "HEAD") method = "GET";
-  for (const Route& route : routes_) {
+  for (const HttpRoute& route : routes_) {
     if (route.method != method) continue;
     auto parts = MatchPath(route.pattern, path);
     if (parts.has_value()) return {&route, *std::move(parts)};

@@ -28,7 +28,7 @@ enum class Lane {
 };
 inline constexpr size_t kLanes = 5;
 
-struct Route {
+struct HttpRoute {
   std::string method;
   // The path, where "*" is any part between slashes, and "**" at the end is any
   // rest, but not an empty one: "/v2/models/*/infer", "/web/**".
@@ -51,26 +51,26 @@ struct Route {
 class HttpRouter {
  public:
   struct Match {
-    const Route* route = nullptr;
+    const HttpRoute* route = nullptr;
     std::vector<std::string> parts;
   };
 
   // Takes the route of requests that take no other, whose method and pattern do
   // not matter. It has an `error`.
-  explicit HttpRouter(Route other);
+  explicit HttpRouter(HttpRoute other);
 
   // Adds a route. The first one that fits is taken.
-  void Add(Route route);
+  void Add(HttpRoute route);
 
   // Returns the route of a request, and the parts of the path that its pattern
   // leaves open. HEAD takes the routes of GET.
   Match Find(absl::string_view method, absl::string_view path) const;
 
-  const Route& other() const { return other_; }
+  const HttpRoute& other() const { return other_; }
 
  private:
-  Route other_;
-  std::vector<Route> routes_;
+  HttpRoute other_;
+  std::vector<HttpRoute> routes_;
 };
 
 // Returns the parts of a path that the pattern leaves open; nothing if it does

@@ -24,34 +24,34 @@ class AdmissionTest : public ::testing::Test {
   }
 
   BodyBudget bodies_{2 * kMost};
-  Route route_;
+  HttpRoute route_;
   HttpRequest request_;
 };
 
 TEST_F(AdmissionTest, ABodyWithinTheLimitsHasAPlace) {
-  const Admission first = Admit(route_, request_, {true, kMost});
+  const Admission first = AdmitRequest(route_, request_, {true, kMost});
   EXPECT_FALSE(first.refusal.has_value());
   EXPECT_TRUE(first.place.has_value());
   // A body in chunks may become as large.
-  const Admission second = Admit(route_, request_, {true, std::nullopt});
+  const Admission second = AdmitRequest(route_, request_, {true, std::nullopt});
   EXPECT_TRUE(second.place.has_value());
-  const Admission third = Admit(route_, request_, {true, 1});
+  const Admission third = AdmitRequest(route_, request_, {true, 1});
   ASSERT_TRUE(third.refusal.has_value());
   EXPECT_EQ(third.refusal->status, 429);
   EXPECT_THAT(third.refusal->body, HasSubstr("200 bytes at a time"));
-  EXPECT_FALSE(Admit(route_, request_, {false, 0}).refusal.has_value());
+  EXPECT_FALSE(AdmitRequest(route_, request_, {false, 0}).refusal.has_value());
 }
 
 TEST_F(AdmissionTest, ACompressedBodyIsThereTwice) {
   request_.headers = {{"content-encoding", "gzip"}};
-  const Admission first = Admit(route_, request_, {true, 50});
+  const Admission first = AdmitRequest(route_, request_, {true, 50});
   EXPECT_TRUE(first.place.has_value());
   EXPECT_TRUE(bodies_.Take(50).has_value());
   EXPECT_FALSE(bodies_.Take(51).has_value());
 }
 
 TEST_F(AdmissionTest, ALargeBodyIsRefused) {
-  const Admission large = Admit(route_, request_, {true, kMost + 1});
+  const Admission large = AdmitRequest(route_, request_, {true, kMost + 1});
   ASSERT_TRUE(large.refusal.has_value());
   EXPECT_EQ(large.refusal->status, 413);
   EXPECT_THAT(large.refusal->body, HasSubstr("more than 100 bytes"));
@@ -60,13 +60,14 @@ TEST_F(AdmissionTest, ALargeBodyIsRefused) {
 
 TEST_F(AdmissionTest, ABodyThatIsDroppedNeedsNoPlace) {
   route_.bodies = nullptr;
-  EXPECT_FALSE(Admit(route_, request_, {true, kMost}).place.has_value());
-  EXPECT_TRUE(Admit(route_, request_, {true, kMost + 1}).refusal.has_value());
+  EXPECT_FALSE(AdmitRequest(route_, request_, {true, kMost}).place.has_value());
+  EXPECT_TRUE(
+      AdmitRequest(route_, request_, {true, kMost + 1}).refusal.has_value());
 }
 
 TEST_F(AdmissionTest, TheRouteMayRefuse) {
   route_.refuse = [](const HttpRequest&) { return JsonAnswer(403, "no"); };
-  const Admission refused = Admit(route_, request_, {true, 1});
+  const Admission refused = AdmitRequest(route_, request_, {true, 1});
   ASSERT_TRUE(refused.refusal.has_value());
   EXPECT_EQ(refused.refusal->status, 403);
   EXPECT_FALSE(refused.place.has_value());
@@ -74,9 +75,9 @@ TEST_F(AdmissionTest, TheRouteMayRefuse) {
 
 TEST_F(AdmissionTest, AnUnknownExpectationFails) {
   request_.headers = {{"Expect", "100-CONTINUE"}};
-  EXPECT_FALSE(Admit(route_, request_, {true, 1}).refusal.has_value());
+  EXPECT_FALSE(AdmitRequest(route_, request_, {true, 1}).refusal.has_value());
   request_.headers = {{"Expect", "more"}};
-  const Admission refused = Admit(route_, request_, {true, 1});
+  const Admission refused = AdmitRequest(route_, request_, {true, 1});
   ASSERT_TRUE(refused.refusal.has_value());
   EXPECT_EQ(refused.refusal->status, 417);
 }

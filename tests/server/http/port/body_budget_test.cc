@@ -20,6 +20,21 @@ TEST(BodyBudgetTest, BodiesFitUpToTheLimit) {
   EXPECT_TRUE(budget.Take(0).has_value());
 }
 
+TEST(BodyBudgetTest, APlaceGrowsWhileThereIsRoom) {
+  BodyBudget budget(10);
+  {
+    auto place = budget.Take(2);
+    ASSERT_TRUE(place.has_value());
+    EXPECT_TRUE(place->GrowTo(6));
+    EXPECT_TRUE(place->GrowTo(3)) << "it is larger already";
+    EXPECT_FALSE(place->GrowTo(11));
+    EXPECT_FALSE(budget.Take(5).has_value());
+    EXPECT_TRUE(budget.Take(4).has_value());
+    EXPECT_TRUE(place->GrowTo(10));
+  }
+  EXPECT_TRUE(budget.Take(10).has_value());
+}
+
 TEST(BodyBudgetTest, APlaceGivesItsBytesBackOnce) {
   BodyBudget budget(10);
   {

@@ -294,6 +294,31 @@ TEST(ConnectionTest, BodiesThatDoNotFitBesideOthersAreRefused) {
   EXPECT_EQ(served.Ask(Echo("")).status, 200);
 }
 
+TEST(ConnectionTest, ABodyThatIsOnlyAnnouncedTakesLittleRoom) {
+  const ServedPort served;
+  std::vector<RawClient> half;
+  for (int i = 0; i < 30; ++i) {
+    half.push_back(served.NewClient());
+    half.back().Send(
+        absl::StrCat("POST /echo HTTP/1.1\r\nHost: h\r\n"
+                     "Content-Length: ",
+                     ServedPort::kMostEcho, "\r\n\r\nx"));
+  }
+  const std::string body(ServedPort::kMostEcho, 'x');
+  EXPECT_EQ(served.Ask(Echo(body)).body, body);
+}
+
+TEST(ConnectionTest, ABodyThatFitsNoMoreIsRefusedWhileItComes) {
+  ServedPort served;
+  const auto others = served.bodies.Take(served.bodies.most() - (100 << 10));
+  ASSERT_TRUE(others.has_value());
+  RawClient client = served.NewClient();
+  EXPECT_TRUE(client.Send(Echo(std::string(ServedPort::kMostEcho, 'x'))));
+  EXPECT_THAT(client.ReceiveAnswer().body, HasSubstr("bytes at a time"));
+  EXPECT_EQ(client.Receive(), "");
+  EXPECT_EQ(served.Ask(Echo("abc")).body, "abc");
+}
+
 TEST(ConnectionTest, ARequestThatTakesTooLongIsToldSo) {
   HttpPortOptions options;
   options.deadlines.headers = absl::Milliseconds(50);

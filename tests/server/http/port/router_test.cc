@@ -78,7 +78,7 @@ TEST(RouterTest, OtherRequestsTakeTheOtherRoute) {
 
 TEST(RouterTest, RoutesWithoutErrorsHaveThoseOfTheRouter) {
   const HttpRouter router = MakeRouter();
-  const Route* route = router.Find("GET", "/models/a").route;
+  const HttpRoute* route = router.Find("GET", "/models/a").route;
   EXPECT_EQ(route->error(absl::InternalError(""), 0).body, "router");
 }
 

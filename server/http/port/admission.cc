@@ -52,6 +52,8 @@ Admission AdmitRequest(const HttpRoute& route, const HttpRequest& request,
 
 uint64_t PlaceFor(const HttpRoute& route, const HttpRequest& request,
                   uint64_t bytes, bool whole) {
+  // More is refused when it is read.
+  bytes = std::min<uint64_t>(bytes, route.most_body_bytes);
   const bool unpacked = whole && request.Count("Content-Encoding") > 0;
   return unpacked ? bytes + route.most_body_bytes : bytes;
 }

@@ -58,6 +58,14 @@ TEST_F(AdmissionTest, ALargeBodyIsRefused) {
   EXPECT_FALSE(large.place.has_value());
 }
 
+TEST_F(AdmissionTest, APlaceIsNeverLargerThanABodyMayBe) {
+  EXPECT_EQ(PlaceFor(route_, request_, 7, false), 7u);
+  EXPECT_EQ(PlaceFor(route_, request_, 5 * kMost, false), kMost);
+  request_.headers = {{"Content-Encoding", "gzip"}};
+  EXPECT_EQ(PlaceFor(route_, request_, 7, false), 7u);
+  EXPECT_EQ(PlaceFor(route_, request_, 7, true), 7 + kMost);
+}
+
 TEST_F(AdmissionTest, ABodyThatIsDroppedNeedsNoPlace) {
   route_.bodies = nullptr;
   EXPECT_FALSE(AdmitRequest(route_, request_, {true, kMost}).place.has_value());

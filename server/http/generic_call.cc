@@ -48,6 +48,11 @@ void GenericCall::Start(const std::string& path, std::string request) {
   StartCall();
 }
 
+void GenericCall::StartUnary(const std::string& path, std::string request) {
+  unary_ = true;
+  Start(path, std::move(request));
+}
+
 GenericCall::Event GenericCall::Next(absl::Time until) {
   StartNextRead();
   absl::MutexLock lock(&mutex_);
@@ -86,6 +91,11 @@ void GenericCall::TakeMessage() {
 }
 
 void GenericCall::OnReadDone(bool ok) {
+  if (ok && unary_) {
+    TakeMessage();
+    StartRead(&response_);
+    return;
+  }
   {
     absl::MutexLock lock(&mutex_);
     state_ = ok ? State::kArrived : State::kDrained;

@@ -39,11 +39,15 @@ class GenericCall
   // Starts the rpc named `path`, "/package.Service/Method". Call it once.
   void Start(const std::string& path, std::string request);
 
+  // Starts an rpc with one response. Next then returns kEnd as its first event,
+  // and message() is the response: the caller wakes up once.
+  void StartUnary(const std::string& path, std::string request);
+
   // Blocks until a message has come, the rpc has ended, or it is `until`. The
   // next message is not taken from the server before the next call of Next.
   Event Next(absl::Time until);
 
-  // Returns the message of the last kMessage.
+  // Returns the message of the last kMessage, or the response of StartUnary.
   const std::string& message() const { return message_; }
   // Returns the rpc's status. Call it after kEnd.
   absl::Status status() const;
@@ -73,6 +77,7 @@ class GenericCall
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;  // written by gRPC while kReading
   std::string message_;
+  bool unary_ = false;  // never changes while the rpc runs
 
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kNotStarted;

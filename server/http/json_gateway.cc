@@ -175,9 +175,8 @@ class JsonGateway::Impl {
     const auto call = calls_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
     PassTraceContext(checked.trace, call->get());
-    (*call)->Start(checked.path, checked.request);
-    while ((*call)->Next(absl::InfiniteFuture()) != GenericCall::Event::kEnd) {
-    }
+    (*call)->StartUnary(checked.path, checked.request);
+    (*call)->Next(absl::InfiniteFuture());
     const absl::Status status = calls_.StatusOf(**call);
     if (!status.ok()) return Refused(status);
     auto json = JsonOfWire(*checked.method->output_type(), (*call)->message());

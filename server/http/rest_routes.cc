@@ -404,9 +404,8 @@ class RestRoutes::Impl {
   // Sends the request and waits for the end of the rpc.
   absl::Status Ask(GenericCall& call, absl::string_view method,
                    std::string request) {
-    call.Start(PathOf(method), std::move(request));
-    while (call.Next(absl::InfiniteFuture()) != GenericCall::Event::kEnd) {
-    }
+    call.StartUnary(PathOf(method), std::move(request));
+    call.Next(absl::InfiniteFuture());
     return calls_.StatusOf(call);
   }
 

@@ -129,8 +129,10 @@ TEST(YamlToMessageTest, NamesLineColumnAndNearestField) {
 TEST(YamlToMessageTest, RefusesAWordOfAnotherKind) {
   EXPECT_THAT(ErrorOf<v1::TrainingSpec>("optimizer: cross_entropy"),
               HasSubstr("unknown optimizer 'cross_entropy'"));
-  EXPECT_THAT(ErrorOf<v1::ModelSpec>("layers: [{dense: 10}]"),
-              HasSubstr("'10' is not a mapping of Dense (known: units, bias)"));
+  EXPECT_THAT(
+      ErrorOf<v1::ModelSpec>("layers: [{dense: 10}]"),
+      HasSubstr(
+          "'10' is not a mapping of Dense (known: units, bias, tied_to)"));
 }
 
 TEST(YamlToMessageTest, RefusesTwoMembersOfAOneof) {

@@ -58,7 +58,8 @@ absl::Status RenameTargets(absl::string_view prefix, absl::string_view suffix,
   if (prefix.empty() && suffix.empty()) return absl::OkStatus();
   for (const char* name : {"labels", "target"}) {
     const Value* value = builder.graph().FindValue(name);
-    if (value == nullptr) continue;
+    // A weight of the model may have such a name.
+    if (value == nullptr || value->kind != ValueKind::kInput) continue;
     RETURN_IF_ERROR(
         builder.Rename(value->id, absl::StrCat(prefix, name, suffix)));
   }
@@ -73,12 +74,8 @@ absl::StatusOr<ValueId> AddMixedLoss(const LossTerm& term, ValueId output,
   RETURN_IF_ERROR(RenameTargets(kMixedPrefix, term.suffix, builder));
   ASSIGN_OR_RETURN(const ValueId own, AddLoss(term.training, output, builder));
   // Several losses of one program share it.
-  const Value* present = builder.graph().FindValue(kMixLambdaName);
-  ValueId lambda = present == nullptr ? ValueId{} : present->id;
-  if (present == nullptr) {
-    ASSIGN_OR_RETURN(lambda,
-                     builder.Input(kMixLambdaName, {DType::kFloat32, {}}));
-  }
+  ASSIGN_OR_RETURN(const ValueId lambda,
+                   builder.Input(kMixLambdaName, {DType::kFloat32, {}}));
   autodiff::Formula f(&builder);
   const ValueId rest =
       f.Binary(BinaryFunction::kSubtract, f.Number(1, lambda), lambda);

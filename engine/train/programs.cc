@@ -127,19 +127,33 @@ uint64_t KnownHeldOutRows(const v1::JobSpec& spec, const DataFacts& facts,
   return assumed ? 0 : length.held_out_rows;
 }
 
+// Adds an input for targets, which must not fill one of the model.
+absl::Status AddTarget(FedInput target, std::vector<FedInput>& fed) {
+  for (const FedInput& other : fed) {
+    if (other.name != target.name) continue;
+    return Refuse("the model's input '", other.name, "' has the name of the ",
+                  "targets of a batch; rename it");
+  }
+  fed.push_back(std::move(target));
+  return absl::OkStatus();
+}
+
 // Adds the inputs for the loss's target; a program has one of the two. With
 // mixing it has another one for the mixed-in rows.
-void AddTargets(const TrainedOutput& output, bool mixed,
-                std::vector<FedInput>& fed) {
+absl::Status AddTargets(const TrainedOutput& output, bool mixed,
+                        std::vector<FedInput>& fed) {
   for (const char* name : {"labels", "target"}) {
     const std::string full = absl::StrCat(name, output.term.suffix);
-    fed.push_back({.name = full, .target = true, .column = output.target});
+    RETURN_IF_ERROR(AddTarget(
+        {.name = full, .target = true, .column = output.target}, fed));
     if (!mixed) continue;
-    fed.push_back({.name = absl::StrCat(kMixedPrefix, full),
-                   .target = true,
-                   .mixed = true,
-                   .column = output.target});
+    RETURN_IF_ERROR(AddTarget({.name = absl::StrCat(kMixedPrefix, full),
+                               .target = true,
+                               .mixed = true,
+                               .column = output.target},
+                              fed));
   }
+  return absl::OkStatus();
 }
 
 // Returns the number of tokens in a row of the input; 0 when nothing is known.
@@ -354,7 +368,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   ASSIGN_OR_RETURN(std::optional<MixOptions> mix,
                    MixOptionsOf(training, model.inputs));
   for (const TrainedOutput& output : outputs) {
-    AddTargets(output, mix.has_value(), fed);
+    RETURN_IF_ERROR(AddTargets(output, mix.has_value(), fed));
   }
   RETURN_IF_ERROR(AddMasks(spec, facts, outputs, fed));
   const TrainedModel trained = {source, scaling, training};

@@ -144,10 +144,6 @@ absl::StatusOr<std::optional<MixOptions>> MixOptionsOf(
     const v1::TrainingSpec& training, const std::vector<ModelPort>& inputs) {
   if (!training.has_mix()) return std::optional<MixOptions>();
   for (const ModelPort& input : inputs) {
-    if (input.name == "labels" || input.name == "target") {
-      return Refuse("training.mix: the model's input '", input.name,
-                    "' has the name of the targets of a batch; rename it");
-    }
     if (input.dtype == DType::kFloat32) continue;
     return Refuse("training.mix mixes the numbers of rows, but the model's ",
                   "input '", input.name, "' is ", DTypeName(input.dtype),
@@ -201,7 +197,7 @@ BatchMix DrawMix(const MixOptions& options, uint64_t batch, size_t rows) {
 }
 
 // Follows the cycles of the permutation: each row is mixed before the row that
-// reads it, so only the first one of a cycle is kept aside.
+// it reads, so only the first one of a cycle is kept aside.
 void MixRows(const BatchMix& mix, absl::Span<float> rows) {
   const size_t count = mix.partners.size();
   if (count == 0 || (mix.lambda == 1 && !mix.box.has_value())) return;

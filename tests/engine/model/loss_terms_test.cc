@@ -202,6 +202,29 @@ TEST(LossTermsTest, SeveralMixedLossesShareLambda) {
   EXPECT_EQ(eval.graph.FindValue("mixed_labels"), nullptr);
 }
 
+TEST(LossTermsTest, WeightsKeepNamesThatInputsOfLossesHave) {
+  const TensorType type{DType::kFloat32, {5}};
+  ModelGraph model = TwoOutputs();
+  GraphBuilder builder(&model.graph);
+  const ValueId weight =
+      *builder.Persistent("labels", type, MemoryClass::kWeight);
+  ASSERT_TRUE(AddLosses(Training("output: 'a' l1 {} mix { mixup_alpha: 1 }"),
+                        model, builder)
+                  .ok());
+  EXPECT_EQ(model.graph.value(weight).name, "labels");
+  EXPECT_NE(model.graph.FindValue("mixed_target"), nullptr);
+
+  ModelGraph taken = TwoOutputs();
+  GraphBuilder other(&taken.graph);
+  ASSERT_TRUE(
+      other.Persistent(kMixLambdaName, type, MemoryClass::kWeight).ok());
+  EXPECT_THAT(AddLosses(Training("output: 'a' l1 {} mix { mixup_alpha: 1 }"),
+                        taken, other)
+                  .status()
+                  .message(),
+              HasSubstr("the name 'mix_lambda' stands for [5] and for []"));
+}
+
 TEST(LossTermsTest, OutputsAreFoundByName) {
   const ModelGraph model = TwoOutputs();
   LossTerm term{.field = "training.losses[1]", .output = "c", .only = false};

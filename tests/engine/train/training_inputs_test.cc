@@ -176,6 +176,32 @@ TEST_F(TrainingInputsTest, ErrorsNameOutputsTargetsAndInputs) {
   EXPECT_FALSE(Start().ok());
 }
 
+TEST_F(TrainingInputsTest, NoInputOfTheModelHasTheNameOfTargets) {
+  onnx::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(TwoHeadsOnnx()));
+  model.mutable_graph()->mutable_input(1)->set_name("target");
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      if (input == "x") input = "target";
+    }
+  }
+  const v1::Dataset stored = StoreCsv(model.SerializeAsString());
+  spec_.mutable_model()->mutable_onnx()->set_sha256(stored.files(0).sha256());
+  spec_.mutable_model()->mutable_onnx()->set_bytes(
+      stored.files(0).total_bytes());
+  v1::DatasetLayout& layout = *dataset_.mutable_layout();
+  layout.mutable_input_arrays()->erase("x");
+  (*layout.mutable_input_arrays())["target"] = "numbers";
+  layout.mutable_target_arrays()->erase("score");
+  v1::TrainingSpec& training = *spec_.mutable_training();
+  training.clear_losses();
+  training.mutable_cross_entropy();
+  training.set_output("logits");
+  EXPECT_EQ(ErrorOfStart(),
+            "the model's input 'target' has the name of the targets of a "
+            "batch; rename it");
+}
+
 TEST_F(TrainingInputsTest, AccuracyIsThatOfTheFirstClassification) {
   v1::TrainingSpec& training = *spec_.mutable_training();
   training.mutable_losses()->SwapElements(0, 1);

@@ -74,7 +74,10 @@ absl::Status CheckInitial(const v1::Layer& layer) {
         "embedding, class_token and positions");
   }
   const double deviation = layer.initial_deviation();
-  if (deviation >= 0 && std::isfinite(deviation)) return absl::OkStatus();
+  // Weights are float32.
+  if (deviation >= 0 && std::isfinite(static_cast<float>(deviation))) {
+    return absl::OkStatus();
+  }
   return Refuse("initial_deviation ", deviation,
                 " must be at least 0 and finite");
 }

@@ -97,7 +97,7 @@ TEST(LayerWeightsTest, OnlyLayersWithSuchWeightsTakeADistribution) {
 }
 
 TEST(LayerWeightsTest, ADeviationIsAtLeast0AndFinite) {
-  for (const char* number : {"-1", "nan", "inf"}) {
+  for (const char* number : {"-1", "nan", "inf", "1e+39"}) {
     EXPECT_THAT(
         InitialError(std::string("positions {} initial_deviation: ") + number),
         HasSubstr(std::string("initial_deviation ") + number))

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/job_limits.h"
 #include "engine/base/refuse.h"
+#include "engine/base/row_windows.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "gpupool/v1/job.pb.h"
@@ -204,6 +205,20 @@ absl::Status CheckNumbersOf(const v1::Transform& transform) {
       "job.proto");
 }
 
+// Checks that the labels of a row's tokens are not those of later tokens.
+absl::Status CheckMaskedWindow(const v1::DataSpec& data) {
+  const v1::Window& window = data.window();
+  const bool several = window.target_rows() > 0 || window.predict_input();
+  const RowWindows windows = RowWindowsOf(window);
+  if (!several || windows.length - 1 + windows.horizon == 0) {
+    return absl::OkStatus();
+  }
+  return Refuse(
+      "data.window gives tokens the labels of later ones, but those of "
+      "the hidden tokens themselves must be learned; cut the series "
+      "into rows before it is uploaded, and leave data.window out");
+}
+
 }  // namespace
 
 absl::string_view TransformName(const v1::Transform& transform) {
@@ -243,8 +258,10 @@ absl::Status CheckTransforms(const v1::DataSpec& data) {
   }
   for (int i = 0; i < data.transforms_size(); ++i) {
     const v1::Transform& transform = data.transforms(i);
-    RETURN_IF_ERROR(
-        AtPlace(TransformPlace(i, transform), CheckNumbersOf(transform)));
+    const std::string place = TransformPlace(i, transform);
+    RETURN_IF_ERROR(AtPlace(place, CheckNumbersOf(transform)));
+    if (!data.has_window() || !transform.has_random_mask()) continue;
+    RETURN_IF_ERROR(AtPlace(place, CheckMaskedWindow(data)));
   }
   return absl::OkStatus();
 }

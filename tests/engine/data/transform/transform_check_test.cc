@@ -9,6 +9,8 @@
 namespace gpupool::engine {
 namespace {
 
+using ::testing::HasSubstr;
+
 // Returns data with the transforms, which are in text format.
 v1::DataSpec DataOf(const std::string& transforms) {
   v1::DataSpec data;
@@ -71,6 +73,30 @@ TEST(TransformCheckTest, RefusesMasksThatLackATokenOrTheVocabulary) {
             place +
                 "mask_share 0.7 and random_share 0.5 are more than 1 "
                 "together; lower one of them");
+}
+
+TEST(TransformCheckTest, HiddenTokensNeedLabelsOfTheirOwn) {
+  const std::string mask =
+      "transforms { random_mask { mask_token: 3 vocabulary: 9 } } ";
+  for (const char* window :
+       {"length: 4 target_rows: 4", "length: 4 predict_input: true",
+        "length: 4 horizon: 0 target_rows: 4", "length: 1 target_rows: 1"}) {
+    EXPECT_THAT(
+        std::string(CheckTransforms(DataOf(mask + "window { " + window + " }"))
+                        .message()),
+        HasSubstr("data.transforms[0].random_mask: data.window gives "
+                  "tokens the labels of later ones"))
+        << window;
+  }
+  for (const char* window :
+       {"length: 4", "length: 1 horizon: 0 target_rows: 1"}) {
+    EXPECT_TRUE(
+        CheckTransforms(DataOf(mask + "window { " + window + " }")).ok())
+        << window;
+  }
+  EXPECT_TRUE(CheckTransforms(DataOf("transforms { to_float {} } window { "
+                                     "length: 4 predict_input: true }"))
+                  .ok());
 }
 
 TEST(TransformCheckTest, RefusesNumbersOutOfRange) {

@@ -127,6 +127,40 @@ uint64_t KnownHeldOutRows(const v1::JobSpec& spec, const DataFacts& facts,
   return assumed ? 0 : length.held_out_rows;
 }
 
+// Checks that the targets are not those of pixels, of which cutmix replaces
+// some.
+absl::Status CheckMixedTargets(const MixOptions& mix,
+                               const TrainedOutput& output) {
+  const auto shape = output.shape.dims();
+  std::vector<int64_t> dims(shape.begin(), shape.end());
+  if (IsClassification(output.term.training)) {
+    // MatchOutputs has made sure that there is one.
+    dims.erase(dims.begin() + *ClassAxis(output.shape.rank()));
+  }
+  const size_t rank = dims.size();
+  if (rank < 2 || dims[rank - 2] != mix.image.height ||
+      dims[rank - 1] != mix.image.width) {
+    return absl::OkStatus();
+  }
+  return Refuse("training.mix.cutmix_alpha: ", output.term.field,
+                " compares numbers of each of the ", mix.image.height, " x ",
+                mix.image.width, " pixels, but the targets of replaced pixels ",
+                "stay; use mixup_alpha instead");
+}
+
+// Returns how the job mixes rows; nothing when it does not.
+absl::StatusOr<std::optional<MixOptions>> MixOf(
+    const v1::TrainingSpec& training, const ModelGraph& model,
+    const std::vector<TrainedOutput>& outputs) {
+  ASSIGN_OR_RETURN(std::optional<MixOptions> mix,
+                   MixOptionsOf(training, model.inputs));
+  if (!mix.has_value()) return mix;
+  for (const TrainedOutput& output : outputs) {
+    RETURN_IF_ERROR(CheckMixedTargets(*mix, output));
+  }
+  return mix;
+}
+
 // Adds an input for targets, which must not fill one of the model.
 absl::Status AddTarget(FedInput target, std::vector<FedInput>& fed) {
   for (const FedInput& other : fed) {
@@ -366,7 +400,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   RETURN_IF_ERROR(CheckMetricSizes(leading.term.training, leading.shape,
                                    KnownHeldOutRows(spec, facts, length)));
   ASSIGN_OR_RETURN(std::optional<MixOptions> mix,
-                   MixOptionsOf(training, model.inputs));
+                   MixOf(training, model, outputs));
   for (const TrainedOutput& output : outputs) {
     RETURN_IF_ERROR(AddTargets(output, mix.has_value(), fed));
   }

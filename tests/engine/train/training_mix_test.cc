@@ -14,6 +14,7 @@
 #include "engine/runtime/weight_view.h"
 #include "engine/train/input/batch_mix.h"
 #include "engine/train/training_run.h"
+#include "tests/engine/data/files.h"
 #include "tests/engine/train/run_fixture.h"
 
 namespace gpupool::engine {
@@ -239,6 +240,29 @@ TEST_F(TrainingMixTest, TakesTheBytesThatArePlanned) {
     const v1::MemoryUse memory = (*run)->memory();
     EXPECT_EQ(memory.measured_peak_bytes(), memory.planned_peak_bytes());
   }
+}
+
+TEST_F(TrainingMixTest, ReplacedPixelsHaveNoTargetsOfTheirOwn) {
+  // The rows are images of 2 x 2 numbers and a copy of each as its target.
+  v1::Dataset images = StoreCsv(files::Zip(
+      {{"x.npy", files::Npy("|u1", "(6, 1, 2, 2)", "abcdefghijklmnopqrstuvwx")},
+       {"y.npy", files::Npy("|u1", "(6, 2, 2)", "abcdefghijklmnopqrstuvwx")}},
+      false));
+  images.mutable_files(0)->set_file_name("table.npz");
+  v1::JobSpec spec;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "model { input_shape: [1, 2, 2] layers { conv2d { filters: 1 kernel: 1 } "
+      "} } training { mean_squared_error {} sgd { learning_rate: 1e-6 } "
+      "batch_size: 3 epochs: 1 mix { cutmix_alpha: 1 } }",
+      &spec));
+  EXPECT_EQ(StartRun(spec, images).status().message(),
+            "training.mix.cutmix_alpha: training compares numbers of each of "
+            "the 2 x 2 pixels, but the targets of replaced pixels stay; use "
+            "mixup_alpha instead");
+  spec.mutable_training()->mutable_mix()->clear_cutmix_alpha();
+  spec.mutable_training()->mutable_mix()->set_mixup_alpha(1);
+  const auto run = StartRun(spec, images);
+  EXPECT_TRUE(run.ok()) << run.status();
 }
 
 TEST_F(TrainingMixTest, WhatCannotBeMixedIsRefusedAtTheStart) {

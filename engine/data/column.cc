@@ -192,7 +192,7 @@ double ToDouble(double x) { return x; }
 template <typename T, bool kReversed>
 std::optional<PlacedNumber> FindNotWhole(const Column& column, double limit) {
   const uint64_t count = column.rows * column.width;
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count; i = column.SkipShared(i + 1)) {
     const double x = ToDouble(NumberAt<T, kReversed>(column, i));
     // False for NaN, too.
     if (std::abs(x) <= limit && std::trunc(x) == x) continue;
@@ -286,6 +286,22 @@ void Gather(const Column& column, absl::Span<const uint32_t> rows,
 void Gather(const Column& column, absl::Span<const uint32_t> rows,
             absl::Span<int64_t> to) {
   GatherColumn(column, rows, to);
+}
+
+void ConvertOnce(
+    const Column& column,
+    absl::FunctionRef<bool(uint64_t, absl::Span<const int64_t>)> use) {
+  constexpr uint64_t kChunkNumbers = 16 << 10;
+  const uint64_t count = column.rows * column.width;
+  std::vector<int64_t> chunk;
+  for (uint64_t i = 0; i < count; i = column.SkipShared(i + chunk.size())) {
+    // A chunk ends with its window, so that it has none of the shared numbers.
+    const uint64_t rest =
+        column.step == 0 ? count - i : column.width - i % column.width;
+    chunk.resize(std::min(kChunkNumbers, rest));
+    Convert(column, i, absl::MakeSpan(chunk));
+    if (!use(i, chunk)) return;
+  }
 }
 
 uint64_t FirstUnusable(const Column& column) {

@@ -3,12 +3,14 @@
 // may read it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -78,6 +80,14 @@ struct Column {
   uint64_t PlaceOf(uint64_t i) const {
     return step == 0 ? i : i / width * step + i % width;
   }
+  // Returns the first number from the i-th on that is not shared with the row
+  // before, where rows are windows.
+  uint64_t SkipShared(uint64_t i) const {
+    if (step == 0 || step >= width || i < width) return i;
+    return std::max(i, i / width * width + (width - step));
+  }
+  // Returns what a row is called in errors.
+  absl::string_view row_name() const { return step == 0 ? "row" : "window"; }
   // Returns the bytes that the column takes in host memory; 0 if it is mapped.
   uint64_t host_bytes() const;
   // Returns DATA_LOSS if the mapped file has become too short. Reading on would
@@ -101,6 +111,13 @@ void Gather(const Column& column, absl::Span<const uint32_t> rows,
             absl::Span<int32_t> to);
 void Gather(const Column& column, absl::Span<const uint32_t> rows,
             absl::Span<int64_t> to);
+
+// Converts all numbers in chunks, until `use` returns false. `use` also gets
+// the position of the first number of the chunk among those of all rows. A
+// number that windows share is converted with the first of them.
+void ConvertOnce(
+    const Column& column,
+    absl::FunctionRef<bool(uint64_t, absl::Span<const int64_t>)> use);
 
 // Returns the position of the first number that is not finite as a float32, or
 // that int64 cannot hold; the count of numbers if there is none.

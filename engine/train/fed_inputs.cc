@@ -107,7 +107,7 @@ absl::Status CheckWholeNumbers(const Column& column, const std::string& name,
       FirstNotWhole(column, static_cast<double>(limit));
   if (!found.has_value()) return absl::OkStatus();
   const int digits = column.type == ElementType::kFloat64 ? 17 : 9;
-  return Refuse("row ", found->position / column.width,
+  return Refuse(column.row_name(), " ", found->position / column.width,
                 " of the dataset, counted from 0, has ",
                 absl::StrFormat("%.*g", digits, found->number), " as number ",
                 found->position % column.width, " for the model's input '",
@@ -121,21 +121,20 @@ absl::Status CheckInt32(const Column& column, const std::string& name) {
                       column.type == ElementType::kInt64 ||
                       column.type == ElementType::kUint64;
   if (!larger) return absl::OkStatus();
-  constexpr uint64_t kChunkNumbers = 16 << 10;
-  const uint64_t count = column.rows * column.width;
-  std::vector<int64_t> chunk;
-  for (uint64_t done = 0; done < count; done += chunk.size()) {
-    chunk.resize(std::min(kChunkNumbers, count - done));
-    Convert(column, done, absl::MakeSpan(chunk));
+  absl::Status checked;
+  ConvertOnce(column, [&](uint64_t first, absl::Span<const int64_t> chunk) {
     for (size_t i = 0; i < chunk.size(); ++i) {
       if (std::in_range<int32_t>(chunk[i])) continue;
-      return Refuse("row ", (done + i) / column.width,
-                    " of the dataset, counted from 0, has ", chunk[i],
-                    " for the model's input '", name,
-                    "', which is int32; mend the row or make the input int64");
+      checked =
+          Refuse(column.row_name(), " ", (first + i) / column.width,
+                 " of the dataset, counted from 0, has ", chunk[i],
+                 " for the model's input '", name,
+                 "', which is int32; mend the row or make the input int64");
+      return false;
     }
-  }
-  return absl::OkStatus();
+    return true;
+  });
+  return checked;
 }
 
 // Checks that the transform fits the type of its input.

@@ -124,27 +124,25 @@ absl::Status CheckLabels(const v1::TrainingSpec& training,
 absl::Status CheckLabelValues(const v1::TrainingSpec& training,
                               const Column& labels, const Shape& output_shape) {
   if (!IsClassification(training)) return absl::OkStatus();
-  constexpr uint64_t kChunkNumbers = 16 << 10;
   const int64_t classes = output_shape[*ClassAxis(output_shape.rank())];
   const std::optional<int64_t> ignored = IgnoredLabel(training);
-  const uint64_t count = labels.rows * labels.width;
-  std::vector<int64_t> chunk;
-  for (uint64_t done = 0; done < count; done += chunk.size()) {
-    chunk.resize(std::min(kChunkNumbers, count - done));
-    Convert(labels, done, absl::MakeSpan(chunk));
+  absl::Status checked;
+  ConvertOnce(labels, [&](uint64_t first, absl::Span<const int64_t> chunk) {
     for (size_t i = 0; i < chunk.size(); ++i) {
       const int64_t label = chunk[i];
       if ((label >= 0 && label < classes) || label == ignored) continue;
-      return Refuse(
-          "row ", (done + i) / labels.width, " of the dataset, ",
-          "counted from 0, has label ", label,
+      checked = Refuse(
+          labels.row_name(), " ", (first + i) / labels.width,
+          " of the dataset, counted from 0, has label ", label,
           ", but the model tells only classes 0 to ", classes - 1, " apart",
           ignored.has_value() ? absl::StrCat(" and ", *ignored, " is ignored")
                               : "",
           "; mend the row or the model");
+      return false;
     }
-  }
-  return absl::OkStatus();
+    return true;
+  });
+  return checked;
 }
 
 }  // namespace gpupool::engine

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/tensor/half.h"
 #include "gpupool/v1/model.pb.h"
 #include "tests/engine/data/columns.h"
@@ -177,6 +179,40 @@ TEST(ColumnTest, FindsTheFirstNumberThatIsNotWhole) {
   EXPECT_FALSE(FirstNotWhole(ColumnOfBytes(ElementType::kUint8, {}, "\xff"), 8)
                    .has_value())
       << "integers are whole";
+}
+
+// Returns the chunks of ConvertOnce, each behind its position.
+std::vector<std::vector<int64_t>> ChunksOf(const Column& column) {
+  std::vector<std::vector<int64_t>> chunks;
+  ConvertOnce(column, [&](uint64_t first, absl::Span<const int64_t> chunk) {
+    chunks.push_back({static_cast<int64_t>(first)});
+    chunks.back().insert(chunks.back().end(), chunk.begin(), chunk.end());
+    return true;
+  });
+  return chunks;
+}
+
+TEST(ColumnTest, NumbersThatWindowsShareAreConvertedOnce) {
+  Column column = ColumnOf({}, {1, 2, 3, 4, 5, 6, 7});
+  EXPECT_THAT(ChunksOf(column),
+              ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5, 6, 7)));
+  column.width = 3;
+  column.step = 2;
+  column.rows = 3;
+  EXPECT_THAT(ChunksOf(column),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 4, 5),
+                          ElementsAre(7, 6, 7)));
+  // Numbers between windows are never read.
+  column.step = 4;
+  column.rows = 2;
+  EXPECT_THAT(ChunksOf(column),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(3, 5, 6, 7)));
+  int calls = 0;
+  ConvertOnce(column, [&](uint64_t, absl::Span<const int64_t>) {
+    ++calls;
+    return false;
+  });
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(ColumnTest, UnalignedElementsAreRead) {

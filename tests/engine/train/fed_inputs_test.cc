@@ -189,6 +189,26 @@ TEST(FedInputsTest, FloatsForAnIntegerInputMustFitIt) {
               HasSubstr("has nan as number 1"));
 }
 
+TEST(FedInputsTest, ErrorsOfWindowsCountWindows) {
+  // Windows of three numbers, of which only the last one has a wrong number.
+  Column integers = ColumnOfBytes(ElementType::kInt64, {},
+                                  Little(1, 8) + Little(2, 8) + Little(3, 8) +
+                                      Little(4, 8) + Little(1ull << 31, 8));
+  Column floats = ColumnOf({}, {1, 2, 3, 4, 5.5f});
+  for (Column* column : {&integers, &floats}) {
+    column->shape = {3};
+    column->width = 3;
+    column->step = 1;
+    column->rows = 3;
+  }
+  EXPECT_THAT(NumberErrorOf(DType::kInt32, integers),
+              HasSubstr("window 2 of the dataset, counted from 0, has "
+                        "2147483648 for"));
+  EXPECT_THAT(NumberErrorOf(DType::kInt64, floats),
+              HasSubstr("window 2 of the dataset, counted from 0, has 5.5 as "
+                        "number 2"));
+}
+
 TEST(FedInputsTest, RandomRowsAreNotChecked) {
   Graph graph;
   GraphBuilder builder(&graph);

@@ -69,6 +69,11 @@ void TakeRandomRows(uint64_t total_steps, PlanTraining& request) {
   v1::Dataset& dataset = *request.mutable_dataset();
   dataset.clear_files();
   uint64_t rows = step_rows;
+  // Windows need the fewest rows of a series if each begins a row after the
+  // one before. A step is the same.
+  if (request.spec().data().has_window()) {
+    request.mutable_spec()->mutable_data()->mutable_window()->set_stride(1);
+  }
   const v1::DataSpec& data = request.spec().data();
   const bool holds_out = data.validation().empty() && data.has_held_out();
   if (!data.validation().empty()) {

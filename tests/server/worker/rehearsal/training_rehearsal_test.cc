@@ -107,11 +107,13 @@ TEST(TrainingRehearsalTest, WindowsGetRowsForAllOfThem) {
   v1::DataSpec& data = *request.mutable_spec()->mutable_data();
   data.mutable_held_out()->set_last(5);
   data.mutable_window()->set_length(10);
-  data.mutable_window()->set_stride(3);
+  data.mutable_window()->set_stride(65536);
   ASSERT_TRUE(RehearseTraining(engine, request).ok());
-  // A window has 11 rows and shares some with the 3 windows before it.
-  const uint64_t windows = 96 + 8 + 3;
-  EXPECT_EQ(engine.started[0].dataset().rows(), 11 + (windows - 1) * 3);
+  // Each begins a row after the one before, to make few rows. A window has 11
+  // rows and shares some with the 10 windows before it.
+  EXPECT_EQ(engine.started[0].spec().data().window().stride(), 1u);
+  const uint64_t windows = 96 + 8 + 10;
+  EXPECT_EQ(engine.started[0].dataset().rows(), 11 + (windows - 1));
 }
 
 TEST(TrainingRehearsalTest, AValidationSetGetsRandomRowsToo) {

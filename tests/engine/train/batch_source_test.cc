@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "engine/graph/builder.h"
+#include "engine/model/loss_terms.h"
+#include "engine/train/input/batch_mix.h"
 #include "gpupool/v1/job.pb.h"
 #include "tests/engine/data/columns.h"
 
@@ -112,6 +114,43 @@ TEST_F(BatchSourceFillTest, FillsWithTheRowsThatAreAskedFor) {
   const auto [x, y] = Filled(source, 3, {7, 2});
   EXPECT_THAT(x, ElementsAre(7, 2));
   EXPECT_THAT(y, ElementsAre(107, 102));
+}
+
+TEST_F(BatchSourceFillTest, EachBatchIsMixedByItsNumber) {
+  MixOptions options;
+  options.mix.set_mixup_alpha(1);
+  options.seed = 1;
+  BatchSource source({.table = table_,
+                      .fed = fed_,
+                      .graph = graph_,
+                      .seed = 1,
+                      .batches_per_epoch = 5,
+                      .mix = options});
+  const std::vector<uint32_t> rows = {1, 4};
+  std::vector<float> lambdas;
+  for (const uint64_t number : {6, 7}) {
+    float x[2] = {}, lambda = -1;
+    const absl::Status filled =
+        source.Fill(number, rows, [&](absl::string_view name) {
+          const auto bytes = [](float* numbers, size_t count) {
+            return absl::MakeSpan(reinterpret_cast<std::byte*>(numbers),
+                                  count * sizeof(float));
+          };
+          return name == "x"              ? bytes(x, 2)
+                 : name == kMixLambdaName ? bytes(&lambda, 1)
+                                          : absl::Span<std::byte>();
+        });
+    ASSERT_TRUE(filled.ok()) << filled;
+    const BatchMix drawn = DrawMix(options, number, 2);
+    EXPECT_EQ(lambda, drawn.lambda);
+    for (size_t i = 0; i < 2; ++i) {
+      const auto own = static_cast<float>(rows[i]);
+      const auto other = static_cast<float>(rows[drawn.partners[i]]);
+      EXPECT_FLOAT_EQ(x[i], lambda * own + (1 - lambda) * other) << number;
+    }
+    lambdas.push_back(lambda);
+  }
+  EXPECT_NE(lambdas[0], lambdas[1]);
 }
 
 TEST_F(BatchSourceFillTest, BatchesAheadBeginAtTheSamplersPosition) {

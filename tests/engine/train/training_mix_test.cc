@@ -189,7 +189,7 @@ TEST_F(TrainingMixTest, AnInterruptedRunEndsWithTheSameBits) {
   }
 }
 
-TEST_F(TrainingMixTest, EachBatchOfAStepIsMixedOnItsOwn) {
+TEST_F(TrainingMixTest, WorkersMixBatchesOfAStepAlike) {
   const v1::Dataset dataset = StoreImages(24);
   const auto losses = [&](const std::string& data) {
     auto run = StartRun(

@@ -1,6 +1,6 @@
 #include "engine/train/label_check.h"
 
-#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -88,6 +88,22 @@ absl::Status CheckClasses(const v1::TrainingSpec& training,
   return CheckClassRange(training, facts.labels, classes);
 }
 
+bool ComparesProbabilities(const v1::TrainingSpec& training) {
+  return training.has_bce_with_logits() || training.has_kl_divergence();
+}
+
+absl::Status CheckProbabilities(const v1::TrainingSpec& training,
+                                const LabelFacts& labels) {
+  // An unknown range passes. CheckLabelValues reads the numbers.
+  if (!(labels.minimum < 0 || labels.maximum > 1)) return absl::OkStatus();
+  return Refuse(LossName(training),
+                " needs labels from 0 to 1, but the dataset's go from ",
+                labels.minimum, " to ", labels.maximum,
+                training.has_bce_with_logits()
+                    ? "; choose cross_entropy for class numbers"
+                    : "; upload probabilities");
+}
+
 // Checks labels for losses that compare numbers.
 absl::Status CheckNumbers(const v1::TrainingSpec& training,
                           const DataFacts& facts, const Shape& output) {
@@ -100,16 +116,8 @@ absl::Status CheckNumbers(const v1::TrainingSpec& training,
                   LabelText(labels), "; end the model with dense units ",
                   labels.numbers(), ", or upload labels of the output's shape");
   }
-  const bool probabilities =
-      training.has_bce_with_logits() || training.has_kl_divergence();
-  if (probabilities && (labels.minimum < 0 || labels.maximum > 1)) {
-    return Refuse(loss, " needs labels from 0 to 1, but the dataset's go from ",
-                  labels.minimum, " to ", labels.maximum,
-                  training.has_bce_with_logits()
-                      ? "; choose cross_entropy for class numbers"
-                      : "; upload probabilities");
-  }
-  return absl::OkStatus();
+  return ComparesProbabilities(training) ? CheckProbabilities(training, labels)
+                                         : absl::OkStatus();
 }
 
 }  // namespace
@@ -123,6 +131,9 @@ absl::Status CheckLabels(const v1::TrainingSpec& training,
 
 absl::Status CheckLabelValues(const v1::TrainingSpec& training,
                               const Column& labels, const Shape& output_shape) {
+  if (ComparesProbabilities(training) && std::isnan(labels.facts.minimum)) {
+    return CheckProbabilities(training, SummarizeLabels(labels));
+  }
   if (!IsClassification(training)) return absl::OkStatus();
   const int64_t classes = output_shape[*ClassAxis(output_shape.rank())];
   const std::optional<int64_t> ignored = IgnoredLabel(training);

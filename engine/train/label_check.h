@@ -30,8 +30,9 @@ absl::Status CheckLabels(const v1::TrainingSpec& training,
                          const DataFacts& facts, const Shape& output_shape);
 
 // Checks that every class number is one that the output distinguishes, or is
-// ignored. For labels that passed CheckLabels with the column's own facts.
-// Labels of losses that compare numbers pass. INVALID_ARGUMENT names the row.
+// ignored, and that probabilities whose range is not known are from 0 to 1. For
+// labels that passed CheckLabels with the column's own facts. Other numbers
+// pass. INVALID_ARGUMENT names the row, or the range.
 absl::Status CheckLabelValues(const v1::TrainingSpec& training,
                               const Column& labels, const Shape& output_shape);
 

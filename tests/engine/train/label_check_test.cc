@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -152,6 +153,21 @@ TEST(LabelCheckTest, BeforeTheDataIsThereOnlyTheOutputsFormCounts) {
   v1::TrainingSpec training;
   training.mutable_l1();
   EXPECT_TRUE(CheckLabels(training, assumed, {2, 3}).ok());
+}
+
+TEST(LabelCheckTest, ProbabilitiesOfAnUnknownRangeAreRead) {
+  v1::TrainingSpec training;
+  training.mutable_bce_with_logits();
+  Column labels = ColumnOf({2}, {0, 0.5f, 1, 2});
+  labels.facts.minimum = labels.facts.maximum = NAN;
+  EXPECT_EQ(CheckLabelValues(training, labels, {2}).message(),
+            "bce_with_logits needs labels from 0 to 1, but the dataset's go "
+            "from 0 to 2; choose cross_entropy for class numbers");
+  labels.rows = 1;
+  EXPECT_TRUE(CheckLabelValues(training, labels, {2}).ok());
+  labels.rows = 2;
+  training.mutable_l1();
+  EXPECT_TRUE(CheckLabelValues(training, labels, {2}).ok());
 }
 
 TEST(LabelCheckTest, EveryLabelIsReadWhenTheRowsAreThere) {

@@ -37,6 +37,7 @@ struct SpanExporterOptions {
   // Called on the exporter's thread.
   std::function<void(SpanOutcome outcome, uint64_t spans)> count =
       [](SpanOutcome, uint64_t) {};
+  // Gets the number of spans that wait, before each try and after the last.
   std::function<void(size_t spans)> waiting = [](size_t) {};
 };
 
@@ -64,6 +65,7 @@ class SpanExporter {
   SpanBuffer buffer_;
   Collector collector_;
   absl::Notification stopping_;
+  absl::Notification giving_up_;  // nothing more is sent
   absl::Notification ended_;
   absl::Time next_message_ = absl::InfinitePast();  // the thread's
   std::thread thread_;

@@ -57,6 +57,7 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id,
   // Devices of a kind share one plan.
   key.set_device(std::string(scheduler::KindIn(spec.device())));
   ForgetNumbers(*key.mutable_training());
+  key.mutable_training()->clear_profile();
   key.mutable_publish()->clear_model();
   key.mutable_data()->clear_dataset();
   key.mutable_data()->clear_validation();

@@ -37,6 +37,7 @@ TEST(PlanCache, NamesAndTimesAreNoPartOfTheKey) {
   other.set_host_bytes(7);
   other.mutable_retry()->set_max_attempts(9);
   other.mutable_data()->set_shuffle(false);
+  other.mutable_training()->mutable_profile()->set_wait(3);
   EXPECT_EQ(PlanCache::KeyOf(Spec(), 1), PlanCache::KeyOf(other, 1));
 }
 

@@ -113,13 +113,16 @@ void AddProfile(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1u, UINT32_MAX))
       ->type_name("CYCLE")
       ->excludes("--steps");
-  verb->add_flag("--list", options->list, "List the recorded profiles")
-      ->excludes("--steps")
-      ->excludes("--recorded");
   verb->add_option("-O,--file", options->files.trace,
                    "The file to write; not with --list")
       ->type_name("FILE");
   AddPictureOptions(*verb, options->files);
+  verb->add_flag("--list", options->list, "List the recorded profiles")
+      ->excludes("--steps")
+      ->excludes("--recorded")
+      ->excludes("--file")
+      ->excludes("--flame")
+      ->excludes("--memory");
   invocation.On(verb, [options](Context& c) { return Profile(c, *options); });
 }
 

@@ -126,6 +126,9 @@ TEST_F(ProfileTest, ListsAndShowsRecordedProfiles) {
   EXPECT_EQ(
       Run({"profile", "7", "--recorded", "2", "--steps", "3", "-O", file}), 2);
   EXPECT_EQ(Run({"profile", "7", "--list", "--recorded", "2"}), 2);
+  for (const char* option : {"-O", "--flame", "--memory"}) {
+    EXPECT_EQ(Run({"profile", "7", "--list", option, file}), 2) << option;
+  }
 }
 
 TEST_F(ProfileTest, ChecksTheJobAndTheSteps) {

@@ -1,9 +1,8 @@
 #include "server/trace/tracer.h"
 
+#include <chrono>
 #include <random>
 #include <utility>
-
-#include "absl/time/clock.h"
 
 namespace gpupool::server {
 namespace {
@@ -11,6 +10,12 @@ namespace {
 uint64_t RandomSeed() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
+}
+
+// Returns the time of a clock that is never set.
+absl::Time SteadyNow() {
+  const auto now = std::chrono::steady_clock::now();
+  return absl::UnixEpoch() + absl::FromChrono(now.time_since_epoch());
 }
 
 }  // namespace
@@ -39,7 +44,7 @@ std::optional<OpenSpan> Tracer::Begin(const TraceHeaders& headers) {
   std::optional<SpanContext> caller = ReadTraceHeaders(headers);
   if (caller.has_value()) {
     if (!caller->sampled) return std::nullopt;
-    if (!sampler_.AllowsClient(absl::Now())) {
+    if (!sampler_.AllowsClient(SteadyNow())) {
       limited_();
       return std::nullopt;
     }

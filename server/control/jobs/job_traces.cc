@@ -31,8 +31,9 @@ bool IsOver(v1::JobState state) {
 
 // Returns the span in which those of an attempt lie.
 OpenSpan AttemptSpan(const OpenSpan& job, const v1::JobEvent& event) {
-  const std::string key =
-      absl::StrCat("job/", event.job_id(), "/attempt/", event.attempt());
+  const std::string key = absl::StrCat(
+      TraceParentOf({.trace = job.trace, .span = job.id, .sampled = true}),
+      "/attempt/", event.attempt());
   return {job.trace, DerivedSpanId(job.trace, key), job.id, job.state};
 }
 
@@ -72,8 +73,10 @@ JobTraces::Progress* JobTraces::FindOrRestore(const v1::Job& job,
       {.parent = job.trace_parent(), .state = job.trace_state()});
   if (!parent.has_value()) return nullptr;
   Progress progress;
-  progress.span = {parent->trace,
-                   DerivedSpanId(parent->trace, absl::StrCat("job/", job.id())),
+  // Another server may have a job of this number in the same trace, but not of
+  // the same submission.
+  const std::string key = absl::StrCat(job.trace_parent(), "/job/", job.id());
+  progress.span = {parent->trace, DerivedSpanId(parent->trace, key),
                    parent->span, std::move(parent->state)};
   if (sequence > 1 && !Restore(job, sequence, &progress)) return nullptr;
   return &(jobs_[job.id()] = std::move(progress));

@@ -37,6 +37,10 @@ OpenSpan AttemptSpan(const OpenSpan& job, const v1::JobEvent& event) {
   return {job.trace, DerivedSpanId(job.trace, key), job.id, job.state};
 }
 
+std::string DevicesOf(const v1::Job& job) {
+  return absl::StrJoin(job.devices(), ",");
+}
+
 int64_t Number(uint64_t value) { return static_cast<int64_t>(value); }
 
 }  // namespace
@@ -61,7 +65,11 @@ void JobTraces::TakeEvent(Transaction& transaction, const v1::JobEvent& event) {
     return;
   }
   TakeChange(row->job, event, *progress);
+  const bool had_devices = IsOnDevice(progress->state);
   Advance(event, progress);
+  if (IsOnDevice(progress->state) && !had_devices) {
+    progress->devices = DevicesOf(row->job);
+  }
   if (IsOver(progress->state)) jobs_.erase(event.job_id());
 }
 
@@ -79,6 +87,7 @@ JobTraces::Progress* JobTraces::FindOrRestore(const v1::Job& job,
   progress.span = {parent->trace, DerivedSpanId(parent->trace, key),
                    parent->span, std::move(parent->state)};
   if (sequence > 1 && !Restore(job, sequence, &progress)) return nullptr;
+  progress.devices = DevicesOf(job);
   return &(jobs_[job.id()] = std::move(progress));
 }
 
@@ -129,20 +138,20 @@ void JobTraces::TakeChange(const v1::Job& job, const v1::JobEvent& event,
     add(AttemptSpan(before.span, event), "start");
   }
   if (IsOnDevice(before.state) && !IsOnDevice(to)) {
-    spans.push_back(AttemptOf(job, event, before));
+    spans.push_back(AttemptOf(event, before));
   }
   if (IsOver(to)) spans.push_back(WholeJob(job, event, before));
   if (!spans.empty()) tracer_->Add(std::move(spans));
 }
 
-Span JobTraces::AttemptOf(const v1::Job& job, const v1::JobEvent& event,
+Span JobTraces::AttemptOf(const v1::JobEvent& event,
                           const Progress& before) const {
   const v1::StateChange& change = event.state_change();
   Span span =
       ChildOf(before.span, AttemptSpan(before.span, event).id, "attempt",
               {before.attempt_since, FromTimestamp(event.time())});
   span.attributes = {{"gpupool.attempt", Number(event.attempt())},
-                     {"gpupool.devices", absl::StrJoin(job.devices(), ",")},
+                     {"gpupool.devices", before.devices},
                      {"gpupool.reason", change.reason()}};
   span.failed = change.to() == v1::FAILED || change.to() == v1::BACKING_OFF;
   if (span.failed) span.error = change.reason();

@@ -17,7 +17,7 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <string>
 
 #include "absl/container/btree_map.h"
 #include "absl/time/time.h"
@@ -46,6 +46,7 @@ class JobTraces {
     v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
     absl::Time since;          // in this state
     absl::Time attempt_since;  // start of the live attempt
+    std::string devices;       // of the live attempt
   };
 
   void TakeEvent(Transaction& transaction, const v1::JobEvent& event);
@@ -58,8 +59,7 @@ class JobTraces {
                   const Progress& before);
   void TakeCheckpoint(const v1::JobEvent& event, const Progress& progress,
                       absl::Duration took);
-  Span AttemptOf(const v1::Job& job, const v1::JobEvent& event,
-                 const Progress& before) const;
+  Span AttemptOf(const v1::JobEvent& event, const Progress& before) const;
   Span WholeJob(const v1::Job& job, const v1::JobEvent& event,
                 const Progress& before) const;
 

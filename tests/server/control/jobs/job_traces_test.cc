@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/control/devices/device_requests.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/jobs/job_requests.h"
 #include "tests/server/control/control_fixture.h"
@@ -150,6 +151,41 @@ TEST_F(JobTracesTest, EachAttemptIsASpan) {
     numbers.push_back(it->second.attributes(0).value().int_value());
   }
   EXPECT_THAT(numbers, UnorderedElementsAre(1, 2));
+}
+
+// The job leaves a device and starts on another one in the same turn.
+TEST_F(JobTracesTest, AnAttemptNamesTheDeviceThatItHad) {
+  options.devices.push_back({"cpu:1", kLimit, 1});
+  Restart();
+  Hello("cpu:0");
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  Hello("cpu:1");
+  Answer<v1::Device> drained;
+  SetDrain(control(), "cpu:0", v1::DeviceDrain(), drained.callback());
+  ASSERT_TRUE(drained.Wait().ok());
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  ASSERT_TRUE(post.message.has_stop_job());
+  ReportEnded(id, 1, JobEnded::STOPPED);
+  ASSERT_TRUE(workers->NextPost(post));
+  ASSERT_EQ(post.device, "cpu:1");
+  worker::v1::Report started;
+  started.set_job_id(id);
+  started.set_attempt(2);
+  started.mutable_started()->set_total_steps(20);
+  Report("cpu:1", started);
+  EndDetails details;
+  details.device = "cpu:1";
+  ReportEnded(id, 2, JobEnded::SUCCEEDED, details);
+  const Named spans = AwaitJob();
+  std::vector<std::string> devices;
+  const auto [begin, end] = spans.equal_range("attempt");
+  for (auto it = begin; it != end; ++it) {
+    ASSERT_EQ(it->second.attributes(1).key(), "gpupool.devices");
+    devices.push_back(it->second.attributes(1).value().string_value());
+  }
+  EXPECT_THAT(devices, UnorderedElementsAre("cpu:0", "cpu:1"));
 }
 
 TEST_F(JobTracesTest, AJobThatFailsHasItsError) {

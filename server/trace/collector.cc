@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/utf8.h"
 #include "gpupool/otlp/v1/trace.pb.h"
 
 namespace gpupool::server {
@@ -17,6 +18,7 @@ constexpr absl::Duration kConnectTimeout = absl::Seconds(2);
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(10);
 constexpr absl::Duration kLongestRetryAfter = absl::Seconds(60);
 constexpr size_t kLongestAnswer = size_t{1} << 20;
+constexpr size_t kLongestReason = 256;
 
 std::unique_ptr<httplib::ClientImpl> MakeClient(const CollectorUrl& url) {
   std::unique_ptr<httplib::ClientImpl> http;
@@ -40,6 +42,16 @@ bool MayRetry(int http_status) {
          http_status == 504;
 }
 
+// Returns the collector's text as a line of the log may have it.
+std::string LoggableText(const std::string& text) {
+  std::string shown(engine::CutUtf8(text, kLongestReason));
+  std::replace_if(
+      shown.begin(), shown.end(),
+      [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f || c == '"'; },
+      ' ');
+  return shown;
+}
+
 // Reads the body of an answer with status 200. An answer that is no message
 // rejects nothing.
 CollectorAnswer ReadTaken(const std::string& body) {
@@ -50,8 +62,9 @@ CollectorAnswer ReadTaken(const std::string& body) {
   answer.rejected =
       static_cast<uint64_t>(std::max<int64_t>(0, partial.rejected_spans()));
   if (answer.rejected > 0) {
-    answer.problem = absl::StrCat("it rejected ", answer.rejected,
-                                  " spans: ", partial.error_message());
+    answer.problem =
+        absl::StrCat("it rejected ", answer.rejected,
+                     " spans: ", LoggableText(partial.error_message()));
   }
   return answer;
 }

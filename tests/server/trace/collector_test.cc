@@ -70,6 +70,19 @@ TEST(CollectorTest, CountsSpansThatWereRejected) {
   EXPECT_THAT(answer.problem, HasSubstr("too old"));
 }
 
+TEST(CollectorTest, TheReasonOfTheCollectorIsOneShortLine) {
+  TestCollector server;
+  Collector collector(server.url());
+  otlp::v1::ExportTraceResponse response;
+  response.mutable_partial_success()->set_rejected_spans(1);
+  response.mutable_partial_success()->set_error_message(
+      "too \"old\"\n" + std::string(100'000, 'x'));
+  server.AnswerNext({.body = response.SerializeAsString()});
+  const std::string problem = collector.Send(Body()).problem;
+  EXPECT_THAT(problem, HasSubstr("too  old  xx"));
+  EXPECT_LT(problem.size(), 300);
+}
+
 TEST(CollectorTest, ACollectorThatIsAwayMayComeBack) {
   CollectorUrl url;
   {

@@ -87,11 +87,25 @@ void TakeProgress(const Intake& in) {
   in.transaction.AppendEvent(*row, std::move(event));
 }
 
+// Returns whether a kept profile of the same cycle has steps before those of
+// `later`, and more of them.
+bool KeepsLongerBegin(const v1::Job& job, const v1::RecordedProfile& later) {
+  return std::any_of(
+      job.recorded_profiles().begin(), job.recorded_profiles().end(),
+      [&](const v1::RecordedProfile& earlier) {
+        return earlier.cycle() == later.cycle() &&
+               earlier.first_step() + earlier.steps() <= later.first_step() &&
+               earlier.steps() > later.steps();
+      });
+}
+
 // Keeps a profile with the job, in place of an earlier one of the same cycle.
+// Of two attempts that divide the steps of a cycle, the longer profile stays.
 // Drops the earliest ones beyond the limits.
 void TakeProfile(const Intake& in) {
   JobRow* row = in.row();
   if (row == nullptr) return;
+  if (KeepsLongerBegin(row->job, in.report.profile())) return;
   auto& kept = *row->job.mutable_recorded_profiles();
   v1::RecordedProfile profile = in.report.profile();
   profile.set_attempt(in.report.attempt());

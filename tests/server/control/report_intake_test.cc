@@ -153,6 +153,30 @@ TEST_F(RecordedProfilesTest, ALaterOneOfACycleReplacesTheEarlierOne) {
   EXPECT_EQ(kept[1].time().seconds(), 5);
 }
 
+TEST_F(RecordedProfilesTest, TheLongerPartOfADividedCycleStays) {
+  const uint64_t job = Start(0).id();
+  const auto report = [&](uint32_t cycle, uint64_t first, uint32_t steps) {
+    worker::v1::Report part;
+    part.set_job_id(job);
+    part.set_attempt(1);
+    part.mutable_profile()->set_cycle(cycle);
+    part.mutable_profile()->set_first_step(first);
+    part.mutable_profile()->set_steps(steps);
+    Report("cpu:0", part);
+  };
+  report(1, 11, 9);
+  report(1, 20, 1);  // an attempt that goes on
+  report(2, 31, 2);
+  report(2, 33, 8);
+  report(3, 51, 10);
+  report(3, 56, 5);  // one that repeats steps
+  const std::vector<v1::RecordedProfile> kept = Kept(job);
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept[0].first_step(), 11u);
+  EXPECT_EQ(kept[1].first_step(), 33u);
+  EXPECT_EQ(kept[2].first_step(), 56u);
+}
+
 TEST_F(RecordedProfilesTest, TheirNumberIsBounded) {
   const uint64_t job = Start(0).id();
   for (uint32_t cycle = 1; cycle <= 25; ++cycle) ReportProfile(job, cycle, 10);

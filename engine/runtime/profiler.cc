@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -38,7 +39,14 @@ class ProgramEvents {
     Begin("M", "thread_name");
     absl::StrAppend(text_, ",\"args\":{\"name\":", Quote(program_.name), "}}");
     bool at_peak = false;
+    int run = -1;
     for (const NodeTime& time : program_.profile->times()) {
+      // Viewers show the counters of all programs as one, and another program
+      // may have run in between.
+      if (std::exchange(run, time.run) != time.run) {
+        planned_.reset();
+        held_.reset();
+      }
       if (program_.arena != nullptr) {
         const auto node = static_cast<size_t>(time.node);
         Count("planned bytes", time,
@@ -75,7 +83,7 @@ class ProgramEvents {
         NodeFlops(graph, node), NodeBytes(graph, node));
   }
 
-  // Writes a counter, unless it has the same value as before.
+  // Writes a counter, unless it has the same value as before in this run.
   void Count(absl::string_view name, const NodeTime& time, uint64_t value,
              std::optional<uint64_t>* before) {
     if (*before == value) return;

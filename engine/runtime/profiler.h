@@ -74,9 +74,9 @@ struct TracedProgram {
 // and the bytes of its operands and results. Times begin at 0.
 //
 // With memory, two counters, "planned bytes" and "measured bytes", have an
-// event before the node's own event when they change. An instant event,
-// "planned peak", is at the node of the peak in the first traced run. It has
-// the largest values that live there.
+// event before the node's own event at the beginning of each run and when they
+// change. An instant event, "planned peak", is at the node of the peak in the
+// first traced run. It has the largest values that live there.
 std::string ChromeTrace(absl::Span<const TracedProgram> programs);
 
 }  // namespace gpupool::engine

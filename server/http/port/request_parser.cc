@@ -34,6 +34,7 @@ class RequestParser::Impl final
         limits_.header_bytes - std::min(limits_.header_bytes, header_bytes_);
     const size_t used = bytes.empty() ? 0 : Put(bytes.substr(0, room));
     header_bytes_ += used;
+    CheckFolds(bytes.substr(0, used));
     if (!is_header_done() && bytes.size() >= room) FailAtHeaderLimit(bytes);
     return empty_lines + used;
   }
@@ -85,6 +86,17 @@ class RequestParser::Impl final
     return used;
   }
 
+  // Refuses a header that goes on in the next line (RFC 9112, 5.2). The library
+  // joins the lines, which come to it together.
+  void CheckFolds(absl::string_view header_bytes) {
+    if (failure_.has_value()) return;
+    if (absl::StrContains(header_bytes, "\r\n ") ||
+        absl::StrContains(header_bytes, "\r\n\t")) {
+      failure_ =
+          Failure{400, "a header goes on in the next line; write it in one"};
+    }
+  }
+
   // `bytes` are those that the library has not taken.
   void FailAtHeaderLimit(absl::string_view bytes) {
     if (failure_.has_value()) return;
@@ -118,6 +130,7 @@ class RequestParser::Impl final
     if (!parts.ok()) {
       return Fail({400, std::string(parts.status().message())}, error);
     }
+    target_host_ = std::move(parts->host);
     request_.path = std::move(parts->path);
     request_.query = std::move(parts->query);
   }
@@ -137,6 +150,15 @@ class RequestParser::Impl final
     if (hosts > 1 || (hosts == 0 && !is_http_1_0())) {
       return Fail({400, absl::StrCat("the header Host is there ", hosts,
                                      " times; give it once")},
+                  error);
+    }
+    const absl::string_view host = request_.Header("Host");
+    if (hosts == 1 && !target_host_.empty() &&
+        !absl::EqualsIgnoreCase(target_host_, host)) {
+      return Fail({400, absl::StrCat("the request is for the host '",
+                                     target_host_.substr(0, 80),
+                                     "', its header Host is '",
+                                     host.substr(0, 80), "'; give one host")},
                   error);
     }
     if (request_.Count("Content-Length") > 1 ||
@@ -169,7 +191,13 @@ class RequestParser::Impl final
     return body.size();
   }
 
-  void on_chunk_header_impl(uint64_t size, Text, Code& error) override {
+  void on_chunk_header_impl(uint64_t size, Text extensions,
+                            Code& error) override {
+    // The library takes a line end between quotes, where others end the line.
+    if (absl::StrContains(View(extensions), '\n')) {
+      return Fail({400, "a line end is not for the extension of a chunk"},
+                  error);
+    }
     if (size > most_body_bytes_ - body_bytes_) FailAtBodyLimit(error);
   }
 
@@ -195,6 +223,7 @@ class RequestParser::Impl final
   const Limits limits_;
   size_t header_bytes_ = 0;  // read so far
   int version_ = 0;          // 10 or 11; 0 before the request line is read
+  std::string target_host_;  // of a target in the form for proxies
   size_t most_body_bytes_ = 0;
   size_t body_bytes_ = 0;  // read so far; at most the number above
   bool keep_ = false;

@@ -1,5 +1,6 @@
 #include "server/http/port/request_target.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -71,23 +72,33 @@ bool IsUtf8(absl::string_view text) {
   return true;
 }
 
-// Returns the target without scheme and host.
-absl::string_view WithoutHost(absl::string_view target) {
+// Takes scheme and host, if they are there, from the front of the target.
+// Returns the host.
+absl::string_view TakeHost(absl::string_view* target) {
   for (const absl::string_view scheme : {"http://", "https://"}) {
-    if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
-    const size_t path = target.find_first_of("/?", scheme.size());
-    return path == target.npos ? "/" : target.substr(path);
+    if (!absl::StartsWithIgnoreCase(*target, scheme)) continue;
+    target->remove_prefix(scheme.size());
+    const absl::string_view host =
+        target->substr(0, target->find_first_of("/?"));
+    target->remove_prefix(host.size());
+    return host;
   }
-  return target;
+  return {};
 }
 
 }  // namespace
 
 absl::StatusOr<RequestTarget> ReadTarget(absl::string_view target) {
-  target = WithoutHost(target);
-  const size_t mark = target.find('?');
   RequestTarget parts;
-  parts.path = Decoded(target.substr(0, mark));
+  parts.host = std::string(TakeHost(&target));
+  const size_t mark = target.find('?');
+  const absl::string_view path = target.substr(0, mark);
+  parts.path = Decoded(path);
+  if (std::count(parts.path.begin(), parts.path.end(), '/') !=
+      std::count(path.begin(), path.end(), '/')) {
+    return absl::InvalidArgumentError(
+        "the path has a slash as %2F; no name has a slash");
+  }
   if (mark != target.npos) parts.query = std::string(target.substr(mark + 1));
   if (parts.path.empty()) parts.path = "/";
   if (IsUtf8(parts.path)) return parts;

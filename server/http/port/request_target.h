@@ -11,13 +11,15 @@
 namespace gpupool::server {
 
 struct RequestTarget {
+  std::string host;   // with its port; empty in the form without a host
   std::string path;   // decoded
   std::string query;  // as it was sent, without the '?'
 };
 
 // Returns the parts of a target. The form with a scheme and a host, which
 // proxies get, is read as well. A '%' without two digits stays as it is.
-// InvalidArgument for a path that is not UTF-8.
+// InvalidArgument for a path that is not UTF-8, and for a slash as "%2F": a
+// proxy that guards paths would take it for a part of a name.
 absl::StatusOr<RequestTarget> ReadTarget(absl::string_view target);
 
 }  // namespace gpupool::server

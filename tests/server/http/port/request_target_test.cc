@@ -8,7 +8,7 @@ namespace gpupool::server {
 namespace {
 
 TEST(ReadTargetTest, PathsAreDecodedAndQueriesAreNot) {
-  const auto target = ReadTarget("/v2/models/a%20b%2Fc?x=%20&y");
+  const auto target = ReadTarget("/v2/models/a%20b/c?x=%20&y");
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->path, "/v2/models/a b/c");
   EXPECT_EQ(target->query, "x=%20&y");
@@ -27,6 +27,19 @@ TEST(ReadTargetTest, TheFormForProxiesIsRead) {
   EXPECT_EQ(ReadTarget("HTTPS://h")->path, "/");
   EXPECT_EQ(ReadTarget("http://h?a")->path, "/");
   EXPECT_EQ(ReadTarget("*")->path, "*");
+  EXPECT_EQ(ReadTarget("http://h:8000/v2?a")->host, "h:8000");
+  EXPECT_EQ(ReadTarget("HTTPS://h")->host, "h");
+  EXPECT_EQ(ReadTarget("http://h?a")->host, "h");
+  EXPECT_EQ(ReadTarget("http://h?a")->query, "a");
+  EXPECT_EQ(ReadTarget("/http://h")->host, "");
+}
+
+TEST(ReadTargetTest, ASlashIsNotHidden) {
+  for (const char* path : {"/v2%2Frepository", "/v2%2frepository", "/%2F"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ReadTarget(path).status())) << path;
+  }
+  EXPECT_EQ(ReadTarget("/a?b%2Fc")->query, "b%2Fc");
+  EXPECT_EQ(ReadTarget("/a%252Fb")->path, "/a%2Fb");
 }
 
 TEST(ReadTargetTest, APathIsUtf8) {

@@ -66,4 +66,12 @@ HttpResponse NoPlace(const HttpRoute& route) {
       0);
 }
 
+HttpResponse NoThread(const HttpRoute& route, bool stopping) {
+  return route.error(
+      absl::UnavailableError(stopping ? "the server is shutting down"
+                                      : "too many requests wait over HTTP; "
+                                        "retry later, or call by gRPC"),
+      0);
+}
+
 }  // namespace gpupool::server

@@ -41,4 +41,8 @@ uint64_t PlaceFor(const HttpRoute& route, const HttpRequest& request,
 // Returns the answer for a body that does not fit beside the others.
 HttpResponse NoPlace(const HttpRoute& route);
 
+// Returns the answer when too many requests wait for a thread, or the port
+// stops.
+HttpResponse NoThread(const HttpRoute& route, bool stopping);
+
 }  // namespace gpupool::server

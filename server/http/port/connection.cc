@@ -48,13 +48,6 @@ constexpr uint64_t kMostDropped = uint64_t{256} << 20;
 // Bytes that a client may send while it gets a stream.
 constexpr uint64_t kMostDuringStream = 64 << 10;
 
-absl::Status Busy(bool stopping) {
-  return absl::UnavailableError(
-      stopping
-          ? "the server is shutting down"
-          : "too many requests wait over HTTP; retry later, or call by gRPC");
-}
-
 template <typename Stream>
 class StreamConnection final
     : public HttpConnection,
@@ -93,6 +86,8 @@ class StreamConnection final
   }
 
   void EndIfLate(SteadyTime now) override {
+    // The thread that writes the stream ends only when its text is taken.
+    if (state_ == State::kStreaming && owner_.stopping()) LimitFinish();
     if (now < deadline_ || IsClosed()) return;
     const bool reads = state_ == State::kHeaders || state_ == State::kBody;
     if (!reads || late_) return Close();
@@ -107,9 +102,9 @@ class StreamConnection final
     switch (state_) {
       case State::kWriting:
       case State::kStreaming:
-        return SetDeadline(kLongestFinish);
+        return LimitFinish();
       case State::kLingering:
-        return SetDeadline(kLongestFinish / 5);
+        return LimitFinish(5);
       default:
         return Close();
     }
@@ -129,8 +124,6 @@ class StreamConnection final
   };
 
   static constexpr bool kTls = !std::is_same_v<Stream, Tcp::socket>;
-  // Limit of an answer that is on its way when the port stops.
-  static constexpr absl::Duration kLongestFinish = absl::Seconds(5);
 
   std::shared_ptr<StreamConnection<Stream>> Self() {
     return this->shared_from_this();
@@ -146,8 +139,19 @@ class StreamConnection final
     }
   }
 
+  static SteadyTime In(absl::Duration time) {
+    return Clock::now() + absl::ToChronoNanoseconds(time);
+  }
+
   void SetDeadline(absl::Duration time) {
-    deadline_ = Clock::now() + absl::ToChronoNanoseconds(time);
+    deadline_ = std::min(In(time), finish_end_);
+  }
+
+  // Ends the connection after this share of HttpDeadlines::finish, whatever the
+  // client takes until then. Never moves an earlier end.
+  void LimitFinish(int share = 1) {
+    finish_end_ = std::min(finish_end_, In(owner_.deadlines().finish / share));
+    deadline_ = std::min(deadline_, finish_end_);
   }
 
   void SetState(State state, absl::Duration time) {
@@ -183,8 +187,7 @@ class StreamConnection final
   void BeginHeaders() {
     SetIdle(false);
     SetState(State::kHeaders, owner_.deadlines().headers);
-    request_end_ =
-        Clock::now() + absl::ToChronoNanoseconds(owner_.deadlines().request);
+    request_end_ = In(owner_.deadlines().request);
   }
 
   absl::string_view Unread() const {
@@ -348,7 +351,7 @@ class StreamConnection final
       return;
     }
     place_.reset();
-    Respond(route_->error(Busy(owner_.stopping()), 0));
+    Respond(NoThread(*route_, owner_.stopping()));
   }
 
   // Asks the route. The bytes of the body are free afterwards.
@@ -411,8 +414,7 @@ class StreamConnection final
 
   // Writes on. Each piece that the client takes begins the time anew.
   void Write() {
-    SetDeadline(owner_.stopping() ? kLongestFinish
-                                  : owner_.deadlines().write_pause);
+    SetDeadline(owner_.deadlines().write_pause);
     const size_t head = std::min(written_, out_head_.size());
     const size_t body = written_ - head;
     const std::array<asio::const_buffer, 2> rest = {
@@ -473,7 +475,7 @@ class StreamConnection final
       state_ = State::kWriting;
     }
     if (out_head_.empty()) {
-      deadline_ = SteadyTime::max();
+      deadline_ = finish_end_;
       if (taken.finished) Linger();
       return;
     }
@@ -542,8 +544,9 @@ class StreamConnection final
   State state_ = State::kIdle;
   SteadyTime deadline_ = SteadyTime::max();
   SteadyTime request_end_ = SteadyTime::max();
-  bool idle_ = false;  // as the owner knows it
-  bool late_ = false;  // the request took too long
+  SteadyTime finish_end_ = SteadyTime::max();  // set when the port stops
+  bool idle_ = false;                          // as the owner knows it
+  bool late_ = false;                          // the request took too long
 
   // Unread bytes are buffer_[begin_, end_).
   std::string buffer_;

@@ -63,7 +63,7 @@ class HttpConnection {
   // Ends what takes too long.
   virtual void EndIfLate(SteadyTime now) = 0;
   // Closes the connection unless it sends an answer, which then has to be taken
-  // soon. Call it when no more answers are made.
+  // within HttpDeadlines::finish. Call it when no more answers are made.
   virtual void Finish() = 0;
 };
 

@@ -13,6 +13,8 @@ struct HttpDeadlines {
   absl::Duration body_pause = absl::Seconds(10);   // between bytes of a body
   absl::Duration write_pause = absl::Seconds(30);  // to take some of an answer
   absl::Duration linger = absl::Seconds(5);        // to close its side
+  // To take the rest of an answer when the port stops.
+  absl::Duration finish = absl::Seconds(5);
 };
 
 }  // namespace gpupool::server

@@ -90,5 +90,10 @@ TEST_F(AdmissionTest, AnUnknownExpectationFails) {
   EXPECT_EQ(refused.refusal->status, 417);
 }
 
+TEST_F(AdmissionTest, ARequestWithoutAThreadIsToldWhy) {
+  EXPECT_THAT(NoThread(route_, false).body, HasSubstr("too many requests"));
+  EXPECT_THAT(NoThread(route_, true).body, HasSubstr("shutting down"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

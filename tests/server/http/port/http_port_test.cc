@@ -157,6 +157,40 @@ TEST(HttpPortTest, AnswersThatAreBeingMadeAreSentAtTheEnd) {
   stop.join();
 }
 
+TEST(HttpPortTest, AClientThatTakesLittleAtATimeDelaysNoStop) {
+  HttpPortOptions options;
+  options.deadlines.finish = absl::Milliseconds(50);
+  ServedPort served(options);
+  RawClient slow = served.NewClient();
+  slow.Send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+  size_t taken = slow.Receive().size();
+  std::thread stop([&] { served.Stop(); });
+  for (size_t more = 1; more > 0; taken += more) {
+    LetTimePass(absl::Milliseconds(2));
+    more = slow.Receive().size();
+  }
+  stop.join();
+  EXPECT_LT(taken, ServedPort::kLarge);
+}
+
+TEST(HttpPortTest, AStreamThatGoesOnDelaysNoStop) {
+  HttpPortOptions options;
+  options.deadlines.finish = absl::Milliseconds(50);
+  ServedPort served(options);
+  served.stream = [](BodyWriter& writer) {
+    while (writer.Write(std::string(1 << 16, 'x'))) {
+    }
+  };
+  RawClient client = served.NewClient();
+  client.Send("POST /stream HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_NE(client.Receive(), "");
+  std::thread stop([&] { served.Stop(); });
+  // Takes all that comes, which would never end by itself.
+  while (!client.Receive().empty()) {
+  }
+  stop.join();
+}
+
 TEST(HttpPortTest, AnswersBrowsersAndOtherClients) {
   const ServedPort served;
   httplib::Client client("127.0.0.1", served.port());

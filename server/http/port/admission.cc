@@ -11,8 +11,9 @@
 namespace gpupool::server {
 namespace {
 
-// The place of a body before it comes. As many fit as there may be connections.
-constexpr uint64_t kFirstPlace = 64 << 10;
+// The place of a body before it comes. Small, so that clients that send no more
+// than headers do not take the places of others.
+constexpr uint64_t kFirstPlace = 4 << 10;
 
 std::optional<HttpResponse> RefusalOf(const HttpRoute& route,
                                       const HttpRequest& request,

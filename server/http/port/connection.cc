@@ -396,6 +396,8 @@ class StreamConnection final
 
   void Respond(HttpResponse response) {
     if (IsClosed()) return;
+    // The client may take long, and the place is for others then.
+    parser_->request().body = std::string();
     place_.reset();
     if (owner_.stopping()) keep_alive_ = false;
     ResponseFrame frame{.keep_alive = keep_alive_};

@@ -297,7 +297,7 @@ TEST(ConnectionTest, BodiesThatDoNotFitBesideOthersAreRefused) {
 TEST(ConnectionTest, ABodyThatIsOnlyAnnouncedTakesLittleRoom) {
   const ServedPort served;
   std::vector<RawClient> half;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 100; ++i) {
     half.push_back(served.NewClient());
     half.back().Send(
         absl::StrCat("POST /echo HTTP/1.1\r\nHost: h\r\n"

@@ -227,7 +227,20 @@ class HttpPort::Impl final : public ConnectionOwner {
                           });
   }
 
+  // Waits for the next connections after any failure, too.
   void AcceptSome() {
+    int error = ENOMEM;
+    try {
+      error = AcceptWaiting();
+    } catch (const std::exception&) {
+      // Memory ran out.
+    }
+    if (error != 0) return PauseAccepting(error);
+    AwaitConnections();
+  }
+
+  // Returns 0, or the error of the system after which to pause.
+  int AcceptWaiting() {
     for (int i = 0; i < kMostAtOnce; ++i) {
       sockaddr_storage address = {};
       socklen_t size = sizeof(address);
@@ -239,9 +252,9 @@ class HttpPort::Impl final : public ConnectionOwner {
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      if (!IsForThisConnectionOnly(errno)) return PauseAccepting(errno);
+      if (!IsForThisConnectionOnly(errno)) return errno;
     }
-    AwaitConnections();
+    return 0;
   }
 
   void PauseAccepting(int error) {
@@ -278,9 +291,17 @@ class HttpPort::Impl final : public ConnectionOwner {
     }
     const ConnectionNeeds needs{
         .io = &io_, .tls = tls_.has_value() ? &*tls_ : nullptr, .owner = this};
-    const auto connection = MakeConnection(needs, socket, ip6_, client);
+    std::shared_ptr<HttpConnection> connection;
+    try {
+      connection = MakeConnection(needs, socket, ip6_, client);
+      if (connection != nullptr) {
+        connections_[connection.get()] = {connection, client, {}};
+      }
+    } catch (const std::exception&) {
+      counts_.GiveBack(client);
+      throw;
+    }
     if (connection == nullptr) return counts_.GiveBack(client);
-    connections_[connection.get()] = {connection, client, {}};
     connection->Start();
   }
 
@@ -300,8 +321,9 @@ class HttpPort::Impl final : public ConnectionOwner {
     look_.expires_after(kLookAtDeadlines);
     look_.async_wait([this](Code error) {
       if (error) return;
-      LookAtDeadlines();
+      // First, so that the looks go on when one fails.
       LookLater();
+      LookAtDeadlines();
     });
   }
 

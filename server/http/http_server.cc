@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,9 @@ HttpPortOptions PortOptions(const HttpServerOptions& options,
                        .port = options.port,
                        .connections = options.connections,
                        .deadlines = options.deadlines};
+  // Lets each call have an answer as large as the largest body.
+  port.answer_bytes = uint64_t{options.rest_calls} * options.rest_body_bytes +
+                      uint64_t{options.api_calls} * options.max_body_bytes;
   port.threads[static_cast<size_t>(Lane::kHealth)] = kHealthThreads;
   port.threads[static_cast<size_t>(Lane::kGet)] = options.threads;
   // One more than calls may be open, so that there is a thread that answers a

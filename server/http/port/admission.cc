@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/http/port/request_parser.h"
@@ -65,6 +64,21 @@ HttpResponse NoPlace(const HttpRoute& route) {
           "the bodies of requests over HTTP have ", route.bodies->most(),
           " bytes at a time, which is the most; retry later, or call by gRPC")),
       0);
+}
+
+HttpResponse NoRoom(const ErrorWriter& error, uint64_t most) {
+  return error(
+      absl::UnavailableError(absl::StrCat(
+          "the answers over HTTP that clients have not taken have ", most,
+          " bytes, which is the most; retry later, or call by gRPC")),
+      0);
+}
+
+absl::Status TooLate(const HttpDeadlines& deadlines) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the request took longer than ", absl::FormatDuration(deadlines.request),
+      ", its headers longer than ", absl::FormatDuration(deadlines.headers),
+      ", or its body paused for ", absl::FormatDuration(deadlines.body_pause)));
 }
 
 HttpResponse NoThread(const HttpRoute& route, bool stopping) {

@@ -1,13 +1,15 @@
 // Private to server/http/port: whether a request may go on when its headers are
-// read and its body is not.
+// read and its body is not, and the answers of the port for those that may not.
 //
-// Pure function, but for the place that it takes.
+// Pure functions, but for the place that AdmitRequest takes.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "server/http/port/body_budget.h"
+#include "server/http/port/http_deadlines.h"
 #include "server/http/port/http_request.h"
 #include "server/http/port/http_response.h"
 #include "server/http/port/router.h"
@@ -40,6 +42,13 @@ uint64_t PlaceFor(const HttpRoute& route, const HttpRequest& request,
 
 // Returns the answer for a body that does not fit beside the others.
 HttpResponse NoPlace(const HttpRoute& route);
+
+// Returns the answer in place of one that does not fit beside the `most` bytes
+// of answers that clients have not taken.
+HttpResponse NoRoom(const ErrorWriter& error, uint64_t most);
+
+// Returns the error of a request that comes too slowly.
+absl::Status TooLate(const HttpDeadlines& deadlines);
 
 // Returns the answer when too many requests wait for a thread, or the port
 // stops.

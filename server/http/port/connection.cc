@@ -16,7 +16,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "server/http/port/admission.h"
 #include "server/http/port/body_pipe.h"
 #include "server/http/port/request_parser.h"
@@ -38,6 +37,8 @@ constexpr size_t kHeaderBuffer = 17 << 10;  // more than the headers may have
 constexpr size_t kBodyBuffer = 64 << 10;
 // A body up to this size goes out with the headers, as one text.
 constexpr size_t kJoinedBody = 4 << 10;
+// A body of an answer up to this size takes no place of the owner's.
+constexpr size_t kFreeAnswer = 64 << 10;
 // The body of a refused request is read to its end up to this size, so that the
 // connection can stay. Otherwise the connection closes, since the body could be
 // taken for another request.
@@ -230,14 +231,7 @@ class StreamConnection final
 
   void FailLate() {
     keep_alive_ = false;
-    const absl::Status late = absl::DeadlineExceededError(
-        absl::StrCat("the request took longer than ",
-                     absl::FormatDuration(owner_.deadlines().request),
-                     ", its headers longer than ",
-                     absl::FormatDuration(owner_.deadlines().headers),
-                     ", or its body paused for ",
-                     absl::FormatDuration(owner_.deadlines().body_pause)));
-    Respond(Errors()(late, 408));
+    Respond(Errors()(TooLate(owner_.deadlines()), 408));
   }
 
   const ErrorWriter& Errors() const {
@@ -399,6 +393,11 @@ class StreamConnection final
     // The client may take long, and the place is for others then.
     parser_->request().body = std::string();
     place_.reset();
+    if (response.body.size() > kFreeAnswer) {
+      BodyBudget& answers = owner_.answers();
+      place_ = answers.Take(std::min(response.body.size(), answers.most()));
+      if (!place_.has_value()) response = NoRoom(Errors(), answers.most());
+    }
     if (owner_.stopping()) keep_alive_ = false;
     ResponseFrame frame{.keep_alive = keep_alive_};
     if (response.status != 304) frame.content_length = response.body.size();
@@ -438,6 +437,7 @@ class StreamConnection final
     if (written_ < out_head_.size() + out_body_.size()) return Write();
     out_head_.clear();
     out_body_ = std::string();
+    place_.reset();
     if (state_ == State::kStreaming) {
       writing_ = false;
       return SendPiece();
@@ -557,9 +557,9 @@ class StreamConnection final
 
   // The request.
   std::optional<RequestParser> parser_;
-  const HttpRoute* route_ = nullptr;     // null before its headers are read
-  std::optional<HttpResponse> refusal_;  // goes out when the body is read
-  std::optional<BodyBudget::Place> place_;
+  const HttpRoute* route_ = nullptr;        // null before its headers are read
+  std::optional<HttpResponse> refusal_;     // goes out when the body is read
+  std::optional<BodyBudget::Place> place_;  // of its body, then of the answer
   bool body_is_read_ = false;
   bool keep_alive_ = false;
 

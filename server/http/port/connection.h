@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 
+#include "server/http/port/body_budget.h"
 #include "server/http/port/connection_counts.h"
 #include "server/http/port/http_deadlines.h"
 #include "server/http/port/router.h"
@@ -44,6 +45,9 @@ class ConnectionOwner {
   virtual const HttpDeadlines& deadlines() const = 0;
   // Returns whether connections close after their answer.
   virtual bool stopping() const = 0;
+  // Bounds the large answers that clients have not taken. An answer above the
+  // bound takes all of it.
+  virtual BodyBudget& answers() = 0;
   // Runs the job on a thread of the lane. Returns false when too many wait,
   // and when the port stops.
   virtual bool Run(Lane lane, std::function<void()> job) = 0;

@@ -96,6 +96,7 @@ class HttpPort::Impl final : public ConnectionOwner {
       : options_(options),
         router_(std::move(router)),
         counts_(WithinOpenFiles(options.connections)),
+        answers_(options.answer_bytes),
         work_(io_.get_executor()),
         listening_(io_),
         look_(io_),
@@ -164,6 +165,7 @@ class HttpPort::Impl final : public ConnectionOwner {
   const HttpRouter& router() const override { return router_; }
   const HttpDeadlines& deadlines() const override { return options_.deadlines; }
   bool stopping() const override { return stopping_; }
+  BodyBudget& answers() override { return answers_; }
 
   bool Run(Lane lane, std::function<void()> job) override {
     // The pools end soon.
@@ -359,7 +361,8 @@ class HttpPort::Impl final : public ConnectionOwner {
   const HttpPortOptions options_;
   const HttpRouter router_;
   ConnectionCounts counts_;
-  std::string full_;  // the answer to a connection too many
+  BodyBudget answers_;  // before the loop, which may own the last connections
+  std::string full_;    // the answer to a connection too many
   std::optional<boost::asio::ssl::context> tls_;
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type>

@@ -5,7 +5,8 @@
 // The port defends itself against clients:
 //   * limits of connections, in total and for each client; when there are
 //     nearly as many as may be, the one that is idle for longest is closed
-//   * limits of the bytes of headers and bodies, and of all bodies in memory
+//   * limits of the bytes of headers and bodies, of all bodies in memory, and
+//     of all large answers that clients have not taken
 //   * deadlines of everything that a client does (HttpDeadlines)
 //   * requests that can be read in two ways are refused, and a connection
 //     closes after a request whose body was not read
@@ -21,6 +22,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,6 +40,8 @@ struct HttpPortOptions {
   // The total is at most half of the files that the process may open.
   ConnectionLimits connections = {};
   HttpDeadlines deadlines = {};
+  // Bytes of all answers above 64 KiB that clients have not taken.
+  uint64_t answer_bytes = uint64_t{1} << 30;
   // Threads of each lane but kHere.
   std::array<size_t, kLanes> threads = {0, 1, 1, 1, 1};
   // Prepares TLS and returns whether that went well. Null: plain HTTP.

@@ -385,6 +385,32 @@ TEST(ConnectionTest, AClientThatTakesNothingIsCutOff) {
   EXPECT_TRUE(WaitUntil([&] { return served.Get("/hello").status == 200; }));
 }
 
+TEST(ConnectionTest, LargeAnswersThatAreNotTakenHaveALimit) {
+  HttpPortOptions options;
+  options.answer_bytes = ServedPort::kLarge + 100;
+  const ServedPort served(options);
+  RawClient slow = served.NewClient();
+  slow.Send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_NE(slow.Receive(), "");
+  const RawAnswer refused = served.Get("/large");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("33554532 bytes, which is the most"));
+  EXPECT_EQ(served.Get("/hello").body, "hello");
+  slow.Close();
+  EXPECT_TRUE(WaitUntil([&] { return served.Get("/large").status == 200; }));
+}
+
+TEST(ConnectionTest, AnAnswerAboveTheLimitOfAllComesAlone) {
+  HttpPortOptions options;
+  options.answer_bytes = 1;
+  const ServedPort served(options);
+  RawClient client = served.NewClient();
+  for (int i = 0; i < 2; ++i) {
+    client.Send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_EQ(client.ReceiveAnswer().body.size(), ServedPort::kLarge);
+  }
+}
+
 TEST(ConnectionTest, ALargeAnswerComesWhole) {
   const ServedPort served;
   EXPECT_EQ(served.Get("/large").body.size(), ServedPort::kLarge);

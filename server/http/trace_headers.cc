@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "server/http/generic_call.h"
 #include "server/http/port/http_request.h"
 
@@ -20,8 +22,14 @@ bool MayBeMetadata(absl::string_view value) {
 }
 
 TraceContextHeaders TraceContextOf(const HttpRequest& request) {
-  return {std::string(request.Header("traceparent")),
-          std::string(request.Header("tracestate"))};
+  if (request.Count("traceparent") != 1) return {};
+  TraceContextHeaders headers{std::string(request.Header("traceparent")), ""};
+  for (const HttpHeader& header : request.headers) {
+    if (!absl::EqualsIgnoreCase(header.name, "tracestate")) continue;
+    absl::StrAppend(&headers.state, headers.state.empty() ? "" : ",",
+                    header.value);
+  }
+  return headers;
 }
 
 void PassTraceContext(const TraceContextHeaders& headers, GenericCall* call) {

@@ -17,6 +17,9 @@ struct TraceContextHeaders {
   std::string state;
 };
 
+// Returns both empty unless `traceparent` is there once. A `tracestate` may be
+// divided into several headers, which are joined in their order (W3C Trace
+// Context, 3.3).
 TraceContextHeaders TraceContextOf(const HttpRequest& request);
 
 // Adds the headers to the metadata of a call that has not started. Leaves out

@@ -22,6 +22,7 @@
 #include "server/http/rest/rest_json.h"
 #include "server/http/rest/rest_log.h"
 #include "server/http/rest/rest_repository.h"
+#include "server/http/rest/rest_trace.h"
 #include "server/http/trace_headers.h"
 
 namespace gpupool::server {
@@ -83,6 +84,11 @@ class RestRoutes::Impl {
     AddRepositoryRoutes(router);
     AddGet(router, Lane::kGet, "/v2/logging", &Impl::TellLog);
     AddPost(router, "/v2/logging", &Impl::ChangeLog);
+    for (const std::string trace :
+         {"/v2/trace/setting", "/v2/models/*/trace/setting"}) {
+      AddGet(router, Lane::kGet, trace, &Impl::TellTrace);
+      AddPost(router, trace, &Impl::ChangeTrace);
+    }
   }
 
   void Close() { calls_.Close(); }
@@ -340,16 +346,44 @@ class RestRoutes::Impl {
   HttpResponse ChangeLog(HttpRequest& request) {
     const auto post = Open(request);
     if (!post.ok()) return ErrorOfBody(post.status());
-    const auto question = ReadLogRequest(post->body);
-    if (!question.ok()) return ErrorAnswer(question.status());
+    return AnswerSettings(*post->call, "LogSettings",
+                          ReadLogRequest(post->body), &LogSettingsJson);
+  }
+
+  HttpResponse TellTrace(HttpRequest& request) {
+    inference::TraceSettingRequest question;
+    if (!request.parts.empty()) question.set_model_name(request.parts[0]);
+    inference::TraceSettingResponse answer;
     const absl::Status asked =
-        Ask(*post->call, "LogSettings", question->SerializeAsString());
+        AskNow(&RestStub::TraceSetting, question, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
-    inference::LogSettingsResponse answer;
-    if (!answer.ParseFromString(post->call->message())) {
+    return JsonAnswer(200, TraceSettingsJson(answer));
+  }
+
+  HttpResponse ChangeTrace(HttpRequest& request) {
+    const auto post = Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
+    auto question = ReadTraceRequest(post->body);
+    if (question.ok() && !request.parts.empty()) {
+      question->set_model_name(request.parts[0]);
+    }
+    return AnswerSettings(*post->call, "TraceSetting", question,
+                          &TraceSettingsJson);
+  }
+
+  // Sends the settings of a body and answers with those that are in force.
+  template <typename Question, typename Answer>
+  HttpResponse AnswerSettings(GenericCall& call, absl::string_view method,
+                              const absl::StatusOr<Question>& question,
+                              std::string (*json)(const Answer&)) {
+    if (!question.ok()) return ErrorAnswer(question.status());
+    const absl::Status asked = Ask(call, method, question->SerializeAsString());
+    if (!asked.ok()) return ErrorAnswer(asked);
+    Answer answer;
+    if (!answer.ParseFromString(call.message())) {
       return ErrorAnswer(Unreadable());
     }
-    return JsonAnswer(200, LogSettingsJson(answer));
+    return JsonAnswer(200, json(answer));
   }
 
   static absl::Status Unreadable() {

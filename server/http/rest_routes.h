@@ -13,6 +13,7 @@
 //   POST /v2/repository[/R]/index                  [{"name","version",...}]
 //   POST /v2/repository[/R]/models/M/load, /unload {}
 //   GET, POST /v2/logging                          rest/rest_log.h
+//   GET, POST /v2[/models/M]/trace/setting         rest/rest_trace.h
 //
 // Not live or not ready is status 400 with the same body. Errors are
 // {"error":text} with the status of the rpc's code. A POST of a page of another

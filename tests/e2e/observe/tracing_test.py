@@ -235,6 +235,9 @@ class Tracing(harness.TestCase):
         self.assertEqual(("OFF", "opentelemetry"), self.trace_settings(server))
         self.assertEqual(("TIMESTAMPS", "opentelemetry"),
                          self.trace_settings(server, trace_rate="1"))
+        settings = f"http://127.0.0.1:{server.ports['http_port']}/v2/trace/setting"
+        with urllib.request.urlopen(settings, timeout=harness.PATIENCE) as answer:
+            self.assertEqual("1", json.load(answer)["trace_rate"])
 
         # A collector that is away delays nobody, not even the end of the server.
         self.collector.stop()

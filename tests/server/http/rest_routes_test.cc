@@ -121,6 +121,18 @@ class FakeInference : public inference::GRPCInferenceService::Service {
     return Answer();
   }
 
+  // Answers the settings of the request and the model.
+  grpc::Status TraceSetting(
+      grpc::ServerContext*, const inference::TraceSettingRequest* request,
+      inference::TraceSettingResponse* response) override {
+    auto& settings = *response->mutable_settings();
+    settings["model"].add_value(request->model_name());
+    for (const auto& [name, value] : request->settings()) {
+      *settings[name].mutable_value() = value.value();
+    }
+    return Answer();
+  }
+
   std::atomic<grpc::StatusCode> code{grpc::OK};
   std::atomic<std::chrono::system_clock::time_point> deadline{
       std::chrono::system_clock::time_point()};
@@ -214,6 +226,21 @@ TEST_F(RestRoutesTest, AConfigurationIsOfTheNamedVersion) {
     EXPECT_EQ(json["name"], name);
     EXPECT_EQ(json["max_batch_size"], 8);
   }
+}
+
+TEST_F(RestRoutesTest, TheSharesOfTracesAreReadAndChanged) {
+  ExpectAnswer(Get("/v2/trace/setting"), 200, R"({"model":""})");
+  ExpectAnswer(Get("/v2/models/digits/trace/setting"), 200,
+               R"({"model":"digits"})");
+  ExpectAnswer(Post("/v2/trace/setting", R"({"trace_level":["OFF"]})"), 200,
+               R"({"model":"","trace_level":["OFF"]})");
+  ExpectAnswer(Post("/v2/models/digits/trace/setting", R"({"trace_rate":"7"})"),
+               200, R"({"model":"digits","trace_rate":"7"})");
+  ExpectRefused(Post("/v2/trace/setting", R"({"trace_rate":null})"), 400,
+                "trace setting 'trace_rate'");
+  service_.code = grpc::UNIMPLEMENTED;
+  ExpectRefused(Post("/v2/trace/setting", "{}"), 501, "why");
+  ExpectRefused(Get("/v2/trace/setting"), 501, "why");
 }
 
 TEST_F(RestRoutesTest, TheLogIsReadAndChanged) {

@@ -307,6 +307,7 @@ class Server::Impl {
       options.devices.push_back(
           {device.name, device.limit_bytes, device.threads, device.links});
     }
+    options.state_dir = state_dir_->path();
     options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();

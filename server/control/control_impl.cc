@@ -97,8 +97,9 @@ ControlLoop::Impl::Impl(ControlOptions options,
                &job_rehearsals_,
                &plan_searches_,
                dependencies_.now},
-      janitor_({options_.sweep_interval, options_.sweep_min_age},
-               dependencies_.store, dependencies_.blobs),
+      janitor_(
+          {options_.sweep_interval, options_.sweep_min_age, options_.state_dir},
+          dependencies_.store, dependencies_.blobs),
       renewal_(context_),
       job_rehearsals_(context_),
       job_traces_(dependencies_.tracer, dependencies_.store) {

@@ -3,16 +3,17 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
+#include "server/ipc/spool_records.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -20,21 +21,8 @@ namespace {
 
 using worker::v1::Report;
 
-constexpr uint32_t kMaxReportBytes = 1u << 20;
-constexpr size_t kPrefixBytes = 8;
-
-uint32_t Crc(const char* data, size_t bytes) {
-  return static_cast<uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(data),
-                                       static_cast<uInt>(bytes)));
-}
-
 std::string Record(const Report& report) {
-  const std::string body = report.SerializeAsString();
-  const std::array<uint32_t, 2> prefix = {static_cast<uint32_t>(body.size()),
-                                          Crc(body.data(), body.size())};
-  std::string record(kPrefixBytes, '\0');
-  std::memcpy(record.data(), prefix.data(), kPrefixBytes);
-  return record + body;
+  return SpoolRecord(report.SerializeAsString());
 }
 
 absl::Status WriteAll(int fd, const std::string& bytes) {
@@ -75,25 +63,6 @@ bool SyncFolderOf(const std::string& path) {
   return file.valid() && ::fsync(file.get()) == 0;
 }
 
-// Parses the record at `offset` and sets `end` to its end. Returns false unless
-// the record is complete and undamaged.
-bool ParseRecord(const std::string& bytes, size_t offset, Report* report,
-                 size_t* end) {
-  if (bytes.size() - offset < kPrefixBytes) return false;
-  std::array<uint32_t, 2> prefix;
-  std::memcpy(prefix.data(), bytes.data() + offset, kPrefixBytes);
-  const auto [length, crc] = prefix;
-  const char* const body = bytes.data() + offset + kPrefixBytes;
-  if (length > kMaxReportBytes ||
-      bytes.size() - offset - kPrefixBytes < length ||
-      Crc(body, length) != crc ||
-      !report->ParseFromArray(body, static_cast<int>(length))) {
-    return false;
-  }
-  *end = offset + kPrefixBytes + length;
-  return true;
-}
-
 }  // namespace
 
 absl::StatusOr<ReportSpool> ReportSpool::Open(const std::string& path,
@@ -117,9 +86,14 @@ absl::StatusOr<ReportSpool> ReportSpool::Open(const std::string& path,
 // that new records follow a whole one.
 absl::Status ReportSpool::Load() {
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(file_.get()));
+  absl::string_view rest = bytes;
   size_t end = 0;
-  Report report;
-  while (ParseRecord(bytes, end, &report, &end)) {
+  while (const std::optional<absl::string_view> body = TakeSpoolRecord(rest)) {
+    Report report;
+    if (!report.ParseFromArray(body->data(), static_cast<int>(body->size()))) {
+      break;
+    }
+    end = bytes.size() - rest.size();
     next_sequence_ = std::max(next_sequence_, report.sequence() + 1);
     progress_count_ += report.has_progress();
     reports_.push_back(std::move(report));

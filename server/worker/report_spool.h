@@ -1,9 +1,6 @@
 // The reports that the daemon does not have on disk yet. They are kept in a
-// file, so that neither the worker's nor the daemon's end loses them, and are
-// sent again until acknowledged.
-//
-//   spool  = record*
-//   record = length:32 crc:32 report:length    ; little endian, crc32 of report
+// file of records (server/ipc/spool_records.h), so that neither the worker's
+// nor the daemon's end loses them, and are sent again until acknowledged.
 //
 // A truncated or damaged record ends the file. Everything behind it is dropped
 // at the next start, as after a crash in the middle of a write.

@@ -34,6 +34,8 @@ struct ControlOptions {
   std::vector<ControlDevice> devices;
   // Folder in which the ranks of a job on several devices meet. Made on demand.
   std::string groups_folder;
+  // Folder of the daemon, with the spools of the workers. Empty: no spools.
+  std::string state_dir = {};
   // Maximum number of events that wait for the control thread, >= 1. Beyond it
   // clients are refused with ResourceExhausted, and workers must wait.
   size_t queue_limit = 0;

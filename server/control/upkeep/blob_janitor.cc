@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/control/calls/log.h"
+#include "server/pool/spooled_reports.h"
 
 namespace gpupool::server {
 namespace {
@@ -22,6 +24,27 @@ void AddFilesOf(const v1::ModelSpec& model,
   used.insert(model.onnx().sha256());
   for (const auto& file : model.onnx().external_files()) {
     used.insert(file.sha256());
+  }
+}
+
+// Adds the blobs of reports that will be taken: those of the attempts that the
+// jobs, which have not ended, are at.
+void AddReported(const std::vector<worker::v1::Report>& reports,
+                 const std::vector<v1::Job>& jobs,
+                 absl::flat_hash_set<std::string>& used,
+                 std::vector<std::string>& manifests) {
+  if (reports.empty()) return;
+  absl::flat_hash_map<uint64_t, uint32_t> attempts;
+  for (const v1::Job& job : jobs) attempts[job.id()] = job.attempt();
+  for (const worker::v1::Report& report : reports) {
+    const auto attempt = attempts.find(report.job_id());
+    if (attempt == attempts.end() || attempt->second != report.attempt()) {
+      continue;
+    }
+    if (report.has_checkpoint()) {
+      manifests.push_back(report.checkpoint().manifest_sha256());
+    }
+    if (report.has_profile()) used.insert(report.profile().sha256());
   }
 }
 
@@ -96,17 +119,25 @@ absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(
   return files;
 }
 
-// Returns all blobs that rows or manifests name. An unreadable manifest is an
-// error: the sweep would take its files for garbage.
+absl::StatusOr<std::vector<worker::v1::Report>> BlobJanitor::Spooled() const {
+  if (options_.state_dir.empty()) return std::vector<worker::v1::Report>();
+  return ReadSpooledReports(options_.state_dir);
+}
+
+// Returns all blobs that rows, manifests or reports name. An unreadable
+// manifest is an error: the sweep would take its files for garbage.
 absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
   absl::flat_hash_set<std::string> used;
   std::vector<std::string> manifests;
+  // Before the rows: a report leaves its spool when its row is on disk.
+  ASSIGN_OR_RETURN(const auto reports, Spooled());
   ASSIGN_OR_RETURN(const auto datasets, store_->LoadDatasets());
   for (const auto& dataset : datasets) {
     for (const auto& file : dataset.files()) used.insert(file.sha256());
   }
   ASSIGN_OR_RETURN(const auto jobs, store_->LoadAllActiveJobs());
   for (const auto& job : jobs) AddFilesOf(job.spec().model(), used);
+  AddReported(reports, jobs, used, manifests);
   ASSIGN_OR_RETURN(const auto profiled, store_->LoadProfiledJobs());
   for (const auto& job : profiled) {
     for (const auto& profile : job.recorded_profiles()) {

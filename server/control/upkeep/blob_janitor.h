@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 
@@ -25,6 +26,8 @@ class BlobJanitor {
   struct Options {
     absl::Duration interval = absl::Minutes(10);
     absl::Duration min_age = absl::Hours(1);
+    // Folder of the daemon, with the spools of the workers. Empty: no spools.
+    std::string state_dir = {};
   };
 
   // Both pointers must outlive the janitor.
@@ -36,11 +39,14 @@ class BlobJanitor {
   // Sweeps soon instead of at the next interval.
   void Want();
 
-  // Runs one sweep now. Removes nothing when a manifest in use cannot be read.
+  // Runs one sweep now. Keeps what a report in a worker's spool names, unless
+  // the report came too late to count. Removes nothing when a spool, or a
+  // manifest in use, cannot be read.
   absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
 
  private:
   absl::StatusOr<absl::flat_hash_set<std::string>> References();
+  absl::StatusOr<std::vector<worker::v1::Report>> Spooled() const;
   absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& manifest);
   void Run();
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "absl/time/clock.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/ipc/spool_records.h"
 
 namespace gpupool::server {
 namespace {
@@ -37,8 +40,26 @@ class BlobJanitorTest : public ::testing::Test {
     EXPECT_TRUE(store->Commit(batch).ok());
     return checkpoint.manifest_sha256();
   }
+  // Adds job 1, which runs for the second time.
+  void RunningJob() {
+    v1::Job job;
+    job.set_id(1);
+    job.set_state(v1::RUNNING);
+    job.set_attempt(2);
+    ASSERT_TRUE(store->Commit({.upsert_jobs = {job}}).ok());
+  }
+  // Adds a report of job 1 to the spool of a worker that is away.
+  void Spool(worker::v1::Report report, uint32_t attempt) {
+    report.set_job_id(1);
+    report.set_attempt(attempt);
+    std::filesystem::create_directories(folder / "workers" / "cpu-0");
+    std::ofstream(folder / "workers" / "cpu-0" / "spool",
+                  std::ios::binary | std::ios::app)
+        << SpoolRecord(report.SerializeAsString());
+  }
   absl::StatusOr<SweepResult> Sweep(absl::Duration later) {
-    BlobJanitor janitor({.min_age = absl::Hours(1)}, store.get(), blobs.get());
+    BlobJanitor janitor({.min_age = absl::Hours(1), .state_dir = folder},
+                        store.get(), blobs.get());
     return janitor.SweepOnce(absl::Now() + later);
   }
 
@@ -86,6 +107,41 @@ TEST_F(BlobJanitorTest, KeepsRecordedProfilesAsLongAsTheirJob) {
   ASSERT_TRUE(store->Commit({.delete_jobs = {1}}).ok());
   ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
   EXPECT_FALSE(blobs->Contains(trace));
+}
+
+TEST_F(BlobJanitorTest, KeepsWhatSpooledReportsOfRunningJobsName) {
+  RunningJob();
+  const std::string weights = *blobs->Put("weights");
+  const std::string manifest = *blobs->Put(
+      R"({"files":[{"role":"weights","sha256":")" + weights + R"("}]})");
+  const std::string trace = *blobs->Put("trace");
+  worker::v1::Report checkpoint;
+  checkpoint.mutable_checkpoint()->set_manifest_sha256(manifest);
+  Spool(checkpoint, 2);
+  worker::v1::Report profile;
+  profile.mutable_profile()->set_sha256(trace);
+  Spool(profile, 2);
+  const auto result = Sweep(absl::Hours(2));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(blobs->Contains(manifest));
+  EXPECT_TRUE(blobs->Contains(weights));
+  EXPECT_TRUE(blobs->Contains(trace));
+}
+
+TEST_F(BlobJanitorTest, RemovesWhatOnlyAnEarlierAttemptReports) {
+  RunningJob();
+  worker::v1::Report profile;
+  profile.mutable_profile()->set_sha256(*blobs->Put("trace"));
+  Spool(profile, 1);
+  ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
+  EXPECT_FALSE(blobs->Contains(profile.profile().sha256()));
+}
+
+TEST_F(BlobJanitorTest, RemovesNothingWhenASpoolCannotBeRead) {
+  const std::string stray = *blobs->Put("maybe somebody's weights");
+  std::filesystem::create_directories(folder / "workers" / "cpu-0" / "spool");
+  EXPECT_TRUE(absl::IsUnavailable(Sweep(absl::Hours(2)).status()));
+  EXPECT_TRUE(blobs->Contains(stray));
 }
 
 TEST_F(BlobJanitorTest, KeepsTheModelFilesOfJobsThatHaveNotEnded) {

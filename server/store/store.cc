@@ -25,7 +25,7 @@ static_assert(v1::SUCCEEDED == 6 && v1::FAILED == 7 && v1::CANCELLED == 8 &&
 constexpr char kActiveJobs[] =
     "SELECT row, checksum FROM jobs WHERE state < 6 ORDER BY id";
 constexpr char kProfiledJobs[] =
-    "SELECT row, checksum FROM jobs WHERE has_profiles = 1 ORDER BY id";
+    "SELECT id, row, checksum FROM jobs WHERE has_profiles = 1 ORDER BY id";
 constexpr char kJobCounts[] = "SELECT state, COUNT(*) FROM jobs GROUP BY state";
 // ?1: whether they have events. ?2: latest end.
 constexpr char kEndedCount[] =
@@ -257,7 +257,24 @@ absl::StatusOr<std::vector<v1::Job>> Store::LoadAllActiveJobs() const {
 }
 
 absl::StatusOr<std::vector<v1::Job>> Store::LoadProfiledJobs() const {
-  return reader_->Select<v1::Job>("jobs", kProfiledJobs, BindNothing);
+  std::vector<v1::Job> jobs;
+  absl::Status damaged;
+  RETURN_IF_ERROR(
+      reader_->ForEach(kProfiledJobs, BindNothing, [&](SQLite::Statement& row) {
+        if (!damaged.ok()) return;
+        auto job = ReadRow<v1::Job>(row, 1, "jobs");
+        if (job.ok()) {
+          jobs.push_back(*std::move(job));
+          return;
+        }
+        damaged = absl::DataLossError(absl::StrCat(
+            "the row of job ", row.getColumn(0).getInt64(),
+            ", which has recorded profiles, is damaged: its checksum differs; "
+            "restore the state folder from a backup, or start the server with "
+            "fewer --keep-jobs, so that the job is dropped once it has ended"));
+      }));
+  RETURN_IF_ERROR(damaged);
+  return jobs;
 }
 
 absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {

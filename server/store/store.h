@@ -139,7 +139,8 @@ class Store {
       const v1::ListArraysRequest& request) const;
   // Returns the jobs that have not ended, by rising id.
   absl::StatusOr<std::vector<v1::Job>> LoadAllActiveJobs() const;
-  // Returns the jobs with recorded profiles, ended ones too, by rising id.
+  // Returns the jobs with recorded profiles, ended ones too, by rising id. An
+  // unreadable row is DataLoss, which names its job.
   absl::StatusOr<std::vector<v1::Job>> LoadProfiledJobs() const;
   // Returns the next part of what the options allow to drop; empty when there
   // is nothing.

@@ -86,8 +86,9 @@ void BlobJanitor::Run() {
     }
     auto result = SweepOnce(absl::Now());
     if (!result.ok()) {
-      LogWarning(absl::StrCat("event=sweep_failed error=\"",
-                              result.status().message(), "\""));
+      LogWarning(absl::StrCat(
+          "event=sweep_failed effect=\"no blob is removed\" error=\"",
+          result.status().message(), "\""));
     } else if (result->removed_files > 0) {
       LogInfo(absl::StrCat("event=swept files=", result->removed_files,
                            " bytes=", result->removed_bytes));

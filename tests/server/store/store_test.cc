@@ -7,11 +7,13 @@
 #include <fstream>
 #include <thread>
 
+#include "SQLiteCpp/SQLiteCpp.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class StoreTest : public ::testing::Test {
@@ -69,6 +71,23 @@ TEST_F(StoreTest, CommittedJobIsThereAfterReopening) {
   const auto found = store_->GetJob(job.id());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->SerializeAsString(), job.SerializeAsString());
+}
+
+TEST_F(StoreTest, NamesTheProfiledJobWhoseRowIsDamaged) {
+  v1::Job intact = NewJob("intact", "default", v1::SUCCEEDED);
+  v1::Job damaged = NewJob("damaged", "default", v1::SUCCEEDED);
+  intact.add_recorded_profiles()->set_cycle(1);
+  damaged.add_recorded_profiles()->set_cycle(1);
+  Commit({.upsert_jobs = {intact, damaged}});
+  ASSERT_EQ(store_->LoadProfiledJobs()->size(), 2u);
+  SQLite::Database(directory_ / "gpupool.db", SQLite::OPEN_READWRITE)
+      .exec("UPDATE jobs SET checksum = checksum + 1 WHERE id = " +
+            std::to_string(damaged.id()));
+  const absl::Status status = store_->LoadProfiledJobs().status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("job " + std::to_string(damaged.id())),
+                    HasSubstr("--keep-jobs")));
 }
 
 TEST_F(StoreTest, UnknownJobIsNotFoundByItsId) {

@@ -1,8 +1,12 @@
 #include "server/trace/collector.h"
 
+#include <fcntl.h>
 #include <httplib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -16,6 +20,8 @@ namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(2);
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(10);
+constexpr absl::Duration kAddressesKept = absl::Seconds(30);
+constexpr absl::Duration kBetweenShutdowns = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetryAfter = absl::Seconds(60);
 constexpr size_t kLongestAnswer = size_t{1} << 20;
 constexpr size_t kLongestReason = 256;
@@ -34,6 +40,12 @@ std::unique_ptr<httplib::ClientImpl> MakeClient(const CollectorUrl& url) {
   // The path is sent as it was written.
   http->set_url_encode(false);
   return http;
+}
+
+// Returns whether another address of the host may do.
+bool IsUnreachable(httplib::Error error) {
+  return error == httplib::Error::Connection ||
+         error == httplib::Error::ConnectionTimeout;
 }
 
 // Returns whether the protocol lets a client try again after this status.
@@ -77,12 +89,68 @@ std::optional<absl::Duration> ReadRetryAfter(const std::string& text) {
   return std::min(absl::Seconds(seconds), kLongestRetryAfter);
 }
 
-Collector::Collector(CollectorUrl url)
-    : url_(std::move(url)), http_(MakeClient(url_)) {}
+Collector::Collector(CollectorUrl url, CollectorOptions options)
+    : url_(std::move(url)),
+      options_(std::move(options)),
+      lookup_(url_.host, options_.look_up),
+      http_(MakeClient(url_)) {
+  http_->set_socket_options(
+      [this](int socket) { KeepSocket(fcntl(socket, F_DUPFD_CLOEXEC, 0)); });
+}
 
-Collector::~Collector() = default;
+Collector::~Collector() { KeepSocket(-1); }
+
+void Collector::KeepSocket(int socket) {
+  absl::MutexLock lock(&mutex_);
+  if (socket_ >= 0) close(socket_);
+  socket_ = socket;
+}
+
+void Collector::Watch(absl::Time end) {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithDeadline(absl::Condition(this, &Collector::MustEnd), end);
+  // Repeated, since a connection that is about to be made is not ended by this.
+  while (sending_) {
+    if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &Collector::HasEnded),
+                            kBetweenShutdowns);
+  }
+}
+
+std::vector<std::string> Collector::Addresses(absl::Time end) {
+  const absl::Time now = absl::Now();
+  if (addresses_.empty() || now > addresses_until_ ||
+      addresses_until_ - now > kAddressesKept) {
+    addresses_ = lookup_.Find(end);
+    addresses_until_ = absl::Now() + kAddressesKept;
+  }
+  return addresses_;
+}
 
 CollectorAnswer Collector::Send(const std::string& body) {
+  const absl::Time end = absl::Now() + options_.limit;
+  const std::vector<std::string> addresses = Addresses(end);
+  if (addresses.empty()) {
+    return {.may_retry = true,
+            .problem = "the address of its host was not found"};
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    sending_ = true;
+  }
+  std::thread watch([this, end] { Watch(end); });
+  CollectorAnswer answer = SendTo(addresses, body, end);
+  {
+    absl::MutexLock lock(&mutex_);
+    sending_ = false;
+  }
+  watch.join();
+  if (http_->is_socket_open() == 0) KeepSocket(-1);
+  return answer;
+}
+
+CollectorAnswer Collector::SendTo(const std::vector<std::string>& addresses,
+                                  const std::string& body, absl::Time end) {
   httplib::Request request;
   request.method = "POST";
   request.path = url_.path;
@@ -91,23 +159,33 @@ CollectorAnswer Collector::Send(const std::string& body) {
   request.set_header("User-Agent", "gpupool");
   request.set_header("Content-Type", "application/x-protobuf");
   std::string answer;
-  const absl::Time end = absl::Now() + kAnswerTimeout;
-  // The time limits of the library are those of single reads.
   request.content_receiver = [&](const char* data, size_t size, uint64_t,
                                  uint64_t) {
-    if (size > kLongestAnswer - answer.size() || absl::Now() > end) {
-      return false;
-    }
+    if (size > kLongestAnswer - answer.size()) return false;
     answer.append(data, size);
     return true;
   };
-  const httplib::Result result = http_->send(request);
-  if (!result) return Unreached(static_cast<int>(result.error()));
-  if (result->status == 200) return ReadTaken(answer);
-  return {
-      .may_retry = MayRetry(result->status),
-      .problem = absl::StrCat("it answered with HTTP status ", result->status),
-      .retry_after = ReadRetryAfter(result->get_header_value("Retry-After"))};
+  httplib::Error error = httplib::Error::Connection;
+  for (const std::string& address : addresses) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopped_ || absl::Now() >= end) break;
+    }
+    http_->set_hostname_addr_map({{url_.host, address}});
+    const httplib::Result result = http_->send(request);
+    if (result && result->status == 200) return ReadTaken(answer);
+    if (result) {
+      return {.may_retry = MayRetry(result->status),
+              .problem =
+                  absl::StrCat("it answered with HTTP status ", result->status),
+              .retry_after =
+                  ReadRetryAfter(result->get_header_value("Retry-After"))};
+    }
+    error = result.error();
+    if (!IsUnreachable(error)) break;
+  }
+  addresses_.clear();
+  return Unreached(static_cast<int>(error));
 }
 
 CollectorAnswer Collector::Unreached(int error) const {
@@ -130,6 +208,10 @@ CollectorAnswer Collector::Unreached(int error) const {
   return answer;
 }
 
-void Collector::Stop() { http_->stop(); }
+void Collector::Stop() {
+  lookup_.Stop();
+  absl::MutexLock lock(&mutex_);
+  stopped_ = true;
+}
 
 }  // namespace gpupool::server

@@ -19,7 +19,6 @@ constexpr size_t kMostPerRequest = 2048;
 constexpr int kMostTries = 5;
 constexpr absl::Duration kLongestWait = absl::Seconds(30);
 constexpr absl::Duration kEndGrace = absl::Seconds(2);
-constexpr absl::Duration kBetweenStops = absl::Milliseconds(100);
 constexpr absl::Duration kBetweenMessages = absl::Minutes(1);
 
 // Keeps a collector that closes its connection from ending the process.
@@ -63,13 +62,7 @@ SpanExporter::SpanExporter(SpanExporterOptions options)
 SpanExporter::~SpanExporter() {
   stopping_.Notify();
   buffer_.Close();
-  if (!ended_.WaitForNotificationWithTimeout(kEndGrace)) {
-    giving_up_.Notify();
-    // Stopping is repeated, since the thread may be about to send.
-    do {
-      collector_.Stop();
-    } while (!ended_.WaitForNotificationWithTimeout(kBetweenStops));
-  }
+  if (!ended_.WaitForNotificationWithTimeout(kEndGrace)) collector_.Stop();
   thread_.join();
 }
 
@@ -87,12 +80,10 @@ void SpanExporter::Run() {
 
 void SpanExporter::SendAll(absl::Span<const Span> spans) {
   while (!spans.empty()) {
-    if (!giving_up_.HasBeenNotified()) {
-      const auto part = spans.subspan(0, kMostPerRequest);
-      const bool taken = Send(part);
-      spans.remove_prefix(part.size());
-      if (taken || !stopping_.HasBeenNotified()) continue;
-    }
+    const auto part = spans.subspan(0, kMostPerRequest);
+    const bool taken = Send(part);
+    spans.remove_prefix(part.size());
+    if (taken || !stopping_.HasBeenNotified()) continue;
     // A collector that is away must not delay the end of the server.
     Count(SpanOutcome::kFailed, spans.size());
     return;

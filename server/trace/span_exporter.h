@@ -65,7 +65,6 @@ class SpanExporter {
   SpanBuffer buffer_;
   Collector collector_;
   absl::Notification stopping_;
-  absl::Notification giving_up_;  // nothing more is sent
   absl::Notification ended_;
   absl::Time next_message_ = absl::InfinitePast();  // the thread's
   std::thread thread_;

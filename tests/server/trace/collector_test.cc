@@ -1,11 +1,19 @@
 #include "server/trace/collector.h"
 
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/trace/otlp_messages.h"
 #include "tests/server/trace/test_collector.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -20,6 +28,52 @@ std::string Body() {
   FillRequest({.service_name = "pool"}, {span}, &request);
   return request.SerializeAsString();
 }
+
+// A collector whose answer is one header that goes on and on.
+class EndlessCollector {
+ public:
+  EndlessCollector() {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, any, size), 0);
+    EXPECT_EQ(listen(listener_, 1), 0);
+    EXPECT_EQ(getsockname(listener_, any, &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Answer(); });
+  }
+  // The client must be gone.
+  ~EndlessCollector() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+
+  CollectorUrl url() const {
+    return *ParseCollectorUrl(absl::StrCat("http://127.0.0.1:", port_));
+  }
+  bool answers() const { return answers_; }
+
+ private:
+  void Answer() {
+    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    absl::string_view next = "HTTP/1.1 200 OK\r\nX: ";
+    while (send(client, next.data(), next.size(), MSG_NOSIGNAL) > 0) {
+      next = "x";
+      answers_ = true;
+      LetTimePass(absl::Milliseconds(1));
+    }
+    close(client);
+  }
+
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  std::atomic<bool> answers_ = false;
+  std::thread thread_;
+};
 
 TEST(CollectorTest, SendsARequestThatTheCollectorReads) {
   TestCollector server;
@@ -94,6 +148,49 @@ TEST(CollectorTest, ACollectorThatIsAwayMayComeBack) {
   EXPECT_FALSE(answer.taken);
   EXPECT_TRUE(answer.may_retry);
   EXPECT_THAT(answer.problem, HasSubstr("cannot be reached"));
+}
+
+TEST(CollectorTest, TriesAllAddressesOfTheHost) {
+  TestCollector server;
+  CollectorUrl url = server.url();
+  url.host = "collector";
+  Collector collector(
+      url, {.look_up = [](const std::string& host) {
+        EXPECT_EQ(host, "collector");
+        // Nobody listens at the first.
+        return std::vector<std::string>{"127.0.0.9", "127.0.0.1"};
+      }});
+  EXPECT_TRUE(collector.Send(Body()).taken);
+  EXPECT_TRUE(collector.Send(Body()).taken);
+  EXPECT_EQ(server.spans().size(), 2);
+}
+
+TEST(CollectorTest, AHostWithoutAnAddressMayGetOne) {
+  CollectorUrl url = {.host = "nowhere", .port = 4318, .authority = "nowhere"};
+  Collector collector(url, {.look_up = [](const std::string&) {
+                        return std::vector<std::string>();
+                      }});
+  const CollectorAnswer answer = collector.Send(Body());
+  EXPECT_TRUE(answer.may_retry);
+  EXPECT_THAT(answer.problem, HasSubstr("address"));
+}
+
+TEST(CollectorTest, AnAnswerThatNeverEndsIsGivenUp) {
+  EndlessCollector server;
+  Collector collector(server.url(), {.limit = absl::Milliseconds(50)});
+  const CollectorAnswer answer = collector.Send(Body());
+  EXPECT_FALSE(answer.taken);
+  EXPECT_TRUE(answer.may_retry);
+}
+
+TEST(CollectorTest, StopEndsAnAnswerThatNeverEnds) {
+  EndlessCollector server;
+  Collector collector(server.url(), {.limit = absl::InfiniteDuration()});
+  std::thread sends([&] { EXPECT_FALSE(collector.Send(Body()).taken); });
+  EXPECT_TRUE(WaitUntil([&] { return server.answers(); }));
+  collector.Stop();
+  sends.join();
+  EXPECT_FALSE(collector.Send(Body()).taken);
 }
 
 TEST(ReadRetryAfterTest, ReadsWholeSecondsUpToAMinute) {

@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/host_room.h"
+#include "server/worker/profile/step_schedule.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -53,6 +54,15 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
   ended.set_device_fault(FaultOf(engine->ExitCodeFor(status)));
   ended.set_full_disk(engine::IsFullDisk(status));
   return ended;
+}
+
+// Returns whether the cycle has active steps before those of the profile. If an
+// earlier attempt made and recorded them, the daemon keeps the longer profile.
+bool BeginsWithinCycle(const v1::ProfileSchedule& schedule,
+                       const v1::RecordedProfile& recorded) {
+  const ScheduledStep before =
+      StepSchedule(schedule).At(recorded.first_step() - 1);
+  return before.kept && before.cycle == recorded.cycle();
 }
 
 // Writes the copy and reports the checkpoint. `report` has the time for which
@@ -210,10 +220,17 @@ void JobRunner::ReportRecorded(absl::StatusOr<v1::RecordedProfile> recorded) {
         v1::LogLine::WARNING,
         absl::StrCat("no profile was recorded: ", recorded.status().message()));
   }
+  const bool may_lose =
+      first_step_ > 0 &&
+      BeginsWithinCycle(request_.spec().training().profile(), *recorded);
   SayLine(v1::LogLine::INFO,
           absl::StrCat("recorded a profile of ", recorded->steps(),
-                       " steps from step ", recorded->first_step(),
-                       " on; `gpupool profile ", job_id(), " --recorded ",
+                       " steps from step ", recorded->first_step(), " on; ",
+                       may_lose
+                           ? "unless an earlier attempt recorded more steps of "
+                             "the same cycle, "
+                           : "",
+                       "`gpupool profile ", job_id(), " --recorded ",
                        recorded->cycle(), " -O trace.json` writes it"));
   Report report = NewReport();
   *report.mutable_profile() = *std::move(recorded);

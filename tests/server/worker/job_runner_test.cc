@@ -595,7 +595,27 @@ TEST_F(ProfileTest, TheStepsOfItsScheduleAreRecordedAndReported) {
   EXPECT_EQ(recorded[1].first_step(), 8u);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_THAT(lines[1], ::testing::HasSubstr("gpupool profile 7 --recorded 2"));
+  EXPECT_THAT(lines[1], ::testing::Not(::testing::HasSubstr("unless")));
   EXPECT_EQ(Describe(reports_.back()), "ended SUCCEEDED");
+}
+
+TEST_F(ProfileTest, TheRestOfACycleIsSaidToBeKeptOnlyIfItIsTheLongerPart) {
+  StartJob request = Request(20);
+  v1::ProfileSchedule& schedule =
+      *request.mutable_spec()->mutable_training()->mutable_profile();
+  schedule.set_active(6);
+  schedule.set_repeat(2);
+  request.set_resume_manifest_sha256(DigestOfStep(4));
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  std::vector<std::string> lines;
+  for (const Report& report : reports_) {
+    if (report.has_log()) lines.push_back(report.log().text());
+  }
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0],
+              ::testing::HasSubstr("2 steps from step 5 on; unless "));
+  EXPECT_THAT(lines[1], ::testing::Not(::testing::HasSubstr("unless")));
 }
 
 TEST_F(ProfileTest, OneOfTheScheduleAndOneThatIsAskedForTakeTurns) {

@@ -16,6 +16,7 @@
 #include "engine/passes/pipeline.h"
 #include "engine/train/batch_source.h"
 #include "engine/train/evaluation_metrics.h"
+#include "engine/train/input/mask_check.h"
 #include "engine/train/label_check.h"
 #include "engine/train/step_programs.h"
 #include "gpupool/v1/job.pb.h"
@@ -405,6 +406,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
     RETURN_IF_ERROR(AddTargets(output, mix.has_value(), fed));
   }
   RETURN_IF_ERROR(AddMasks(spec, facts, outputs, fed));
+  RETURN_IF_ERROR(CheckMaskTokens(spec.data(), model));
   const TrainedModel trained = {source, scaling, training};
   const int64_t eval_batch = EvalBatch(length, training, devices);
   ASSIGN_OR_RETURN(std::optional<Program> eval,

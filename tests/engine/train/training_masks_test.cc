@@ -156,6 +156,10 @@ TEST_F(TrainingMasksTest, WhatCannotBeMaskedIsRefusedAtTheStart) {
       HasSubstr("target: the dataset has no target 'class'; it has 'ids'"));
   EXPECT_THAT(ErrorOfStart(Job("transforms { random_mask { vocabulary: 5 } }")),
               HasSubstr("random_mask: mask_token is missing"));
+  EXPECT_THAT(ErrorOfStart(Job("transforms { random_mask { mask_token: 6 "
+                               "vocabulary: 5 } }")),
+              HasSubstr("mask_token is 6, but the model's 'table' has 6 "
+                        "entries"));
 }
 
 TEST_F(TrainingMasksTest, OneOfSeveralLossesMayReadTheLabels) {

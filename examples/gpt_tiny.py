@@ -20,7 +20,9 @@ except ImportError as missing:
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 CONTEXT = 32  # bytes of a row, as in gpt_tiny.yaml
-STRIDE = 16   # from the start of a row to that of the next one
+STRIDE = 16  # from the start of a row to that of the next one
+HELD_OUT = 64  # rows at the end, as in gpt_tiny.yaml
+SHARING = CONTEXT // STRIDE  # following rows that share bytes with a row
 
 
 def main():
@@ -30,6 +32,8 @@ def main():
     options = parser.parse_args()
     stream = np.frombuffer(options.text.read_bytes(), np.uint8)
     windows = np.lib.stride_tricks.sliding_window_view(stream, CONTEXT + 1)[::STRIDE]
+    # Rows that are held out must share no bytes with those that are trained on.
+    windows = np.concatenate([windows[:-HELD_OUT - SHARING], windows[-HELD_OUT:]])
     options.out.mkdir(parents=True, exist_ok=True)
     np.savez(options.out / "bytes.npz", x=windows[:, :-1], y=windows[:, 1:])
     print(f"wrote {options.out}/bytes.npz: {len(windows)} rows of {CONTEXT} bytes")

@@ -62,6 +62,10 @@ class Named(harness.TestCase):
         subprocess.run([sys.executable, "examples/gpt_tiny.py"], cwd=harness.ROOT,
                        check=True, capture_output=True)
         out = harness.ROOT / "examples/out"
+        x = np.load(out / "bytes.npz")["x"]
+        self.assertTrue(np.array_equal(x[0, 16:], x[1, :16]), "rows overlap")
+        self.assertFalse(np.array_equal(x[-65, 16:], x[-64, :16]),
+                         "a row of training shares bytes with one that is held out")
         server = self.start("--devices", "cpu:2")
         server.upload_digits()
         server.cli("datasets", "upload", "bytes", out / "bytes.npz")

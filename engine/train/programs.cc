@@ -128,25 +128,40 @@ uint64_t KnownHeldOutRows(const v1::JobSpec& spec, const DataFacts& facts,
   return assumed ? 0 : length.held_out_rows;
 }
 
-// Checks that the targets are not those of pixels, of which cutmix replaces
-// some.
+// Returns whether this number of targets divides a side of so many pixels, or
+// has several for each pixel.
+bool DividesSide(int64_t targets, int64_t pixels) {
+  if (targets == pixels) return true;
+  return targets > 1 && pixels > 1 &&
+         (pixels % targets == 0 || targets % pixels == 0);
+}
+
+// Checks that the targets are not those of places in the image, of which cutmix
+// replaces some. Two dimensions of an output without channels or classes, such
+// as [boxes, numbers], are places only if they are those of the image.
 absl::Status CheckMixedTargets(const MixOptions& mix,
                                const TrainedOutput& output) {
   const auto shape = output.shape.dims();
   std::vector<int64_t> dims(shape.begin(), shape.end());
+  const bool may_be_grid = dims.size() > 2;
   if (IsClassification(output.term.training)) {
     // MatchOutputs has made sure that there is one.
     dims.erase(dims.begin() + *ClassAxis(output.shape.rank()));
   }
   const size_t rank = dims.size();
-  if (rank < 2 || dims[rank - 2] != mix.image.height ||
-      dims[rank - 1] != mix.image.width) {
-    return absl::OkStatus();
-  }
+  if (rank < 2) return absl::OkStatus();
+  const int64_t height = dims[rank - 2];
+  const int64_t width = dims[rank - 1];
+  const ImageShape& image = mix.image;
+  const bool same = height == image.height && width == image.width;
+  const bool grid = may_be_grid && DividesSide(height, image.height) &&
+                    DividesSide(width, image.width);
+  if (!same && !grid) return absl::OkStatus();
   return Refuse("training.mix.cutmix_alpha: ", output.term.field,
-                " compares numbers of each of the ", mix.image.height, " x ",
-                mix.image.width, " pixels, but the targets of replaced pixels ",
-                "stay; use mixup_alpha instead");
+                " compares numbers of ", height, " x ", width,
+                " places in the image of ", image.height, " x ", image.width,
+                " pixels, but the targets of replaced pixels stay; use ",
+                "mixup_alpha instead");
 }
 
 // Returns how the job mixes rows; nothing when it does not.

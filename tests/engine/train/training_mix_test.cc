@@ -256,13 +256,53 @@ TEST_F(TrainingMixTest, ReplacedPixelsHaveNoTargetsOfTheirOwn) {
       "batch_size: 3 epochs: 1 mix { cutmix_alpha: 1 } }",
       &spec));
   EXPECT_EQ(StartRun(spec, images).status().message(),
-            "training.mix.cutmix_alpha: training compares numbers of each of "
-            "the 2 x 2 pixels, but the targets of replaced pixels stay; use "
-            "mixup_alpha instead");
+            "training.mix.cutmix_alpha: training compares numbers of 2 x 2 "
+            "places in the image of 2 x 2 pixels, but the targets of replaced "
+            "pixels stay; use mixup_alpha instead");
   spec.mutable_training()->mutable_mix()->clear_cutmix_alpha();
   spec.mutable_training()->mutable_mix()->set_mixup_alpha(1);
   const auto run = StartRun(spec, images);
   EXPECT_TRUE(run.ok()) << run.status();
+}
+
+// Returns a job whose loss compares a number for each place of the output of a
+// convolution over images of 4 x 4 pixels.
+v1::JobSpec PlacesJob(const std::string& conv2d) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("model { input_shape: [1, 4, 4] layers { conv2d { filters: "
+                   "1 ",
+                   conv2d,
+                   " } } } training { mean_squared_error {} sgd { "
+                   "learning_rate: 1e-6 } batch_size: 3 epochs: 1 mix { "
+                   "cutmix_alpha: 1 } }"),
+      &spec));
+  return spec;
+}
+
+TEST_F(TrainingMixTest, CoarserPlacesHaveNoTargetsOfTheirOwn) {
+  const auto images = [this](const std::string& shape, size_t numbers) {
+    v1::Dataset dataset = StoreCsv(files::Zip(
+        {{"x.npy", files::Npy("|u1", "(6, 1, 4, 4)", std::string(96, 'x'))},
+         {"y.npy", files::Npy("|u1", shape, std::string(numbers, 'y'))}},
+        false));
+    dataset.mutable_files(0)->set_file_name("table.npz");
+    return dataset;
+  };
+  EXPECT_THAT(
+      std::string(
+          StartRun(PlacesJob("kernel: 2 stride: 2"), images("(6, 1, 2, 2)", 24))
+              .status()
+              .message()),
+      HasSubstr("numbers of 2 x 2 places in the image of 4 x 4 pixels"));
+  // One number for the whole image is mixed by its share.
+  const auto whole =
+      StartRun(PlacesJob("kernel: 4"), images("(6, 1, 1, 1)", 6));
+  EXPECT_TRUE(whole.ok()) << whole.status();
+  // These places do not divide the image.
+  const auto other =
+      StartRun(PlacesJob("kernel: 2"), images("(6, 1, 3, 3)", 54));
+  EXPECT_TRUE(other.ok()) << other.status();
 }
 
 TEST_F(TrainingMixTest, WhatCannotBeMixedIsRefusedAtTheStart) {

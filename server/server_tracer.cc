@@ -34,14 +34,13 @@ void CountIn(Metrics* metrics, SpanExporterOptions* options) {
   }
   metrics->Set(GaugeName::kQueueLimit, {kTraceQueue},
                static_cast<double>(options->buffer_limit));
-  metrics->Set(GaugeName::kQueueDepth, {kTraceQueue}, 0);
   options->count = [metrics](SpanOutcome outcome, uint64_t spans) {
     metrics->Count(CounterName::kTraceSpans, {OutcomeLabel(outcome)},
                    static_cast<double>(spans));
   };
-  options->waiting = [metrics](size_t spans) {
-    metrics->Set(GaugeName::kQueueDepth, {kTraceQueue},
-                 static_cast<double>(spans));
+  options->waiting = [set = metrics->Setter(GaugeName::kQueueDepth,
+                                            {kTraceQueue})](size_t spans) {
+    set(static_cast<double>(spans));
   };
 }
 

@@ -54,6 +54,12 @@ void Metrics::Set(GaugeName gauge, LabelValues labels, double value) {
   families_->Series(gauge, labels).Set(value);
 }
 
+std::function<void(double)> Metrics::Setter(GaugeName gauge,
+                                            LabelValues labels) {
+  return [families = families_, series = &families_->Series(gauge, labels)](
+             double value) { series->Set(value); };
+}
+
 void Metrics::Count(CounterName counter, LabelValues labels, double count) {
   families_->Series(counter, labels).Increment(count);
 }

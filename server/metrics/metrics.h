@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -87,6 +88,9 @@ class Metrics {
 
   // Sets the gauge.
   void Set(GaugeName gauge, LabelValues labels, double value);
+  // Returns a function that sets the gauge without a look-up of its series. The
+  // function may outlive this object.
+  std::function<void(double value)> Setter(GaugeName gauge, LabelValues labels);
   // Adds to the counter. With 0 it only has its series from then on.
   void Count(CounterName counter, LabelValues labels, double count = 1);
   // Observes the value, which has the unit of the histogram's name.

@@ -6,31 +6,32 @@
 
 namespace gpupool::server {
 
-void SpanBuffer::Add(std::vector<Span> spans) {
+size_t SpanBuffer::Add(std::vector<Span> spans) {
   absl::MutexLock lock(&mutex_);
   const size_t before = spans_.size();
   for (Span& span : spans) {
-    if (closed_ || spans_.size() >= limit_) {
-      ++dropped_;
-    } else {
-      spans_.push_back(std::move(span));
-    }
+    if (closed_ || spans_.size() >= limit_) break;
+    spans_.push_back(std::move(span));
   }
   const size_t after = spans_.size();
-  if (before == after) return;
+  const size_t dropped = spans.size() - (after - before);
+  if (before == after) return dropped;
+  waiting_(after);
   if (before == 0 || (before < send_at_ && after >= send_at_)) {
     changed_.Signal();
   }
+  return dropped;
 }
 
-SpanBuffer::Taken SpanBuffer::Take() {
+std::vector<Span> SpanBuffer::Take() {
   absl::MutexLock lock(&mutex_);
   while (spans_.empty() && !closed_) changed_.Wait(&mutex_);
   const absl::Time due = absl::Now() + patience_;
   while (spans_.size() < send_at_ && !closed_) {
     if (changed_.WaitWithDeadline(&mutex_, due)) break;
   }
-  return {std::exchange(spans_, {}), std::exchange(dropped_, 0)};
+  if (!spans_.empty()) waiting_(0);
+  return std::exchange(spans_, {});
 }
 
 void SpanBuffer::Close() {

@@ -1,12 +1,13 @@
 // Finished spans on their way to the thread that sends them. Never blocks those
-// who add: when it is full, spans are dropped and counted.
+// who add: when it is full, spans are dropped.
 //
 // Thread-safety: any thread adds, one takes.
 // Invariant: at most `limit` spans wait.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,20 +19,27 @@ namespace gpupool::server {
 
 class SpanBuffer {
  public:
-  // Lets spans wait until `send_at` of them do, or for `patience`.
-  SpanBuffer(size_t limit, size_t send_at, absl::Duration patience)
-      : limit_(limit), send_at_(send_at), patience_(patience) {}
+  // Gets the number of spans that wait.
+  using Waiting = std::function<void(size_t spans)>;
 
-  // Adds the spans, or drops those for which there is no room.
-  void Add(std::vector<Span> spans);
+  // Lets spans wait until `send_at` of them do, or for `patience`. Calls
+  // `waiting` after each change, under the buffer's lock. So it must be short
+  // and must not call the buffer.
+  SpanBuffer(
+      size_t limit, size_t send_at, absl::Duration patience,
+      Waiting waiting = [](size_t) {})
+      : limit_(limit),
+        send_at_(send_at),
+        patience_(patience),
+        waiting_(std::move(waiting)) {}
 
-  struct Taken {
-    std::vector<Span> spans;
-    uint64_t dropped = 0;  // spans that were dropped since the last Take
-  };
+  // Adds the spans, or drops those for which there is no room. Returns how many
+  // were dropped.
+  size_t Add(std::vector<Span> spans);
+
   // Blocks until spans are due. Returns none once Close was called and all were
   // taken.
-  Taken Take();
+  std::vector<Span> Take();
 
   // Lets Take return at once from now on, and drops what is added later.
   void Close();
@@ -42,10 +50,10 @@ class SpanBuffer {
   const size_t limit_;
   const size_t send_at_;
   const absl::Duration patience_;
+  const Waiting waiting_;
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;  // spans are there, are due, or it was closed
   std::vector<Span> spans_ ABSL_GUARDED_BY(mutex_);
-  uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

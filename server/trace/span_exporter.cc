@@ -54,7 +54,7 @@ absl::Duration WaitBeforeTry(int tries, absl::Duration first,
 SpanExporter::SpanExporter(SpanExporterOptions options)
     : options_(std::move(options)),
       buffer_(options_.buffer_limit, std::min(kSendAt, options_.buffer_limit),
-              options_.interval),
+              options_.interval, options_.waiting),
       collector_(options_.url) {
   thread_ = std::thread([this] { Run(); });
 }
@@ -66,14 +66,20 @@ SpanExporter::~SpanExporter() {
   thread_.join();
 }
 
+void SpanExporter::Add(std::vector<Span> spans) {
+  const size_t dropped = buffer_.Add(std::move(spans));
+  if (dropped == 0) return;
+  Count(SpanOutcome::kDropped, dropped);
+  TellDropped(dropped);
+}
+
 void SpanExporter::Run() {
   BlockPipeSignal();
   while (true) {
-    const SpanBuffer::Taken taken = buffer_.Take();
-    Count(SpanOutcome::kDropped, taken.dropped);
-    if (taken.spans.empty()) break;
-    SendAll(taken.spans);
-    options_.waiting(buffer_.size());
+    const std::vector<Span> spans = buffer_.Take();
+    if (spans.empty()) break;
+    SendAll(spans);
+    TellDropped(0);
   }
   ended_.Notify();
 }
@@ -94,7 +100,6 @@ bool SpanExporter::Send(absl::Span<const Span> spans) {
   const std::string body = BodyOf(options_.resource, spans);
   CollectorAnswer answer;
   for (int tries = 1; tries <= kMostTries; ++tries) {
-    options_.waiting(buffer_.size());
     answer = collector_.Send(body);
     if (answer.taken || !answer.may_retry || tries == kMostTries) break;
     const absl::Duration wait =
@@ -112,6 +117,22 @@ bool SpanExporter::Send(absl::Span<const Span> spans) {
 
 void SpanExporter::Count(SpanOutcome outcome, uint64_t spans) {
   if (spans > 0) options_.count(outcome, spans);
+}
+
+void SpanExporter::TellDropped(size_t spans) {
+  size_t told = 0;
+  {
+    absl::MutexLock lock(&drops_mutex_);
+    untold_drops_ += spans;
+    const absl::Time now = absl::Now();
+    if (untold_drops_ == 0 || now < next_drop_message_) return;
+    next_drop_message_ = now + kBetweenMessages;
+    told = std::exchange(untold_drops_, 0);
+  }
+  spdlog::warn(
+      "spans were dropped, because too many wait for the collector of traces "
+      "url={} spans={} limit={}",
+      options_.url.Text(), told, options_.buffer_limit);
 }
 
 void SpanExporter::Tell(const CollectorAnswer& answer, size_t spans) {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -34,11 +36,12 @@ struct SpanExporterOptions {
   size_t buffer_limit = 16384;                   // spans that may wait
   absl::Duration interval = absl::Seconds(1);    // spans wait at most so long
   absl::Duration first_wait = absl::Seconds(1);  // before the second try
-  // Called on the exporter's thread.
+  // Called on any thread, also by Add.
   std::function<void(SpanOutcome outcome, uint64_t spans)> count =
       [](SpanOutcome, uint64_t) {};
-  // Gets the number of spans that wait, before each try and after the last.
-  std::function<void(size_t spans)> waiting = [](size_t) {};
+  // Gets the number of spans that wait after each change, on any thread but
+  // never twice at a time. It must be short and must not call the exporter.
+  SpanBuffer::Waiting waiting = [](size_t) {};
 };
 
 class SpanExporter {
@@ -50,7 +53,7 @@ class SpanExporter {
   SpanExporter& operator=(const SpanExporter&) = delete;
 
   // Takes the spans, or drops them. Never blocks for long.
-  void Add(std::vector<Span> spans) { buffer_.Add(std::move(spans)); }
+  void Add(std::vector<Span> spans);
 
  private:
   void Run();
@@ -58,6 +61,8 @@ class SpanExporter {
   // Returns whether the collector took the spans.
   bool Send(absl::Span<const Span> spans);
   void Count(SpanOutcome outcome, uint64_t spans);
+  // Logs at most once a minute how many spans were dropped since the last time.
+  void TellDropped(size_t spans);
   // Logs at most one problem a minute.
   void Tell(const CollectorAnswer& answer, size_t spans);
 
@@ -67,6 +72,10 @@ class SpanExporter {
   absl::Notification stopping_;
   absl::Notification ended_;
   absl::Time next_message_ = absl::InfinitePast();  // the thread's
+  absl::Mutex drops_mutex_;
+  size_t untold_drops_ ABSL_GUARDED_BY(drops_mutex_) = 0;
+  absl::Time next_drop_message_ ABSL_GUARDED_BY(drops_mutex_) =
+      absl::InfinitePast();
   std::thread thread_;
 };
 

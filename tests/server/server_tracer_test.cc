@@ -8,6 +8,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(MakeTracerTest, WithoutACollectorThereIsNone) {
@@ -26,7 +27,8 @@ TEST(MakeTracerTest, SpansHaveTheNameOfTheServerAndAreCounted) {
   ASSERT_NE(tracer, nullptr);
   EXPECT_EQ(tracer->sampling(), 1);
   EXPECT_THAT(metrics.Text(),
-              HasSubstr("gpupool_trace_spans_total{outcome=\"sent\"} 0"));
+              AllOf(HasSubstr("gpupool_trace_spans_total{outcome=\"sent\"} 0"),
+                    HasSubstr("gpupool_queue_depth{queue=\"traces\"} 0")));
   const auto open = tracer->Begin({});
   ASSERT_TRUE(open.has_value());
   tracer->Add({ServerSpanOf(*open, "rpc", {})});

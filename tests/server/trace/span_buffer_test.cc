@@ -19,33 +19,40 @@ TEST(SpanBufferTest, ReturnsAtOnceWhenEnoughWait) {
   buffer.Add(Plain(2));
   buffer.Add(Plain(2));
   EXPECT_EQ(buffer.size(), 4);
-  const SpanBuffer::Taken taken = buffer.Take();
-  EXPECT_EQ(taken.spans.size(), 4);
-  EXPECT_EQ(taken.dropped, 0);
+  EXPECT_EQ(buffer.Take().size(), 4);
   EXPECT_EQ(buffer.size(), 0);
 }
 
 TEST(SpanBufferTest, WaitsForOthersUntilItsPatienceEnds) {
   SpanBuffer buffer(10, 3, absl::Milliseconds(1));
   buffer.Add(Plain(1));
-  EXPECT_EQ(buffer.Take().spans.size(), 1);
+  EXPECT_EQ(buffer.Take().size(), 1);
 }
 
-TEST(SpanBufferTest, DropsAndCountsWhatHasNoRoom) {
+TEST(SpanBufferTest, TellsAtOnceHowManyHaveNoRoom) {
   SpanBuffer buffer(3, 1, absl::InfiniteDuration());
+  EXPECT_EQ(buffer.Add(Plain(2)), 0);
+  EXPECT_EQ(buffer.Add(Plain(4)), 3);
+  EXPECT_EQ(buffer.Add(Plain(2)), 2);
+  EXPECT_EQ(buffer.Take().size(), 3);
+  EXPECT_EQ(buffer.Add(Plain(1)), 0);
+}
+
+TEST(SpanBufferTest, TellsHowManyWaitAfterEachChange) {
+  std::vector<size_t> told;
+  SpanBuffer buffer(3, 1, absl::InfiniteDuration(),
+                    [&](size_t spans) { told.push_back(spans); });
   buffer.Add(Plain(2));
   buffer.Add(Plain(4));
-  const SpanBuffer::Taken taken = buffer.Take();
-  EXPECT_EQ(taken.spans.size(), 3);
-  EXPECT_EQ(taken.dropped, 3);
   buffer.Add(Plain(1));
-  EXPECT_EQ(buffer.Take().dropped, 0);
+  buffer.Take();
+  EXPECT_EQ(told, (std::vector<size_t>{2, 3, 0}));
 }
 
 TEST(SpanBufferTest, WakesAThreadThatWaits) {
   SpanBuffer buffer(100, 50, absl::InfiniteDuration());
   size_t taken = 0;
-  std::thread taker([&] { taken = buffer.Take().spans.size(); });
+  std::thread taker([&] { taken = buffer.Take().size(); });
   for (int i = 0; i < 50; ++i) buffer.Add(Plain(1));
   taker.join();
   EXPECT_EQ(taken, 50);
@@ -55,9 +62,9 @@ TEST(SpanBufferTest, GivesWhatIsLeftAfterItWasClosed) {
   SpanBuffer buffer(10, 5, absl::InfiniteDuration());
   buffer.Add(Plain(1));
   buffer.Close();
-  EXPECT_EQ(buffer.Take().spans.size(), 1);
-  buffer.Add(Plain(1));
-  EXPECT_TRUE(buffer.Take().spans.empty());
+  EXPECT_EQ(buffer.Take().size(), 1);
+  EXPECT_EQ(buffer.Add(Plain(1)), 1);
+  EXPECT_TRUE(buffer.Take().empty());
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 #include "server/trace/span_exporter.h"
 
 #include <arpa/inet.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "tests/server/trace/test_collector.h"
 #include "tests/wait_until.h"
 
@@ -196,26 +197,52 @@ TEST_F(SpanExporterTest, GivesUpAtTheEndWhenTheCollectorDoesNotAnswer) {
   EXPECT_FALSE(silent.Accept(/*wait=*/false)) << "it was asked again";
 }
 
-TEST_F(SpanExporterTest, TellsHowManyWaitBetweenTwoTries) {
-  SpanExporterOptions options = Options();
-  size_t most = 0;
-  SpanExporter* sender = nullptr;
-  absl::Notification made;
-  // Called before the first try, and before the second one.
-  options.waiting = [&](size_t spans) {
-    made.WaitForNotification();
-    if (most == 0 && spans == 0) sender->Add(Made(3));
-    most = std::max(most, spans);
-  };
-  collector_.AnswerNext({.status = 503});
-  {
-    SpanExporter exporter(options);
-    sender = &exporter;
-    made.Notify();
-    exporter.Add(Made(2));
-    EXPECT_TRUE(Becomes(SpanOutcome::kSent, 5));
+// An exporter that will not try again during the test after one failed try.
+class AwayCollectorTest : public SpanExporterTest {
+ protected:
+  SpanExporterOptions Options() {
+    SpanExporterOptions options = SpanExporterTest::Options();
+    options.first_wait = absl::Hours(1);
+    options.buffer_limit = 4;
+    return options;
   }
-  EXPECT_EQ(most, 3);
+  // Fails the try of a first span.
+  void FailATry(SpanExporter* exporter) {
+    collector_.AnswerNext({.status = 503});
+    exporter->Add(Made(1));
+    ASSERT_TRUE(WaitUntil([&] { return collector_.requests() == 1; }));
+  }
+};
+
+TEST_F(AwayCollectorTest, CountsAtOnceWhatWaitsAndWhatIsDropped) {
+  std::atomic<size_t> waiting = 0;
+  SpanExporterOptions options = Options();
+  options.waiting = [&](size_t spans) { waiting = spans; };
+  SpanExporter exporter(options);
+  FailATry(&exporter);
+  EXPECT_EQ(waiting, 0);
+  exporter.Add(Made(3));
+  EXPECT_EQ(waiting, 3);
+  EXPECT_EQ(Counted(SpanOutcome::kDropped), 0);
+  exporter.Add(Made(7));
+  EXPECT_EQ(waiting, 4);
+  EXPECT_EQ(Counted(SpanOutcome::kDropped), 6);
+}
+
+TEST_F(AwayCollectorTest, LogsHowManyAreDropped) {
+  const auto before = spdlog::default_logger();
+  const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(16);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", log));
+  {
+    SpanExporter exporter(Options());
+    FailATry(&exporter);
+    exporter.Add(Made(10));
+  }
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(log->last_formatted(),
+              ::testing::Contains(
+                  ::testing::AllOf(::testing::HasSubstr("spans were dropped"),
+                                   ::testing::HasSubstr("spans=6 limit=4"))));
 }
 
 TEST(WaitBeforeTryTest, DoublesUpToHalfAMinute) {

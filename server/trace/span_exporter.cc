@@ -100,11 +100,13 @@ bool SpanExporter::Send(absl::Span<const Span> spans) {
   const std::string body = BodyOf(options_.resource, spans);
   CollectorAnswer answer;
   for (int tries = 1; tries <= kMostTries; ++tries) {
+    // At the end of the server, one more try is the last.
+    const bool last = tries == kMostTries || stopping_.HasBeenNotified();
     answer = collector_.Send(body);
-    if (answer.taken || !answer.may_retry || tries == kMostTries) break;
-    const absl::Duration wait =
-        WaitBeforeTry(tries, options_.first_wait, answer.retry_after);
-    if (stopping_.WaitForNotificationWithTimeout(wait)) break;
+    if (answer.taken || !answer.may_retry || last) break;
+    stopping_.WaitForNotificationWithTimeout(
+        WaitBeforeTry(tries, options_.first_wait, answer.retry_after));
+    if (giving_up_.HasBeenNotified()) break;
   }
   const uint64_t lost = answer.taken
                             ? std::min<uint64_t>(answer.rejected, spans.size())

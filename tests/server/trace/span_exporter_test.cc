@@ -229,6 +229,27 @@ TEST_F(AwayCollectorTest, CountsAtOnceWhatWaitsAndWhatIsDropped) {
   EXPECT_EQ(Counted(SpanOutcome::kDropped), 6);
 }
 
+TEST_F(AwayCollectorTest, SendsWhatIsBackingOffAtTheEnd) {
+  {
+    SpanExporter exporter(Options());
+    FailATry(&exporter);
+    exporter.Add(Made(2));
+  }
+  EXPECT_EQ(Counted(SpanOutcome::kSent), 3);
+  EXPECT_EQ(Counted(SpanOutcome::kFailed), 0);
+  EXPECT_EQ(collector_.requests(), 3);
+}
+
+TEST_F(AwayCollectorTest, TriesOnlyOnceAtTheEnd) {
+  {
+    SpanExporter exporter(Options());
+    FailATry(&exporter);
+    collector_.AnswerNext({.status = 503});
+  }
+  EXPECT_EQ(Counted(SpanOutcome::kFailed), 1);
+  EXPECT_EQ(collector_.requests(), 2);
+}
+
 TEST_F(AwayCollectorTest, LogsHowManyAreDropped) {
   const auto before = spdlog::default_logger();
   const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(16);

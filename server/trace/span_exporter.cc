@@ -45,7 +45,7 @@ std::string BodyOf(const TraceResource& resource,
 
 absl::Duration WaitBeforeTry(int tries, absl::Duration first,
                              std::optional<absl::Duration> retry_after) {
-  if (retry_after.has_value()) return *retry_after;
+  if (retry_after.has_value()) return std::max(first, *retry_after);
   absl::Duration wait = first;
   for (int i = 1; i < tries && wait < kLongestWait; ++i) wait *= 2;
   return std::min(wait, kLongestWait);

@@ -80,8 +80,8 @@ class SpanExporter {
 };
 
 // Returns for how long a request waits after `tries` tries, >= 1: as long as
-// the collector asks for, else `first` doubled with each try, at most 30
-// seconds.
+// the collector asks for, but at least `first`; else `first` doubled with each
+// try, at most 30 seconds.
 absl::Duration WaitBeforeTry(int tries, absl::Duration first,
                              std::optional<absl::Duration> retry_after);
 

@@ -274,6 +274,11 @@ TEST(WaitBeforeTryTest, DoublesUpToHalfAMinute) {
   EXPECT_EQ(WaitBeforeTry(50, first, std::nullopt), absl::Seconds(30));
 }
 
+TEST(WaitBeforeTryTest, WaitsAtLeastAsBeforeTheSecondTry) {
+  EXPECT_EQ(WaitBeforeTry(3, absl::Seconds(2), absl::ZeroDuration()),
+            absl::Seconds(2));
+}
+
 TEST(WaitBeforeTryTest, DoesWhatTheCollectorAsksFor) {
   EXPECT_EQ(WaitBeforeTry(1, absl::Seconds(1), absl::Seconds(40)),
             absl::Seconds(40));

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/state/order_policy.h"
 #include "scheduler/state/types.h"
 #include "server/control/calls/log.h"
 #include "server/control/records/ledger.h"
@@ -35,6 +36,11 @@ OpenSpan AttemptSpan(const OpenSpan& job, const v1::JobEvent& event) {
       TraceParentOf({.trace = job.trace, .span = job.id, .sampled = true}),
       "/attempt/", event.attempt());
   return {job.trace, DerivedSpanId(job.trace, key), job.id, job.state};
+}
+
+std::string QueueOf(const v1::Job& job) {
+  const std::string& queue = job.spec().queue();
+  return queue.empty() ? std::string(scheduler::kDefaultQueue) : queue;
 }
 
 std::string DevicesOf(const v1::Job& job) {
@@ -176,7 +182,7 @@ Span JobTraces::WholeJob(const v1::Job& job, const v1::JobEvent& event,
                      {"gpupool.job.steps", Number(job.progress().step())},
                      {"gpupool.job.attempts", Number(job.attempt())},
                      {"gpupool.tenant", job.spec().tenant()},
-                     {"gpupool.queue", job.spec().queue()}};
+                     {"gpupool.queue", QueueOf(job)}};
   if (job.array_id() != 0) {
     span.attributes.push_back({"gpupool.array.id", Number(job.array_id())});
     span.attributes.push_back(

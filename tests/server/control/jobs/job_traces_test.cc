@@ -65,6 +65,15 @@ class JobTracesTest : public ControlTest {
     const auto found = spans.find(name);
     return found == spans.end() ? none : found->second;
   }
+  // Returns the text of an attribute that the span has.
+  static std::string TextOf(const otlp::v1::Span& span,
+                            const std::string& key) {
+    for (const otlp::v1::KeyValue& attribute : span.attributes()) {
+      if (attribute.key() == key) return attribute.value().string_value();
+    }
+    ADD_FAILURE() << span.name() << " has no " << key;
+    return "";
+  }
   // Checks that the second span is a child of the first and lies within it.
   static void ExpectChild(const otlp::v1::Span& parent,
                           const otlp::v1::Span& child) {
@@ -99,6 +108,14 @@ TEST_F(JobTracesTest, AJobIsATreeOfSpans) {
   ExpectChild(attempt, Only(spans, "start"));
   ExpectChild(attempt, Only(spans, "checkpoint"));
   EXPECT_EQ(spans.size(), 7);
+}
+
+TEST_F(JobTracesTest, AJobWithoutAQueueIsInTheDefaultOne) {
+  const uint64_t id = StartTraced("r1");
+  ReportStarted(id, 1);
+  ReportEnded(id, 1, JobEnded::SUCCEEDED);
+  const Named spans = AwaitJob();
+  EXPECT_EQ(TextOf(Only(spans, "job"), "gpupool.queue"), "default");
 }
 
 TEST_F(JobTracesTest, TheRowKeepsTheSpanOfTheSubmission) {

@@ -1,3 +1,5 @@
+#include <string>
+
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/rpc/grpc_status.h"
 #include "server/api/rpc/trace_headers.h"
@@ -14,7 +16,11 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   void Run(grpc::CallbackServerContext* context,
            const inference::ModelInferRequest& request,
            inference::ModelInferResponse* response) {
-    if (traces_) BeginTrace(TraceHeadersOf(*context), kInferSpan);
+    if (traces_) {
+      std::string joined;
+      BeginTrace(TraceHeadersOf(context->client_metadata(), &joined),
+                 kInferSpan);
+    }
     Start(request, response, DeadlineOf(*context));
   }
 

@@ -65,7 +65,9 @@ class StreamReactor final
       : infer_context_(infer_context), deadline_(DeadlineOf(*context)) {
     const auto mode = context->client_metadata().find("triton_grpc_error");
     if (infer_context_.tracer != nullptr) {
-      const TraceHeaders headers = TraceHeadersOf(*context);
+      std::string joined;
+      const TraceHeaders headers =
+          TraceHeadersOf(context->client_metadata(), &joined);
       trace_parent_ = std::string(headers.parent);
       trace_state_ = std::string(headers.state);
     }

@@ -71,8 +71,10 @@ SubmissionTracePtr JobService::BeginTrace(
     const grpc::CallbackServerContext& context,
     absl::string_view method) const {
   if (control_->tracer == nullptr) return nullptr;
-  return SubmissionTrace::Begin(control_->tracer, TraceHeadersOf(context),
-                                method);
+  std::string joined;
+  return SubmissionTrace::Begin(
+      control_->tracer, TraceHeadersOf(context.client_metadata(), &joined),
+      method);
 }
 
 grpc::ServerUnaryReactor* JobService::SubmitJob(

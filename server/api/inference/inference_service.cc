@@ -255,7 +255,8 @@ ServerUnaryReactor* InferenceService::TraceSetting(
     const inference::TraceSettingRequest* request,
     inference::TraceSettingResponse* response) {
   return Answer(context,
-                AnswerTraceSetting(*request, options_.tracer, response));
+                AnswerTraceSetting(*request, options_.serving->router(),
+                                   options_.tracer, response));
 }
 
 // ------------------------------------------------------------- not offered

@@ -98,6 +98,14 @@ absl::Status ReadTraceSetting(const std::string& name, const TraceValue& value,
   return ReadFixed(name, value.value(0));
 }
 
+// Returns NotFound unless a version of the model is ready or will be. An empty
+// name stands for the server.
+absl::Status CheckTracedModel(const std::string& name, const Router& router) {
+  if (name.empty()) return absl::OkStatus();
+  const absl::Status found = router.Route(name, "").status();
+  return absl::IsUnavailable(found) ? absl::OkStatus() : found;
+}
+
 // Returns the share of requests that is traced after the change.
 double ShareAfter(const TraceChange& change, double present) {
   if (!change.on.value_or(present > 0 || change.rate.has_value())) return 0;
@@ -120,13 +128,14 @@ void FillTraceSettings(double share,
 }  // namespace
 
 absl::Status AnswerTraceSetting(const inference::TraceSettingRequest& request,
-                                Tracer* tracer,
+                                const Router& router, Tracer* tracer,
                                 inference::TraceSettingResponse* response) {
   if (tracer == nullptr) {
     return absl::UnimplementedError(
         "traces are off; start the server with --trace-endpoint. Stage times "
         "are also in ModelStatistics and in the metrics");
   }
+  RETURN_IF_ERROR(CheckTracedModel(request.model_name(), router));
   if (!request.model_name().empty() && !request.settings().empty()) {
     return absl::UnimplementedError(
         "a model has no trace settings of its own; leave model_name empty to "

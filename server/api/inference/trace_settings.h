@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "inference/grpc_service.pb.h"
+#include "server/serving/router.h"
 #include "server/trace/tracer.h"
 
 namespace gpupool::server {
@@ -19,9 +20,10 @@ namespace gpupool::server {
 // none was traced before. Errors:
 //   * Unimplemented: `tracer` is null; settings of one model; a level of
 //     TENSORS; another value of a fixed setting
+//   * NotFound: `router` knows no version of the model that is or comes ready
 //   * InvalidArgument: an unknown setting, or a value of another form
 absl::Status AnswerTraceSetting(const inference::TraceSettingRequest& request,
-                                Tracer* tracer,
+                                const Router& router, Tracer* tracer,
                                 inference::TraceSettingResponse* response);
 
 }  // namespace gpupool::server

@@ -4,7 +4,9 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tests/server/serving/served_model.h"
 #include "tests/server/trace/test_collector.h"
 
 namespace gpupool::server {
@@ -12,8 +14,25 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// The catalogue, with the models "coming" and "idle".
+absl::StatusOr<v1::Model> FindStored(absl::string_view name) {
+  v1::Model model;
+  model.set_name(std::string(name));
+  if (name == "coming") {
+    model.add_versions()->set_state(v1::LOADING);
+  } else if (name == "idle") {
+    model.add_versions()->set_state(v1::UNLOADED);
+  } else {
+    return absl::NotFoundError("no such model");
+  }
+  return model;
+}
+
 class TraceSettingsTest : public ::testing::Test {
  protected:
+  TraceSettingsTest() {
+    registry_.Add(MakeServedVersion("digits", 1, 10, &timer_));
+  }
   static TracerOptions Options(const TestCollector& collector) {
     TracerOptions options;
     options.sampling = 0.01;
@@ -27,7 +46,7 @@ class TraceSettingsTest : public ::testing::Test {
   absl::Status Answer() {
     response_.Clear();
     const absl::Status status =
-        AnswerTraceSetting(request_, &tracer_, &response_);
+        AnswerTraceSetting(request_, router_, &tracer_, &response_);
     request_.Clear();
     return status;
   }
@@ -46,6 +65,9 @@ class TraceSettingsTest : public ::testing::Test {
     EXPECT_TRUE(response_.settings().empty());
   }
 
+  WakeTimer timer_;
+  ModelRegistry registry_;
+  const Router router_{&registry_, FindStored};
   TestCollector collector_;
   Tracer tracer_{Options(collector_)};
   inference::TraceSettingRequest request_;
@@ -70,6 +92,18 @@ TEST_F(TraceSettingsTest, AModelHasTheSettingsOfTheServer) {
   request_.set_model_name("digits");
   Set("trace_rate", "5");
   Refused(absl::StatusCode::kUnimplemented, "leave model_name empty");
+}
+
+TEST_F(TraceSettingsTest, RefusesAModelThatIsNotThere) {
+  for (const char* model : {"cats", "idle"}) {
+    request_.set_model_name(model);
+    Refused(absl::StatusCode::kNotFound, "Request for unknown model: '");
+    request_.set_model_name(model);
+    Set("trace_rate", "5");
+    Refused(absl::StatusCode::kNotFound, model);
+  }
+  request_.set_model_name("coming");
+  EXPECT_TRUE(Answer().ok());
 }
 
 TEST_F(TraceSettingsTest, TheRateIsTheShare) {
@@ -128,7 +162,10 @@ TEST_F(TraceSettingsTest, OneWrongSettingChangesNothing) {
 
 TEST(AnswerTraceSettingTest, WithoutTracesItSaysHowToHaveThem) {
   inference::TraceSettingResponse response;
-  const absl::Status status = AnswerTraceSetting({}, nullptr, &response);
+  const ModelRegistry registry;
+  const Router router(&registry, FindStored);
+  const absl::Status status =
+      AnswerTraceSetting({}, router, nullptr, &response);
   EXPECT_TRUE(absl::IsUnimplemented(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--trace-endpoint"));
 }

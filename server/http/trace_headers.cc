@@ -11,6 +11,7 @@
 namespace gpupool::server {
 namespace {
 
+// The server reads no longer headers from the metadata either.
 constexpr size_t kLongestTraceHeader = 512;
 
 }  // namespace

@@ -50,8 +50,9 @@ bool IsPassable(absl::string_view state) {
 
 std::optional<SpanContext> ReadTraceHeaders(const TraceHeaders& headers) {
   const absl::string_view text = headers.parent;
-  if (text.size() < kParentBytes || text[kTraceAt - 1] != '-' ||
-      text[kSpanAt - 1] != '-' || text[kFlagsAt - 1] != '-') {
+  if (text.size() < kParentBytes || text.size() > kLongestTraceParent ||
+      text[kTraceAt - 1] != '-' || text[kSpanAt - 1] != '-' ||
+      text[kFlagsAt - 1] != '-') {
     return std::nullopt;
   }
   uint8_t version = 0;

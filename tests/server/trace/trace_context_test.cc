@@ -74,6 +74,13 @@ TEST(ReadTraceHeadersTest, ReadsTheKnownPartOfLaterVersions) {
   EXPECT_FALSE(Read(Header("cc", "01") + "x").has_value());
 }
 
+TEST(ReadTraceHeadersTest, RefusesAParentThatIsTooLong) {
+  std::string header = Header("cc", "01") + "-";
+  header.append(512 - header.size(), 'x');
+  EXPECT_TRUE(Read(header).has_value());
+  EXPECT_FALSE(Read(header + "x").has_value());
+}
+
 TEST(ReadTraceHeadersTest, PassesTheStateOfASampledSpanOn) {
   EXPECT_EQ(Read(Header("00", "01"), "a=1,b=2")->state, "a=1,b=2");
   EXPECT_EQ(Read(Header("00", "00"), "a=1,b=2")->state, "");

@@ -1,23 +1,18 @@
 #include "server/http/port/connection.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl.hpp>
-#include <boost/asio/write.hpp>
 #include <exception>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "server/http/port/admission.h"
 #include "server/http/port/body_pipe.h"
+#include "server/http/port/client_stream.h"
 #include "server/http/port/request_parser.h"
 #include "server/http/port/response_head.h"
 
@@ -25,8 +20,7 @@ namespace gpupool::server {
 namespace {
 
 namespace asio = boost::asio;
-using Code = boost::system::error_code;
-using Tcp = asio::ip::tcp;
+using Code = ClientStream::Code;
 using Clock = std::chrono::steady_clock;
 
 constexpr RequestParser::Limits kRequestLimits = {.header_bytes = 16 << 10,
@@ -49,38 +43,32 @@ constexpr uint64_t kMostDropped = uint64_t{256} << 20;
 // Bytes that a client may send while it gets a stream.
 constexpr uint64_t kMostDuringStream = 64 << 10;
 
-template <typename Stream>
 class StreamConnection final
     : public HttpConnection,
-      public std::enable_shared_from_this<StreamConnection<Stream>> {
+      public std::enable_shared_from_this<StreamConnection> {
  public:
-  StreamConnection(Stream stream, const ConnectionNeeds& needs,
-                   const ClientAddress& client)
+  StreamConnection(std::unique_ptr<ClientStream> stream,
+                   const ConnectionNeeds& needs, const ClientAddress& client)
       : stream_(std::move(stream)),
         io_(*needs.io),
         owner_(*needs.owner),
         client_(client) {}
 
   void Start() override {
-    if constexpr (kTls) {
-      SetState(State::kHandshake, owner_.deadlines().handshake);
-      stream_.async_handshake(asio::ssl::stream_base::server,
-                              [self = Self()](Code error) {
-                                if (self->IsClosed()) return;
-                                if (error) return self->Close();
-                                self->BeginRequest();
-                              });
-    } else {
-      BeginRequest();
-    }
+    if (!stream_->has_tls()) return BeginRequest();
+    SetState(State::kHandshake, owner_.deadlines().handshake);
+    stream_->Handshake([self = Self()](Code error) {
+      if (self->IsClosed()) return;
+      if (error) return self->Close();
+      self->BeginRequest();
+    });
   }
 
   void Close() override {
     if (IsClosed()) return;
     SetIdle(false);
     state_ = State::kClosed;
-    Code ignored;
-    socket().close(ignored);
+    stream_->Close();
     // The pipe shares this connection, and the other way round.
     if (pipe_ != nullptr) std::exchange(pipe_, nullptr)->Close();
     owner_.Ended(this);
@@ -95,8 +83,7 @@ class StreamConnection final
     // The read that is under way ends with an error and answers.
     late_ = true;
     SetDeadline(owner_.deadlines().write_pause);
-    Code ignored;
-    socket().cancel(ignored);
+    stream_->Cancel();
   }
 
   void Finish() override {
@@ -124,21 +111,8 @@ class StreamConnection final
     kClosed,
   };
 
-  static constexpr bool kTls = !std::is_same_v<Stream, Tcp::socket>;
-
-  std::shared_ptr<StreamConnection<Stream>> Self() {
-    return this->shared_from_this();
-  }
+  std::shared_ptr<StreamConnection> Self() { return shared_from_this(); }
   bool IsClosed() const { return state_ == State::kClosed; }
-
-  Tcp::socket::lowest_layer_type& socket() { return stream_.lowest_layer(); }
-  Tcp::socket& tcp() {
-    if constexpr (kTls) {
-      return stream_.next_layer();
-    } else {
-      return stream_;
-    }
-  }
 
   static SteadyTime In(absl::Duration time) {
     return Clock::now() + absl::ToChronoNanoseconds(time);
@@ -204,10 +178,10 @@ class StreamConnection final
       begin_ = 0;
     }
     if (buffer_.size() < buffer_bytes) buffer_.resize(buffer_bytes);
-    stream_.async_read_some(asio::buffer(&buffer_[end_], buffer_.size() - end_),
-                            [self = Self()](Code error, size_t bytes) {
-                              self->OnRead(error, bytes);
-                            });
+    stream_->Read(asio::buffer(&buffer_[end_], buffer_.size() - end_),
+                  [self = Self()](Code error, size_t bytes) {
+                    self->OnRead(error, bytes);
+                  });
   }
 
   void OnRead(Code error, size_t bytes) {
@@ -309,7 +283,7 @@ class StreamConnection final
   void SendContinue() {
     static constexpr absl::string_view kContinue =
         "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
+    stream_->WriteAll(asio::buffer(kContinue.data(), kContinue.size()),
                       [self = Self()](Code error, size_t) {
                         if (self->IsClosed()) return;
                         if (self->late_) return self->FailLate();
@@ -418,16 +392,11 @@ class StreamConnection final
     SetDeadline(owner_.deadlines().write_pause);
     const size_t head = std::min(written_, out_head_.size());
     const size_t body = written_ - head;
-    const std::array<asio::const_buffer, 2> rest = {
-        asio::buffer(out_head_) + head, asio::buffer(out_body_) + body};
-    const auto on_written = [self = Self()](Code error, size_t bytes) {
-      self->OnWritten(error, bytes);
-    };
-    if (head == out_head_.size()) {
-      stream_.async_write_some(rest[1], on_written);
-    } else {
-      stream_.async_write_some(rest, on_written);
-    }
+    stream_->Write(asio::buffer(out_head_) + head,
+                   asio::buffer(out_body_) + body,
+                   [self = Self()](Code error, size_t bytes) {
+                     self->OnWritten(error, bytes);
+                   });
   }
 
   void OnWritten(Code error, size_t bytes) {
@@ -490,18 +459,19 @@ class StreamConnection final
   void WatchClient() {
     if (buffer_.size() < kIdleBuffer) buffer_.resize(kIdleBuffer);
     watching_ = true;
-    stream_.async_read_some(asio::buffer(&buffer_[0], buffer_.size()),
-                            [self = Self()](Code error, size_t bytes) {
-                              self->watching_ = false;
-                              if (self->IsClosed()) return;
-                              self->dropped_ += bytes;
-                              if (self->state_ == State::kLingering)
-                                return self->Drain();
-                              if (error || self->dropped_ > kMostDuringStream) {
-                                return self->Close();
-                              }
-                              self->WatchClient();
-                            });
+    stream_->Read(asio::buffer(buffer_),
+                  [self = Self()](Code error, size_t bytes) {
+                    self->OnWatched(error, bytes);
+                  });
+  }
+
+  void OnWatched(Code error, size_t bytes) {
+    watching_ = false;
+    if (IsClosed()) return;
+    dropped_ += bytes;
+    if (state_ == State::kLingering) return Drain();
+    if (error || dropped_ > kMostDuringStream) return Close();
+    WatchClient();
   }
 
   // Closes our side and waits until the client closes its own, because the
@@ -510,36 +480,27 @@ class StreamConnection final
     SetState(State::kLingering, owner_.deadlines().linger);
     SetIdle(true);
     dropped_ = 0;
-    if constexpr (kTls) {
-      // A client that still sends makes it fail, which does not matter.
-      stream_.async_shutdown([self = Self()](Code) { self->EndSending(); });
-    } else {
-      EndSending();
-    }
-  }
-
-  void EndSending() {
-    if (IsClosed()) return;
-    Code ignored;
-    socket().shutdown(Tcp::socket::shutdown_send, ignored);
-    // The read of WatchClient goes on with it otherwise.
-    if (!watching_) Drain();
+    stream_->EndSending([self = Self()](Code) {
+      if (self->IsClosed()) return;
+      // The read of WatchClient goes on with it otherwise.
+      if (!self->watching_) self->Drain();
+    });
   }
 
   void Drain() {
     if (buffer_.size() < kBodyBuffer) buffer_.resize(kBodyBuffer);
-    tcp().async_read_some(asio::buffer(&buffer_[0], buffer_.size()),
-                          [self = Self()](Code error, size_t bytes) {
-                            if (self->IsClosed()) return;
-                            self->dropped_ += bytes;
-                            if (error || self->dropped_ > kMostDropped) {
-                              return self->Close();
-                            }
-                            self->Drain();
-                          });
+    stream_->ReadRaw(asio::buffer(buffer_),
+                     [self = Self()](Code error, size_t bytes) {
+                       if (self->IsClosed()) return;
+                       self->dropped_ += bytes;
+                       if (error || self->dropped_ > kMostDropped) {
+                         return self->Close();
+                       }
+                       self->Drain();
+                     });
   }
 
-  Stream stream_;
+  const std::unique_ptr<ClientStream> stream_;
   asio::io_context& io_;
   ConnectionOwner& owner_;
   const ClientAddress client_;
@@ -579,20 +540,9 @@ class StreamConnection final
 std::shared_ptr<HttpConnection> MakeConnection(const ConnectionNeeds& needs,
                                                int socket, bool ip6,
                                                const ClientAddress& client) {
-  Tcp::socket tcp(*needs.io);
-  Code error;
-  tcp.assign(ip6 ? Tcp::v6() : Tcp::v4(), socket, error);
-  if (error) {
-    ::close(socket);
-    return nullptr;
-  }
-  if (needs.tls == nullptr) {
-    return std::make_shared<StreamConnection<Tcp::socket>>(std::move(tcp),
-                                                           needs, client);
-  }
-  using TlsStream = asio::ssl::stream<Tcp::socket>;
-  return std::make_shared<StreamConnection<TlsStream>>(
-      TlsStream(std::move(tcp), *needs.tls), needs, client);
+  auto stream = MakeClientStream(*needs.io, needs.tls, socket, ip6);
+  if (stream == nullptr) return nullptr;
+  return std::make_shared<StreamConnection>(std::move(stream), needs, client);
 }
 
 }  // namespace gpupool::server

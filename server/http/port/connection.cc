@@ -382,14 +382,25 @@ class StreamConnection final
       out_head_ += out_body_;
       out_body_.clear();
     }
-    written_ = 0;
     state_ = State::kWriting;
+    BeginWriting();
+  }
+
+  // Writes what is to go out, all of which the client has to take in a time
+  // that depends on its size.
+  void BeginWriting() {
+    written_ = 0;
+    const double bytes =
+        static_cast<double>(out_head_.size() + out_body_.size());
+    write_end_ = In(owner_.deadlines().write_pause +
+                    absl::Seconds(bytes / owner_.deadlines().least_rate));
     Write();
   }
 
-  // Writes on. Each piece that the client takes begins the time anew.
+  // Writes on. Each piece that the client takes begins the pause anew.
   void Write() {
     SetDeadline(owner_.deadlines().write_pause);
+    deadline_ = std::min(deadline_, write_end_);
     const size_t head = std::min(written_, out_head_.size());
     const size_t body = written_ - head;
     stream_->Write(asio::buffer(out_head_) + head,
@@ -426,10 +437,9 @@ class StreamConnection final
     out_head_ = ResponseHead(response, {.chunked = chunked_});
     state_ = State::kStreaming;
     writing_ = true;
-    written_ = 0;
     begin_ = end_ = 0;
     WatchClient();
-    Write();
+    BeginWriting();
   }
 
   void SendPiece() {
@@ -451,8 +461,7 @@ class StreamConnection final
       return;
     }
     writing_ = true;
-    written_ = 0;
-    Write();
+    BeginWriting();
   }
 
   // Notices while a stream is sent that the client goes away.
@@ -507,6 +516,7 @@ class StreamConnection final
   State state_ = State::kIdle;
   SteadyTime deadline_ = SteadyTime::max();
   SteadyTime request_end_ = SteadyTime::max();
+  SteadyTime write_end_ = SteadyTime::max();
   SteadyTime finish_end_ = SteadyTime::max();  // set when the port stops
   bool idle_ = false;                          // as the owner knows it
   bool late_ = false;                          // the request took too long

@@ -12,7 +12,11 @@ struct HttpDeadlines {
   absl::Duration request = absl::Seconds(60);      // from the first byte
   absl::Duration body_pause = absl::Seconds(10);   // between bytes of a body
   absl::Duration write_pause = absl::Seconds(30);  // to take some of an answer
-  absl::Duration linger = absl::Seconds(5);        // to close its side
+  // Bytes a second at which an answer, or a piece of a stream, has to be taken,
+  // besides write_pause. Slower than any line that carries tensors; faster than
+  // a client that only wants to hold the memory of answers.
+  double least_rate = 16 << 10;
+  absl::Duration linger = absl::Seconds(5);  // to close its side
   // To take the rest of an answer when the port stops.
   absl::Duration finish = absl::Seconds(5);
 };

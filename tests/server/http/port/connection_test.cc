@@ -385,6 +385,21 @@ TEST(ConnectionTest, AClientThatTakesNothingIsCutOff) {
   EXPECT_TRUE(WaitUntil([&] { return served.Get("/hello").status == 200; }));
 }
 
+TEST(ConnectionTest, AClientThatTakesLittleAtATimeIsCutOff) {
+  HttpPortOptions options;
+  options.deadlines.write_pause = absl::Milliseconds(200);
+  options.deadlines.least_rate = 1e12;
+  const ServedPort served(options);
+  RawClient slow = served.NewClient();
+  slow.Send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+  size_t taken = slow.Receive().size();
+  for (size_t more = 1; more > 0; taken += more) {
+    LetTimePass(absl::Milliseconds(2));
+    more = slow.Receive().size();
+  }
+  EXPECT_LT(taken, ServedPort::kLarge);
+}
+
 TEST(ConnectionTest, LargeAnswersThatAreNotTakenHaveALimit) {
   HttpPortOptions options;
   options.answer_bytes = ServedPort::kLarge + 100;

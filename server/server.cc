@@ -64,6 +64,8 @@ using google::protobuf::util::TimeUtil;
 constexpr absl::Duration kWorkersStart = absl::Seconds(20);
 // Delay before a message that the GPUs are still being listed.
 constexpr absl::Duration kGpuListSlow = absl::Seconds(1);
+// Time that calls in flight have to end: those over HTTP first, then the
+// others.
 constexpr absl::Duration kCallsEnd = absl::Seconds(1);
 // EX_IOERR of sysexits.h: the state folder's disk failed.
 constexpr int kExitDiskFailed = 74;
@@ -261,7 +263,8 @@ class Server::Impl {
              .rest_body_bytes = config_.limits.message_bytes,
              .names = absl::StrSplit(config_.http_names, absl::ByAnyChar(", "),
                                      absl::SkipEmpty()),
-             .tls = config_.tls},
+             .tls = config_.tls,
+             .calls_end = kCallsEnd},
             api_->InProcessChannel()));
     ports_.http = static_cast<uint16_t>(http_->port());
     ASSIGN_OR_RETURN(
@@ -493,6 +496,7 @@ class Server::Impl {
   //   * calls that wait for a worker or for control may wait long, and are
   //     answered when those end
   void EndCallsAndWork(WorkerPool::ShutdownMode mode, absl::Time deadline) {
+    // First, since its calls need all of the others.
     http_.reset();
     if (folders_ != nullptr) folders_->BeginStop();
     if (serving_ != nullptr) serving_->Stop();

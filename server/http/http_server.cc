@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/http/http_status.h"
 #include "server/http/json_gateway.h"
 #include "server/http/port/http_port.h"
@@ -98,9 +99,9 @@ class HttpServer::Gateway {
   ~Gateway() {
     if (port_ == nullptr) return;
     port_->BeginStop();
-    // Streams end only when their calls do.
-    json_.Close();
-    rest_.Close();
+    const absl::Time end = absl::Now() + options_.calls_end;
+    json_.Close(end);
+    rest_.Close(end);
   }
 
   absl::Status Start() {

@@ -50,6 +50,9 @@ struct HttpServerOptions {
   tls::TlsFiles tls = {};             // the port takes TLS only if it is on
   ConnectionLimits connections = {};  // open at a time
   HttpDeadlines deadlines = {};       // of what clients do
+  // Time that calls in flight have to end when the server stops. Streams have
+  // none.
+  absl::Duration calls_end = absl::Seconds(1);
 };
 
 class HttpServer {

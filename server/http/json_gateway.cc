@@ -95,9 +95,11 @@ class JsonGateway::Impl {
     }
   }
 
-  void Close() {
-    calls_.Close();
-    streams_.Close();
+  void Close(absl::Time end) {
+    // Streams end only when their calls do.
+    streams_.CancelAll();
+    calls_.Close(end);
+    streams_.Close(end);
   }
 
  private:
@@ -226,6 +228,6 @@ JsonGateway::~JsonGateway() = default;
 
 void JsonGateway::AddRoutes(HttpRouter* router) { impl_->AddRoutes(router); }
 
-void JsonGateway::Close() { impl_->Close(); }
+void JsonGateway::Close(absl::Time end) { impl_->Close(end); }
 
 }  // namespace gpupool::server

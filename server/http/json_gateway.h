@@ -45,9 +45,10 @@ class JsonGateway {
 
   void AddRoutes(HttpRouter* router);
 
-  // Refuses further calls, cancels those that run, and waits until they are
-  // answered. Call it while the port's threads run.
-  void Close();
+  // Refuses further calls, cancels streams at once and unary calls that still
+  // run at `end`, and waits until all are answered. Call it while the port's
+  // threads run.
+  void Close(absl::Time end);
 
  private:
   class Impl;

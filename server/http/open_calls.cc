@@ -49,10 +49,21 @@ absl::Status OpenCalls::StatusOf(const GenericCall& call) const {
   return closed_ && absl::IsCancelled(status) ? ShuttingDown() : status;
 }
 
-void OpenCalls::Close() {
+void OpenCalls::CancelAll() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   for (GenericCall* call : calls_) call->Cancel();
+}
+
+void OpenCalls::Close(absl::Time end) {
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+    const absl::Condition empty(this, &OpenCalls::IsEmpty);
+    if (mutex_.AwaitWithDeadline(empty, end)) return;
+  }
+  CancelAll();
+  absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &OpenCalls::IsEmpty));
 }
 

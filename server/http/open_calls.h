@@ -35,8 +35,12 @@ class OpenCalls {
   // Close has cancelled.
   absl::Status StatusOf(const GenericCall& call) const;
 
-  // Refuses further calls, cancels all, and waits until they are destroyed.
-  void Close();
+  // Refuses further calls, and cancels all. Does not block.
+  void CancelAll();
+
+  // Refuses further calls, cancels those that are not destroyed by `end`, and
+  // waits until all are destroyed.
+  void Close(absl::Time end);
 
  private:
   void Remove(GenericCall* call);

@@ -91,7 +91,7 @@ class RestRoutes::Impl {
     }
   }
 
-  void Close() { calls_.Close(); }
+  void Close(absl::Time end) { calls_.Close(end); }
 
  private:
   using Handler = HttpResponse (Impl::*)(HttpRequest&);
@@ -458,6 +458,6 @@ RestRoutes::~RestRoutes() = default;
 
 void RestRoutes::AddTo(HttpRouter* router) { impl_->AddTo(router); }
 
-void RestRoutes::Close() { impl_->Close(); }
+void RestRoutes::Close(absl::Time end) { impl_->Close(end); }
 
 }  // namespace gpupool::server

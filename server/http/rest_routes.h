@@ -52,9 +52,9 @@ class RestRoutes {
 
   void AddTo(HttpRouter* router);
 
-  // Refuses further POSTs, cancels those that run, and waits until they are
-  // answered. Call it while the port's threads run.
-  void Close();
+  // Refuses further POSTs, cancels those that still run at `end`, and waits
+  // until all are answered. Call it while the port's threads run.
+  void Close(absl::Time end);
 
  private:
   class Impl;

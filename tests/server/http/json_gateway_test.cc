@@ -419,6 +419,23 @@ TEST_F(JsonGatewayTest, UnaryCallsBeyondTheMostAreRefused) {
   held.join();
 }
 
+TEST_F(JsonGatewayTest, AUnaryCallInFlightIsAnsweredWhenTheServerEnds) {
+  http_.reset();
+  http_ =
+      *HttpServer::Start({.calls_end = kPatience}, grpc_->InProcessChannel({}));
+  port_ = http_->port();
+  std::thread held([&] {
+    const auto result = Post(kGetJob, R"({"id":1})");
+    EXPECT_TRUE(result && result->status == 200);
+  });
+  EXPECT_TRUE(WaitUntil([&] { return jobs_.holds.load(); }));
+  std::thread end([&] { http_.reset(); });
+  EXPECT_TRUE(WaitUntil([&] { return !NewClient()->Get("/api"); }));
+  jobs_.go_on.Notify();
+  held.join();
+  end.join();
+}
+
 TEST_F(JsonGatewayTest, AStreamEndsWithTheServer) {
   HeldStream held([this](int job, auto receive) { Watch(job, receive); });
   http_.reset();

@@ -507,7 +507,23 @@ TEST_F(RestRoutesTest, BodiesThatDoNotFitBesideOthersAreRefused) {
   ExpectAnswer(Post(kUnload, "{}"), 200, "{}");
 }
 
-TEST_F(RestRoutesTest, APostEndsWithTheServer) {
+TEST_F(RestRoutesTest, APostInFlightIsAnsweredWhenTheServerEnds) {
+  http_.reset();
+  http_ =
+      *HttpServer::Start({.calls_end = kPatience}, grpc_->InProcessChannel({}));
+  port_ = http_->port();
+  std::thread held([&] {
+    ExpectAnswer(Post("/v2/repository/models/held/load", ""), 200, "{}");
+  });
+  EXPECT_TRUE(WaitUntil([&] { return service_.holding > 0; }));
+  std::thread end([&] { http_.reset(); });
+  EXPECT_TRUE(WaitUntil([&] { return !Get("/v2/health/live"); }));
+  service_.go_on.Notify();
+  held.join();
+  end.join();
+}
+
+TEST_F(RestRoutesTest, APostThatTakesTooLongEndsWithTheServer) {
   std::thread held([&] {
     ExpectRefused(Post("/v2/repository/models/held/load", ""), 503,
                   "shutting down");

@@ -20,6 +20,7 @@
 #include "server/http/method_index.h"
 #include "server/http/open_calls.h"
 #include "server/http/port/body_budget.h"
+#include "server/http/port/client_presence.h"
 #include "server/http/request_body.h"
 #include "server/http/request_check.h"
 #include "server/http/trace_headers.h"
@@ -138,7 +139,7 @@ class JsonGateway::Impl {
     const absl::StatusOr<CheckedCall> call = Check(request, *body);
     if (!call.ok()) return Refused(call.status());
     return call->method->server_streaming() ? AnswerStream(*call, request)
-                                            : AnswerUnary(*call);
+                                            : AnswerUnary(*call, request);
   }
 
   // Finds the method and converts the request.
@@ -173,9 +174,11 @@ class JsonGateway::Impl {
     return call;
   }
 
-  HttpResponse AnswerUnary(const CheckedCall& checked) {
+  HttpResponse AnswerUnary(const CheckedCall& checked,
+                           const HttpRequest& request) {
     const auto call = calls_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
+    const OnClientLoss loss(request.client, [&] { (*call)->Cancel(); });
     PassTraceContext(checked.trace, call->get());
     (*call)->StartUnary(checked.path, checked.request);
     (*call)->Next(absl::InfiniteFuture());

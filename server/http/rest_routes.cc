@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -15,6 +16,7 @@
 #include "server/http/http_status.h"
 #include "server/http/open_calls.h"
 #include "server/http/port/body_budget.h"
+#include "server/http/port/client_presence.h"
 #include "server/http/request_body.h"
 #include "server/http/rest/plain_json.h"
 #include "server/http/rest/rest_infer_request.h"
@@ -37,6 +39,7 @@ constexpr uint64_t kLargestBodies = 4;
 struct OpenPost {
   std::shared_ptr<GenericCall> call;
   std::string body;
+  std::unique_ptr<OnClientLoss> loss;  // cancels the call
 };
 
 // An inference in wire format.
@@ -432,7 +435,10 @@ class RestRoutes::Impl {
     PassTraceContext(TraceContextOf(request), call->get());
     auto body = TakeBody(request, options_.most_body_bytes);
     if (!body.ok()) return body.status();
-    return OpenPost{*std::move(call), *std::move(body)};
+    GenericCall& opened = **call;
+    return OpenPost{*std::move(call), *std::move(body),
+                    std::make_unique<OnClientLoss>(
+                        request.client, [&opened] { opened.Cancel(); })};
   }
 
   // Sends the request and waits for the end of the rpc.

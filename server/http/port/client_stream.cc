@@ -1,5 +1,6 @@
 #include "server/http/port/client_stream.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -62,6 +63,18 @@ class StreamOf final : public ClientStream {
 
   void ReadRaw(boost::asio::mutable_buffer bytes, OnBytes then) override {
     tcp().async_read_some(bytes, std::move(then));
+  }
+
+  void AwaitTrouble(OnEnd then) override {
+    tcp().async_wait(Tcp::socket::wait_error, std::move(then));
+  }
+
+  bool IsBroken() override {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    return ::getsockopt(tcp().native_handle(), SOL_SOCKET, SO_ERROR, &error,
+                        &size) != 0 ||
+           error != 0;
   }
 
   void Cancel() override {

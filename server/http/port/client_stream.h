@@ -45,6 +45,13 @@ class ClientStream {
   // Reads bytes below TLS, to drop them. Call it after EndSending.
   virtual void ReadRaw(boost::asio::mutable_buffer bytes, OnBytes then) = 0;
 
+  // Waits until something may be wrong with the connection, while other
+  // operations are under way.
+  virtual void AwaitTrouble(OnEnd then) = 0;
+  // Returns whether the connection is reset or broken. A client that has closed
+  // its side is no reason.
+  virtual bool IsBroken() = 0;
+
   // Makes what is under way fail.
   virtual void Cancel() = 0;
   virtual void Close() = 0;

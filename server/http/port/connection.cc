@@ -12,6 +12,7 @@
 
 #include "server/http/port/admission.h"
 #include "server/http/port/body_pipe.h"
+#include "server/http/port/client_presence.h"
 #include "server/http/port/client_stream.h"
 #include "server/http/port/request_parser.h"
 #include "server/http/port/response_head.h"
@@ -313,13 +314,30 @@ class StreamConnection final
       return Respond(*std::exchange(refusal_, std::nullopt));
     }
     state_ = State::kAnswering;
-    deadline_ = SteadyTime::max();
     if (route_->lane == Lane::kHere) return Respond(Answer());
+    WatchForLoss();
+    parser_->request().client = presence_;
     if (owner_.Run(route_->lane, [self = Self()] { self->AnswerThere(); })) {
+      // Last, so that the connection ends when memory runs out before.
+      deadline_ = SteadyTime::max();
       return;
     }
     place_.reset();
     Respond(NoThread(*route_, owner_.stopping()));
+  }
+
+  // Notices while an answer is made that the connection is reset. The watch
+  // goes on with the next request.
+  void WatchForLoss() {
+    if (presence_ == nullptr) presence_ = std::make_shared<ClientPresence>();
+    if (std::exchange(watching_loss_, true)) return;
+    stream_->AwaitTrouble([self = Self()](Code) {
+      self->watching_loss_ = false;
+      if (self->state_ == State::kAnswering && self->stream_->IsBroken()) {
+        self->presence_->Lose();
+        self->Close();
+      }
+    });
   }
 
   // Asks the route. The bytes of the body are free afterwards.
@@ -533,6 +551,8 @@ class StreamConnection final
   std::optional<BodyBudget::Place> place_;  // of its body, then of the answer
   bool body_is_read_ = false;
   bool keep_alive_ = false;
+  std::shared_ptr<ClientPresence> presence_;  // null before it is needed
+  bool watching_loss_ = false;                // WatchForLoss waits
 
   // The answer, or a piece of a stream.
   std::string out_head_;

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "server/http/port/client_presence.h"
 
 namespace gpupool::server {
 
@@ -44,6 +46,8 @@ struct HttpRequest {
   std::string body;                // without chunks; perhaps compressed
   std::string remote;              // address of the client
   std::vector<std::string> parts;  // of the path, for the gaps of the pattern
+  // Null when the answer is made on the thread of the port.
+  std::shared_ptr<ClientPresence> client;
 };
 
 }  // namespace gpupool::server

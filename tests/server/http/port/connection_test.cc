@@ -99,6 +99,23 @@ TEST(ConnectionTest, AClientThatEndsSendingGetsItsAnswer) {
   EXPECT_THAT(client.ReceiveAll(), EndsWith("done"));
 }
 
+TEST(ConnectionTest, AClientThatResetsTheConnectionIsLost) {
+  for (const bool first : {true, false}) {
+    ServedPort served;
+    RawClient client = served.NewClient();
+    if (!first) {
+      client.Send(Echo("abc"));
+      EXPECT_EQ(client.ReceiveAnswer().body, "abc");
+    }
+    client.Send("POST /watched HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_TRUE(WaitUntil([&] { return served.held > 0; }));
+    EXPECT_FALSE(served.lost);
+    client.Reset();
+    EXPECT_TRUE(WaitUntil([&] { return served.lost.load(); }));
+    EXPECT_EQ(served.Get("/hello").body, "hello");
+  }
+}
+
 TEST(ConnectionTest, HeadHasTheHeadersOfGetAndNoBody) {
   const ServedPort served;
   RawClient client = served.NewClient();

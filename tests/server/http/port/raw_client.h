@@ -52,6 +52,13 @@ class RawClient {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
 
+  // Closes with a reset, which tells that nobody waits for an answer.
+  void Reset() {
+    const linger now = {1, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    Close();
+  }
+
   // Sends all of the text. Returns false when the server takes no more.
   bool Send(absl::string_view text) {
     while (!text.empty()) {

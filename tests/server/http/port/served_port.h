@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "server/http/port/client_presence.h"
 #include "server/http/port/http_port.h"
 #include "tests/server/http/port/raw_client.h"
 
@@ -22,6 +23,7 @@ namespace gpupool::server {
 //   GET  /broken   throws
 //   POST /echo     the body, at most kMostEcho bytes
 //   POST /held     "done", after `go_on`
+//   POST /watched  "lost" when the client is lost
 //   POST /stream   what `stream` writes
 class ServedPort {
  public:
@@ -68,6 +70,7 @@ class ServedPort {
 
   absl::Notification go_on;
   std::atomic<int> held{0};
+  std::atomic<bool> lost{false};
   std::function<void(BodyWriter&)> stream = [](BodyWriter&) {};
   BodyBudget bodies{4 * kMostEcho};
 
@@ -117,6 +120,17 @@ class ServedPort {
                    ++held;
                    go_on.WaitForNotification();
                    return Text("done");
+                 }});
+    router->Add({.method = "POST",
+                 .pattern = "/watched",
+                 .lane = Lane::kPost,
+                 .answer = [this](HttpRequest& request) {
+                   ++held;
+                   absl::Notification gone;
+                   const OnClientLoss loss(request.client,
+                                           [&] { gone.Notify(); });
+                   lost = gone.WaitForNotificationWithTimeout(kPatience);
+                   return Text("lost");
                  }});
     router->Add({.method = "POST",
                  .pattern = "/stream",

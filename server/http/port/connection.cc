@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "server/http/port/admission.h"
 #include "server/http/port/body_pipe.h"
 #include "server/http/port/client_presence.h"
@@ -148,10 +149,10 @@ class StreamConnection final
     refusal_.reset();
     late_ = false;
     body_is_read_ = false;
-    if (Unread().empty()) {
+    if (!HasRequest()) {
+      MoveUnreadToFront();
       buffer_.resize(kIdleBuffer);
       buffer_.shrink_to_fit();
-      begin_ = end_ = 0;
       SetState(State::kIdle, owner_.deadlines().idle);
       SetIdle(true);
       return Read(kIdleBuffer);
@@ -170,14 +171,24 @@ class StreamConnection final
     return absl::string_view(buffer_).substr(begin_, end_ - begin_);
   }
 
+  // Drops empty lines before a request, which some clients send after a body
+  // (RFC 9112, 2.2). Returns whether a byte of the request is here.
+  bool HasRequest() {
+    while (absl::StartsWith(Unread(), "\r\n")) begin_ += 2;
+    return !Unread().empty() && Unread() != "\r";
+  }
+
+  void MoveUnreadToFront() {
+    if (begin_ == 0) return;
+    std::copy(buffer_.begin() + begin_, buffer_.begin() + end_,
+              buffer_.begin());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+
   // Reads on, into a buffer of this size.
   void Read(size_t buffer_bytes) {
-    if (begin_ > 0) {
-      std::copy(buffer_.begin() + begin_, buffer_.begin() + end_,
-                buffer_.begin());
-      end_ -= begin_;
-      begin_ = 0;
-    }
+    MoveUnreadToFront();
     if (buffer_.size() < buffer_bytes) buffer_.resize(buffer_bytes);
     stream_->Read(asio::buffer(&buffer_[end_], buffer_.size() - end_),
                   [self = Self()](Code error, size_t bytes) {
@@ -194,7 +205,10 @@ class StreamConnection final
     }
     if (error) return Close();
     end_ += bytes;
-    if (state_ == State::kIdle) BeginHeaders();
+    if (state_ == State::kIdle) {
+      if (!HasRequest()) return Read(kIdleBuffer);
+      BeginHeaders();
+    }
     if (state_ == State::kBody) SetBodyDeadline();
     Parse();
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -389,6 +390,39 @@ TEST(ConnectionTest, AnIdleConnectionIsClosedWithoutAWord) {
   used.Send(kHello);
   EXPECT_EQ(used.ReceiveAnswer().status, 200);
   EXPECT_EQ(used.Receive(), "");
+}
+
+TEST(ConnectionTest, EmptyLinesDoNotBeginARequest) {
+  HttpPortOptions options;
+  options.deadlines.headers = absl::Milliseconds(1);
+  const ServedPort served(options);
+  for (const char* lines : {"\r\n", "\r", "\r\n\r\n\r\n\r"}) {
+    RawClient client = served.NewClient();
+    client.Send(absl::StrCat(kHello, lines));
+    EXPECT_EQ(client.ReceiveAnswer().body, "hello");
+    // A request that has begun is late by then.
+    EXPECT_EQ(served.Ask("GET /hello").status, 408);
+    client.Send(absl::EndsWith(lines, "\r") ? absl::StrCat("\n", kHello)
+                                            : kHello);
+    EXPECT_EQ(client.ReceiveAnswer().body, "hello");
+  }
+}
+
+TEST(ConnectionTest, ARequestMayComeAfterEmptyLines) {
+  const ServedPort served;
+  RawClient client = served.NewClient();
+  const std::string text = absl::StrCat("\r\n\r\n", kHello);
+  for (size_t begin = 1; begin < 6; ++begin) {
+    client.Send(text.substr(0, begin));
+    // The rest comes apart from it when the port has read it.
+    EXPECT_EQ(served.Get("/hello").status, 200);
+    client.Send(text.substr(begin));
+    EXPECT_EQ(client.ReceiveAnswer().body, "hello") << begin;
+  }
+  std::string many;
+  for (int i = 0; i < 20'000; ++i) many += "\r\n";
+  client.Send(absl::StrCat(many, kHello));
+  EXPECT_EQ(client.ReceiveAnswer().body, "hello");
 }
 
 TEST(ConnectionTest, AClientThatTakesNothingIsCutOff) {

@@ -510,7 +510,10 @@ class StreamConnection final
     watching_ = false;
     if (IsClosed()) return;
     dropped_ += bytes;
-    if (state_ == State::kLingering) return Drain();
+    if (state_ == State::kLingering) {
+      if (sending_ended_) Drain();
+      return;
+    }
     if (error || dropped_ > kMostDuringStream) return Close();
     WatchClient();
   }
@@ -523,6 +526,7 @@ class StreamConnection final
     dropped_ = 0;
     stream_->EndSending([self = Self()](Code) {
       if (self->IsClosed()) return;
+      self->sending_ended_ = true;
       // The read of WatchClient goes on with it otherwise.
       if (!self->watching_) self->Drain();
     });
@@ -576,7 +580,8 @@ class StreamConnection final
   bool chunked_ = false;
   bool writing_ = false;   // of a stream
   bool watching_ = false;  // WatchClient reads
-  uint64_t dropped_ = 0;   // bytes of the client that nobody reads
+  bool sending_ended_ = false;
+  uint64_t dropped_ = 0;  // bytes of the client that nobody reads
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "server/http/port/body_pipe.h"
 #include "server/http/port/client_presence.h"
 #include "server/http/port/client_stream.h"
+#include "server/http/port/client_watch.h"
 #include "server/http/port/request_parser.h"
 #include "server/http/port/response_head.h"
 
@@ -39,11 +40,6 @@ constexpr size_t kFreeAnswer = 64 << 10;
 // connection can stay. Otherwise the connection closes, since the body could be
 // taken for another request.
 constexpr uint64_t kReadThough = 64 << 10;
-// Bytes that are dropped before a connection closes, so that a client that
-// still sends sees the answer.
-constexpr uint64_t kMostDropped = uint64_t{256} << 20;
-// Bytes that a client may send while it gets a stream.
-constexpr uint64_t kMostDuringStream = 64 << 10;
 
 class StreamConnection final
     : public HttpConnection,
@@ -52,6 +48,7 @@ class StreamConnection final
   StreamConnection(std::unique_ptr<ClientStream> stream,
                    const ConnectionNeeds& needs, const ClientAddress& client)
       : stream_(std::move(stream)),
+        watch_(stream_.get()),
         io_(*needs.io),
         owner_(*needs.owner),
         client_(client) {}
@@ -71,6 +68,7 @@ class StreamConnection final
     SetIdle(false);
     state_ = State::kClosed;
     stream_->Close();
+    watch_.End();
     // The pipe shares this connection, and the other way round.
     if (pipe_ != nullptr) std::exchange(pipe_, nullptr)->Close();
     owner_.Ended(this);
@@ -470,7 +468,7 @@ class StreamConnection final
     state_ = State::kStreaming;
     writing_ = true;
     begin_ = end_ = 0;
-    WatchClient();
+    watch_.WatchDuringStream(Self());
     BeginWriting();
   }
 
@@ -496,56 +494,17 @@ class StreamConnection final
     BeginWriting();
   }
 
-  // Notices while a stream is sent that the client goes away.
-  void WatchClient() {
-    if (buffer_.size() < kIdleBuffer) buffer_.resize(kIdleBuffer);
-    watching_ = true;
-    stream_->Read(asio::buffer(buffer_),
-                  [self = Self()](Code error, size_t bytes) {
-                    self->OnWatched(error, bytes);
-                  });
-  }
-
-  void OnWatched(Code error, size_t bytes) {
-    watching_ = false;
-    if (IsClosed()) return;
-    dropped_ += bytes;
-    if (state_ == State::kLingering) {
-      if (sending_ended_) Drain();
-      return;
-    }
-    if (error || dropped_ > kMostDuringStream) return Close();
-    WatchClient();
-  }
-
-  // Closes our side and waits until the client closes its own, because the
-  // system would throw away an answer that the client has not read yet.
+  // Lets the client read what was sent before the connection closes.
   void Linger() {
     SetState(State::kLingering, owner_.deadlines().linger);
     SetIdle(true);
-    dropped_ = 0;
-    stream_->EndSending([self = Self()](Code) {
-      if (self->IsClosed()) return;
-      self->sending_ended_ = true;
-      // The read of WatchClient goes on with it otherwise.
-      if (!self->watching_) self->Drain();
-    });
-  }
-
-  void Drain() {
-    if (buffer_.size() < kBodyBuffer) buffer_.resize(kBodyBuffer);
-    stream_->ReadRaw(asio::buffer(buffer_),
-                     [self = Self()](Code error, size_t bytes) {
-                       if (self->IsClosed()) return;
-                       self->dropped_ += bytes;
-                       if (error || self->dropped_ > kMostDropped) {
-                         return self->Close();
-                       }
-                       self->Drain();
-                     });
+    buffer_ = std::string();
+    begin_ = end_ = 0;
+    watch_.Linger(Self());
   }
 
   const std::unique_ptr<ClientStream> stream_;
+  ClientWatch watch_;
   asio::io_context& io_;
   ConnectionOwner& owner_;
   const ClientAddress client_;
@@ -578,10 +537,7 @@ class StreamConnection final
   size_t written_ = 0;              // of both
   std::shared_ptr<BodyPipe> pipe_;  // of a stream
   bool chunked_ = false;
-  bool writing_ = false;   // of a stream
-  bool watching_ = false;  // WatchClient reads
-  bool sending_ended_ = false;
-  uint64_t dropped_ = 0;  // bytes of the client that nobody reads
+  bool writing_ = false;  // of a stream
 };
 
 }  // namespace

@@ -66,6 +66,7 @@ HttpPortOptions PortOptions(const HttpServerOptions& options,
                        .port = options.port,
                        .connections = options.connections,
                        .deadlines = options.deadlines};
+  port.handshakes.total = options.handshakes;
   // Lets each call have an answer as large as the largest body.
   port.answer_bytes = uint64_t{options.rest_calls} * options.rest_body_bytes +
                       uint64_t{options.api_calls} * options.max_body_bytes;

@@ -49,6 +49,7 @@ struct HttpServerOptions {
   std::vector<std::string> names;     // of this machine; see TrustedHosts
   tls::TlsFiles tls = {};             // the port takes TLS only if it is on
   ConnectionLimits connections = {};  // open at a time
+  size_t handshakes = 256;            // of TLS at a time
   HttpDeadlines deadlines = {};       // of what clients do
   // Time that calls in flight have to end when the server stops. Streams have
   // none.

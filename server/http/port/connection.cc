@@ -56,9 +56,14 @@ class StreamConnection final
   void Start() override {
     if (!stream_->has_tls()) return BeginRequest();
     SetState(State::kHandshake, owner_.deadlines().handshake);
+    if (owner_.MayBeginHandshake(this)) BeginHandshake();
+  }
+
+  void BeginHandshake() override {
     stream_->Handshake([self = Self()](Code error) {
       if (self->IsClosed()) return;
       if (error) return self->Close();
+      self->owner_.HandshakeEnded(self.get());
       self->BeginRequest();
     });
   }

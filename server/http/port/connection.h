@@ -51,6 +51,10 @@ class ConnectionOwner {
   // Runs the job on a thread of the lane. Returns false when too many wait,
   // and when the port stops.
   virtual bool Run(Lane lane, std::function<void()> job) = 0;
+  // Returns whether the handshake of TLS may begin now. If not, BeginHandshake
+  // of the connection is called later.
+  virtual bool MayBeginHandshake(HttpConnection* connection) = 0;
+  virtual void HandshakeEnded(HttpConnection* connection) = 0;
   // An idle connection may be closed at any time to make room.
   virtual void SetIdle(HttpConnection* connection, bool idle) = 0;
   // Called once for each connection.
@@ -62,6 +66,8 @@ class HttpConnection {
   virtual ~HttpConnection() = default;
 
   virtual void Start() = 0;
+  // Begins the handshake of TLS for which the owner made it wait.
+  virtual void BeginHandshake() = 0;
   // Closes the connection at once, whatever it does.
   virtual void Close() = 0;
   // Ends what takes too long.

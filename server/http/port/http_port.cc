@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/http/port/handler_pool.h"
+#include "server/http/port/handshake_queue.h"
 #include "server/http/port/listening_socket.h"
 #include "server/http/port/response_head.h"
 
@@ -96,6 +97,7 @@ class HttpPort::Impl final : public ConnectionOwner {
       : options_(options),
         router_(std::move(router)),
         counts_(WithinOpenFiles(options.connections)),
+        handshakes_(options.handshakes),
         answers_(options.answer_bytes),
         work_(io_.get_executor()),
         listening_(io_),
@@ -173,6 +175,15 @@ class HttpPort::Impl final : public ConnectionOwner {
     return pools_[static_cast<size_t>(lane)]->Add(std::move(job));
   }
 
+  bool MayBeginHandshake(HttpConnection* connection) override {
+    return handshakes_.Begin(connection, connections_.at(connection).client);
+  }
+
+  void HandshakeEnded(HttpConnection* connection) override {
+    HttpConnection* const next = handshakes_.End(connection);
+    if (next != nullptr) next->BeginHandshake();
+  }
+
   void SetIdle(HttpConnection* connection, bool idle) override {
     Entry& entry = connections_.at(connection);
     if (idle) {
@@ -189,6 +200,7 @@ class HttpPort::Impl final : public ConnectionOwner {
     // Last, since this may be the last owner.
     const auto ended = std::move(entry->second.connection);
     connections_.erase(entry);
+    if (tls_.has_value()) HandshakeEnded(connection);
     if (finishing_ && connections_.empty()) End();
   }
 
@@ -361,6 +373,7 @@ class HttpPort::Impl final : public ConnectionOwner {
   const HttpPortOptions options_;
   const HttpRouter router_;
   ConnectionCounts counts_;
+  HandshakeQueue handshakes_;
   BodyBudget answers_;  // before the loop, which may own the last connections
   std::string full_;    // the answer to a connection too many
   std::optional<boost::asio::ssl::context> tls_;

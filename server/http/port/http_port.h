@@ -5,6 +5,7 @@
 // The port defends itself against clients:
 //   * limits of connections, in total and for each client; when there are
 //     nearly as many as may be, the one that is idle for longest is closed
+//   * limits of TLS handshakes at a time, beyond which they wait
 //   * limits of the bytes of headers and bodies, of all bodies in memory, and
 //     of all large answers that clients have not taken
 //   * deadlines of everything that a client does (HttpDeadlines)
@@ -39,6 +40,8 @@ struct HttpPortOptions {
   int port = 0;  // 0: any free one
   // The total is at most half of the files that the process may open.
   ConnectionLimits connections = {};
+  // Handshakes of TLS at a time; others wait.
+  ConnectionLimits handshakes = {.total = 256, .by_client = 16};
   HttpDeadlines deadlines = {};
   // Bytes of all answers above 64 KiB that clients have not taken.
   uint64_t answer_bytes = uint64_t{1} << 30;

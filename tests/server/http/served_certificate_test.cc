@@ -6,6 +6,7 @@
 #include <httplib.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/http/http_server.h"
@@ -23,10 +24,10 @@ using tls::TlsFiles;
 
 class ServedCertificateTest : public ::testing::Test {
  protected:
-  void Serve(const TlsFiles& files) {
+  void Serve(const TlsFiles& files, size_t handshakes = 256) {
     // The page itself needs no call.
     auto http = HttpServer::Start(
-        {.tls = files},
+        {.tls = files, .handshakes = handshakes},
         grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()));
     ASSERT_TRUE(http.ok()) << http.status();
     http_ = *std::move(http);
@@ -39,6 +40,7 @@ class ServedCertificateTest : public ::testing::Test {
                               own.key);
     client.set_ca_cert_path(authority.ca());
     client.enable_server_certificate_verification(true);
+    client.set_read_timeout(absl::ToInt64Seconds(kPatience));
     const auto result = client.Get("/");
     return result && result->status == 200;
   }
@@ -54,6 +56,17 @@ TEST_F(ServedCertificateTest, ServesClientsThatTrustTheAuthority) {
   EXPECT_FALSE(Gets(stranger_));
   EXPECT_FALSE(httplib::Client("127.0.0.1", http_->port()).Get("/"))
       << "a plain connection";
+}
+
+TEST_F(ServedCertificateTest, HandshakesBeyondTheMostWaitForTheirTurn) {
+  Serve(authority_.Server("127.0.0.1"), /*handshakes=*/1);
+  RawClient silent(http_->port());
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&] { EXPECT_TRUE(Gets(authority_)); });
+  }
+  silent.Close();
+  for (std::thread& client : clients) client.join();
 }
 
 TEST_F(ServedCertificateTest, SendsTheCertificatesOfIntermediateAuthorities) {

@@ -70,6 +70,19 @@ TEST(RequestParserTest, ReadsChunksInAnyPieces) {
   }
 }
 
+TEST(RequestParserTest, TheLastChunkMayBeTheOnlyOne) {
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string last : {"0\r\n\r\n", "0\r\nX-Last: z\r\n\r\n"}) {
+    for (size_t piece = 1; piece <= head.size() + last.size(); ++piece) {
+      RequestParser parser(kLimits);
+      EXPECT_EQ(FeedAll(&parser, head + last, piece), "");
+      EXPECT_TRUE(parser.done()) << piece;
+      EXPECT_EQ(parser.request().body, "");
+    }
+  }
+}
+
 TEST(RequestParserTest, TheHeadersHaveALimitInAnyPieces) {
   std::string text = "GET / HTTP/1.1\r\nHost: h\r\n";
   for (int i = 0; i < 100; ++i) text += "X-a: 12345\r\n";

@@ -1,7 +1,10 @@
 #include "server/api/inference/memory_return.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -9,19 +12,29 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the resident bytes of this process, or 0 if the system does not tell.
+uint64_t ResidentNow() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t size = 0;
+  uint64_t resident_pages = 0;
+  if (!(statm >> size >> resident_pages)) return 0;
+  return resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 MemoryReturnOptions WithAllocator(MemoryReturnOptions options) {
   if (!options.give_back) options.give_back = [] { ::malloc_trim(0); };
+  if (!options.resident) options.resident = &ResidentNow;
   return options;
 }
 
 }  // namespace
 
-bool QuietTime::IsDue(uint64_t used, uint64_t asked) {
-  const bool quiet = used < kQuietBytes && asked - last_asked_ < kQuietBytes;
-  last_asked_ = asked;
-  if (!quiet || asked - returned_at_ < kWorthBytes) return false;
-  returned_at_ = asked;
-  return true;
+bool QuietTime::IsDue(const Look& look) {
+  const bool quiet =
+      look.used < kQuietBytes && look.asked - last_asked_ < kQuietBytes;
+  last_asked_ = look.asked;
+  least_resident_ = std::min(least_resident_, look.resident);
+  return quiet && look.resident - least_resident_ >= kWorthBytes;
 }
 
 MemoryReturn::MemoryReturn(const BytesInFlight* bytes,
@@ -31,7 +44,10 @@ MemoryReturn::MemoryReturn(const BytesInFlight* bytes,
 }
 
 void MemoryReturn::Look() {
-  if (quiet_.IsDue(bytes_->used(), bytes_->asked())) options_.give_back();
+  if (quiet_.IsDue({bytes_->used(), bytes_->asked(), options_.resident()})) {
+    options_.give_back();
+    quiet_.GaveBack(options_.resident());
+  }
   timer_.CallAt(absl::Now() + options_.interval, [this] { Look(); });
 }
 

@@ -1,6 +1,6 @@
-// Gives the memory that requests have used back to the system when they are
-// over. The allocator keeps freed memory in pieces, so that a burst of large
-// requests would stay in the daemon for ever.
+// Gives memory back to the system when requests are over. The allocator keeps
+// freed memory in pieces, so that a burst of large requests, of answers over
+// HTTP or of connections would stay in the daemon for ever.
 //
 // Thread-safety: create and destroy on one thread; the watch has its own.
 // Ownership: borrows the gate.
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 #include "absl/time/time.h"
 #include "server/api/inference/bytes_in_flight.h"
@@ -15,27 +16,37 @@
 
 namespace gpupool::server {
 
-// Decides when memory is given back: in a quiet time after many bytes.
+// Decides when memory is given back: in a quiet time after the process has
+// grown.
 class QuietTime {
  public:
   // Bytes of requests between two looks, and in flight, that count as none.
   static constexpr uint64_t kQuietBytes = uint64_t{1} << 20;
-  // Bytes of requests after which giving memory back is worth its time.
+  // Growth of the process for which giving memory back is worth its time.
   static constexpr uint64_t kWorthBytes = uint64_t{64} << 20;
 
-  // Returns whether to give memory back now. `used` are the bytes in flight,
-  // `asked` those of all requests so far. Call it at regular times.
-  bool IsDue(uint64_t used, uint64_t asked);
+  struct Look {
+    uint64_t used = 0;      // bytes of requests in flight
+    uint64_t asked = 0;     // bytes of all requests so far
+    uint64_t resident = 0;  // bytes of the process in memory
+  };
+  // Returns whether to give memory back now. Call it at regular times.
+  bool IsDue(const Look& look);
+  // Notes the bytes of the process after memory was given back.
+  void GaveBack(uint64_t resident) { least_resident_ = resident; }
 
  private:
   uint64_t last_asked_ = 0;
-  uint64_t returned_at_ = 0;  // `asked` at the last return
+  // Least since memory was given back, which is in use rather than kept.
+  uint64_t least_resident_ = std::numeric_limits<uint64_t>::max();
 };
 
 struct MemoryReturnOptions {
   absl::Duration interval = absl::Seconds(2);
   // Gives the memory back; by default asks the allocator.
   std::function<void()> give_back;
+  // Returns the bytes of the process in memory; by default as the system says.
+  std::function<uint64_t()> resident;
 };
 
 class MemoryReturn {

@@ -1,6 +1,12 @@
 #include "server/api/inference/memory_return.h"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/wait_until.h"
@@ -9,45 +15,89 @@ namespace gpupool::server {
 namespace {
 
 constexpr uint64_t kMany = QuietTime::kWorthBytes;
+constexpr uint64_t kUsed = 30 << 20;
 
 TEST(QuietTimeTest, MemoryIsGivenBackOnceWhenTheRequestsAreOver) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue(0, 0));
-  EXPECT_FALSE(quiet.IsDue(kMany, kMany)) << "requests are in flight";
-  EXPECT_FALSE(quiet.IsDue(0, 2 * kMany)) << "requests came a moment ago";
-  EXPECT_TRUE(quiet.IsDue(0, 2 * kMany));
-  EXPECT_FALSE(quiet.IsDue(0, 2 * kMany)) << "once is enough";
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
+  EXPECT_FALSE(quiet.IsDue({kMany, kMany, kUsed + kMany})) << "in flight";
+  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kUsed + kMany})) << "a moment ago";
+  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kUsed + kMany}));
+  quiet.GaveBack(kUsed + 1);
+  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kUsed + kMany})) << "not yet again";
+  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kUsed + kMany + 1}));
 }
 
-TEST(QuietTimeTest, FewBytesAreNotWorthIt) {
+TEST(QuietTimeTest, ALittleGrowthIsNotWorthIt) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue(0, kMany - 1));
-  EXPECT_FALSE(quiet.IsDue(0, kMany - 1));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
+  EXPECT_FALSE(quiet.IsDue({0, kMany, kUsed + kMany - 1}));
+  EXPECT_FALSE(quiet.IsDue({0, kMany, kUsed + kMany - 1}));
+}
+
+TEST(QuietTimeTest, GrowthWithoutRequestsCountsToo) {
+  QuietTime quiet;
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
+  EXPECT_TRUE(quiet.IsDue({0, 0, kUsed + kMany})) << "connections, answers";
+}
+
+TEST(QuietTimeTest, MemoryThatStaysInUseIsNotAskedForAgain) {
+  QuietTime quiet;
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
+  EXPECT_TRUE(quiet.IsDue({0, 0, kUsed + kMany}));
+  quiet.GaveBack(kUsed + kMany);
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed + kMany}));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed})) << "it was freed";
+  EXPECT_TRUE(quiet.IsDue({0, 0, kUsed + kMany}));
 }
 
 TEST(QuietTimeTest, SmallRequestsDoNotKeepTheMemory) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue(0, kMany));
-  EXPECT_TRUE(quiet.IsDue(1000, kMany + 1000));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
+  EXPECT_TRUE(quiet.IsDue({1000, 1000, kUsed + kMany}));
 }
 
-TEST(QuietTimeTest, ALargeRequestInFlightIsNoQuietTime) {
-  QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue(kMany, kMany));
-  EXPECT_FALSE(quiet.IsDue(kMany, kMany));
-  EXPECT_TRUE(quiet.IsDue(0, kMany));
-}
-
-TEST(MemoryReturnTest, LooksAtTheGateUntilItIsDestroyed) {
-  BytesInFlight gate(2 * kMany);
+TEST(MemoryReturnTest, LooksUntilItIsDestroyed) {
+  const BytesInFlight gate(2 * kMany);
+  std::atomic<uint64_t> resident{kUsed};
+  std::atomic<int> looks{0};
   std::atomic<int> returns{0};
   {
     const MemoryReturn memory_return(&gate, {.interval = absl::Milliseconds(1),
-                                             .give_back = [&] { ++returns; }});
-    gate.Admit(kMany);  // given back at once
+                                             .give_back =
+                                                 [&] {
+                                                   resident = kUsed;
+                                                   ++returns;
+                                                 },
+                                             .resident =
+                                                 [&] {
+                                                   ++looks;
+                                                   return resident.load();
+                                                 }});
+    EXPECT_TRUE(WaitUntil([&] { return looks > 0; }));
+    resident = kUsed + kMany;
     EXPECT_TRUE(WaitUntil([&] { return returns == 1; }));
   }
   EXPECT_EQ(returns, 1);
+}
+
+TEST(MemoryReturnTest, ByDefaultFreedMemoryGoesBackToTheSystem) {
+  const BytesInFlight gate(kMany);
+  const MemoryReturn memory_return(&gate, {.interval = absl::Milliseconds(1)});
+  // Small pieces, which the allocator keeps when the last of them stays.
+  std::vector<std::unique_ptr<std::string>> pieces;
+  const auto resident = [] {
+    std::ifstream statm("/proc/self/statm");
+    uint64_t size = 0, pages = 0;
+    statm >> size >> pages;
+    return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  };
+  for (uint64_t bytes = 0; bytes < 4 * kMany; bytes += 4096) {
+    pieces.push_back(std::make_unique<std::string>(4096, 'x'));
+  }
+  const uint64_t full = resident();
+  pieces.erase(pieces.begin(), pieces.end() - 1);
+  EXPECT_TRUE(WaitUntil([&] { return resident() < full - 3 * kMany; }));
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 #include <cerrno>
 #include <chrono>
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <list>
 #include <optional>
 #include <system_error>
@@ -60,13 +62,23 @@ class RareWarning {
   std::optional<SteadyTime> last_;
 };
 
+// Returns the number of files that this process has open.
+size_t OpenFiles() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  if (error) return 0;
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
 // Returns the limits, with a total that leaves files for the others of this
-// process.
+// process: half of those that are not open yet.
 ConnectionLimits WithinOpenFiles(ConnectionLimits limits) {
   rlimit files = {};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    const size_t free =
+        files.rlim_cur - std::min<size_t>(files.rlim_cur, OpenFiles());
     limits.total = std::min<size_t>(
-        limits.total, std::max<size_t>(files.rlim_cur / 2, kLeastConnections));
+        limits.total, std::max<size_t>(free / 2, kLeastConnections));
   }
   return limits;
 }

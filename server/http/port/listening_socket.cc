@@ -17,6 +17,11 @@
 namespace gpupool::server {
 namespace {
 
+// Bytes of an answer that the system takes beyond those that are on their way.
+// More would be taken and given in steps of a megabyte, so that a slow client
+// would seem to take nothing for minutes.
+constexpr int kUnsentBytes = 128 << 10;
+
 // Connections that the system keeps until they are accepted; more are dropped,
 // and their clients try again after a second.
 constexpr int kMostUnaccepted = 512;
@@ -26,9 +31,13 @@ using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 void SetOptions(int socket, bool ip6) {
   // SO_REUSEPORT would share a taken port.
   const std::pair<std::pair<int, int>, int> settings[] = {
-      {{SOL_SOCKET, SO_REUSEADDR}, 1},    {{IPPROTO_TCP, TCP_NODELAY}, 1},
-      {{SOL_SOCKET, SO_KEEPALIVE}, 1},    {{IPPROTO_TCP, TCP_KEEPIDLE}, 30},
-      {{IPPROTO_TCP, TCP_KEEPINTVL}, 10}, {{IPPROTO_TCP, TCP_KEEPCNT}, 3}};
+      {{SOL_SOCKET, SO_REUSEADDR}, 1},
+      {{IPPROTO_TCP, TCP_NODELAY}, 1},
+      {{SOL_SOCKET, SO_KEEPALIVE}, 1},
+      {{IPPROTO_TCP, TCP_KEEPIDLE}, 30},
+      {{IPPROTO_TCP, TCP_KEEPINTVL}, 10},
+      {{IPPROTO_TCP, TCP_KEEPCNT}, 3},
+      {{IPPROTO_TCP, TCP_NOTSENT_LOWAT}, kUnsentBytes}};
   for (const auto& [name, value] : settings) {
     setsockopt(socket, name.first, name.second, &value, sizeof(value));
   }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -84,8 +85,12 @@ CollectorAnswer ReadTaken(const std::string& body) {
 }  // namespace
 
 std::optional<absl::Duration> ReadRetryAfter(const std::string& text) {
+  if (text.empty() ||
+      !std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) {
+    return std::nullopt;
+  }
   uint32_t seconds = 0;
-  if (!absl::SimpleAtoi(text, &seconds)) return std::nullopt;
+  if (!absl::SimpleAtoi(text, &seconds)) return kLongestRetryAfter;
   return std::min(absl::Seconds(seconds), kLongestRetryAfter);
 }
 

@@ -106,7 +106,6 @@ bool SpanExporter::Send(absl::Span<const Span> spans) {
     if (answer.taken || !answer.may_retry || last) break;
     stopping_.WaitForNotificationWithTimeout(
         WaitBeforeTry(tries, options_.first_wait, answer.retry_after));
-    if (giving_up_.HasBeenNotified()) break;
   }
   const uint64_t lost = answer.taken
                             ? std::min<uint64_t>(answer.rejected, spans.size())

@@ -197,6 +197,7 @@ TEST(ReadRetryAfterTest, ReadsWholeSecondsUpToAMinute) {
   EXPECT_EQ(ReadRetryAfter("0"), absl::ZeroDuration());
   EXPECT_EQ(ReadRetryAfter("12"), absl::Seconds(12));
   EXPECT_EQ(ReadRetryAfter("86400"), absl::Minutes(1));
+  EXPECT_EQ(ReadRetryAfter("99999999999999999999999"), absl::Minutes(1));
   EXPECT_EQ(ReadRetryAfter(""), std::nullopt);
   EXPECT_EQ(ReadRetryAfter("-1"), std::nullopt);
   EXPECT_EQ(ReadRetryAfter("Wed, 21 Oct 2026 07:28:00 GMT"), std::nullopt);

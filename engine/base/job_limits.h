@@ -16,6 +16,8 @@ inline constexpr int kMaxLosses = 16;
 inline constexpr int kMaxTransforms = 32;
 // Each number of data.window.
 inline constexpr uint32_t kMaxWindowRows = 65536;
+// Numbers of all windows that data.scaling reads: some seconds of one thread.
+inline constexpr uint64_t kMaxScaledNumbers = uint64_t{1} << 32;
 // The parameters of Beta distributions in training.mix.
 inline constexpr double kMaxMixAlpha = 1000;
 // Threads that make the batches of a job ahead of its steps, and the batches

@@ -262,6 +262,22 @@ absl::StatusOr<LabelFacts> InputAsLabels(const DataFacts& facts) {
                     std::numeric_limits<double>::quiet_NaN()};
 }
 
+// Bounds the time in which a job that begins reads its windows for
+// data.scaling.
+absl::Status CheckScaledWindows(const v1::DataSpec& data,
+                                const DataFacts& facts, uint64_t rows) {
+  const v1::Scaling& scaling = data.scaling();
+  const bool reads = scaling.has_standardize() || scaling.has_min_max();
+  if (!data.has_window() || !reads || facts.assumed) return absl::OkStatus();
+  uint64_t width = 1;
+  for (const int64_t size : facts.feature_shape) width *= size;
+  if (rows <= kMaxScaledNumbers / width) return absl::OkStatus();
+  return Refuse("data.scaling would read ", rows, " windows of ", width,
+                " numbers before the first step; at most ", kMaxScaledNumbers,
+                " numbers are allowed. Scale the series before its upload, or ",
+                "raise data.window.stride");
+}
+
 // Returns the facts of the rows that the job takes: the rows of the dataset, or
 // the windows over them. Leaves a dataset that does not exist yet as it is.
 absl::StatusOr<DataFacts> WindowFacts(const v1::DataSpec& data,
@@ -386,6 +402,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ValidateSchedule(
       training.schedule(), length.base_learning_rate, length.total_steps));
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
+  RETURN_IF_ERROR(CheckScaledWindows(spec.data(), facts, sizes.training));
   RETURN_IF_ERROR(CheckTransforms(spec.data()));
   RETURN_IF_ERROR(CheckLoader(spec.data()));
   RETURN_IF_ERROR(CheckEvaluations(training, length));

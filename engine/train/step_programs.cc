@@ -220,8 +220,9 @@ absl::StatusOr<Compiled> WithinBudget(const StepCompiler& compiler,
     least = std::min(least, compiled.peak);
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "recompute.budget_bytes ", budget, " is too low: the least that is ",
-      "possible is ", least, " bytes; raise it or lower batch_size"));
+      "recompute.budget_bytes ", budget, " is too low: the least that was ",
+      "found is ", least,
+      " bytes; raise it, lower batch_size or name layers to recompute"));
 }
 
 std::string Percent(uint64_t more, uint64_t than) {

@@ -34,10 +34,7 @@ struct ProfileOptions {
 };
 
 int ListRecorded(Context& context, const v1::Job& job) {
-  v1::Job shown;
-  shown.set_id(job.id());
-  *shown.mutable_recorded_profiles() = job.recorded_profiles();
-  context.Print(shown, [&] {
+  context.Print(job, [&] {
     Table table({{"CYCLE", Table::kRight},
                  {"FIRST STEP", Table::kRight},
                  {"STEPS", Table::kRight},

@@ -107,7 +107,7 @@ void PrintProfileMemory(const Stream& stream,
                         bool headers) {
   for (const ProgramMemory& memory : programs) {
     *stream.stream << absl::StrCat(
-        "\nmemory of a ", memory.program, ": the plan needs ",
+        "\nmemory of '", memory.program, "': the plan needs ",
         FormatBytes(memory.arena_bytes + memory.outside_bytes), ", of which ",
         FormatBytes(memory.arena_bytes), " is the arena; at most ",
         FormatBytes(memory.nodes[memory.peak].planned), " live, at ",

@@ -62,7 +62,7 @@ class Profile(harness.TestCase):
             self.assertLessEqual(peak["bytes"], measured)
             self.assertLessEqual(measured, int(stats["reserved_bytes"]))
         self.assertTrue(peak["values"])
-        self.assertIn("memory of a step: the plan needs", said)
+        self.assertIn("memory of 'step': the plan needs", said)
         texts = self.texts(memory)
         self.assertIn("Memory of a step", texts)
         self.assertTrue(any(text.startswith("peak ") for text in texts), texts)

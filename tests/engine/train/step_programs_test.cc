@@ -64,7 +64,7 @@ class StepProgramsTest : public RunFixture {
     const auto programs = Compile(spec);
     if (programs.ok()) return {true, BytesOf(*programs).peak};
     absl::string_view text = programs.status().message();
-    const absl::string_view key = "the least that is possible is ";
+    const absl::string_view key = "the least that was found is ";
     const size_t at = text.find(key);
     EXPECT_NE(at, text.npos) << text;
     text.remove_prefix(at + key.size());

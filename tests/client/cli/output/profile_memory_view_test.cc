@@ -33,7 +33,7 @@ TEST(ProfileMemoryViewTest, PrintsThePeakAndWhatLivesThere) {
   std::ostringstream out;
   PrintProfileMemory({.stream = &out}, {StepOf(10)}, true);
   EXPECT_EQ(out.str(),
-            "\nmemory of a step: the plan needs 4.0 MiB, of which 2.0 MiB is "
+            "\nmemory of 'step': the plan needs 4.0 MiB, of which 2.0 MiB is "
             "the arena; at most 3.0 MiB live, at op 6 of 10, matmul of "
             "block.fc; the allocator gave at most 4.0 MiB\n"
             "BYTES\tKIND\tOP\tLAYER OR NAME\n"

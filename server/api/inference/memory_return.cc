@@ -12,8 +12,9 @@
 namespace gpupool::server {
 namespace {
 
-// Returns the resident bytes of this process, or 0 if the system does not tell.
-uint64_t ResidentNow() {
+// Returns the bytes of this process in memory, or 0 if the system does not
+// tell.
+uint64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   uint64_t size = 0;
   uint64_t resident_pages = 0;
@@ -21,9 +22,18 @@ uint64_t ResidentNow() {
   return resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+// Returns the bytes in memory that the allocator has not given out, and a few
+// that are not its.
+uint64_t KeptBytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  const uint64_t given_out = info.uordblks + info.hblkhd;
+  const uint64_t resident = ResidentBytes();
+  return resident - std::min(resident, given_out);
+}
+
 MemoryReturnOptions WithAllocator(MemoryReturnOptions options) {
   if (!options.give_back) options.give_back = [] { ::malloc_trim(0); };
-  if (!options.resident) options.resident = &ResidentNow;
+  if (!options.kept) options.kept = &KeptBytes;
   return options;
 }
 
@@ -33,8 +43,8 @@ bool QuietTime::IsDue(const Look& look) {
   const bool quiet =
       look.used < kQuietBytes && look.asked - last_asked_ < kQuietBytes;
   last_asked_ = look.asked;
-  least_resident_ = std::min(least_resident_, look.resident);
-  return quiet && look.resident - least_resident_ >= kWorthBytes;
+  least_kept_ = std::min(least_kept_, look.kept);
+  return quiet && look.kept - least_kept_ >= kWorthBytes;
 }
 
 MemoryReturn::MemoryReturn(const BytesInFlight* bytes,
@@ -44,9 +54,9 @@ MemoryReturn::MemoryReturn(const BytesInFlight* bytes,
 }
 
 void MemoryReturn::Look() {
-  if (quiet_.IsDue({bytes_->used(), bytes_->asked(), options_.resident()})) {
+  if (quiet_.IsDue({bytes_->used(), bytes_->asked(), options_.kept()})) {
     options_.give_back();
-    quiet_.GaveBack(options_.resident());
+    quiet_.GaveBack(options_.kept());
   }
   timer_.CallAt(absl::Now() + options_.interval, [this] { Look(); });
 }

@@ -22,31 +22,32 @@ class QuietTime {
  public:
   // Bytes of requests between two looks, and in flight, that count as none.
   static constexpr uint64_t kQuietBytes = uint64_t{1} << 20;
-  // Growth of the process for which giving memory back is worth its time.
+  // Kept bytes, beyond the least so far, that are worth the time.
   static constexpr uint64_t kWorthBytes = uint64_t{64} << 20;
 
   struct Look {
-    uint64_t used = 0;      // bytes of requests in flight
-    uint64_t asked = 0;     // bytes of all requests so far
-    uint64_t resident = 0;  // bytes of the process in memory
+    uint64_t used = 0;   // bytes of requests in flight
+    uint64_t asked = 0;  // bytes of all requests so far
+    uint64_t kept = 0;   // bytes in memory that are not in use
   };
   // Returns whether to give memory back now. Call it at regular times.
   bool IsDue(const Look& look);
-  // Notes the bytes of the process after memory was given back.
-  void GaveBack(uint64_t resident) { least_resident_ = resident; }
+  // Notes the bytes that are still kept after memory was given back.
+  void GaveBack(uint64_t kept) { least_kept_ = kept; }
 
  private:
   uint64_t last_asked_ = 0;
-  // Least since memory was given back, which is in use rather than kept.
-  uint64_t least_resident_ = std::numeric_limits<uint64_t>::max();
+  // Since memory was given back: what the allocator cannot give.
+  uint64_t least_kept_ = std::numeric_limits<uint64_t>::max();
 };
 
 struct MemoryReturnOptions {
   absl::Duration interval = absl::Seconds(2);
   // Gives the memory back; by default asks the allocator.
   std::function<void()> give_back;
-  // Returns the bytes of the process in memory; by default as the system says.
-  std::function<uint64_t()> resident;
+  // Returns the bytes in memory that are not in use; by default those of the
+  // process without those that the allocator has given out.
+  std::function<uint64_t()> kept;
 };
 
 class MemoryReturn {

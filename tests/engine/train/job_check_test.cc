@@ -57,6 +57,30 @@ TEST(JobCheckTest, FactsComeFromTheDataset) {
   EXPECT_EQ(facts.labels.class_count(), 4u);
 }
 
+TEST(JobCheckTest, ScalingReadsABoundedNumberOfWindows) {
+  DataFacts facts;
+  facts.rows = uint64_t{1} << 20;
+  facts.feature_shape = {2048, 2};
+  v1::JobSpec spec = GoodSpec();
+  v1::DataSpec& data = *spec.mutable_data();
+  data.clear_held_out();
+  data.mutable_window()->set_length(2048);
+  data.mutable_scaling()->mutable_standardize();
+  EXPECT_TRUE(CheckTraining(spec, facts).ok());  // 2^32 numbers
+  ++facts.rows;
+  EXPECT_EQ(CheckTraining(spec, facts).status().message(),
+            "data.scaling would read 1048577 windows of 4096 numbers before "
+            "the first step; at most 4294967296 numbers are allowed. Scale the "
+            "series before its upload, or raise data.window.stride");
+  data.mutable_scaling()->mutable_min_max();
+  EXPECT_FALSE(CheckTraining(spec, facts).ok());
+  data.mutable_scaling()->set_multiply(2);
+  EXPECT_TRUE(CheckTraining(spec, facts).ok()) << "reads no window";
+  data.mutable_scaling()->mutable_standardize();
+  data.clear_window();
+  EXPECT_TRUE(CheckTraining(spec, facts).ok()) << "rows share nothing";
+}
+
 TEST(JobCheckTest, FactsOfWindowsAreThoseOfTheirRows) {
   v1::Dataset dataset;
   dataset.set_rows(100);

@@ -15,67 +15,67 @@ namespace gpupool::server {
 namespace {
 
 constexpr uint64_t kMany = QuietTime::kWorthBytes;
-constexpr uint64_t kUsed = 30 << 20;
+constexpr uint64_t kLeast = 30 << 20;
 
 TEST(QuietTimeTest, MemoryIsGivenBackOnceWhenTheRequestsAreOver) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
-  EXPECT_FALSE(quiet.IsDue({kMany, kMany, kUsed + kMany})) << "in flight";
-  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kUsed + kMany})) << "a moment ago";
-  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kUsed + kMany}));
-  quiet.GaveBack(kUsed + 1);
-  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kUsed + kMany})) << "not yet again";
-  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kUsed + kMany + 1}));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
+  EXPECT_FALSE(quiet.IsDue({kMany, kMany, kLeast + kMany})) << "in flight";
+  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kLeast + kMany})) << "a moment ago";
+  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kLeast + kMany}));
+  quiet.GaveBack(kLeast + 1);
+  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kLeast + kMany})) << "not yet again";
+  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kLeast + kMany + 1}));
 }
 
-TEST(QuietTimeTest, ALittleGrowthIsNotWorthIt) {
+TEST(QuietTimeTest, ALittleIsNotWorthIt) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
-  EXPECT_FALSE(quiet.IsDue({0, kMany, kUsed + kMany - 1}));
-  EXPECT_FALSE(quiet.IsDue({0, kMany, kUsed + kMany - 1}));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
+  EXPECT_FALSE(quiet.IsDue({0, kMany, kLeast + kMany - 1}));
+  EXPECT_FALSE(quiet.IsDue({0, kMany, kLeast + kMany - 1}));
 }
 
-TEST(QuietTimeTest, GrowthWithoutRequestsCountsToo) {
+TEST(QuietTimeTest, MemoryOfOthersThanRequestsCountsToo) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
-  EXPECT_TRUE(quiet.IsDue({0, 0, kUsed + kMany})) << "connections, answers";
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
+  EXPECT_TRUE(quiet.IsDue({0, 0, kLeast + kMany})) << "connections, answers";
 }
 
-TEST(QuietTimeTest, MemoryThatStaysInUseIsNotAskedForAgain) {
+TEST(QuietTimeTest, MemoryThatCannotBeGivenIsNotAskedForAgain) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
-  EXPECT_TRUE(quiet.IsDue({0, 0, kUsed + kMany}));
-  quiet.GaveBack(kUsed + kMany);
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed + kMany}));
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed})) << "it was freed";
-  EXPECT_TRUE(quiet.IsDue({0, 0, kUsed + kMany}));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
+  EXPECT_TRUE(quiet.IsDue({0, 0, kLeast + kMany}));
+  quiet.GaveBack(kLeast + kMany);
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast + kMany}));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast})) << "now it was given";
+  EXPECT_TRUE(quiet.IsDue({0, 0, kLeast + kMany}));
 }
 
 TEST(QuietTimeTest, SmallRequestsDoNotKeepTheMemory) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kUsed}));
-  EXPECT_TRUE(quiet.IsDue({1000, 1000, kUsed + kMany}));
+  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
+  EXPECT_TRUE(quiet.IsDue({1000, 1000, kLeast + kMany}));
 }
 
 TEST(MemoryReturnTest, LooksUntilItIsDestroyed) {
   const BytesInFlight gate(2 * kMany);
-  std::atomic<uint64_t> resident{kUsed};
+  std::atomic<uint64_t> kept{kLeast};
   std::atomic<int> looks{0};
   std::atomic<int> returns{0};
   {
     const MemoryReturn memory_return(&gate, {.interval = absl::Milliseconds(1),
                                              .give_back =
                                                  [&] {
-                                                   resident = kUsed;
+                                                   kept = kLeast;
                                                    ++returns;
                                                  },
-                                             .resident =
+                                             .kept =
                                                  [&] {
                                                    ++looks;
-                                                   return resident.load();
+                                                   return kept.load();
                                                  }});
     EXPECT_TRUE(WaitUntil([&] { return looks > 0; }));
-    resident = kUsed + kMany;
+    kept = kLeast + kMany;
     EXPECT_TRUE(WaitUntil([&] { return returns == 1; }));
   }
   EXPECT_EQ(returns, 1);

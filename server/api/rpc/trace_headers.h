@@ -25,7 +25,8 @@ inline TraceHeaders TraceHeadersOf(const ClientMetadata& metadata,
     return absl::string_view(text.data(), text.size());
   };
   if (metadata.count("traceparent") != 1) return {};
-  TraceHeaders headers{.parent = text_of(metadata.find("traceparent")->second)};
+  TraceHeaders headers;
+  headers.parent = text_of(metadata.find("traceparent")->second);
   auto [entry, end] = metadata.equal_range("tracestate");
   if (entry == end) return headers;
   headers.state = text_of(entry->second);

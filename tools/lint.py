@@ -172,7 +172,7 @@ def tidy_database(build):
     text = json.dumps(single_commands(build), indent=1)
     (folder / "compile_commands.json").write_text(
         re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx|"
-               r" -Wno-subobject-linkage", "", text))
+               r" -Wno-(subobject-linkage|restrict|stringop-overflow)\b", "", text))
     return folder
 
 

@@ -496,7 +496,7 @@ class Server::Impl {
   //   * calls that wait for a worker or for control may wait long, and are
   //     answered when those end
   void EndCallsAndWork(WorkerPool::ShutdownMode mode, absl::Time deadline) {
-    // First, since its calls need all of the others.
+    // HTTP ends first, because its calls need everything else.
     http_.reset();
     if (folders_ != nullptr) folders_->BeginStop();
     if (serving_ != nullptr) serving_->Stop();

@@ -83,13 +83,19 @@ absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
     case v1::Layer::kAdd:
       return Add(layer.add(), x);
     case v1::Layer::kEmbedding:
+      return sequences_.Embedding(layer, name, x);
     case v1::Layer::kImageTokens:
+      return sequences_.ImageTokens(x);
     case v1::Layer::kClassToken:
+      return sequences_.ClassToken(layer, name, x);
     case v1::Layer::kPositions:
+      return sequences_.Positions(layer, name, x);
     case v1::Layer::kAttention:
+      return sequences_.Attention(layer.attention(), x);
     case v1::Layer::kPickToken:
+      return sequences_.PickToken(layer.pick_token(), x);
     case v1::Layer::kMeanTokens:
-      return sequences_.Apply(layer, name, x);
+      return sequences_.MeanTokens(x);
     case v1::Layer::KIND_NOT_SET:
       break;
   }

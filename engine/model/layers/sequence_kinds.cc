@@ -21,35 +21,14 @@ constexpr int64_t kAttentionParts = 3;
 
 }  // namespace
 
-absl::StatusOr<ValueId> SequenceKinds::Apply(const v1::Layer& layer, Name name,
-                                             ValueId x) {
-  switch (layer.kind_case()) {
-    case v1::Layer::kEmbedding:
-      return Embedding(layer, name, x);
-    case v1::Layer::kImageTokens:
-      return ImageTokens(x);
-    case v1::Layer::kClassToken:
-      return ClassToken(layer, name, x);
-    case v1::Layer::kPositions:
-      return Positions(layer, name, x);
-    case v1::Layer::kAttention:
-      return Attention(layer.attention(), x);
-    case v1::Layer::kPickToken:
-      return PickToken(layer.pick_token(), x);
-    case v1::Layer::kMeanTokens:
-      return MeanTokens(x);
-    default:
-      return Refuse("is no layer of sequences");
-  }
-}
-
 ValueId SequenceKinds::Table(absl::string_view name) const {
   const auto found = tables_.find(name);
   return found == tables_.end() ? ValueId{} : found->second;
 }
 
 absl::StatusOr<ValueId> SequenceKinds::Embedding(const v1::Layer& layer,
-                                                 Name name, ValueId x) {
+                                                 absl::string_view name,
+                                                 ValueId x) {
   const v1::Embedding& embedding = layer.embedding();
   if (builder_->value(x).dtype != DType::kInt64) {
     return Refuse(
@@ -79,7 +58,8 @@ absl::StatusOr<ValueId> SequenceKinds::ImageTokens(ValueId x) {
 }
 
 absl::StatusOr<ValueId> SequenceKinds::ClassToken(const v1::Layer& layer,
-                                                  Name name, ValueId x) {
+                                                  absl::string_view name,
+                                                  ValueId x) {
   const Shape shape = builder_->shape(x);
   RETURN_IF_ERROR(CheckTokens(shape));
   ASSIGN_OR_RETURN(const ValueId token,
@@ -94,7 +74,8 @@ absl::StatusOr<ValueId> SequenceKinds::ClassToken(const v1::Layer& layer,
 }
 
 absl::StatusOr<ValueId> SequenceKinds::Positions(const v1::Layer& layer,
-                                                 Name name, ValueId x) {
+                                                 absl::string_view name,
+                                                 ValueId x) {
   const Shape shape = builder_->shape(x);
   RETURN_IF_ERROR(CheckTokens(shape));
   const int64_t given = layer.positions().length();

@@ -1,5 +1,5 @@
-// Adds the layers of sequences to the graph: embeddings, attention, and what is
-// between them. Internal to engine/model.
+// Adds the layers of sequences to the graph: embeddings, attention, and the
+// layers between them. Internal to engine/model.
 //
 // Thread-safety: one thread at a time. Lives during one BuildModel call.
 #pragma once
@@ -28,27 +28,24 @@ class SequenceKinds {
   SequenceKinds(bool training, GraphBuilder* builder, LayerWeights* weights)
       : training_(training), builder_(builder), weights_(weights) {}
 
-  // Adds layer `layer`, called `name`, to x [batch, ...]. Returns its output.
-  // INVALID_ARGUMENT also for layers of other kinds.
-  absl::StatusOr<ValueId> Apply(const v1::Layer& layer, absl::string_view name,
-                                ValueId x);
+  // Add a layer, called `name` if it has weights, to x [batch, ...], and return
+  // its output. INVALID_ARGUMENT if the layer's fields or x do not fit.
+  absl::StatusOr<ValueId> Embedding(const v1::Layer& layer,
+                                    absl::string_view name, ValueId x);
+  absl::StatusOr<ValueId> ImageTokens(ValueId x);
+  absl::StatusOr<ValueId> ClassToken(const v1::Layer& layer,
+                                     absl::string_view name, ValueId x);
+  absl::StatusOr<ValueId> Positions(const v1::Layer& layer,
+                                    absl::string_view name, ValueId x);
+  absl::StatusOr<ValueId> Attention(const v1::Attention& attention, ValueId x);
+  absl::StatusOr<ValueId> PickToken(const v1::PickToken& pick, ValueId x);
+  absl::StatusOr<ValueId> MeanTokens(ValueId x);
 
   // Returns the table [entries, width] of the embedding of that name. It is
   // invalid if no such layer was added.
   ValueId Table(absl::string_view name) const;
 
  private:
-  using Name = absl::string_view;
-  absl::StatusOr<ValueId> Embedding(const v1::Layer& layer, Name name,
-                                    ValueId x);
-  absl::StatusOr<ValueId> ImageTokens(ValueId x);
-  absl::StatusOr<ValueId> ClassToken(const v1::Layer& layer, Name name,
-                                     ValueId x);
-  absl::StatusOr<ValueId> Positions(const v1::Layer& layer, Name name,
-                                    ValueId x);
-  absl::StatusOr<ValueId> Attention(const v1::Attention& attention, ValueId x);
-  absl::StatusOr<ValueId> PickToken(const v1::PickToken& pick, ValueId x);
-  absl::StatusOr<ValueId> MeanTokens(ValueId x);
   // Returns the part from column `start` on of x [batch, tokens, 3 * width] as
   // [batch, heads, tokens, width / heads].
   absl::StatusOr<ValueId> Heads(ValueId x, int64_t start, int64_t heads);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -55,12 +54,12 @@ class LayerExporter {
     shapes_[x] = model_.input_shape;
     for (int i = 0; i < spec_.layers_size(); ++i) {
       const v1::Layer& layer = spec_.layers(i);
-      layer_ = &model_.layers[static_cast<size_t>(i)];
-      writer_.Begin(layer_->name);
+      const LayerInfo& info = model_.layers[static_cast<size_t>(i)];
+      writer_.Begin(info.name);
       if (!layer.input().empty()) x = outputs_.find(layer.input())->second;
       x = AddLayer(layer, shapes_.find(x)->second, x);
-      outputs_[layer_->name] = x;
-      shapes_[x] = layer_->output_shape;
+      outputs_[info.name] = x;
+      shapes_[x] = info.output_shape;
     }
     *writer_.Node("Identity", "output", {x}).mutable_output(0) = "output";
     if (!writer_.missing().empty()) {
@@ -97,7 +96,8 @@ class LayerExporter {
     }
   }
 
-  // These write with the name of the layer being exported.
+  // Shorthands for functions of the writer that name nodes and values after the
+  // layer being exported.
   onnx::NodeProto& Node(const char* op,
                         const std::vector<std::string>& inputs) {
     return writer_.Node(op, inputs);
@@ -165,13 +165,19 @@ class LayerExporter {
       case v1::Layer::kAdd:
         return Node("Add", {x, outputs_[layer.add().from()]}).output(0);
       case v1::Layer::kEmbedding:
+        return AddEmbedding(x, writer_);
       case v1::Layer::kImageTokens:
+        return AddImageTokens(x, writer_);
       case v1::Layer::kClassToken:
+        return AddClassToken(input, x, writer_);
       case v1::Layer::kPositions:
+        return AddPositions(layer.positions(), input, x, writer_);
       case v1::Layer::kAttention:
+        return AddAttention(layer.attention(), input, x, writer_);
       case v1::Layer::kPickToken:
+        return AddPickToken(layer.pick_token(), x, writer_);
       case v1::Layer::kMeanTokens:
-        return AddSequenceNodes(layer, input, x, writer_);
+        return AddMeanTokens(x, writer_);
       // Inference drops nothing.
       case v1::Layer::kDropout:
       case v1::Layer::KIND_NOT_SET:
@@ -289,8 +295,7 @@ class LayerExporter {
   onnx::ModelProto proto_;
   onnx::GraphProto& graph_;
   NodeWriter writer_;
-  const bool scaled_;                 // whether the input is scaled
-  const LayerInfo* layer_ = nullptr;  // the layer being exported
+  const bool scaled_;  // whether the input is scaled
   absl::flat_hash_map<std::string, std::string> outputs_;  // by layer
   // Shapes of one example, by the names of outputs.
   absl::flat_hash_map<std::string, Shape> shapes_;

@@ -15,12 +15,57 @@ namespace {
 // Queries, keys and values.
 constexpr int64_t kParts = 3;
 
+// Returns the numbers of a query, key or value of one head.
+int64_t HeadWidth(const v1::Attention& attention, const Shape& input) {
+  return input[1] / kParts / attention.heads();
+}
+
 std::string Transposed(const char* part, const std::string& x,
                        const std::vector<int64_t>& permutation,
                        NodeWriter& writer) {
   onnx::NodeProto& node = writer.PartNode("Transpose", part, {x});
   SetInts(node, "perm", permutation);
   return node.output(0);
+}
+
+// Adds, once for each number of tokens, whether a token is hidden from another
+// one: bool [tokens, tokens].
+std::string HiddenTokens(int64_t tokens, NodeWriter& writer) {
+  const std::string hidden = absl::StrCat("/hidden_", tokens);
+  const std::string output = absl::StrCat(hidden, ":0");
+  if (writer.WasWritten(hidden)) return output;
+  const std::string rows = absl::StrCat(hidden, "/rows");
+  const std::string columns = absl::StrCat(hidden, "/columns");
+  writer.Count(rows, {tokens, 1});
+  writer.Count(columns, {tokens});
+  writer.Node("Less", hidden, {rows, columns});
+  return output;
+}
+
+// Returns softmax(scale * q k^T) for q [batch, heads, tokens, n] and k [batch,
+// heads, n, tokens].
+std::string AddShares(const v1::Attention& attention, const Shape& input,
+                      const std::vector<std::string>& operands,
+                      NodeWriter& writer) {
+  const auto width = static_cast<double>(HeadWidth(attention, input));
+  const std::string product = writer.Part("MatMul", "product", operands);
+  std::string scores = writer.Part(
+      "Mul", "scores", {product, writer.Number("scale", 1 / std::sqrt(width))});
+  if (attention.causal()) {
+    const std::string never =
+        writer.Number("never", -std::numeric_limits<double>::infinity());
+    scores = writer.Part("Where", "visible",
+                         {HiddenTokens(input[0], writer), never, scores});
+  }
+  onnx::NodeProto& shares = writer.PartNode("Softmax", "shares", {scores});
+  SetInt(shares, "axis", -1);
+  return shares.output(0);
+}
+
+}  // namespace
+
+std::string AddEmbedding(const std::string& x, NodeWriter& writer) {
+  return writer.Node("Gather", {writer.LayerWeight("weight"), x}).output(0);
 }
 
 std::string AddImageTokens(const std::string& x, NodeWriter& writer) {
@@ -59,40 +104,6 @@ std::string AddPositions(const v1::Positions& positions, const Shape& input,
   return writer.Node("Add", {x, table}).output(0);
 }
 
-// Adds, once for each number of tokens, whether a token is hidden from another
-// one: bool [tokens, tokens].
-std::string HiddenTokens(int64_t tokens, NodeWriter& writer) {
-  const std::string hidden = absl::StrCat("/hidden_", tokens);
-  const std::string output = absl::StrCat(hidden, ":0");
-  if (writer.WasWritten(hidden)) return output;
-  const std::string rows = absl::StrCat(hidden, "/rows");
-  const std::string columns = absl::StrCat(hidden, "/columns");
-  writer.Count(rows, {tokens, 1});
-  writer.Count(columns, {tokens});
-  writer.Node("Less", hidden, {rows, columns});
-  return output;
-}
-
-// Returns softmax(scale * q k^T) for q [batch, heads, tokens, n] and k [batch,
-// heads, n, tokens].
-std::string AddShares(const v1::Attention& attention, const Shape& input,
-                      const std::vector<std::string>& operands,
-                      NodeWriter& writer) {
-  const auto depth = static_cast<double>(input[1] / kParts / attention.heads());
-  const std::string product = writer.Part("MatMul", "product", operands);
-  std::string scores = writer.Part(
-      "Mul", "scores", {product, writer.Number("scale", 1 / std::sqrt(depth))});
-  if (attention.causal()) {
-    const std::string never =
-        writer.Number("never", -std::numeric_limits<double>::infinity());
-    scores = writer.Part("Where", "visible",
-                         {HiddenTokens(input[0], writer), never, scores});
-  }
-  onnx::NodeProto& shares = writer.PartNode("Softmax", "shares", {scores});
-  SetInt(shares, "axis", -1);
-  return shares.output(0);
-}
-
 std::string AddAttention(const v1::Attention& attention, const Shape& input,
                          const std::string& x, NodeWriter& writer) {
   onnx::NodeProto& split = writer.PartNode("Split", "parts", {x});
@@ -103,18 +114,17 @@ std::string AddAttention(const v1::Attention& attention, const Shape& input,
   split.add_output(parts[1]);
   split.add_output(parts[2]);
   const std::string shape = writer.Integers(
-      "shape",
-      {0, 0, attention.heads(), input[1] / kParts / attention.heads()});
-  const auto heads = [&](const char* name, const char* by_head, int which) {
+      "shape", {0, 0, attention.heads(), HeadWidth(attention, input)});
+  const auto heads = [&](const char* name, const std::string& part,
+                         const std::vector<int64_t>& permutation) {
+    const std::string by_token = absl::StrCat(name, "_by_token");
     return Transposed(name,
-                      writer.Part("Reshape", by_head, {parts[which], shape}),
-                      {0, 2, 1, 3}, writer);
+                      writer.Part("Reshape", by_token.c_str(), {part, shape}),
+                      permutation, writer);
   };
-  const std::string queries = heads("queries", "queries_by_token", 0);
-  const std::string keys = Transposed(
-      "keys", writer.Part("Reshape", "keys_by_token", {parts[1], shape}),
-      {0, 2, 3, 1}, writer);
-  const std::string values = heads("values", "values_by_token", 2);
+  const std::string queries = heads("queries", parts[0], {0, 2, 1, 3});
+  const std::string keys = heads("keys", parts[1], {0, 2, 3, 1});
+  const std::string values = heads("values", parts[2], {0, 2, 1, 3});
   const std::string shares =
       AddShares(attention, input, {queries, keys}, writer);
   const std::string sums = writer.Part("MatMul", "sums", {shares, values});
@@ -137,30 +147,6 @@ std::string AddMeanTokens(const std::string& x, NodeWriter& writer) {
   SetInts(node, "axes", {1});
   SetInt(node, "keepdims", 0);
   return node.output(0);
-}
-
-}  // namespace
-
-std::string AddSequenceNodes(const v1::Layer& layer, const Shape& input,
-                             const std::string& x, NodeWriter& writer) {
-  switch (layer.kind_case()) {
-    case v1::Layer::kEmbedding:
-      return writer.Node("Gather", {writer.LayerWeight("weight"), x}).output(0);
-    case v1::Layer::kImageTokens:
-      return AddImageTokens(x, writer);
-    case v1::Layer::kClassToken:
-      return AddClassToken(input, x, writer);
-    case v1::Layer::kPositions:
-      return AddPositions(layer.positions(), input, x, writer);
-    case v1::Layer::kAttention:
-      return AddAttention(layer.attention(), input, x, writer);
-    case v1::Layer::kPickToken:
-      return AddPickToken(layer.pick_token(), x, writer);
-    case v1::Layer::kMeanTokens:
-      return AddMeanTokens(x, writer);
-    default:
-      return x;
-  }
 }
 
 }  // namespace gpupool::engine::onnx_import

@@ -1,5 +1,5 @@
-// Exports the layers of sequences: embeddings, attention, and what is between
-// them. Pure functions. Used by ExportLayers alone.
+// Exports the layers of sequences: embeddings, attention, and the layers
+// between them. Pure functions. Used by ExportLayers alone.
 #pragma once
 
 #include <string>
@@ -8,15 +8,26 @@
 #include "engine/tensor/shape.h"
 
 namespace gpupool::v1 {
-class Layer;
-}
+class Attention;
+class PickToken;
+class Positions;
+}  // namespace gpupool::v1
 
 namespace gpupool::engine::onnx_import {
 
-// Adds the nodes of a layer that reads the value `x`, whose shape is `input`
-// for one example. Returns the layer's output. The writer must have begun the
+// Add the nodes of a layer that reads the value `x`, whose shape is `input` for
+// one example, and return the layer's output. The writer must have begun the
 // layer.
-std::string AddSequenceNodes(const v1::Layer& layer, const Shape& input,
-                             const std::string& x, NodeWriter& writer);
+std::string AddEmbedding(const std::string& x, NodeWriter& writer);
+std::string AddImageTokens(const std::string& x, NodeWriter& writer);
+std::string AddClassToken(const Shape& input, const std::string& x,
+                          NodeWriter& writer);
+std::string AddPositions(const v1::Positions& positions, const Shape& input,
+                         const std::string& x, NodeWriter& writer);
+std::string AddAttention(const v1::Attention& attention, const Shape& input,
+                         const std::string& x, NodeWriter& writer);
+std::string AddPickToken(const v1::PickToken& pick, const std::string& x,
+                         NodeWriter& writer);
+std::string AddMeanTokens(const std::string& x, NodeWriter& writer);
 
 }  // namespace gpupool::engine::onnx_import

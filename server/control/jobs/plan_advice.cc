@@ -270,6 +270,25 @@ bool IsOutput(const v1::Plan& plan, uint64_t size) {
                      });
 }
 
+// Returns whether a layer's weight is the table of an embedding.
+bool IsTied(const std::string& name, const v1::ModelSpec& model) {
+  for (int i = 0; i < model.layers_size(); ++i) {
+    const v1::Layer& layer = model.layers(i);
+    if (layer.dense().tied_to().empty()) continue;
+    if (layer.name() == name) return true;
+    if (layer.name().empty() && name == absl::StrCat("dense_", i)) return true;
+  }
+  return false;
+}
+
+// Returns the field of the job file that has the number of the layer's outputs.
+const char* FieldOf(const v1::OddProduct& odd, const v1::ModelSpec& model) {
+  if (model.named().has_gpt_tiny()) return "vocabulary";
+  if (model.has_named()) return "classes";
+  if (odd.convolution()) return "filters";
+  return IsTied(odd.layer(), model) ? "entries" : "units";
+}
+
 // Returns "" if the size follows from the task or from a named model.
 std::string OddSizeText(const v1::OddProduct& odd, uint64_t multiple,
                         const PlannedJob& job) {
@@ -277,8 +296,7 @@ std::string OddSizeText(const v1::OddProduct& odd, uint64_t multiple,
   const uint64_t padded = (size + multiple - 1) / multiple * multiple;
   const bool is_output = IsOutput(job.response.plan(), size);
   if (is_output && !ClassesMayBePadded(job.spec.training())) return "";
-  const bool is_named = job.spec.model().has_named();
-  if (is_named && !is_output) return "";
+  if (job.spec.model().has_named() && !is_output) return "";
   std::string text = absl::StrFormat(
       "layer %s has %u %s, no multiple of %u as tensor cores want it, and "
       "%.0f%% "
@@ -292,11 +310,8 @@ std::string OddSizeText(const v1::OddProduct& odd, uint64_t multiple,
   if (job.spec.model().has_onnx()) {
     return absl::StrCat(text, "export the model with ", padded);
   }
-  const char* field = job.spec.model().named().has_gpt_tiny() ? "vocabulary"
-                      : is_named                              ? "classes"
-                      : odd.convolution()                     ? "filters"
-                                                              : "units";
-  return absl::StrCat(text, "write ", field, ": ", padded);
+  return absl::StrCat(text, "write ", FieldOf(odd, job.spec.model()), ": ",
+                      padded);
 }
 
 // Returns 0 for precisions whose products need no tensor cores.

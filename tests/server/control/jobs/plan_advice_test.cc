@@ -334,6 +334,24 @@ TEST_F(OddSizeAdviceTest, ConvolutionsHaveFilters) {
                                 HasSubstr("write filters: 32"))));
 }
 
+TEST_F(OddSizeAdviceTest, ATiedLayerHasTheEntriesOfItsEmbedding) {
+  spec_.mutable_training()->set_precision(v1::BF16);
+  v1::ModelSpec& model = *spec_.mutable_model();
+  model.add_layers()->mutable_embedding()->set_entries(13);
+  v1::Layer& layer = *model.add_layers();
+  layer.mutable_dense()->set_tied_to("embedding_0");
+  AddOdd(13, 1);
+  EXPECT_THAT(OddSizeAdvice(Job()), ElementsAre(HasSubstr("write entries: 16")))
+      << "without a name";
+  layer.set_name("dense_1");
+  EXPECT_THAT(OddSizeAdvice(Job()),
+              ElementsAre(HasSubstr("write entries: 16")));
+  layer.set_name("scores");
+  model.add_layers()->mutable_dense()->set_units(13);
+  model.mutable_layers(2)->set_name("dense_1");
+  EXPECT_THAT(OddSizeAdvice(Job()), ElementsAre(HasSubstr("write units: 16")));
+}
+
 TEST_F(OddSizeAdviceTest, OfANamedModelOnlyTheClassesAreTheUsers) {
   spec_.mutable_training()->set_precision(v1::BF16);
   spec_.mutable_model()->mutable_named()->mutable_lenet5();

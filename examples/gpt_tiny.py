@@ -20,7 +20,7 @@ except ImportError as missing:
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 CONTEXT = 32  # bytes of a row, as in gpt_tiny.yaml
-STRIDE = 16  # from the start of a row to that of the next one
+STRIDE = 16  # bytes from the start of a row to the start of the next one
 HELD_OUT = 64  # rows at the end, as in gpt_tiny.yaml
 SHARING = CONTEXT // STRIDE  # following rows that share bytes with a row
 

@@ -6,8 +6,8 @@
 // position N in the spec, has the input "labels.N" or "target.N", and for
 // evaluation only the outputs "loss_sum.N" and "counted.N".
 //
-// With training.mix each loss has a second input for targets, those of the rows
-// that are mixed in: its name begins with kMixedPrefix.
+// With training.mix each loss has a second input, for the targets of the rows
+// that are mixed in. Its name begins with kMixedPrefix.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,10 @@
 
 namespace gpupool::engine {
 
-// The input that holds the share of the targets themselves in a mixed loss,
-// float32 [].
+// Name of the input that holds lambda, the share of a row's own targets in a
+// mixed loss: float32 [].
 inline constexpr char kMixLambdaName[] = "mix_lambda";
+// Prefix of the names of inputs that hold mixed-in targets.
 inline constexpr char kMixedPrefix[] = "mixed_";
 
 struct LossTerm {
@@ -53,8 +54,9 @@ absl::StatusOr<const ModelPort*> OutputOf(const LossTerm& term,
                                           const ModelGraph& model);
 
 // Adds the losses with their inputs, and returns their weighted sum, float32
-// []. With training.mix each is lambda * loss + (1 - lambda) * loss of the
-// mixed-in targets. Errors as OutputOf and AddLoss.
+// []. With training.mix each is lambda * a + (1 - lambda) * b, where a is the
+// loss for the rows' own targets and b the loss for the mixed-in ones. Errors
+// as OutputOf and AddLoss.
 absl::StatusOr<ValueId> AddLosses(const v1::TrainingSpec& training,
                                   const ModelGraph& model,
                                   GraphBuilder& builder);

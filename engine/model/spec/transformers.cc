@@ -34,7 +34,7 @@ struct BlockSizes {
   double dropout = 0;
 };
 
-// The names of the layers of a block, behind that of the block.
+// Names of the layers of a block. The name of the block and a dot come first.
 struct BlockNames {
   const char* norm1;
   const char* attend_in;
@@ -51,7 +51,7 @@ constexpr BlockNames kNanoGptNames = {"ln_1",        "attn.c_attn", "attn",
                                       "attn.c_proj", "ln_2",        "mlp.c_fc",
                                       "mlp.gelu",    "mlp.c_proj"};
 
-// The facts that tell the blocks of one model from those of another.
+// Differences between the blocks of the two models.
 struct BlockStyle {
   BlockNames names;
   double epsilon = 1e-5;  // of the norms
@@ -105,7 +105,8 @@ class TransformerWriter {
 
   LayerList& layers() { return layers_; }
 
-  // Adds a learned vector for each of `length` positions.
+  // Adds a learned vector for each of `length` positions. 0 stands for the
+  // number of tokens.
   void AddPositions(const char* name, int64_t length) {
     v1::Layer* layer = layers_.Add(name);
     layer->mutable_positions()->set_length(length);

@@ -2,9 +2,9 @@
 // Worth 16x16 Words", 2021) and of tokens (Radford and others, "Language Models
 // are Unsupervised Multitask Learners", 2019). Pure functions.
 //
-// Both normalise before attention and before the two products of a block, and
-// add the results to what the block got. All layers that have weights have the
-// names of timm and of nanoGPT, without "transformer.".
+// In both a block has two branches: attention, and two products. Each branch
+// begins with a norm, and its result is added to its input. Layers that have
+// weights are named as in timm and nanoGPT, without the prefix "transformer.".
 #pragma once
 
 #include "absl/status/status.h"

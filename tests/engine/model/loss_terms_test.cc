@@ -114,7 +114,7 @@ reference::NamedNumbers LossOf(const std::string& training,
   return outputs.ok() ? *outputs : reference::NamedNumbers();
 }
 
-TEST(LossTermsTest, AMixedLossIsTheWeightedSumOfThoseOfBothTargets) {
+TEST(LossTermsTest, AMixedLossIsTheWeightedSumOfTheLossesOfBothTargets) {
   const reference::Numbers own = {2, 0, 1, 2}, other = {1, 2, 2, 0};
   const reference::Numbers a = testing::RandomNumbers(12, 1, 0, 1);
   const reference::Numbers b = testing::RandomNumbers(12, 2, 0, 1);

@@ -1,7 +1,7 @@
 // Writes the nodes and initializers of an exported graph, layer by layer.
 //
-// Nodes and values of a layer begin with its name. All other names contain '/'
-// or ':', which names of layers cannot.
+// Names of nodes and values of a layer begin with the layer's name. Other names
+// contain '/' or ':', which names of layers cannot.
 //
 // Thread-safety: one thread at a time. Lives during one export.
 #pragma once

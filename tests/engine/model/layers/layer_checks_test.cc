@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(LayerChecksTest, ShapesAreThoseOfOneExample) {
+TEST(LayerChecksTest, ShapesLeaveOutTheBatch) {
   EXPECT_EQ(ExampleShapeText({2, 3, 4}), "[3, 4]");
   EXPECT_EQ(ExampleShapeText({2}), "[]");
 }

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
+#include <vector>
 
 #include "google/protobuf/text_format.h"
 #include "gpupool/v1/model.pb.h"

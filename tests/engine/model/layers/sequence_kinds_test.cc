@@ -131,7 +131,7 @@ Numbers Attend(const Numbers& x, const AttentionSizes& sizes, bool causal) {
   return y;
 }
 
-TEST(SequenceKindsTest, AttentionIsThatOfItsFormula) {
+TEST(SequenceKindsTest, AttentionFollowsItsFormula) {
   const AttentionSizes sizes{.tokens = 5, .width = 4, .heads = 2};
   const Numbers x = RandomNumbers(2 * 5 * 12, 3, -2, 2);
   const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);

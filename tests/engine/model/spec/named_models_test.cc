@@ -32,8 +32,8 @@ struct NamedCase {
   Shape input, output;
 };
 
-// The counts of the ResNets are those of torchvision's models, that of vit_tiny
-// is that of timm's vit_tiny_patch16_224. 61,706 is
+// The ResNets have as many parameters as torchvision's models, and vit_tiny has
+// as many as timm's vit_tiny_patch16_224. 61,706 is
 // 6 (25 + 1) + 16 (6 25 + 1) + 120 (400 + 1) + 84 (120 + 1) + 10 (84 + 1).
 // 834,304 is 128 (256 + 64) + 4 (12 128^2 + 13 128) + 2 128.
 TEST(NamedModelsTest, EachHasItsParametersAndItsShapes) {

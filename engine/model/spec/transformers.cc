@@ -171,7 +171,7 @@ absl::Status CheckPatches(int64_t patch, const v1::ModelSpec& spec) {
                   " dimensions; write [channels, height, width]");
   }
   const int64_t height = spec.input_shape(1), width = spec.input_shape(2);
-  if (height % patch != 0 || width % patch != 0) {
+  if (height < 1 || width < 1 || height % patch != 0 || width % patch != 0) {
     return Refuse("patch ", patch, " must divide both sides of the ", height,
                   " x ", width, " image; change patch or input_shape");
   }

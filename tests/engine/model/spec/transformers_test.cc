@@ -191,6 +191,9 @@ TEST(TransformersTest, InputsMustFit) {
   EXPECT_THAT(TransformerError("named { vit_tiny { patch: 1 } } input_shape: "
                                "[1, 9223372036854775807, 2]"),
               HasSubstr("patches; at most 16384"));
+  EXPECT_THAT(TransformerError("named { vit_tiny { patch: 1 } } input_shape: "
+                               "[1, -9223372036854775807, 2]"),
+              HasSubstr("sides of the -9223372036854775807 x 2 image"));
   EXPECT_THAT(TransformerError("named { gpt_tiny {} } input_shape: 65"),
               HasSubstr("input_shape has 65 tokens, but context is 64"));
   EXPECT_THAT(TransformerError("named { gpt_tiny {} } input_shape: [8, 8]"),

@@ -154,14 +154,30 @@ void GatherColumn(const Column& column, absl::Span<const uint32_t> rows,
   To* out = to.data();
   WithType(column.type, [&]<typename From>() {
     for (const uint32_t row : rows) {
-      const char* from =
-          column.data + column.PlaceOf(row * width) * sizeof(From);
+      const char* from = column.data + column.PlaceOfRow(row) * sizeof(From);
       column.big_endian ? ConvertRun<From, true>(from, width, out)
                         : ConvertRun<From, false>(from, width, out);
       out += width;
     }
   });
   std::fill(out, to.data() + to.size(), To{0});
+}
+
+template <typename To>
+void ConvertChunks(
+    const Column& column,
+    absl::FunctionRef<bool(uint64_t, absl::Span<const To>)> use) {
+  constexpr uint64_t kChunkNumbers = 16 << 10;
+  const uint64_t count = column.rows * column.width;
+  std::vector<To> chunk;
+  for (uint64_t i = 0; i < count; i = column.SkipShared(i + chunk.size())) {
+    // A chunk ends with its window, so that it has none of the shared numbers.
+    const uint64_t rest =
+        column.step == 0 ? count - i : column.width - i % column.width;
+    chunk.resize(std::min(kChunkNumbers, rest));
+    ConvertColumn(column, i, absl::MakeSpan(chunk));
+    if (!use(i, chunk)) return;
+  }
 }
 
 bool IsUsable(float x) { return std::isfinite(x); }
@@ -258,7 +274,7 @@ ElementType FromProto(v1::DataType type) {
 
 uint64_t Column::host_bytes() const {
   if (file != nullptr || rows == 0) return 0;
-  return (PlaceOf((rows - 1) * width) + width) * ElementBytes(type);
+  return (PlaceOfRow(rows - 1) + width) * ElementBytes(type);
 }
 
 absl::Status Column::CheckWhole() const {
@@ -290,18 +306,13 @@ void Gather(const Column& column, absl::Span<const uint32_t> rows,
 
 void ConvertOnce(
     const Column& column,
+    absl::FunctionRef<bool(uint64_t, absl::Span<const float>)> use) {
+  ConvertChunks(column, use);
+}
+void ConvertOnce(
+    const Column& column,
     absl::FunctionRef<bool(uint64_t, absl::Span<const int64_t>)> use) {
-  constexpr uint64_t kChunkNumbers = 16 << 10;
-  const uint64_t count = column.rows * column.width;
-  std::vector<int64_t> chunk;
-  for (uint64_t i = 0; i < count; i = column.SkipShared(i + chunk.size())) {
-    // A chunk ends with its window, so that it has none of the shared numbers.
-    const uint64_t rest =
-        column.step == 0 ? count - i : column.width - i % column.width;
-    chunk.resize(std::min(kChunkNumbers, rest));
-    Convert(column, i, absl::MakeSpan(chunk));
-    if (!use(i, chunk)) return;
-  }
+  ConvertChunks(column, use);
 }
 
 uint64_t FirstUnusable(const Column& column) {

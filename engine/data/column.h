@@ -66,8 +66,8 @@ struct Column {
   uint64_t rows = 0;
   uint64_t width = 1;          // count of numbers in a row
   const char* data = nullptr;  // [rows, width] at any alignment
-  // Numbers from the beginning of a row to that of the next; 0: `width`. Others
-  // are for windows over a column, whose rows may share numbers.
+  // Numbers from the beginning of a row to the beginning of the next. 0: rows
+  // follow each other. Else they are windows, which may share numbers.
   uint64_t step = 0;
   // Owner of the data: one of both.
   std::shared_ptr<const std::vector<char>> memory;
@@ -75,10 +75,13 @@ struct Column {
   LabelFacts facts;  // targets only
 
   uint64_t row_bytes() const { return width * ElementBytes(type); }
-  // Returns the place of the i-th number of all rows, counted in numbers from
+  // Return where a row, and the i-th number of all rows, begin: in numbers from
   // `data`.
+  uint64_t PlaceOfRow(uint64_t row) const {
+    return row * (step == 0 ? width : step);
+  }
   uint64_t PlaceOf(uint64_t i) const {
-    return step == 0 ? i : i / width * step + i % width;
+    return step == 0 ? i : PlaceOfRow(i / width) + i % width;
   }
   // Returns the first number from the i-th on that is not shared with the row
   // before, where rows are windows.
@@ -86,7 +89,7 @@ struct Column {
     if (step == 0 || step >= width || i < width) return i;
     return std::max(i, i / width * width + (width - step));
   }
-  // Returns what a row is called in errors.
+  // Returns the word for a row in errors.
   absl::string_view row_name() const { return step == 0 ? "row" : "window"; }
   // Returns the bytes that the column takes in host memory; 0 if it is mapped.
   uint64_t host_bytes() const;
@@ -112,9 +115,12 @@ void Gather(const Column& column, absl::Span<const uint32_t> rows,
 void Gather(const Column& column, absl::Span<const uint32_t> rows,
             absl::Span<int64_t> to);
 
-// Converts all numbers in chunks, until `use` returns false. `use` also gets
-// the position of the first number of the chunk among those of all rows. A
-// number that windows share is converted with the first of them.
+// Convert all numbers in chunks, until `use` returns false. `use` also gets the
+// position of the first number of the chunk among those of all rows. A number
+// that windows share is converted with the first of them.
+void ConvertOnce(
+    const Column& column,
+    absl::FunctionRef<bool(uint64_t, absl::Span<const float>)> use);
 void ConvertOnce(
     const Column& column,
     absl::FunctionRef<bool(uint64_t, absl::Span<const int64_t>)> use);

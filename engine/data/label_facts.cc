@@ -22,27 +22,23 @@ uint32_t LabelFacts::class_count() const {
   return static_cast<uint32_t>(maximum) + 1;
 }
 
-// Works in chunks, as floats: the facts do not depend on the stored type.
+// Reads the labels as floats: the facts do not depend on the stored type.
 LabelFacts SummarizeLabels(const Column& labels) {
-  constexpr uint64_t kChunkNumbers = 16 << 10;
-  const uint64_t count = labels.rows * labels.width;
   LabelFacts facts;
   facts.shape = labels.shape;
   facts.whole = true;
   facts.minimum = std::numeric_limits<double>::infinity();
   facts.maximum = -facts.minimum;
-  std::vector<float> chunk;
-  for (uint64_t done = 0; done < count; done += chunk.size()) {
-    chunk.resize(std::min(kChunkNumbers, count - done));
-    Convert(labels, done, absl::MakeSpan(chunk));
-    for (float label : chunk) {
+  ConvertOnce(labels, [&facts](uint64_t, absl::Span<const float> chunk) {
+    for (const float label : chunk) {
       facts.minimum = std::min<double>(facts.minimum, label);
       facts.maximum = std::max<double>(facts.maximum, label);
       // Class numbers are whole, and small enough to be exact as floats.
       facts.whole = facts.whole && label == std::floor(label) &&
                     std::abs(label) <= kMaxClasses;
     }
-  }
+    return true;
+  });
   return facts;
 }
 

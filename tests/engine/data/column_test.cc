@@ -182,10 +182,11 @@ TEST(ColumnTest, FindsTheFirstNumberThatIsNotWhole) {
 }
 
 // Returns the chunks of ConvertOnce, each behind its position.
-std::vector<std::vector<int64_t>> ChunksOf(const Column& column) {
-  std::vector<std::vector<int64_t>> chunks;
-  ConvertOnce(column, [&](uint64_t first, absl::Span<const int64_t> chunk) {
-    chunks.push_back({static_cast<int64_t>(first)});
+template <typename T>
+std::vector<std::vector<T>> ChunksOf(const Column& column) {
+  std::vector<std::vector<T>> chunks;
+  ConvertOnce(column, [&](uint64_t first, absl::Span<const T> chunk) {
+    chunks.push_back({static_cast<T>(first)});
     chunks.back().insert(chunks.back().end(), chunk.begin(), chunk.end());
     return true;
   });
@@ -194,18 +195,21 @@ std::vector<std::vector<int64_t>> ChunksOf(const Column& column) {
 
 TEST(ColumnTest, NumbersThatWindowsShareAreConvertedOnce) {
   Column column = ColumnOf({}, {1, 2, 3, 4, 5, 6, 7});
-  EXPECT_THAT(ChunksOf(column),
+  EXPECT_THAT(ChunksOf<int64_t>(column),
               ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5, 6, 7)));
   column.width = 3;
   column.step = 2;
   column.rows = 3;
-  EXPECT_THAT(ChunksOf(column),
+  EXPECT_THAT(ChunksOf<int64_t>(column),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 4, 5),
+                          ElementsAre(7, 6, 7)));
+  EXPECT_THAT(ChunksOf<float>(column),
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 4, 5),
                           ElementsAre(7, 6, 7)));
   // Numbers between windows are never read.
   column.step = 4;
   column.rows = 2;
-  EXPECT_THAT(ChunksOf(column),
+  EXPECT_THAT(ChunksOf<int64_t>(column),
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(3, 5, 6, 7)));
   int calls = 0;
   ConvertOnce(column, [&](uint64_t, absl::Span<const int64_t>) {

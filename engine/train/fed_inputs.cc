@@ -171,7 +171,7 @@ absl::Status CheckTransformedNames(const std::vector<ModelPort>& inputs,
     }
     const auto found =
         std::find_if(inputs.begin(), inputs.end(), [&](const ModelPort& input) {
-          return name.empty() || input.name == name;
+          return IsForInput(transform, input.name);
         });
     if (found == inputs.end()) {
       return Refuse(place, ": the model has no input '", name, "'; it has ",
@@ -182,15 +182,11 @@ absl::Status CheckTransformedNames(const std::vector<ModelPort>& inputs,
   return absl::OkStatus();
 }
 
-bool IsFor(const v1::Transform& transform, const std::string& input) {
-  return transform.input().empty() || transform.input() == input;
-}
-
 // Returns whether transforms of images are for this input.
 bool HasTransforms(const v1::DataSpec& data, const std::string& input) {
   return std::any_of(data.transforms().begin(), data.transforms().end(),
                      [&](const v1::Transform& transform) {
-                       return IsFor(transform, input) &&
+                       return IsForInput(transform, input) &&
                               !transform.has_random_mask();
                      });
 }
@@ -259,7 +255,7 @@ absl::Status CheckUnmoved(const v1::DataSpec& data, const std::string& input,
   }
   for (int i = 0; any && i < data.transforms_size(); ++i) {
     const v1::Transform& transform = data.transforms(i);
-    if (!IsFor(transform, input) || !MovesPixels(transform)) continue;
+    if (!IsForInput(transform, input) || !MovesPixels(transform)) continue;
     return Refuse(TransformPlace(i, transform),
                   " moves pixels, but the dataset has labels for each of ",
                   before.height, " x ", before.width,

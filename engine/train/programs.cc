@@ -274,8 +274,7 @@ absl::Status AddMask(const MaskPlace& place, const DataFacts& facts,
   // FeedTransformed has made sure that there is one.
   const auto input =
       std::find_if(fed.begin(), fed.end(), [&](const FedInput& one) {
-        return !one.target &&
-               (transform.input().empty() || transform.input() == one.name);
+        return !one.target && IsForInput(transform, one.name);
       });
   GPUPOOL_CHECK(input != fed.end());
   if (input->mask.has_value()) {

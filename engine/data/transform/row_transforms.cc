@@ -162,8 +162,7 @@ absl::StatusOr<RowTransforms> RowTransforms::Create(const v1::DataSpec& data,
   float pixels_end = integers ? 255 : 1;
   for (int i = 0; i < data.transforms_size(); ++i) {
     const v1::Transform& transform = data.transforms(i);
-    if (!transform.input().empty() && transform.input() != input) continue;
-    if (transform.has_random_mask()) continue;
+    if (!IsForInput(transform, input) || transform.has_random_mask()) continue;
     RETURN_IF_ERROR(AtPlace(
         TransformPlace(i, transform),
         all.Add({.index = static_cast<uint64_t>(i), .transform = transform},

@@ -210,9 +210,7 @@ absl::Status CheckMaskedWindow(const v1::DataSpec& data) {
   const v1::Window& window = data.window();
   const bool several = window.target_rows() > 0 || window.predict_input();
   const RowWindows windows = RowWindowsOf(window);
-  if (!several || windows.length - 1 + windows.horizon == 0) {
-    return absl::OkStatus();
-  }
+  if (!several || windows.target_begin() == 0) return absl::OkStatus();
   return Refuse(
       "data.window gives tokens the labels of later ones, but those of "
       "the hidden tokens themselves must be learned; cut the series "
@@ -231,6 +229,10 @@ std::string TransformPlace(int index, const v1::Transform& transform) {
   const absl::string_view name = TransformName(transform);
   return absl::StrCat("data.transforms[", index, "]", name.empty() ? "" : ".",
                       name);
+}
+
+bool IsForInput(const v1::Transform& transform, absl::string_view input) {
+  return transform.input().empty() || transform.input() == input;
 }
 
 bool IsRandom(const v1::Transform& transform) {

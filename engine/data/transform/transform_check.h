@@ -20,6 +20,10 @@ absl::string_view TransformName(const v1::Transform& transform);
 // Returns "data.transforms[INDEX].NAME", the place of errors.
 std::string TransformPlace(int index, const v1::Transform& transform);
 
+// Returns whether the transform is for this input of the model. One without an
+// input's name is for every input.
+bool IsForInput(const v1::Transform& transform, absl::string_view input);
+
 // Returns whether the transform changes training rows only.
 bool IsRandom(const v1::Transform& transform);
 

@@ -63,9 +63,8 @@ absl::Status CheckTable(const RandomMask& mask, const std::string& table,
 absl::Status CheckMaskOf(const v1::Transform& transform,
                          const ModelGraph& model) {
   const auto input = std::find_if(
-      model.inputs.begin(), model.inputs.end(), [&](const ModelPort& one) {
-        return transform.input().empty() || transform.input() == one.name;
-      });
+      model.inputs.begin(), model.inputs.end(),
+      [&](const ModelPort& one) { return IsForInput(transform, one.name); });
   if (input == model.inputs.end()) return absl::OkStatus();
   const Value* const tokens = model.graph.FindValue(input->name);
   if (tokens == nullptr) return absl::OkStatus();

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/job_limits.h"
 #include "engine/base/refuse.h"
@@ -233,11 +232,6 @@ std::string TransformPlace(int index, const v1::Transform& transform) {
 
 bool IsForInput(const v1::Transform& transform, absl::string_view input) {
   return transform.input().empty() || transform.input() == input;
-}
-
-bool IsRandom(const v1::Transform& transform) {
-  return absl::StartsWith(TransformName(transform), "random_") ||
-         transform.has_color_jitter();
 }
 
 bool MovesPixels(const v1::Transform& transform) {

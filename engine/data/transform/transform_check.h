@@ -24,9 +24,6 @@ std::string TransformPlace(int index, const v1::Transform& transform);
 // input's name is for every input.
 bool IsForInput(const v1::Transform& transform, absl::string_view input);
 
-// Returns whether the transform changes training rows only.
-bool IsRandom(const v1::Transform& transform);
-
 // Returns whether the transform gives pixels another place.
 bool MovesPixels(const v1::Transform& transform);
 

@@ -14,8 +14,13 @@ static_assert(kMaxMaskedTokens * kTokenWords <= kTransformWords);
 
 }  // namespace
 
+MaskShares::MaskShares(const v1::Transform::RandomMask& mask)
+    : chosen(mask.has_p() ? mask.p() : 0.15),
+      masked(mask.has_mask_share() ? mask.mask_share() : 0.8),
+      drawn(mask.has_random_share() ? mask.random_share() : 0.1) {}
+
 TokenMask::TokenMask(const v1::Transform::RandomMask& mask, uint64_t index)
-    : mask_(mask), index_(index) {}
+    : mask_(mask), shares_(mask), index_(index) {}
 
 void TokenMask::Hide(const RowKey& key, absl::Span<int32_t> tokens) const {
   HideAll(key, tokens);
@@ -52,14 +57,10 @@ std::optional<int64_t> TokenMask::Draw(uint64_t begin, uint64_t place,
     return std::nullopt;
   }
   random.Seek(begin + place * kTokenWords);
-  if (random.NextDouble() >= (mask_.has_p() ? mask_.p() : 0.15)) {
-    return std::nullopt;
-  }
-  const double masked = mask_.has_mask_share() ? mask_.mask_share() : 0.8;
-  const double drawn = mask_.has_random_share() ? mask_.random_share() : 0.1;
+  if (random.NextDouble() >= shares_.chosen) return std::nullopt;
   const double kind = random.NextDouble();
-  if (kind < masked) return mask_.mask_token();
-  if (kind >= masked + drawn) return token;
+  if (kind < shares_.masked) return mask_.mask_token();
+  if (kind >= shares_.masked + shares_.drawn) return token;
   return static_cast<int64_t>(random.NextBelow(mask_.vocabulary()));
 }
 

@@ -22,6 +22,15 @@ inline constexpr uint64_t kEvaluatedEpoch = (uint64_t{1} << 56) - 1;
 // Tokens of a row, each of which has random numbers of its own.
 inline constexpr uint64_t kMaxMaskedTokens = uint64_t{1} << 23;
 
+// Probabilities of a mask, with the defaults of fields that are not set.
+struct MaskShares {
+  explicit MaskShares(const v1::Transform::RandomMask& mask);
+
+  double chosen;  // of all tokens
+  double masked;  // of the chosen ones: they become mask_token
+  double drawn;   // of the chosen ones: they become random tokens
+};
+
 class TokenMask {
  public:
   // `index` is the position in data.transforms. The numbers must have passed
@@ -44,6 +53,7 @@ class TokenMask {
   void HideAll(const RowKey& key, absl::Span<T> tokens) const;
 
   v1::Transform::RandomMask mask_;
+  MaskShares shares_;
   uint64_t index_;
 };
 

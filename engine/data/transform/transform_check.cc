@@ -9,6 +9,7 @@
 #include "engine/base/row_windows.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
+#include "engine/data/transform/token_mask.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
@@ -129,18 +130,17 @@ absl::Status CheckDegrees(const v1::Transform::RandomRotation& rotation) {
 }
 
 absl::Status CheckMaskShares(const v1::Transform::RandomMask& mask) {
-  const double masked = mask.has_mask_share() ? mask.mask_share() : 0.8;
-  const double drawn = mask.has_random_share() ? mask.random_share() : 0.1;
-  for (const auto& [field, share] :
-       {std::pair("mask_share", masked), std::pair("random_share", drawn)}) {
+  const MaskShares shares(mask);
+  for (const auto& [field, share] : {std::pair("mask_share", shares.masked),
+                                     std::pair("random_share", shares.drawn)}) {
     if (share >= 0 && share <= 1) continue;
     return Refuse(field, " is ", share, "; it must be from 0 to 1");
   }
-  if (masked + drawn > 1) {
-    return Refuse("mask_share ", masked, " and random_share ", drawn,
-                  " are more than 1 together; lower one of them");
+  if (shares.masked + shares.drawn > 1) {
+    return Refuse("mask_share ", shares.masked, " and random_share ",
+                  shares.drawn, " are more than 1 together; lower one of them");
   }
-  if (drawn == 0 || mask.vocabulary() > 0) return absl::OkStatus();
+  if (shares.drawn == 0 || mask.vocabulary() > 0) return absl::OkStatus();
   return Refuse(
       "vocabulary is missing; set it to the number of tokens, from which "
       "random ones are drawn, or random_share to 0");

@@ -8,6 +8,7 @@
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
+#include "engine/data/transform/token_mask.h"
 #include "engine/data/transform/transform_check.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -44,15 +45,14 @@ std::vector<const Node*> Selections(const Graph& graph, ValueId tokens) {
 // Checks that a table with this number of entries has all tokens.
 absl::Status CheckTable(const RandomMask& mask, const std::string& table,
                         int64_t entries) {
-  const bool masks = !mask.has_mask_share() || mask.mask_share() > 0;
-  const bool draws = !mask.has_random_share() || mask.random_share() > 0;
-  if (masks && mask.mask_token() >= entries) {
+  const MaskShares shares(mask);
+  if (shares.masked > 0 && mask.mask_token() >= entries) {
     return Refuse("mask_token is ", mask.mask_token(), ", but ", table, " has ",
                   entries, " entries, for the tokens 0 to ", entries - 1,
                   "; set mask_token to one of them, or give it ",
                   mask.mask_token() + 1, " entries");
   }
-  if (draws && mask.vocabulary() > static_cast<uint64_t>(entries)) {
+  if (shares.drawn > 0 && mask.vocabulary() > static_cast<uint64_t>(entries)) {
     return Refuse("vocabulary is ", mask.vocabulary(), ", but ", table, " has ",
                   entries, " entries; set vocabulary to at most ", entries,
                   ", or give it ", mask.vocabulary(), " entries");

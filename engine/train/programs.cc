@@ -264,6 +264,16 @@ absl::StatusOr<std::vector<const TrainedOutput*>> MaskedOutputs(
                 "'; set target to one that training.losses names");
 }
 
+// Returns the input for the labels of the loss, which AddTargets has added.
+FedInput& LabelsOf(const TrainedOutput& output, std::vector<FedInput>& fed) {
+  const std::string name = absl::StrCat("labels", output.term.suffix);
+  const auto labels =
+      std::find_if(fed.begin(), fed.end(),
+                   [&](const FedInput& one) { return one.name == name; });
+  GPUPOOL_CHECK(labels != fed.end());
+  return *labels;
+}
+
 // Adds the mask to its input and to the targets of the losses that read its
 // labels.
 absl::Status AddMask(const MaskPlace& place, const DataFacts& facts,
@@ -286,7 +296,7 @@ absl::Status AddMask(const MaskPlace& place, const DataFacts& facts,
     return Refuse("a row has ", tokens, " tokens; at most ", kMaxMaskedTokens,
                   " can be masked");
   }
-  FedMask mask = {
+  const FedMask mask = {
       .mask = TokenMask(random_mask, static_cast<uint64_t>(place.index)),
       .seed = place.spec.training().seed(),
       .tokens = input->column};
@@ -295,18 +305,13 @@ absl::Status AddMask(const MaskPlace& place, const DataFacts& facts,
                    MaskedOutputs(random_mask.target(), outputs, facts));
   for (const TrainedOutput* output : masked) {
     RETURN_IF_ERROR(CheckMaskedLoss(*output, tokens, facts));
-    mask.ignored = *IgnoredLabel(output->term.training);
-    for (FedInput& one : fed) {
-      if (!one.target ||
-          one.name != absl::StrCat("labels", output->term.suffix)) {
-        continue;
-      }
-      if (one.mask.has_value()) {
-        return Refuse("another random_mask changes the same labels; leave one ",
-                      "of them out");
-      }
-      one.mask = mask;
+    FedInput& labels = LabelsOf(*output, fed);
+    if (labels.mask.has_value()) {
+      return Refuse("another random_mask changes the same labels; leave one ",
+                    "of them out");
     }
+    labels.mask = mask;
+    labels.mask->ignored = *IgnoredLabel(output->term.training);
   }
   return absl::OkStatus();
 }

@@ -52,12 +52,11 @@ absl::StatusOr<PlanReply> PlanSmallStep(Engine& engine, PlanTraining& request) {
   return engine.PlanTraining(request);
 }
 
-// Returns the rows of a dataset from which the job gets so many rows, which may
-// be windows. Those that share rows with held-out ones are left out.
-uint64_t RowsFor(const v1::DataSpec& data, uint64_t rows, bool holds_out) {
+// Returns the rows that a dataset must have so that the job takes this number
+// of rows from it, which may be windows.
+uint64_t RowsFor(const v1::DataSpec& data, uint64_t rows) {
   if (!data.has_window()) return rows;
-  const engine::RowWindows windows = engine::RowWindowsOf(data.window());
-  return windows.RowsFor(rows + (holds_out ? windows.overlapping() : 0));
+  return engine::RowWindowsOf(data.window()).RowsFor(rows);
 }
 
 // Replaces the data by few random rows, and the length by one that is known
@@ -75,20 +74,23 @@ void TakeRandomRows(uint64_t total_steps, PlanTraining& request) {
     request.mutable_spec()->mutable_data()->mutable_window()->set_stride(1);
   }
   const v1::DataSpec& data = request.spec().data();
-  const bool holds_out = data.validation().empty() && data.has_held_out();
   if (!data.validation().empty()) {
     v1::Dataset& validation = *request.mutable_validation();
     validation.clear_files();
     validation.set_rows(
-        std::min(validation.rows(), RowsFor(data, kHeldOutRows, false)));
-  } else if (request.spec().data().has_held_out()) {
+        std::min(validation.rows(), RowsFor(data, kHeldOutRows)));
+  } else if (data.has_held_out()) {
     v1::HeldOut& held_out =
         *request.mutable_spec()->mutable_data()->mutable_held_out();
     held_out.Clear();
     held_out.set_last(kHeldOutRows);
     rows += kHeldOutRows;
+    // Windows that share rows with held-out ones are not trained on.
+    if (data.has_window()) {
+      rows += engine::RowWindowsOf(data.window()).overlapping();
+    }
   }
-  dataset.set_rows(RowsFor(data, rows, holds_out));
+  dataset.set_rows(RowsFor(data, rows));
   training.set_steps(std::max<uint64_t>(total_steps, 1));
 }
 

@@ -64,6 +64,12 @@ class RunFixture : public ::testing::Test {
     return saved.ok() ? saved->manifest_sha256() : "";
   }
 
+  // Makes steps until this one. Returns the digest of a checkpoint.
+  static std::string SavedAt(TrainingRun& run, uint64_t step) {
+    MakeSteps(run, step);
+    return Saved(run);
+  }
+
   const ScratchFolder folder_;
   const std::string blob_dir_ = folder_.path();
   HostPageSource source_;

@@ -57,12 +57,6 @@ class TrainingLastBatchTest : public RunFixture {
     return spec;
   }
 
-  // Makes steps until this one. Returns the digest of a checkpoint.
-  static std::string StepTo(TrainingRun& run, uint64_t step) {
-    MakeSteps(run, step);
-    return Saved(run);
-  }
-
   // Returns the bytes of all tensors, without the gaps between them.
   static std::string Weights(TrainingRun& run) {
     const auto view = WeightView::Read(run.weights());
@@ -96,8 +90,8 @@ TEST_F(TrainingLastBatchTest, TheDefaultIsToDropIt) {
   auto dropped = StartRun(Job("drop_last: true"), dataset);
   ASSERT_TRUE(unset.ok() && dropped.ok());
   EXPECT_EQ((*unset)->steps_per_epoch(), 2u);
-  StepTo(**unset, 6);
-  StepTo(**dropped, 6);
+  SavedAt(**unset, 6);
+  SavedAt(**dropped, 6);
   EXPECT_EQ(Weights(**unset), Weights(**dropped));
 }
 
@@ -107,8 +101,8 @@ TEST_F(TrainingLastBatchTest, WithoutARestBothAreTheSame) {
   auto dropped = StartRun(Job(""), dataset);
   ASSERT_TRUE(kept.ok() && dropped.ok());
   EXPECT_EQ((*kept)->total_steps(), (*dropped)->total_steps());
-  StepTo(**kept, 9);
-  StepTo(**dropped, 9);
+  SavedAt(**kept, 9);
+  SavedAt(**dropped, 9);
   EXPECT_EQ(Weights(**kept), Weights(**dropped));
 }
 
@@ -145,15 +139,15 @@ TEST_F(TrainingLastBatchTest, AnInterruptedRunEndsWithTheSameBits) {
           Job(absl::StrCat(kKeepLast, " ", loader), training);
       auto whole = StartRun(spec, dataset);
       ASSERT_TRUE(whole.ok()) << whole.status();
-      const std::string wanted = StepTo(**whole, 9);
+      const std::string wanted = SavedAt(**whole, 9);
       // Before the short step, after it, and within the next epoch.
       for (const uint64_t step : {2u, 3u, 4u}) {
         auto first = StartRun(spec, dataset);
         ASSERT_TRUE(first.ok()) << first.status();
-        auto second = StartRun(spec, dataset, StepTo(**first, step));
+        auto second = StartRun(spec, dataset, SavedAt(**first, step));
         ASSERT_TRUE(second.ok()) << second.status();
         EXPECT_EQ((*second)->step(), step);
-        EXPECT_EQ(StepTo(**second, 9), wanted) << step;
+        EXPECT_EQ(SavedAt(**second, 9), wanted) << step;
       }
     }
   }
@@ -163,14 +157,14 @@ TEST_F(TrainingLastBatchTest, BatchesMadeAheadAreTheSame) {
   const v1::Dataset dataset = StoreCsv(Csv(0, 16));
   auto plain = StartRun(Job(kKeepLast), dataset);
   ASSERT_TRUE(plain.ok()) << plain.status();
-  StepTo(**plain, 9);
+  SavedAt(**plain, 9);
   for (const char* loader :
        {"workers: 1 prefetch: 1", "workers: 2", "workers: 3 prefetch: 20"}) {
     SCOPED_TRACE(loader);
     auto run = StartRun(
         Job(absl::StrCat(kKeepLast, " loader { ", loader, " }")), dataset);
     ASSERT_TRUE(run.ok()) << run.status();
-    StepTo(**run, 9);
+    SavedAt(**run, 9);
     EXPECT_EQ(Weights(**run), Weights(**plain));
   }
 }
@@ -181,7 +175,7 @@ TEST_F(TrainingLastBatchTest, TakesTheBytesThatArePlanned) {
         Job(absl::StrCat(kKeepLast, " held_out { last: 5 }"), training),
         StoreCsv(Csv(0, 21)));
     ASSERT_TRUE(run.ok()) << run.status();
-    StepTo(**run, 9);
+    SavedAt(**run, 9);
     ASSERT_TRUE((*run)->Evaluate().ok());
     const v1::MemoryUse memory = (*run)->memory();
     EXPECT_EQ(memory.measured_peak_bytes(), memory.planned_peak_bytes());
@@ -204,7 +198,7 @@ TEST_F(TrainingLastBatchTest, AProfileHasItsStepsApart) {
   auto run = StartRun(Job(kKeepLast), StoreCsv(Csv(0, 16)));
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_TRUE((*run)->StartProfile(3).ok());
-  StepTo(**run, 3);
+  SavedAt(**run, 3);
   EXPECT_TRUE((*run)->TakeProfile().ok());
 }
 
@@ -232,7 +226,7 @@ TEST_P(CopiedLastBatchTest, WholeBatchesAreStillCopiedAhead) {
           Queued(),
           {.job_id = 3, .attempt = 1, .spec = spec, .dataset = dataset});
       ASSERT_TRUE(plain.ok() && copied.ok()) << copied.status();
-      EXPECT_EQ(StepTo(**copied, 9), StepTo(**plain, 9));
+      EXPECT_EQ(SavedAt(**copied, 9), SavedAt(**plain, 9));
       EXPECT_GT(host_.copies_beside, 0);
     }
   }

@@ -85,11 +85,6 @@ class TrainingMasksTest : public RunFixture {
     return spec;
   }
 
-  static std::string StepTo(TrainingRun& run, uint64_t step) {
-    MakeSteps(run, step);
-    return Saved(run);
-  }
-
   std::string ErrorOfStart(const v1::JobSpec& spec) {
     const auto run = StartRun(spec, StoreTokens());
     EXPECT_EQ(run.status().code(), absl::StatusCode::kInvalidArgument);
@@ -103,17 +98,17 @@ TEST_F(TrainingMasksTest, AnyNumberOfWorkersGivesTheSameBits) {
   ASSERT_TRUE(plain.ok()) << plain.status();
   const uint64_t steps = (*plain)->total_steps();
   EXPECT_EQ(steps, 18u) << "five batches of 4 rows and one of 2";
-  const std::string wanted = StepTo(**plain, steps);
+  const std::string wanted = SavedAt(**plain, steps);
   auto unmasked = StartRun(Job(""), dataset);
   ASSERT_TRUE(unmasked.ok()) << unmasked.status();
-  EXPECT_NE(StepTo(**unmasked, steps), wanted);
+  EXPECT_NE(SavedAt(**unmasked, steps), wanted);
   for (const char* loader :
        {"workers: 1 prefetch: 1", "workers: 3 prefetch: 7"}) {
     SCOPED_TRACE(loader);
     auto run =
         StartRun(Job(absl::StrCat(kHide, " loader { ", loader, " }")), dataset);
     ASSERT_TRUE(run.ok()) << run.status();
-    EXPECT_EQ(StepTo(**run, steps), wanted);
+    EXPECT_EQ(SavedAt(**run, steps), wanted);
   }
 }
 
@@ -123,9 +118,9 @@ TEST_F(TrainingMasksTest, AnInterruptedRunEndsWithTheSameBits) {
   auto whole = StartRun(spec, dataset);
   auto first = StartRun(spec, dataset);
   ASSERT_TRUE(whole.ok() && first.ok()) << whole.status();
-  auto second = StartRun(spec, dataset, StepTo(**first, 4));
+  auto second = StartRun(spec, dataset, SavedAt(**first, 4));
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(StepTo(**second, 18), StepTo(**whole, 18));
+  EXPECT_EQ(SavedAt(**second, 18), SavedAt(**whole, 18));
 }
 
 TEST_F(TrainingMasksTest, EvaluationsHideTheSameTokens) {

@@ -179,8 +179,7 @@ TEST_F(TrainingMixTest, AnInterruptedRunEndsWithTheSameBits) {
       for (const uint64_t step : {1u, 2u, 4u}) {
         auto first = StartRun(spec, dataset);
         ASSERT_TRUE(first.ok()) << first.status();
-        MakeSteps(**first, step);
-        auto second = StartRun(spec, dataset, Saved(**first));
+        auto second = StartRun(spec, dataset, SavedAt(**first, step));
         ASSERT_TRUE(second.ok()) << second.status();
         Losses(**second);
         EXPECT_EQ(Saved(**second), wanted) << step;
@@ -299,7 +298,7 @@ TEST_F(TrainingMixTest, CoarserPlacesHaveNoTargetsOfTheirOwn) {
   const auto whole =
       StartRun(PlacesJob("kernel: 4"), images("(6, 1, 1, 1)", 6));
   EXPECT_TRUE(whole.ok()) << whole.status();
-  // These places do not divide the image.
+  // 3 x 3 places do not divide the image of 4 x 4 pixels.
   const auto other =
       StartRun(PlacesJob("kernel: 2"), images("(6, 1, 3, 3)", 54));
   EXPECT_TRUE(other.ok()) << other.status();

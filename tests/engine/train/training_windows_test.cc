@@ -56,12 +56,6 @@ class TrainingWindowsTest : public RunFixture {
     return spec;
   }
 
-  // Makes steps until this one. Returns the digest of a checkpoint.
-  static std::string StepTo(TrainingRun& run, uint64_t step) {
-    MakeSteps(run, step);
-    return Saved(run);
-  }
-
   std::string Train(const v1::JobSpec& spec, const v1::Dataset& dataset) {
     auto run = StartRun(spec, dataset);
     EXPECT_TRUE(run.ok()) << run.status();
@@ -153,9 +147,9 @@ TEST_F(TrainingWindowsTest, AnInterruptedRunEndsWithTheSameBits) {
   auto whole = StartRun(spec, dataset);
   auto first = StartRun(spec, dataset);
   ASSERT_TRUE(whole.ok() && first.ok()) << whole.status();
-  auto second = StartRun(spec, dataset, StepTo(**first, 3));
+  auto second = StartRun(spec, dataset, SavedAt(**first, 3));
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(StepTo(**second, 9), StepTo(**whole, 9));
+  EXPECT_EQ(SavedAt(**second, 9), SavedAt(**whole, 9));
 }
 
 TEST_F(TrainingWindowsTest, AWindowOfAnotherSizeThanTheModelsIsRefused) {

@@ -7,6 +7,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "engine/base/job_limits.h"
+#include "engine/base/refuse.h"
 
 namespace gpupool::engine {
 
@@ -24,8 +29,8 @@ struct RowWindows {
   uint64_t CountIn(uint64_t rows) const {
     return rows < span() ? 0 : (rows - span()) / stride + 1;
   }
-  // Returns the rows of the shortest series that has so many windows. The
-  // numbers must be within their limits and `windows` below 2^32.
+  // Returns the rows of the shortest series that has this number of windows.
+  // The numbers must be within their limits and `windows` below 2^32.
   uint64_t RowsFor(uint64_t windows) const {
     return windows == 0 ? 0 : span() + (windows - 1) * stride;
   }
@@ -33,8 +38,28 @@ struct RowWindows {
   uint64_t overlapping() const { return (span() - 1) / stride; }
 };
 
+// Checks the numbers of data.window. INVALID_ARGUMENT names the field, the
+// value and the limit. `Window` is the message, which this library does not
+// know.
+template <typename Window>
+absl::Status CheckWindowRows(const Window& window) {
+  if (window.length() == 0) {
+    return Refuse("data.window.length is 0; it must be 1 .. ", kMaxWindowRows);
+  }
+  for (const auto& [field, rows] :
+       {std::pair("length", window.length()),
+        std::pair("stride", window.stride()),
+        std::pair("horizon", window.horizon()),
+        std::pair("target_rows", window.target_rows())}) {
+    if (rows <= kMaxWindowRows) continue;
+    return Refuse("data.window.", field, " is ", rows, "; at most ",
+                  kMaxWindowRows, " rows are allowed");
+  }
+  return absl::OkStatus();
+}
+
 // Returns the windows of data.window, with the defaults of fields that are not
-// set. `Window` is the message, which this library does not know.
+// set.
 template <typename Window>
 RowWindows RowWindowsOf(const Window& window) {
   return {.length = window.length(),

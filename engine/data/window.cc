@@ -3,8 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/string_view.h"
-#include "engine/base/job_limits.h"
 #include "engine/base/refuse.h"
 #include "engine/base/row_windows.h"
 #include "engine/base/status_macros.h"
@@ -13,13 +11,6 @@
 
 namespace gpupool::engine {
 namespace {
-
-absl::Status CheckWindowRows(absl::string_view field, uint32_t rows,
-                             uint32_t least) {
-  if (rows >= least && rows <= kMaxWindowRows) return absl::OkStatus();
-  return Refuse("data.window.", field, " is ", rows, "; it must be ", least,
-                " .. ", kMaxWindowRows);
-}
 
 std::vector<int64_t> InFront(uint64_t count, const std::vector<int64_t>& row) {
   std::vector<int64_t> shape = {static_cast<int64_t>(count)};
@@ -69,10 +60,7 @@ absl::StatusOr<Column> InputAsTarget(const Table& series) {
 absl::Status CheckWindow(const v1::DataSpec& data) {
   if (!data.has_window()) return absl::OkStatus();
   const v1::Window& window = data.window();
-  RETURN_IF_ERROR(CheckWindowRows("length", window.length(), 1));
-  RETURN_IF_ERROR(CheckWindowRows("stride", window.stride(), 0));
-  RETURN_IF_ERROR(CheckWindowRows("horizon", window.horizon(), 0));
-  RETURN_IF_ERROR(CheckWindowRows("target_rows", window.target_rows(), 0));
+  RETURN_IF_ERROR(CheckWindowRows(window));
   const bool now = window.has_horizon() && window.horizon() == 0;
   if (!now || !window.predict_input()) return absl::OkStatus();
   return Refuse(

@@ -19,15 +19,16 @@ class Window;
 
 namespace gpupool::engine {
 
-// Checks the numbers of data.window. INVALID_ARGUMENT names the field, the
-// value and the limit.
+// Checks the numbers of data.window, as CheckWindowRows, and whether they go
+// together. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckWindow(const v1::DataSpec& data);
 
 // Returns the number of windows over the rows of a series, at least one.
 // INVALID_ARGUMENT when the series is too short.
 absl::StatusOr<uint64_t> CountWindows(const v1::Window& window, uint64_t rows);
 
-// Return the shape of an input or a target of rows of this shape.
+// Return the shape of inputs and of targets that are windows over rows of this
+// shape.
 std::vector<int64_t> InputWindowShape(const v1::Window& window,
                                       const std::vector<int64_t>& row);
 std::vector<int64_t> TargetWindowShape(const v1::Window& window,

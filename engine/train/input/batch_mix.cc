@@ -7,25 +7,13 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/base/job_limits.h"
+#include "engine/base/mix_numbers.h"
 #include "engine/base/philox.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
 namespace {
-
-absl::Status CheckAlpha(absl::string_view field, bool given, double alpha) {
-  if (!given || (alpha > 0 && alpha <= kMaxMixAlpha)) return absl::OkStatus();
-  return Refuse("training.mix.", field, " is ", alpha,
-                "; it must be above 0 and at most ", kMaxMixAlpha);
-}
-
-absl::Status CheckMixShare(absl::string_view field, bool given, double share) {
-  if (!given || (share >= 0 && share <= 1)) return absl::OkStatus();
-  return Refuse("training.mix.", field, " is ", share,
-                "; it must be from 0 to 1");
-}
 
 // Returns a number of the standard normal distribution (Box and Muller).
 double DrawNormal(Philox& random) {
@@ -115,15 +103,7 @@ void MixRow(const BatchMix& mix, absl::Span<const float> other,
 absl::Status CheckMix(const v1::TrainingSpec& training) {
   if (!training.has_mix()) return absl::OkStatus();
   const v1::Mix& mix = training.mix();
-  RETURN_IF_ERROR(
-      CheckAlpha("mixup_alpha", mix.has_mixup_alpha(), mix.mixup_alpha()));
-  RETURN_IF_ERROR(
-      CheckAlpha("cutmix_alpha", mix.has_cutmix_alpha(), mix.cutmix_alpha()));
-  RETURN_IF_ERROR(
-      CheckMixShare("probability", mix.has_probability(), mix.probability()));
-  RETURN_IF_ERROR(CheckMixShare("switch_probability",
-                                mix.has_switch_probability(),
-                                mix.switch_probability()));
+  RETURN_IF_ERROR(CheckMixNumbers(mix));
   if (!mix.has_mixup_alpha() && !mix.has_cutmix_alpha()) {
     return Refuse(
         "training.mix has neither mixup_alpha nor cutmix_alpha; set one of "

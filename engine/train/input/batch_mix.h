@@ -20,8 +20,8 @@
 
 namespace gpupool::engine {
 
-// Checks the numbers of training.mix. INVALID_ARGUMENT names the field, the
-// value and the limit.
+// Checks the numbers of training.mix, as CheckMixNumbers, and which of them are
+// set together. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckMix(const v1::TrainingSpec& training);
 
 struct MixOptions {

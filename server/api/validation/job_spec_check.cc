@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/elastic_devices.h"
 #include "engine/base/job_limits.h"
+#include "engine/base/row_windows.h"
 #include "engine/base/sha256.h"
 #include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
@@ -189,29 +190,11 @@ absl::Status CheckLoader(const v1::DataLoader& loader) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRowWindow(const v1::DataSpec& data) {
-  if (!data.has_window()) return absl::OkStatus();
-  const v1::Window& window = data.window();
-  if (window.length() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.window.length is 0; it must be 1 .. ", engine::kMaxWindowRows));
-  }
-  for (const auto& [field, rows] :
-       {std::pair("length", window.length()),
-        std::pair("stride", window.stride()),
-        std::pair("horizon", window.horizon()),
-        std::pair("target_rows", window.target_rows())}) {
-    if (rows <= engine::kMaxWindowRows) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.window.", field, " is ", rows, "; at most ",
-                     engine::kMaxWindowRows, " rows are allowed"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckData(const v1::DataSpec& data) {
   RETURN_IF_ERROR(CheckLoader(data.loader()));
-  RETURN_IF_ERROR(CheckRowWindow(data));
+  if (data.has_window()) {
+    RETURN_IF_ERROR(engine::CheckWindowRows(data.window()));
+  }
   if (!data.has_synthetic()) {
     RETURN_IF_ERROR(CheckName("data.dataset", data.dataset()));
   } else if (!data.dataset().empty()) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/job_limits.h"
+#include "engine/base/mix_numbers.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/convert.h"
@@ -364,24 +365,6 @@ absl::Status CheckLossScaling(const v1::TrainingSpec& training) {
                     scaling.growth_interval(), 1, UINT32_MAX);
 }
 
-// Checks the form only. The engine checks which fields go together.
-absl::Status CheckMix(const v1::Mix& mix) {
-  constexpr Range kAlpha{0, engine::kMaxMixAlpha, false, true,
-                         "a number above 0, at most 1000"};
-  RETURN_IF_ERROR(CheckOptional("training.mix.mixup_alpha",
-                                mix.has_mixup_alpha(), mix.mixup_alpha(),
-                                kAlpha));
-  RETURN_IF_ERROR(CheckOptional("training.mix.cutmix_alpha",
-                                mix.has_cutmix_alpha(), mix.cutmix_alpha(),
-                                kAlpha));
-  RETURN_IF_ERROR(CheckOptional("training.mix.probability",
-                                mix.has_probability(), mix.probability(),
-                                kUpToOne));
-  return CheckOptional("training.mix.switch_probability",
-                       mix.has_switch_probability(), mix.switch_probability(),
-                       kUpToOne);
-}
-
 }  // namespace
 
 absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
@@ -407,7 +390,8 @@ absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
   RETURN_IF_ERROR(CheckEvaluation(training));
   RETURN_IF_ERROR(CheckPrecision("training.precision", training.precision()));
   RETURN_IF_ERROR(CheckLossScaling(training));
-  RETURN_IF_ERROR(CheckMix(training.mix()));
+  // The engine checks which of its fields go together.
+  RETURN_IF_ERROR(engine::CheckMixNumbers(training.mix()));
   RETURN_IF_ERROR(CheckProfile(training.profile()));
   return CheckSchedule(training.schedule());
 }

@@ -48,9 +48,9 @@ absl::StatusOr<Table> ReadRows(const v1::DataSpec& data,
                                const ReadLimits& limits);
 
 // Returns the sizes of the split of these rows by data.held_out, as CountSplit.
-// Of windows, the last training rows that share a row of the series with
-// held-out ones do not count. INVALID_ARGUMENT when nothing is left, or when
-// the rule would hold out windows between others that share their rows.
+// Training windows that share a row of the series with held-out ones do not
+// count. INVALID_ARGUMENT when nothing is left, or when the rule would hold out
+// windows between others that share their rows.
 absl::StatusOr<SplitSizes> CountSplitApart(const v1::DataSpec& data,
                                            uint64_t rows);
 

@@ -341,8 +341,8 @@ void FillFloats(const FedBatch& batch, const FedInput& fed,
   if (batch.mix != nullptr && !fed.target) MixInput(batch, fed, to);
 }
 
-// Hides tokens of the rows of an input, or sets labels of a target to that
-// which does not count.
+// Hides tokens in the rows of an input. In the rows of a target, sets the
+// labels of the other tokens to the ignored one.
 template <typename T>
 void MaskRows(const FedBatch& batch, const FedInput& fed, absl::Span<T> to) {
   const FedMask& mask = *fed.mask;

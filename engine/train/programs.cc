@@ -136,9 +136,10 @@ bool DividesSide(int64_t targets, int64_t pixels) {
          (pixels % targets == 0 || targets % pixels == 0);
 }
 
-// Checks that the targets are not those of places in the image, of which cutmix
-// replaces some. Two dimensions of an output without channels or classes, such
-// as [boxes, numbers], are places only if they are those of the image.
+// Checks that the loss has no target for each place of the image: cutmix
+// replaces pixels, but their targets stay. Two dimensions without channels or
+// classes may be [boxes, numbers], so they are places only if they are the
+// height and width of the image.
 absl::Status CheckMixedTargets(const MixOptions& mix,
                                const TrainedOutput& output) {
   const auto shape = output.shape.dims();

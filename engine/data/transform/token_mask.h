@@ -3,7 +3,8 @@
 // threads may use it.
 //
 // Whether a token is chosen follows from the seed, the epoch, the row, the
-// position and the token itself, so labels are changed apart from inputs.
+// position and the token itself. So the input and its labels, which are filled
+// one after the other, agree about it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace gpupool::engine {
 // The epoch of rows that are evaluated, so that they are always masked in the
 // same way.
 inline constexpr uint64_t kEvaluatedEpoch = (uint64_t{1} << 56) - 1;
-// Tokens of a row, each of which has random numbers of its own.
+// The most tokens of a row. Each has random numbers of its own.
 inline constexpr uint64_t kMaxMaskedTokens = uint64_t{1} << 23;
 
 // Probabilities of a mask, with the defaults of fields that are not set.

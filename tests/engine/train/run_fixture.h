@@ -27,13 +27,30 @@ class RunFixture : public ::testing::Test {
   DeviceContext Device() { return {&backend_, &allocator_, blob_dir_}; }
 
   v1::Dataset StoreCsv(const std::string& text) {
+    return Store(text, "table.csv");
+  }
+
+  v1::Dataset StoreNpz(const std::string& archive) {
+    return Store(archive, "table.npz");
+  }
+
+  // Stores a file of ONNX as the model of a job.
+  void StoreModel(const std::string& onnx, v1::JobSpec& spec) {
+    const v1::Dataset stored = Store(onnx, "model.onnx");
+    spec.mutable_model()->mutable_onnx()->set_sha256(stored.files(0).sha256());
+    spec.mutable_model()->mutable_onnx()->set_bytes(
+        stored.files(0).total_bytes());
+  }
+
+  // Writes a blob. Returns a dataset with it as its table.
+  v1::Dataset Store(const std::string& bytes, const std::string& name) {
     v1::Dataset dataset;
     v1::DatasetFile* file = dataset.add_files();
     file->set_role(v1::DatasetFile::TABLE);
-    file->set_file_name("table.csv");
-    file->set_total_bytes(text.size());
-    file->set_sha256(Sha256Hex(text));
-    std::ofstream(blob_dir_ + "/" + file->sha256(), std::ios::binary) << text;
+    file->set_file_name(name);
+    file->set_total_bytes(bytes.size());
+    file->set_sha256(Sha256Hex(bytes));
+    std::ofstream(blob_dir_ + "/" + file->sha256(), std::ios::binary) << bytes;
     return dataset;
   }
 

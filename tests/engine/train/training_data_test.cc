@@ -76,13 +76,11 @@ class TrainingDataTest : public RunFixture {
       }
       labels += static_cast<char>(i % 3);
     }
-    v1::Dataset dataset = StoreCsv(files::Zip(
+    return StoreNpz(files::Zip(
         {{"x.npy",
           files::Npy(descr, absl::StrCat("(", kRows, ", 3)"), features)},
          {"y.npy", files::Npy("|u1", absl::StrCat("(", kRows, ",)"), labels)}},
         deflated));
-    dataset.mutable_files(0)->set_file_name("table.npz");
-    return dataset;
   }
 
   v1::Dataset StoreText() {

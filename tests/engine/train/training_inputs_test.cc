@@ -20,14 +20,9 @@ using ::testing::HasSubstr;
 class TrainingInputsTest : public RunFixture {
  protected:
   TrainingInputsTest() {
-    dataset_ = StoreCsv(TwoHeadsNpz());
-    dataset_.mutable_files(0)->set_file_name("table.npz");
+    dataset_ = StoreNpz(TwoHeadsNpz());
     NameTwoHeads(*dataset_.mutable_layout());
-    // The blob of the model lies beside that of the dataset.
-    const v1::Dataset model = StoreCsv(TwoHeadsOnnx());
-    spec_.mutable_model()->mutable_onnx()->set_sha256(model.files(0).sha256());
-    spec_.mutable_model()->mutable_onnx()->set_bytes(
-        model.files(0).total_bytes());
+    StoreModel(TwoHeadsOnnx(), spec_);
     spec_.mutable_data()->mutable_held_out()->set_last(4);
     v1::TrainingSpec& training = *spec_.mutable_training();
     training.mutable_sgd()->set_learning_rate(0.5);
@@ -185,10 +180,7 @@ TEST_F(TrainingInputsTest, NoInputOfTheModelHasTheNameOfTargets) {
       if (input == "x") input = "target";
     }
   }
-  const v1::Dataset stored = StoreCsv(model.SerializeAsString());
-  spec_.mutable_model()->mutable_onnx()->set_sha256(stored.files(0).sha256());
-  spec_.mutable_model()->mutable_onnx()->set_bytes(
-      stored.files(0).total_bytes());
+  StoreModel(model.SerializeAsString(), spec_);
   v1::DatasetLayout& layout = *dataset_.mutable_layout();
   layout.mutable_input_arrays()->erase("x");
   (*layout.mutable_input_arrays())["target"] = "numbers";

@@ -36,12 +36,10 @@ class TrainingLabelsTest : public RunFixture {
                     const std::string& label_shape,
                     const std::vector<float>& labels) {
     const std::string rows = std::to_string(kLabelRows);
-    v1::Dataset dataset = StoreCsv(files::Zip(
+    return StoreNpz(files::Zip(
         {{"x.npy", Array("(" + rows + "," + feature_shape + ")", features)},
          {"y.npy", Array("(" + rows + "," + label_shape + ")", labels)}},
         false));
-    dataset.mutable_files(0)->set_file_name("table.npz");
-    return dataset;
   }
 
   static v1::JobSpec Job(const std::string& model_and_loss) {

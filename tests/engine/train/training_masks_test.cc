@@ -57,13 +57,12 @@ class TrainingMasksTest : public RunFixture {
       }
       classes += files::Little(static_cast<uint64_t>(i % 5), 8);
     }
-    v1::Dataset dataset = StoreCsv(files::Zip(
+    v1::Dataset dataset = StoreNpz(files::Zip(
         {{"tokens.npy",
           files::Npy("<i8", absl::StrCat("(", kMaskRows, ", 8)"), tokens)},
          {"class.npy",
           files::Npy("<i8", absl::StrCat("(", kMaskRows, ",)"), classes)}},
         false));
-    dataset.mutable_files(0)->set_file_name("table.npz");
     v1::DatasetLayout& layout = *dataset.mutable_layout();
     (*layout.mutable_input_arrays())["ids"] = "tokens";
     (*layout.mutable_target_arrays())["ids"] = "tokens";
@@ -78,10 +77,7 @@ class TrainingMasksTest : public RunFixture {
                      " adam { learning_rate: 0.01 } batch_size: 4 epochs: 3 "
                      "seed: 4 }"),
         &spec));
-    const v1::Dataset model = StoreCsv(Onnx());
-    spec.mutable_model()->mutable_onnx()->set_sha256(model.files(0).sha256());
-    spec.mutable_model()->mutable_onnx()->set_bytes(
-        model.files(0).total_bytes());
+    StoreModel(Onnx(), spec);
     return spec;
   }
 

@@ -243,11 +243,10 @@ TEST_F(TrainingMixTest, TakesTheBytesThatArePlanned) {
 
 TEST_F(TrainingMixTest, ReplacedPixelsHaveNoTargetsOfTheirOwn) {
   // The rows are images of 2 x 2 numbers and a copy of each as its target.
-  v1::Dataset images = StoreCsv(files::Zip(
+  const v1::Dataset images = StoreNpz(files::Zip(
       {{"x.npy", files::Npy("|u1", "(6, 1, 2, 2)", "abcdefghijklmnopqrstuvwx")},
        {"y.npy", files::Npy("|u1", "(6, 2, 2)", "abcdefghijklmnopqrstuvwx")}},
       false));
-  images.mutable_files(0)->set_file_name("table.npz");
   v1::JobSpec spec;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       "model { input_shape: [1, 2, 2] layers { conv2d { filters: 1 kernel: 1 } "
@@ -281,12 +280,10 @@ v1::JobSpec PlacesJob(const std::string& conv2d) {
 
 TEST_F(TrainingMixTest, CoarserPlacesHaveNoTargetsOfTheirOwn) {
   const auto images = [this](const std::string& shape, size_t numbers) {
-    v1::Dataset dataset = StoreCsv(files::Zip(
+    return StoreNpz(files::Zip(
         {{"x.npy", files::Npy("|u1", "(6, 1, 4, 4)", std::string(96, 'x'))},
          {"y.npy", files::Npy("|u1", shape, std::string(numbers, 'y'))}},
         false));
-    dataset.mutable_files(0)->set_file_name("table.npz");
-    return dataset;
   };
   EXPECT_THAT(
       std::string(

@@ -105,10 +105,11 @@ absl::StatusOr<std::vector<int32_t>> ClassesOf(const Column& labels) {
         return label < 0 || label >= static_cast<int32_t>(kMaxClasses);
       });
   if (wrong == classes.end()) return classes;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "row ", wrong - classes.begin(), " of the dataset, counted from 0, has ",
-      "label ", *wrong, "; held_out.stratified needs class numbers from 0 to ",
-      static_cast<int32_t>(kMaxClasses) - 1));
+  return absl::InvalidArgumentError(
+      absl::StrCat(labels.row_name(), " ", wrong - classes.begin(),
+                   " of the dataset, counted from 0, has ", "label ", *wrong,
+                   "; held_out.stratified needs class numbers from 0 to ",
+                   static_cast<int32_t>(kMaxClasses) - 1));
 }
 
 // Sorts the rows by class and leaves those of a class in their order.

@@ -192,6 +192,12 @@ TEST(SplitTest, WhatIsNoClassIsNamed) {
                   .status()
                   .message(),
               HasSubstr("keeps 0 of 2 rows"));
+  Column windows = ColumnOf({}, {0, 9, 1, 9, -2});
+  windows.step = 2;
+  windows.rows = 3;
+  EXPECT_THAT(SplitByClass(rule, windows).status().message(),
+              HasSubstr("window 2 of the dataset, counted from 0, has label "
+                        "-2"));
 }
 
 TEST(SplitTest, CountingAgreesWithSplitting) {

@@ -269,8 +269,8 @@ absl::Status CheckScaledWindows(const v1::DataSpec& data,
   const v1::Scaling& scaling = data.scaling();
   const bool reads = scaling.has_standardize() || scaling.has_min_max();
   if (!data.has_window() || !reads || facts.assumed) return absl::OkStatus();
-  uint64_t width = 1;
-  for (const int64_t size : facts.feature_shape) width *= size;
+  ASSIGN_OR_RETURN(const uint64_t width,
+                   CheckedElementCount(facts.feature_shape));
   if (rows <= kMaxScaledNumbers / width) return absl::OkStatus();
   return Refuse("data.scaling would read ", rows, " windows of ", width,
                 " numbers before the first step; at most ", kMaxScaledNumbers,

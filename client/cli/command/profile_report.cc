@@ -1,7 +1,11 @@
 #include "client/cli/command/profile_report.h"
 
 #include <CLI/App.hpp>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <ostream>
+#include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +20,14 @@ namespace {
 
 constexpr size_t kMostTraceBytes = size_t{1} << 30;
 
+// Returns the file that a name leads to, which need not exist.
+std::filesystem::path FileOf(const std::string& name) {
+  std::error_code error;
+  const auto file = std::filesystem::weakly_canonical(
+      std::filesystem::absolute(name, error), error);
+  return error ? std::filesystem::path(name) : file;
+}
+
 }  // namespace
 
 void AddPictureOptions(CLI::App& verb, ProfileFiles& files) {
@@ -26,6 +38,26 @@ void AddPictureOptions(CLI::App& verb, ProfileFiles& files) {
                   "Also write a picture (SVG) of planned and measured memory "
                   "along the step to this file")
       ->type_name("FILE");
+}
+
+absl::Status CheckProfileFiles(const ProfileFiles& files) {
+  struct NamedFile {
+    const char* option;
+    const std::string& name;
+  };
+  const NamedFile named[] = {{"--file", files.trace},
+                             {"--flame", files.flame},
+                             {"--memory", files.memory}};
+  for (size_t i = 1; i < std::size(named); ++i) {
+    if (named[i].name.empty()) continue;
+    for (size_t j = 0; j < i; ++j) {
+      if (FileOf(named[j].name) != FileOf(named[i].name)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(named[j].option, " and ", named[i].option, " both name ",
+                       named[i].name, "; name different files"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ShowProfile(Context& context, const ProfileFiles& files) {

@@ -17,6 +17,10 @@ struct ProfileFiles {
 // Adds the options for the pictures.
 void AddPictureOptions(CLI::App& verb, ProfileFiles& files);
 
+// INVALID_ARGUMENT if two of the names lead to the same file, of which only the
+// last content would stay. To be called before the server is asked.
+absl::Status CheckProfileFiles(const ProfileFiles& files);
+
 // Prints the tables of the trace, unless the output is JSON or YAML, and writes
 // the flame graph and the picture of the memory. INVALID_ARGUMENT for a file
 // that is no such trace, else errors of the files.

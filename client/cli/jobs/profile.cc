@@ -56,6 +56,8 @@ int Profile(Context& context, const ProfileOptions& options) {
     return context.Fail(absl::InvalidArgumentError(
         "-O, --file is not given; name the file to write"));
   }
+  const absl::Status files = CheckProfileFiles(options.files);
+  if (!files.ok()) return context.Fail(files);
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);

@@ -32,6 +32,8 @@ struct ModelProfileOptions {
 };
 
 int ProfileServed(Context& context, const ModelProfileOptions& options) {
+  const absl::Status files = CheckProfileFiles(options.files);
+  if (!files.ok()) return context.Fail(files);
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   v1::ProfileModelRequest request;

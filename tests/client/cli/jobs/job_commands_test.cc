@@ -101,6 +101,24 @@ TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
   EXPECT_THAT(svg.str(), HasSubstr("peak 2.0 KiB at op 1"));
 }
 
+TEST_F(ProfileTest, RefusesToWriteTwoThingsToOneFile) {
+  AddJob(7, "digits", v1::RUNNING);
+  const std::string file = WriteFile("trace.json", "kept");
+  const size_t slash = file.rfind('/');
+  const std::string same = file.substr(0, slash) + "/." + file.substr(slash);
+  for (const char* option : {"--flame", "--memory"}) {
+    EXPECT_EQ(Run({"profile", "7", "-O", file, option, same}), 2) << option;
+    EXPECT_THAT(err(), HasSubstr(absl::StrCat("--file and ", option)));
+  }
+  EXPECT_EQ(Run({"profile", "7", "-O", file, "--flame", "new.svg", "--memory",
+                 "./new.svg"}),
+            2);
+  EXPECT_THAT(err(), HasSubstr("--flame and --memory"));
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_EQ(text.str(), "kept");
+}
+
 TEST_F(ProfileTest, ListsAndShowsRecordedProfiles) {
   AddJob(7, "digits", v1::SUCCEEDED);
   EXPECT_EQ(Run({"profile", "7", "--list"}), 0);

@@ -49,6 +49,16 @@ TEST_F(ModelsProfileTest, DrawsAFlameGraph) {
   EXPECT_THAT(svg.str(), HasSubstr("peak 2.0 KiB at op 1"));
 }
 
+TEST_F(ModelsProfileTest, RefusesToWriteTwoThingsToOneFile) {
+  const std::string file = WriteFile("model.json", "kept");
+  EXPECT_EQ(Run({"models", "profile", "digits", "-O", file, "--memory", file}),
+            2);
+  EXPECT_THAT(err(), HasSubstr("--file and --memory"));
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_EQ(text.str(), "kept");
+}
+
 TEST_F(ModelsProfileTest, ChecksTheNumbers) {
   EXPECT_EQ(
       Run({"models", "profile", "digits", "--requests", "101", "-O", "x"}), 2);

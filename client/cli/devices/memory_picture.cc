@@ -247,12 +247,10 @@ double DrawTimeline(const v1::MemorySnapshot& snapshot, double y,
                      snapshot.device(), " on` begins one."));
     return y + kLineHeight;
   }
-  std::string timeline = TimelinePicture(snapshot);
-  // A picture inside a picture has a place and a size.
-  timeline.insert(
-      4, absl::StrFormat(" x=\"0\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\"",
-                         y, kTimelineWidth, kTimelineHeight));
-  svg += timeline;
+  // A picture inside another one has a place and a size, which it fits.
+  absl::StrAppendFormat(
+      &svg, "<svg y=\"%.0f\" width=\"%.0f\" height=\"%.0f\">\n%s</svg>\n", y,
+      kTimelineWidth, kTimelineHeight, TimelinePicture(snapshot));
   return y + kTimelineHeight;
 }
 

@@ -1,5 +1,6 @@
 #include "server/ipc/spool_records.h"
 
+#include <google/protobuf/message_lite.h>
 #include <zlib.h>
 
 #include <array>
@@ -18,28 +19,32 @@ uint32_t Crc(absl::string_view body) {
 
 }  // namespace
 
-std::string SpoolRecord(absl::string_view body) {
+std::string SpoolRecord(const google::protobuf::MessageLite& message) {
+  const std::string body = message.SerializeAsString();
   const std::array<uint32_t, 2> prefix = {static_cast<uint32_t>(body.size()),
                                           Crc(body)};
   std::string record(kRecordPrefixBytes, '\0');
   std::memcpy(record.data(), prefix.data(), kRecordPrefixBytes);
-  record.append(body.data(), body.size());
-  return record;
+  return record + body;
 }
 
-std::optional<absl::string_view> TakeSpoolRecord(absl::string_view& bytes) {
-  if (bytes.size() < kRecordPrefixBytes) return std::nullopt;
+bool TakeSpoolRecord(absl::string_view& bytes,
+                     google::protobuf::MessageLite* message) {
+  if (bytes.size() < kRecordPrefixBytes) return false;
   std::array<uint32_t, 2> prefix;
   std::memcpy(prefix.data(), bytes.data(), kRecordPrefixBytes);
   const auto [length, crc] = prefix;
   if (length > kMaxSpoolRecordBytes ||
       bytes.size() - kRecordPrefixBytes < length) {
-    return std::nullopt;
+    return false;
   }
   const absl::string_view body = bytes.substr(kRecordPrefixBytes, length);
-  if (Crc(body) != crc) return std::nullopt;
+  if (Crc(body) != crc ||
+      !message->ParseFromArray(body.data(), static_cast<int>(length))) {
+    return false;
+  }
   bytes.remove_prefix(kRecordPrefixBytes + length);
-  return body;
+  return true;
 }
 
 }  // namespace gpupool::server

@@ -2,29 +2,34 @@
 // (server/worker/report_spool.h) and the daemon looks at.
 //
 //   spool  = record*
-//   record = length:32 crc:32 body:length    ; little endian, crc32 of body
+//   record = length:32 crc:32 message:length
+//
+// The numbers are little endian. `crc` is the crc32 of the message.
 //
 // Pure functions; any thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
+namespace google::protobuf {
+class MessageLite;
+}
+
 namespace gpupool::server {
 
-// Largest body of a record, in bytes.
+// Largest message of a record, in bytes.
 inline constexpr uint32_t kMaxSpoolRecordBytes = 1u << 20;
 
-// Returns the record of `body`.
-std::string SpoolRecord(absl::string_view body);
+// Returns the record of `message`.
+std::string SpoolRecord(const google::protobuf::MessageLite& message);
 
-// Returns the body of the record with which `bytes` begin, and removes the
-// record from them. Nothing, with `bytes` as they were, unless the record is
-// complete and undamaged.
-std::optional<absl::string_view> TakeSpoolRecord(absl::string_view& bytes);
+// Parses the record with which `bytes` begin into `message`, and removes the
+// record from them. Returns false, with `bytes` as they were, unless the record
+// is complete, undamaged and a message of this type.
+bool TakeSpoolRecord(absl::string_view& bytes,
+                     google::protobuf::MessageLite* message);
 
 }  // namespace gpupool::server

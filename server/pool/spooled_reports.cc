@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -57,13 +56,8 @@ absl::StatusOr<std::vector<worker::v1::Report>> ReadSpooledReports(
     ASSIGN_OR_RETURN(const std::string bytes,
                      ReadSpool(folder->path().string() + "/spool"));
     absl::string_view rest = bytes;
-    while (const std::optional<absl::string_view> body =
-               TakeSpoolRecord(rest)) {
-      worker::v1::Report report;
-      if (!report.ParseFromArray(body->data(),
-                                 static_cast<int>(body->size()))) {
-        break;  // The worker drops it, too, and all behind it.
-      }
+    worker::v1::Report report;
+    while (TakeSpoolRecord(rest, &report)) {
       if (!report.has_progress()) reports.push_back(std::move(report));
     }
   }

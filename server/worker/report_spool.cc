@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,10 +19,6 @@ namespace gpupool::server {
 namespace {
 
 using worker::v1::Report;
-
-std::string Record(const Report& report) {
-  return SpoolRecord(report.SerializeAsString());
-}
 
 absl::Status WriteAll(int fd, const std::string& bytes) {
   size_t written = 0;
@@ -88,11 +83,8 @@ absl::Status ReportSpool::Load() {
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(file_.get()));
   absl::string_view rest = bytes;
   size_t end = 0;
-  while (const std::optional<absl::string_view> body = TakeSpoolRecord(rest)) {
-    Report report;
-    if (!report.ParseFromArray(body->data(), static_cast<int>(body->size()))) {
-      break;
-    }
+  Report report;
+  while (TakeSpoolRecord(rest, &report)) {
     end = bytes.size() - rest.size();
     next_sequence_ = std::max(next_sequence_, report.sequence() + 1);
     progress_count_ += report.has_progress();
@@ -123,7 +115,7 @@ absl::Status ReportSpool::Add(Report* report) {
 // Appends the record. Only reports that are more than progress wait for the
 // disk.
 absl::Status ReportSpool::Append(const Report& report, bool durable) {
-  const std::string record = Record(report);
+  const std::string record = SpoolRecord(report);
   absl::Status status = WriteAll(file_.get(), record);
   if (!status.ok()) {
     // Half a record would hide all records behind it.
@@ -176,7 +168,7 @@ void ReportSpool::Compact() {
                        O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
                        0600));
   std::string bytes;
-  for (const Report& report : reports_) bytes += Record(report);
+  for (const Report& report : reports_) bytes += SpoolRecord(report);
   if (!file.valid() || !WriteAll(file.get(), bytes).ok() ||
       ::fdatasync(file.get()) != 0 ||
       ::rename(temporary.c_str(), path_.c_str()) != 0) {

@@ -31,7 +31,7 @@ class SpooledReportsTest : public ::testing::Test {
     Report report;
     report.set_job_id(job);
     report.mutable_ended();
-    return SpoolRecord(report.SerializeAsString());
+    return SpoolRecord(report);
   }
 
   std::filesystem::path state_dir;
@@ -51,7 +51,7 @@ TEST_F(SpooledReportsTest, AreThoseOfAllWorkersWithoutProgress) {
   Report progress;
   progress.set_job_id(3);
   progress.mutable_progress();
-  Spool("cpu-0", Ended(1) + SpoolRecord(progress.SerializeAsString()));
+  Spool("cpu-0", Ended(1) + SpoolRecord(progress));
   Spool("cuda-0", Ended(2));
   const auto reports = ReadSpooledReports(state_dir);
   ASSERT_TRUE(reports.ok()) << reports.status();

@@ -55,7 +55,7 @@ class BlobJanitorTest : public ::testing::Test {
     std::filesystem::create_directories(folder / "workers" / "cpu-0");
     std::ofstream(folder / "workers" / "cpu-0" / "spool",
                   std::ios::binary | std::ios::app)
-        << SpoolRecord(report.SerializeAsString());
+        << SpoolRecord(report);
   }
   absl::StatusOr<SweepResult> Sweep(absl::Duration later) {
     BlobJanitor janitor({.min_age = absl::Hours(1), .state_dir = folder},

@@ -504,6 +504,24 @@ class ProfileTest : public JobRunnerTest {
       answers_.push_back(std::move(reply));
     };
   }
+  static v1::ProfileSchedule& ScheduleOf(StartJob& request) {
+    return *request.mutable_spec()->mutable_training()->mutable_profile();
+  }
+  std::vector<v1::RecordedProfile> Recorded() const {
+    std::vector<v1::RecordedProfile> recorded;
+    for (const Report& report : reports_) {
+      if (report.has_profile()) recorded.push_back(report.profile());
+    }
+    return recorded;
+  }
+  std::vector<std::string> LogLines() const {
+    std::vector<std::string> lines;
+    for (const Report& report : reports_) {
+      if (report.has_log()) lines.push_back(report.log().text());
+    }
+    return lines;
+  }
+
   std::vector<absl::StatusOr<worker::v1::ProfileReply>> answers_;
 };
 
@@ -574,19 +592,14 @@ TEST_F(ProfileTest, OneThatTheEngineRefusesDoesNotDisturbTheJob) {
 
 TEST_F(ProfileTest, TheStepsOfItsScheduleAreRecordedAndReported) {
   StartJob request = Request(20);
-  v1::ProfileSchedule& schedule =
-      *request.mutable_spec()->mutable_training()->mutable_profile();
+  v1::ProfileSchedule& schedule = ScheduleOf(request);
   schedule.set_skip_first(4);
   schedule.set_active(3);
   schedule.set_repeat(2);
   JobRunner runner = Runner(request);
   RunToEnd(&runner);
-  std::vector<v1::RecordedProfile> recorded;
-  std::vector<std::string> lines;
-  for (const Report& report : reports_) {
-    if (report.has_profile()) recorded.push_back(report.profile());
-    if (report.has_log()) lines.push_back(report.log().text());
-  }
+  const std::vector<v1::RecordedProfile> recorded = Recorded();
+  const std::vector<std::string> lines = LogLines();
   ASSERT_EQ(recorded.size(), 2u);
   EXPECT_EQ(recorded[0].cycle(), 1u);
   EXPECT_EQ(recorded[0].first_step(), 5u);
@@ -601,17 +614,13 @@ TEST_F(ProfileTest, TheStepsOfItsScheduleAreRecordedAndReported) {
 
 TEST_F(ProfileTest, TheRestOfACycleIsSaidToBeKeptOnlyIfItIsTheLongerPart) {
   StartJob request = Request(20);
-  v1::ProfileSchedule& schedule =
-      *request.mutable_spec()->mutable_training()->mutable_profile();
+  v1::ProfileSchedule& schedule = ScheduleOf(request);
   schedule.set_active(6);
   schedule.set_repeat(2);
   request.set_resume_manifest_sha256(DigestOfStep(4));
   JobRunner runner = Runner(request);
   RunToEnd(&runner);
-  std::vector<std::string> lines;
-  for (const Report& report : reports_) {
-    if (report.has_log()) lines.push_back(report.log().text());
-  }
+  const std::vector<std::string> lines = LogLines();
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_THAT(lines[0],
               ::testing::HasSubstr("2 steps from step 5 on; unless "));
@@ -620,8 +629,7 @@ TEST_F(ProfileTest, TheRestOfACycleIsSaidToBeKeptOnlyIfItIsTheLongerPart) {
 
 TEST_F(ProfileTest, OneOfTheScheduleAndOneThatIsAskedForTakeTurns) {
   StartJob request = Request(100);
-  v1::ProfileSchedule& schedule =
-      *request.mutable_spec()->mutable_training()->mutable_profile();
+  v1::ProfileSchedule& schedule = ScheduleOf(request);
   schedule.set_active(4);
   schedule.set_wait(4);
   schedule.set_repeat(2);
@@ -638,10 +646,7 @@ TEST_F(ProfileTest, OneOfTheScheduleAndOneThatIsAskedForTakeTurns) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(runner.Advance());
   ASSERT_EQ(answers_.size(), 2u);
   EXPECT_TRUE(answers_[1].ok()) << answers_[1].status();
-  std::vector<v1::RecordedProfile> recorded;
-  for (const Report& report : reports_) {
-    if (report.has_profile()) recorded.push_back(report.profile());
-  }
+  const std::vector<v1::RecordedProfile> recorded = Recorded();
   ASSERT_EQ(recorded.size(), 2u);
   EXPECT_EQ(recorded[1].first_step(), 15u);
   EXPECT_EQ(recorded[1].steps(), 2u);
@@ -649,7 +654,7 @@ TEST_F(ProfileTest, OneOfTheScheduleAndOneThatIsAskedForTakeTurns) {
 
 TEST_F(ProfileTest, AStopWithinACycleReportsItsSteps) {
   StartJob request = Request(100);
-  request.mutable_spec()->mutable_training()->mutable_profile()->set_active(50);
+  ScheduleOf(request).set_active(50);
   JobRunner runner = Runner(request);
   for (int i = 0; i < 1 + 3; ++i) ASSERT_TRUE(runner.Advance());
   runner.Stop(StopJob::CANCELLED);

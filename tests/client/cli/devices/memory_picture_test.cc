@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "tests/client/testing/count_of.h"
 
 namespace gpupool::client {
 namespace {
@@ -15,15 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-
-size_t CountOf(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos;
-       at = text.find(part, at + 1)) {
-    ++count;
-  }
-  return count;
-}
 
 class MemoryPictureTest : public ::testing::Test {
  protected:

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "client/cli/output/table.h"
+#include "tests/client/testing/count_of.h"
 #include "tests/client/testing/fake_server.h"
 
 namespace gpupool::client {
@@ -80,16 +81,6 @@ TEST(JobPlotTest, TheLearningRateIsALineWithItsOwnName) {
   const auto lines = PlotLines(curves, {}, 0);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "learning rate  * rate 4"),
             1);
-}
-
-// Returns how often `part` is in `text`.
-size_t CountOf(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos;
-       at = text.find(part, at + 1)) {
-    ++count;
-  }
-  return count;
 }
 
 TEST(JobPlotTest, LossesOfSeveralJobsAreLinesOfOneChart) {

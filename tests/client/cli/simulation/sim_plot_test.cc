@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/client/testing/count_of.h"
+
 namespace gpupool::client {
 namespace {
 
@@ -20,22 +22,13 @@ SimResult PlottedResult(const std::string& policy, int jobs) {
   return result;
 }
 
-int CountOf(const std::string& text, const std::string& word) {
-  int count = 0;
-  for (size_t at = text.find(word); at != std::string::npos;
-       at = text.find(word, at + 1)) {
-    ++count;
-  }
-  return count;
-}
-
 TEST(SimPlotTest, HasALineOfEachPolicyInEachPanelAndInTheLegend) {
   const std::string svg =
       SimPlot({PlottedResult("las", 50), PlottedResult("srs", 900)}, 4);
   EXPECT_THAT(svg, ::testing::StartsWith("<svg xmlns="));
   EXPECT_THAT(svg, ::testing::EndsWith("</svg>\n"));
-  EXPECT_EQ(CountOf(svg, "class=\"l0\""), 4);
-  EXPECT_EQ(CountOf(svg, "class=\"l1\""), 4);
+  EXPECT_EQ(CountOf(svg, "class=\"l0\""), 4u);
+  EXPECT_EQ(CountOf(svg, "class=\"l1\""), 4u);
   for (const char* text :
        {">las<", ">srs<", "Jobs that have ended", "Devices at work",
         "Jobs that wait", ">days<", "seconds from submission to end"}) {

@@ -56,8 +56,9 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
   return ended;
 }
 
-// Returns whether the cycle has active steps before those of the profile. If an
-// earlier attempt made and recorded them, the daemon keeps the longer profile.
+// Returns whether the profile begins after the first active step of its cycle.
+// If an earlier attempt recorded the steps before, the daemon keeps the longer
+// profile.
 bool BeginsWithinCycle(const v1::ProfileSchedule& schedule,
                        const v1::RecordedProfile& recorded) {
   const ScheduledStep before =
@@ -484,8 +485,8 @@ bool JobRunner::End(JobEnded ended) {
                   [this](absl::StatusOr<v1::RecordedProfile> recorded) {
                     ReportRecorded(std::move(recorded));
                   });
+    *ended.mutable_memory() = training_->memory();
   }
-  if (training_ != nullptr) *ended.mutable_memory() = training_->memory();
   spdlog::info("job ended job={} attempt={} step={} outcome={} error=\"{}\"",
                job_id(), attempt(), step(),
                JobEnded::Outcome_Name(ended.outcome()),

@@ -87,8 +87,8 @@ void TakeProgress(const Intake& in) {
   in.transaction.AppendEvent(*row, std::move(event));
 }
 
-// Returns whether a kept profile of the same cycle has steps before those of
-// `later`, and more of them.
+// Returns whether the job keeps a profile of the same cycle that ends before
+// `later` begins and has more steps.
 bool KeepsLongerBegin(const v1::Job& job, const v1::RecordedProfile& later) {
   return std::any_of(
       job.recorded_profiles().begin(), job.recorded_profiles().end(),
@@ -100,8 +100,8 @@ bool KeepsLongerBegin(const v1::Job& job, const v1::RecordedProfile& later) {
 }
 
 // Keeps a profile with the job, in place of an earlier one of the same cycle.
-// Of two attempts that divide the steps of a cycle, the longer profile stays.
-// Drops the earliest ones beyond the limits.
+// If two attempts divide the steps of a cycle, the longer profile stays. Drops
+// the earliest profiles beyond the limits.
 void TakeProfile(const Intake& in) {
   JobRow* row = in.row();
   if (row == nullptr) return;

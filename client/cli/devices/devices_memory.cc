@@ -277,9 +277,8 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
   memory
       ->add_option(
           "-O,--file", options->file,
-          "Write a picture (SVG): with --watch of the bytes over time, "
-          "at the end; with --snapshot of the segments and blocks, and "
-          "of the history")
+          "Write a picture (SVG): of the bytes over time when --watch ends, "
+          "or with --snapshot of segments, blocks and history")
       ->type_name("FILE");
   invocation.On(memory, [options](Context& c) {
     if (!options->watch) return Memory(c, *options);

@@ -30,11 +30,11 @@ struct PeakValue {
 
 struct ProgramMemory {
   std::string program;
-  std::vector<NodeMemory>
-      nodes;                   // in the order in which they run; at least one
-  size_t peak = 0;             // position of the planned peak in `nodes`
-  uint64_t arena_bytes = 0;    // planned
-  uint64_t outside_bytes = 0;  // planned beside the arena
+  // In the order in which they run; at least one.
+  std::vector<NodeMemory> nodes;
+  size_t peak = 0;                // position of the planned peak in `nodes`
+  uint64_t arena_bytes = 0;       // planned
+  uint64_t outside_bytes = 0;     // planned beside the arena
   std::vector<PeakValue> values;  // the largest at the peak, largest first
 
   // Returns the most measured bytes.
@@ -43,8 +43,8 @@ struct ProgramMemory {
 
 class ProfileMemoryReader {
  public:
-  // Takes an event, in the order of the trace. Throws the library's exception
-  // for an event that has not the form of such a trace.
+  // Takes an event, in the order of the trace. Throws nlohmann::json::exception
+  // if a field is missing or has another type.
   void Take(const nlohmann::json& event);
   // Returns the programs that have run, each with its name; none if the trace
   // has no memory.

@@ -125,7 +125,7 @@ std::string ProfileMemoryPicture(const std::vector<ProgramMemory>& programs) {
     for (std::string& note : NotesOf(memory)) notes.push_back(std::move(note));
   }
   return SvgPicture(
-      {"planned: lives at the op", "measured: allocated", "needed by the plan"},
+      {"planned: live at the op", "measured: allocated", "needed by the plan"},
       charts, {.notes = std::move(notes), .dashed = {false, false, true}});
 }
 

@@ -32,8 +32,8 @@ class Store;
 class Transaction;
 struct ControlContext;
 
-// Plans, stores and queues the job. Answers with it, or with that of an earlier
-// try. The callback ends `trace`, which may be null.
+// Plans, stores and queues the job. Answers with it, or with the job of an
+// earlier try. The callback ends `trace`, which may be null.
 void SubmitJob(const ControlContext& context,
                const v1::SubmitJobRequest& request, Callback<v1::Job> callback,
                SubmissionTracePtr trace = nullptr);

@@ -35,8 +35,8 @@ struct SubmittedArray {
   SubmissionTracePtr trace = nullptr;  // null: not traced
 };
 
-// Plans, stores and queues the tasks. Answers with the array, or with that of
-// an earlier try. The callback ends the trace.
+// Plans, stores and queues the tasks. Answers with the array, or with the
+// array of an earlier try. The callback ends the trace.
 void SubmitArray(const ControlContext& context, SubmittedArray array,
                  ArrayCallback callback);
 

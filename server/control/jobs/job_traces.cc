@@ -30,7 +30,7 @@ bool IsOver(v1::JobState state) {
   return scheduler::IsEnded(static_cast<scheduler::JobState>(state));
 }
 
-// Returns the span in which those of an attempt lie.
+// Returns the span of the event's attempt, which is the parent of others.
 OpenSpan AttemptSpan(const OpenSpan& job, const v1::JobEvent& event) {
   const std::string key = absl::StrCat(
       TraceParentOf({.trace = job.trace, .span = job.id, .sampled = true}),

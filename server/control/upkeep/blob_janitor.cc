@@ -27,8 +27,8 @@ void AddFilesOf(const v1::ModelSpec& model,
   }
 }
 
-// Adds the blobs of reports that will be taken: those of the attempts that the
-// jobs, which have not ended, are at.
+// Adds the blobs that reports name, unless the report will be dropped because
+// its job has ended or has a later attempt. `jobs` have not ended.
 void AddReported(const std::vector<worker::v1::Report>& reports,
                  const std::vector<v1::Job>& jobs,
                  absl::flat_hash_set<std::string>& used,

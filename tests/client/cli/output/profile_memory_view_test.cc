@@ -45,7 +45,7 @@ TEST(ProfileMemoryViewTest, PrintsThePeakAndWhatLivesThere) {
 TEST(ProfileMemoryViewTest, ThePictureHasBothCurvesAndThePeak) {
   const std::string svg = ProfileMemoryPicture({StepOf(10)});
   for (const char* text :
-       {">Memory of a step<", ">planned: lives at the op<",
+       {">Memory of a step<", ">planned: live at the op<",
         ">measured: allocated<", ">needed by the plan<", ">MiB<",
         ">ops in the order in which they run<", ">peak 3.0 MiB at op 6<",
         ">At the peak of a step (op 6 of 10, matmul of block.fc) live:<",

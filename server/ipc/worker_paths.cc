@@ -31,6 +31,12 @@ std::string WorkerTitle(const std::string& device) {
   return absl::StrCat("the worker of ", device);
 }
 
+std::string WorkersFolderIn(const std::string& state_dir) {
+  return state_dir + "/workers";
+}
+
+std::string SpoolIn(const std::string& folder) { return folder + "/spool"; }
+
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
                                            const std::string& device) {
   if (!IsDeviceName(device)) {
@@ -45,11 +51,11 @@ absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
     name[colon] = '-';
   }
   WorkerPaths paths;
-  paths.folder = absl::StrCat(state_dir, "/workers/", name);
+  paths.folder = absl::StrCat(WorkersFolderIn(state_dir), "/", name);
   paths.socket = paths.folder + "/socket";
   paths.lease = paths.folder + "/lease";
   paths.log = paths.folder + "/log";
-  paths.spool = paths.folder + "/spool";
+  paths.spool = SpoolIn(paths.folder);
   paths.blobs = state_dir + "/blobs";
   return paths;
 }

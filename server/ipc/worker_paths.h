@@ -23,6 +23,12 @@ inline constexpr char kRehearsalWorker[] = "rehearsal";
 // planner" for "meta".
 std::string WorkerTitle(const std::string& device);
 
+// Returns the folder of all workers' folders, STATE/workers.
+std::string WorkersFolderIn(const std::string& state_dir);
+
+// Returns the spool in a worker's folder.
+std::string SpoolIn(const std::string& folder);
+
 // Returns the paths. InvalidArgument unless `device` is "meta", "rehearsal",
 // "cpu:N" or "cuda:N" with 0 <= N <= engine::kMaxDeviceIndex.
 absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,

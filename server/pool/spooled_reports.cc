@@ -14,6 +14,7 @@
 #include "engine/base/status_macros.h"
 #include "server/ipc/spool_records.h"
 #include "server/ipc/unique_fd.h"
+#include "server/ipc/worker_paths.h"
 
 namespace gpupool::server {
 namespace {
@@ -47,14 +48,14 @@ absl::StatusOr<std::string> ReadSpool(const std::string& path) {
 absl::StatusOr<std::vector<worker::v1::Report>> ReadSpooledReports(
     const std::string& state_dir) {
   std::vector<worker::v1::Report> reports;
-  const std::string workers = state_dir + "/workers";
+  const std::string workers = WorkersFolderIn(state_dir);
   std::error_code error;
   std::filesystem::directory_iterator folder(workers, error);
   if (error == std::errc::no_such_file_or_directory) return reports;
   for (; !error && folder != std::filesystem::directory_iterator();
        folder.increment(error)) {
     ASSIGN_OR_RETURN(const std::string bytes,
-                     ReadSpool(folder->path().string() + "/spool"));
+                     ReadSpool(SpoolIn(folder->path().string())));
     absl::string_view rest = bytes;
     worker::v1::Report report;
     while (TakeSpoolRecord(rest, &report)) {

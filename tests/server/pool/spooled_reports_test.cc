@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "server/ipc/spool_records.h"
+#include "server/ipc/worker_paths.h"
 
 namespace gpupool::server {
 namespace {
@@ -22,10 +23,12 @@ class SpooledReportsTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(state_dir); }
 
-  void Spool(const std::string& worker, const std::string& bytes) {
-    const auto folder = state_dir / "workers" / worker;
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "spool", std::ios::binary) << bytes;
+  // Writes the spool of the device's worker.
+  void Spool(const std::string& device, const std::string& bytes) {
+    const auto paths = WorkerPathsFor(state_dir, device);
+    ASSERT_TRUE(paths.ok()) << paths.status();
+    std::filesystem::create_directories(paths->folder);
+    std::ofstream(paths->spool, std::ios::binary) << bytes;
   }
   static std::string Ended(uint64_t job) {
     Report report;
@@ -51,8 +54,8 @@ TEST_F(SpooledReportsTest, AreThoseOfAllWorkersWithoutProgress) {
   Report progress;
   progress.set_job_id(3);
   progress.mutable_progress();
-  Spool("cpu-0", Ended(1) + SpoolRecord(progress));
-  Spool("cuda-0", Ended(2));
+  Spool("cpu:0", Ended(1) + SpoolRecord(progress));
+  Spool("cuda:0", Ended(2));
   const auto reports = ReadSpooledReports(state_dir);
   ASSERT_TRUE(reports.ok()) << reports.status();
   ASSERT_EQ(reports->size(), 2u);
@@ -60,7 +63,7 @@ TEST_F(SpooledReportsTest, AreThoseOfAllWorkersWithoutProgress) {
 }
 
 TEST_F(SpooledReportsTest, EndAtADamagedRecord) {
-  Spool("cpu-0", Ended(1) + Ended(2).substr(0, 5));
+  Spool("cpu:0", Ended(1) + Ended(2).substr(0, 5));
   const auto reports = ReadSpooledReports(state_dir);
   ASSERT_TRUE(reports.ok()) << reports.status();
   EXPECT_EQ(reports->size(), 1u);

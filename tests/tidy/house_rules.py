@@ -52,7 +52,7 @@ ARROWS = {
                           "server/api/inference/model_repository.h",
                           "server/serving/data_type.h", "server/ipc/unique_fd.h",
                           "engine/base", "proto:messages"],
-    "server/http": ["tls", "proto:messages", "proto:services"],
+    "server/http": ["tls", "engine/base", "proto:messages", "proto:services"],
     "server/log": [],
     "server/worker": ["engine", "server/ipc", "server/log", "proto:messages"],
     "server/worker/command": ["engine", "server/ipc", "server/serving",

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "engine/base/utf8.h"
 
 namespace gpupool::server {
 namespace {
@@ -31,45 +31,6 @@ std::string Decoded(absl::string_view text) {
     }
   }
   return decoded;
-}
-
-// Returns how many bytes follow the first byte of a character, and its smallest
-// code point in `least`; -1 if no character begins so.
-int FollowingBytes(uint8_t first, uint32_t* least) {
-  if (first < 0x80) return 0;
-  if (first >= 0xC2 && first <= 0xDF) {
-    *least = 0x80;
-    return 1;
-  }
-  if (first >= 0xE0 && first <= 0xEF) {
-    *least = 0x800;
-    return 2;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    *least = 0x10000;
-    return 3;
-  }
-  return -1;
-}
-
-bool IsUtf8(absl::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto first = static_cast<uint8_t>(text[i]);
-    uint32_t least = 0;
-    const int following = FollowingBytes(first, &least);
-    if (following < 0) return false;
-    if (following == 0) continue;
-    uint32_t point = first & (0x3F >> following);
-    for (int k = 0; k < following; ++k) {
-      if (++i >= text.size()) return false;
-      const auto next = static_cast<uint8_t>(text[i]);
-      if ((next & 0xC0) != 0x80) return false;
-      point = point << 6 | (next & 0x3F);
-    }
-    const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
-    if (point < least || point > 0x10FFFF || surrogate) return false;
-  }
-  return true;
 }
 
 // Takes scheme and host, if they are there, from the front of the target.
@@ -101,7 +62,7 @@ absl::StatusOr<RequestTarget> ReadTarget(absl::string_view target) {
   }
   if (mark != target.npos) parts.query = std::string(target.substr(mark + 1));
   if (parts.path.empty()) parts.path = "/";
-  if (IsUtf8(parts.path)) return parts;
+  if (engine::IsUtf8(parts.path)) return parts;
   return absl::InvalidArgumentError(
       "the path is not UTF-8; names have only characters of UTF-8");
 }

@@ -12,8 +12,6 @@
 // that are under way; the owner must outlive them.
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>

@@ -28,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "server/http/port/connection.h"
 #include "server/http/port/handler_pool.h"
 #include "server/http/port/handshake_queue.h"
 #include "server/http/port/listening_socket.h"

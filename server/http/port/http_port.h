@@ -29,8 +29,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/http/port/connection.h"
 #include "server/http/port/connection_counts.h"
+#include "server/http/port/http_deadlines.h"
 #include "server/http/port/router.h"
 
 namespace gpupool::server {

@@ -242,8 +242,6 @@ RequestParser::RequestParser(const Limits& limits)
     : impl_(std::make_unique<Impl>(limits)) {}
 
 RequestParser::~RequestParser() = default;
-RequestParser::RequestParser(RequestParser&&) noexcept = default;
-RequestParser& RequestParser::operator=(RequestParser&&) noexcept = default;
 
 size_t RequestParser::Feed(absl::string_view bytes) {
   return impl_->Feed(bytes);

@@ -30,8 +30,6 @@ class RequestParser {
 
   explicit RequestParser(const Limits& limits);
   ~RequestParser();
-  RequestParser(RequestParser&&) noexcept;
-  RequestParser& operator=(RequestParser&&) noexcept;
 
   // Reads from the front of the bytes and returns how many it needs no more.
   // The others have to come again, with what follows them. Stops behind the
@@ -59,7 +57,7 @@ class RequestParser {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  const std::unique_ptr<Impl> impl_;
 };
 
 // Returns the error for a body that is too large.

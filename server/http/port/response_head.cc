@@ -11,11 +11,9 @@ bool IsOneLine(absl::string_view text) {
   return text.find_first_of(absl::string_view("\r\n\0", 3)) == text.npos;
 }
 
-}  // namespace
-
+// Returns the text of a status, as in "Not Found".
 absl::string_view ReasonOf(int status) {
   constexpr std::pair<int, absl::string_view> kReasons[] = {
-      {100, "Continue"},
       {200, "OK"},
       {304, "Not Modified"},
       {400, "Bad Request"},
@@ -41,6 +39,8 @@ absl::string_view ReasonOf(int status) {
   }
   return "Unknown";
 }
+
+}  // namespace
 
 std::string ResponseHead(const HttpResponse& response,
                          const ResponseFrame& frame) {

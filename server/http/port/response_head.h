@@ -24,9 +24,6 @@ struct ResponseFrame {
 std::string ResponseHead(const HttpResponse& response,
                          const ResponseFrame& frame);
 
-// Returns the text of a status, as in "Not Found".
-absl::string_view ReasonOf(int status);
-
 // Returns the text as one chunk of a chunked body.
 std::string ChunkOf(absl::string_view text);
 inline constexpr absl::string_view kLastChunk = "0\r\n\r\n";

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/time/time.h"
 
 namespace gpupool::server {
 
@@ -29,8 +28,6 @@ ClientAddress ClientAddressOf(const sockaddr_storage& address);
 struct ConnectionLimits {
   size_t total = 4096;
   size_t by_client = 256;  // not for clients on this machine
-  // A connection is not closed to make room before it is idle for so long.
-  absl::Duration least_idle = absl::Seconds(1);
 };
 
 class ConnectionCounts {

@@ -335,11 +335,9 @@ class HttpPort::Impl final : public ConnectionOwner {
   // Closes the connection that is idle for longest when three quarters of the
   // limit are open.
   void MakeRoom() {
-    const ConnectionLimits& limits = counts_.limits();
-    if (counts_.total() < limits.total - limits.total / 4 || idle_.empty()) {
-      return;
-    }
-    const auto least = absl::ToChronoNanoseconds(limits.least_idle);
+    const size_t most = counts_.limits().total;
+    if (counts_.total() < most - most / 4 || idle_.empty()) return;
+    const auto least = absl::ToChronoNanoseconds(options_.least_idle);
     const auto idle = std::chrono::steady_clock::now() - idle_.front().since;
     if (idle >= least) idle_.front().connection->Close();
   }

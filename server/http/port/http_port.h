@@ -29,6 +29,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/http/port/connection_counts.h"
 #include "server/http/port/http_deadlines.h"
 #include "server/http/port/router.h"
@@ -40,6 +41,8 @@ struct HttpPortOptions {
   int port = 0;  // 0: any free one
   // The total is at most half of the files that the process may open.
   ConnectionLimits connections = {};
+  // A connection is not closed to make room before it is idle for so long.
+  absl::Duration least_idle = absl::Seconds(1);
   // Handshakes of TLS at a time; others wait.
   ConnectionLimits handshakes = {.total = 256, .by_client = 16};
   HttpDeadlines deadlines = {};

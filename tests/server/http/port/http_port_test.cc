@@ -101,7 +101,7 @@ TEST(HttpPortTest, ConnectionsBeyondTheMostAreToldSo) {
 TEST(HttpPortTest, TheConnectionThatIsIdleForLongestMakesRoom) {
   HttpPortOptions options;
   options.connections.total = 8;
-  options.connections.least_idle = absl::ZeroDuration();
+  options.least_idle = absl::ZeroDuration();
   const ServedPort served(options);
   std::vector<RawClient> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(served.NewClient());

@@ -62,10 +62,7 @@ HttpRoute NoSuchRoute(size_t most_body_bytes) {
 
 HttpPortOptions PortOptions(const HttpServerOptions& options,
                             ServedCertificate* certificate) {
-  HttpPortOptions port{.address = options.address,
-                       .port = options.port,
-                       .connections = options.connections,
-                       .deadlines = options.deadlines};
+  HttpPortOptions port{.address = options.address, .port = options.port};
   port.handshakes.total = options.handshakes;
   // Lets each call have an answer as large as the largest body.
   port.answer_bytes = uint64_t{options.rest_calls} * options.rest_body_bytes +

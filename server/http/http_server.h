@@ -22,8 +22,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/http/port/connection_counts.h"
-#include "server/http/port/http_deadlines.h"
 #include "tls/tls_files.h"
 
 namespace grpc {
@@ -46,11 +44,9 @@ struct HttpServerOptions {
   absl::Duration api_timeout = absl::Seconds(60);
   // A stream that fails within this time fails with an HTTP status.
   absl::Duration stream_fails_within = absl::Seconds(1);
-  std::vector<std::string> names;     // of this machine; see TrustedHosts
-  tls::TlsFiles tls = {};             // the port takes TLS only if it is on
-  ConnectionLimits connections = {};  // open at a time
-  size_t handshakes = 256;            // of TLS at a time
-  HttpDeadlines deadlines = {};       // of what clients do
+  std::vector<std::string> names;  // of this machine; see TrustedHosts
+  tls::TlsFiles tls = {};          // the port takes TLS only if it is on
+  size_t handshakes = 256;         // of TLS at a time
   // Time that calls in flight have to end when the server stops. Streams have
   // none.
   absl::Duration calls_end = absl::Seconds(1);

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/http/http_status.h"
 #include "server/http/json_gateway.h"
 #include "server/http/port/http_port.h"
 #include "server/http/port/router.h"
-#include "server/http/rest/rest_json.h"
 #include "server/http/rest_routes.h"
 #include "server/http/served_certificate.h"
 #include "server/http/web_routes.h"
@@ -43,21 +43,15 @@ JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
           .trusted = HostsOf(options)};
 }
 
-HttpResponse PortError(const absl::Status& error, int status) {
-  return JsonAnswer(status != 0 ? status : HttpStatusOf(error.code()),
-                    ErrorJson(std::string(error.message())));
-}
-
 // Returns the route of requests that no other one takes.
 HttpRoute NoSuchRoute(size_t most_body_bytes) {
   return {.most_body_bytes = most_body_bytes,
           .answer =
               [](HttpRequest& request) {
-                return PortError(absl::NotFoundError(absl::StrCat(
-                                     "no ", request.method, " ", request.path)),
-                                 404);
+                return ErrorAnswer(absl::NotFoundError(
+                    absl::StrCat("no ", request.method, " ", request.path)));
               },
-          .error = PortError};
+          .error = ErrorAnswer};
 }
 
 HttpPortOptions PortOptions(const HttpServerOptions& options,

@@ -1,6 +1,7 @@
 #include "server/http/http_status.h"
 
 #include "nlohmann/json.hpp"
+#include "server/http/rest/rest_json.h"
 
 namespace gpupool::server {
 
@@ -40,6 +41,11 @@ std::string StatusJson(absl::StatusCode code, absl::string_view message) {
   const nlohmann::ordered_json json = {{"code", absl::StatusCodeToString(code)},
                                        {"message", std::string(message)}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+HttpResponse ErrorAnswer(const absl::Status& error, int http_status) {
+  return JsonAnswer(http_status != 0 ? http_status : HttpStatusOf(error.code()),
+                    ErrorJson(std::string(error.message())));
 }
 
 }  // namespace gpupool::server

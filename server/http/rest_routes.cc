@@ -48,12 +48,6 @@ struct WrittenInfer {
   OutputForms forms;  // of its answer
 };
 
-// Answers with the status of the code, or with another HTTP status.
-HttpResponse ErrorAnswer(const absl::Status& error, int status = 0) {
-  return JsonAnswer(status != 0 ? status : HttpStatusOf(error.code()),
-                    ErrorJson(std::string(error.message())));
-}
-
 // Answers with 413 for a request that is too large, instead of the 429 of an
 // rpc that may be tried again.
 HttpResponse ErrorOfBody(const absl::Status& error) {

@@ -5,10 +5,11 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/http/rest/rest_json.h"
+#include "server/http/http_status.h"
 #include "server/http/web_files.h"
 
 namespace gpupool::server {
@@ -39,7 +40,7 @@ std::string TagOf(const WebFile& file) {
 HttpResponse Serve(absl::string_view name, const HttpRequest& request) {
   const WebFile* file = FindWebFile(name);
   if (file == nullptr) {
-    return JsonAnswer(404, ErrorJson(absl::StrCat("no ", request.path)));
+    return ErrorAnswer(absl::NotFoundError(absl::StrCat("no ", request.path)));
   }
   const std::string tag = TagOf(*file);
   HttpResponse response;

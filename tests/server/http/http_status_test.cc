@@ -39,5 +39,12 @@ TEST(HttpStatusTest, BytesThatAreNotUtf8AreReplaced) {
             "{\"code\":\"INTERNAL\",\"message\":\"\xEF\xBF\xBD\"}");
 }
 
+TEST(ErrorAnswerTest, TheCodeDecidesTheStatusUnlessOneIsGiven) {
+  const absl::Status error = absl::ResourceExhaustedError("too many");
+  EXPECT_EQ(ErrorAnswer(error).status, 429);
+  EXPECT_EQ(ErrorAnswer(error, 413).status, 413);
+  EXPECT_EQ(ErrorAnswer(error).body, R"({"error":"too many"})");
+}
+
 }  // namespace
 }  // namespace gpupool::server

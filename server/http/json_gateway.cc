@@ -36,7 +36,6 @@ struct CheckedCall {
   std::string path;     // of gRPC
   std::string request;  // in wire format
   absl::Time deadline;
-  TraceContextHeaders trace = {};
 };
 
 HttpResponse Answered(int status, std::string json) {
@@ -170,7 +169,6 @@ class JsonGateway::Impl {
                                      request.Header("X-Timeout-Ms"), limits);
     if (!timeout.ok()) return timeout.status();
     call.deadline = absl::Now() + *timeout;
-    call.trace = TraceContextOf(request);
     return call;
   }
 
@@ -179,7 +177,7 @@ class JsonGateway::Impl {
     const auto call = calls_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
     const OnClientLoss loss(request.client, [&] { (*call)->Cancel(); });
-    PassTraceContext(checked.trace, call->get());
+    PassTraceContext(request, call->get());
     (*call)->StartUnary(checked.path, checked.request);
     (*call)->Next(absl::InfiniteFuture());
     const absl::Status status = calls_.StatusOf(**call);
@@ -193,7 +191,7 @@ class JsonGateway::Impl {
                             const HttpRequest& request) {
     auto call = streams_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
-    PassTraceContext(checked.trace, call->get());
+    PassTraceContext(request, call->get());
     (*call)->Start(checked.path, checked.request);
     const bool events =
         absl::StrContains(request.Header("Accept"), "text/event-stream");

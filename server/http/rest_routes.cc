@@ -426,7 +426,7 @@ class RestRoutes::Impl {
     if (!timeout.ok()) return timeout.status();
     auto call = calls_.Open(channel_, absl::Now() + *timeout);
     if (!call.ok()) return call.status();
-    PassTraceContext(TraceContextOf(request), call->get());
+    PassTraceContext(request, call->get());
     auto body = TakeBody(request, options_.most_body_bytes);
     if (!body.ok()) return body.status();
     GenericCall& opened = **call;

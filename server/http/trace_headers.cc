@@ -33,7 +33,8 @@ TraceContextHeaders TraceContextOf(const HttpRequest& request) {
   return headers;
 }
 
-void PassTraceContext(const TraceContextHeaders& headers, GenericCall* call) {
+void PassTraceContext(const HttpRequest& request, GenericCall* call) {
+  const TraceContextHeaders headers = TraceContextOf(request);
   if (!MayBeMetadata(headers.parent)) return;
   call->AddMetadata("traceparent", headers.parent);
   if (MayBeMetadata(headers.state)) {

@@ -22,9 +22,9 @@ struct TraceContextHeaders {
 // Context, 3.3).
 TraceContextHeaders TraceContextOf(const HttpRequest& request);
 
-// Adds the headers to the metadata of a call that has not started. Leaves out
-// one that MayBeMetadata refuses.
-void PassTraceContext(const TraceContextHeaders& headers, GenericCall* call);
+// Adds the trace context of a request to the metadata of a call that has not
+// started. Leaves out a header that MayBeMetadata refuses.
+void PassTraceContext(const HttpRequest& request, GenericCall* call);
 
 // Returns whether the value of a header may be one of metadata: printable ASCII
 // of 1 to 512 bytes. gRPC ends the process for other bytes.

@@ -37,7 +37,8 @@ class QuietTime {
 
  private:
   uint64_t last_asked_ = 0;
-  // Since memory was given back: what the allocator cannot give.
+  // The least bytes that were kept since memory was given back. The allocator
+  // cannot give them.
   uint64_t least_kept_ = std::numeric_limits<uint64_t>::max();
 };
 

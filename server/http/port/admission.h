@@ -35,8 +35,8 @@ struct Admission {
 Admission AdmitRequest(const HttpRoute& route, const HttpRequest& request,
                        const BodyFacts& body);
 
-// Returns how large the place must be when so many bytes of the body have come.
-// A whole body needs room for its unpacked bytes, too.
+// Returns how large the place of a body must be when `bytes` of it have come.
+// If that is the whole body, its unpacked bytes need room, too.
 uint64_t PlaceFor(const HttpRoute& route, const HttpRequest& request,
                   uint64_t bytes, bool whole);
 

@@ -1,5 +1,5 @@
-// A bound on the bytes of all bodies that are in memory
-// at a time. A body's place is taken, and grows, before its bytes are read.
+// A bound on the bytes of all bodies that are in memory at a time. A body's
+// place is taken, and grows, before its bytes are read.
 //
 // Thread-safety: any thread. Ownership: must outlive its places.
 #pragma once
@@ -30,7 +30,7 @@ class BodyBudget {
       if (budget_ != nullptr) budget_->GiveBack(bytes_);
     }
 
-    // Makes the place as large as this. Returns false, and changes nothing,
+    // Makes the place at least this large. Returns false, and changes nothing,
     // when the bytes do not fit beside the others.
     bool GrowTo(uint64_t bytes) {
       if (bytes <= bytes_) return true;

@@ -1,5 +1,5 @@
 // Private to server/http/port: the bytes of a connection, plain or with TLS.
-// Nothing blocks; what an operation comes to is told to its handler.
+// Nothing blocks: an operation gives its result to its handler, `then`.
 //
 // Thread-safety: the thread of the port. Ownership: owns the socket. A handler
 // must keep the stream and the memory of the bytes alive.
@@ -48,11 +48,11 @@ class ClientStream {
   // Waits until something may be wrong with the connection, while other
   // operations are under way.
   virtual void AwaitTrouble(OnEnd then) = 0;
-  // Returns whether the connection is reset or broken. A client that has closed
-  // its side is no reason.
+  // Returns whether the connection is reset or broken. It is not when the
+  // client has only closed its side.
   virtual bool IsBroken() = 0;
 
-  // Makes what is under way fail.
+  // Makes the operations under way fail.
   virtual void Cancel() = 0;
   virtual void Close() = 0;
 };

@@ -1,9 +1,9 @@
-// Private to server/http/port: reads and drops what a client sends that gets a
-// stream, or whose connection ends. Closes the connection when the client has
-// closed its side.
+// Private to server/http/port: reads and drops what a client sends while it
+// gets a stream, and before its connection closes. Closes the connection when
+// the client has closed its side.
 //
 // Thread-safety: the thread of the port. Ownership: a member of the connection
-// that the calls are given; its operations keep that one alive.
+// that is passed to each function. Operations keep that connection alive.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class ClientWatch {
   // The stream must outlive the watch.
   explicit ClientWatch(ClientStream* stream) : stream_(stream) {}
 
-  // Notices while a stream is sent that the client goes away.
+  // Notices that the client goes away while a stream is sent.
   void WatchDuringStream(Connection connection);
 
   // Closes our side and waits until the client closes its own, because the

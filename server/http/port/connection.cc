@@ -39,7 +39,7 @@ constexpr size_t kFreeAnswer = 64 << 10;
 // The body of a refused request is read to its end up to this size, so that the
 // connection can stay. Otherwise the connection closes, since the body could be
 // taken for another request.
-constexpr uint64_t kReadThough = 64 << 10;
+constexpr uint64_t kMostRefusedBody = 64 << 10;
 
 class StreamConnection final
     : public HttpConnection,
@@ -277,7 +277,8 @@ class StreamConnection final
     place_ = std::move(admission.place);
     if (!parser_->has_body()) return true;
     if (refusal_.has_value() &&
-        (!length.has_value() || *length > kReadThough || Expects(request))) {
+        (!length.has_value() || *length > kMostRefusedBody ||
+         Expects(request))) {
       keep_alive_ = false;
       Respond(*std::exchange(refusal_, std::nullopt));
       return false;
@@ -285,7 +286,7 @@ class StreamConnection final
     state_ = State::kBody;
     SetBodyDeadline();
     if (refusal_.has_value()) {
-      parser_->ReadBody(kReadThough, false);
+      parser_->ReadBody(kMostRefusedBody, false);
       return true;
     }
     parser_->ReadBody(route_->most_body_bytes, route_->bodies != nullptr);

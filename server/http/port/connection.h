@@ -43,8 +43,8 @@ class ConnectionOwner {
   virtual const HttpDeadlines& deadlines() const = 0;
   // Returns whether connections close after their answer.
   virtual bool stopping() const = 0;
-  // Bounds the large answers that clients have not taken. An answer above the
-  // bound takes all of it.
+  // Returns the bound on the large answers that clients have not taken. An
+  // answer above the bound takes all of it.
   virtual BodyBudget& answers() = 0;
   // Runs the job on a thread of the lane. Returns false when too many wait,
   // and when the port stops.
@@ -52,10 +52,12 @@ class ConnectionOwner {
   // Returns whether the handshake of TLS may begin now. If not, BeginHandshake
   // of the connection is called later.
   virtual bool MayBeginHandshake(HttpConnection* connection) = 0;
+  // Says that a handshake is over, so that another one may begin.
   virtual void HandshakeEnded(HttpConnection* connection) = 0;
-  // An idle connection may be closed at any time to make room.
+  // Says whether the connection is idle. It may be closed at any time then, to
+  // make room.
   virtual void SetIdle(HttpConnection* connection, bool idle) = 0;
-  // Called once for each connection.
+  // Says, once for each connection, that it is closed.
   virtual void Ended(HttpConnection* connection) = 0;
 };
 
@@ -68,7 +70,7 @@ class HttpConnection {
   virtual void BeginHandshake() = 0;
   // Closes the connection at once, whatever it does.
   virtual void Close() = 0;
-  // Ends what takes too long.
+  // Ends the connection, or its request, if its deadline has passed.
   virtual void EndIfLate(SteadyTime now) = 0;
   // Closes the connection unless it sends an answer, which then has to be taken
   // within HttpDeadlines::finish. Call it when no more answers are made.

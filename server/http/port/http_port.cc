@@ -48,10 +48,10 @@ constexpr int kMostAtOnce = 64;
 constexpr auto kBetweenLogLines = std::chrono::minutes(1);
 constexpr size_t kLeastConnections = 8;
 
-// Says once in a while that something goes wrong.
+// Limits a warning to one line a minute.
 class RareWarning {
  public:
-  // Returns whether to log now.
+  // Returns whether to log now, and counts that as a line.
   bool IsDue() {
     const SteadyTime now = std::chrono::steady_clock::now();
     if (last_.has_value() && now - *last_ < kBetweenLogLines) return false;

@@ -39,7 +39,8 @@ namespace gpupool::server {
 struct HttpPortOptions {
   std::string address = "127.0.0.1";
   int port = 0;  // 0: any free one
-  // The total is at most half of the files that the process may open.
+  // The total is lowered to half of the files that the process may still open
+  // at the start, but not below 8.
   ConnectionLimits connections = {};
   // A connection is not closed to make room before it is idle for so long.
   absl::Duration least_idle = absl::Seconds(1);

@@ -32,7 +32,7 @@ class RequestParser {
   ~RequestParser();
 
   // Reads from the front of the bytes and returns how many it needs no more.
-  // The others have to come again, with what follows them. Stops behind the
+  // Pass the others again, with the bytes that follow them. Stops behind the
   // headers: call ReadBody before the next call. Call it no more when the
   // request is done or has failed.
   size_t Feed(absl::string_view bytes);
@@ -47,9 +47,11 @@ class RequestParser {
   bool done() const;
   const std::optional<Failure>& failure() const;
 
-  // These hold when header_done().
+  // Returns whether a body follows the headers. Call it between header_done()
+  // and ReadBody.
   bool has_body() const;
-  // Nothing for a body in chunks.
+  // Returns the length that the headers give; nothing for a body in chunks.
+  // Call it, and the functions below, when header_done().
   std::optional<uint64_t> content_length() const;
   // Returns whether the client wants to send another request.
   bool keep_alive() const;
@@ -60,7 +62,7 @@ class RequestParser {
   const std::unique_ptr<Impl> impl_;
 };
 
-// Returns the error for a body that is too large.
+// Returns the text of the error for a body of more than `most` bytes.
 std::string BodyTooLarge(size_t most);
 
 }  // namespace gpupool::server

@@ -89,6 +89,17 @@ class RawClient {
     return all;
   }
 
+  // Receives a little at a time until the server closes the connection. Returns
+  // the bytes.
+  size_t ReceiveSlowly() {
+    size_t taken = 0;
+    for (size_t more = Receive().size(); more > 0; more = Receive().size()) {
+      taken += more;
+      LetTimePass(absl::Milliseconds(2));
+    }
+    return taken;
+  }
+
   // Returns the next answer, whose head tells the length of its body.
   RawAnswer ReceiveAnswer() {
     RawAnswer answer;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/http/http_status.h"
 #include "server/http/json_gateway.h"
 #include "server/http/port/http_port.h"
@@ -21,16 +22,20 @@ namespace {
 
 // Probes are short, so that few threads keep up with many.
 constexpr size_t kHealthThreads = 2;
+constexpr size_t kGetThreads = 4;  // for the other GETs of /v2
+constexpr absl::Duration kGetTimeout = absl::Seconds(5);  // of a GET of /v2
+// Limit of a unary call of the API, or of a POST of /v2, that sets none.
+constexpr absl::Duration kCallTimeout = absl::Seconds(60);
 
 TrustedHosts HostsOf(const HttpServerOptions& options) {
   return {.loopback_only = IsLoopback(options.address), .names = options.names};
 }
 
 RestOptions RestSettings(const HttpServerOptions& options) {
-  return {.get_timeout = options.rpc_timeout,
+  return {.get_timeout = kGetTimeout,
           .most_body_bytes = options.rest_body_bytes,
           .most_calls = options.rest_calls,
-          .post_timeout = options.api_timeout,
+          .post_timeout = kCallTimeout,
           .trusted = HostsOf(options)};
 }
 
@@ -38,7 +43,7 @@ JsonGatewayOptions GatewayOptions(const HttpServerOptions& options) {
   return {.most_body_bytes = options.max_body_bytes,
           .most_calls = options.api_calls,
           .most_streams = options.api_streams,
-          .unary_timeout = options.api_timeout,
+          .unary_timeout = kCallTimeout,
           .stream_fails_within = options.stream_fails_within,
           .trusted = HostsOf(options)};
 }
@@ -62,7 +67,7 @@ HttpPortOptions PortOptions(const HttpServerOptions& options,
   port.answer_bytes = uint64_t{options.rest_calls} * options.rest_body_bytes +
                       uint64_t{options.api_calls} * options.max_body_bytes;
   port.threads[static_cast<size_t>(Lane::kHealth)] = kHealthThreads;
-  port.threads[static_cast<size_t>(Lane::kGet)] = options.threads;
+  port.threads[static_cast<size_t>(Lane::kGet)] = kGetThreads;
   // One more than calls may be open, so that there is a thread that answers a
   // request too many.
   port.threads[static_cast<size_t>(Lane::kPost)] = options.rest_calls + 1;

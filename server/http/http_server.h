@@ -32,16 +32,12 @@ namespace gpupool::server {
 
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
-  int port = 0;        // 0: any free one
-  size_t threads = 4;  // for GETs of /v2
+  int port = 0;  // 0: any free one
   size_t max_body_bytes = 4 << 20;
-  absl::Duration rpc_timeout = absl::Seconds(5);  // of a GET of /v2
-  size_t rest_calls = 16;                         // POSTs of /v2 at a time
-  size_t rest_body_bytes = 64 << 20;              // of a POST of /v2
-  size_t api_calls = 8;     // unary calls of the API at a time
-  size_t api_streams = 16;  // streams of the API at a time
-  // Limit of a unary call of the API, or of a POST of /v2, that sets none.
-  absl::Duration api_timeout = absl::Seconds(60);
+  size_t rest_calls = 16;             // POSTs of /v2 at a time
+  size_t rest_body_bytes = 64 << 20;  // of a POST of /v2
+  size_t api_calls = 8;               // unary calls of the API at a time
+  size_t api_streams = 16;            // streams of the API at a time
   // A stream that fails within this time fails with an HTTP status.
   absl::Duration stream_fails_within = absl::Seconds(1);
   std::vector<std::string> names;  // of this machine; see TrustedHosts

@@ -33,7 +33,7 @@ struct JsonGatewayOptions {
   absl::Duration unary_timeout;  // without a header that sets another
   // A stream that fails within this time fails with an HTTP status. After it
   // the headers are sent, so that the client sees that the stream is open.
-  absl::Duration stream_fails_within = absl::Seconds(1);
+  absl::Duration stream_fails_within;
   TrustedHosts trusted;  // hosts whose pages may call
 };
 

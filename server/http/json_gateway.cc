@@ -135,10 +135,11 @@ class JsonGateway::Impl {
       return Refused(body.status(), 413);
     }
     if (!body.ok()) return Refused(body.status());
-    const absl::StatusOr<CheckedCall> call = Check(request, *body);
+    absl::StatusOr<CheckedCall> call = Check(request, *body);
     if (!call.ok()) return Refused(call.status());
-    return call->method->server_streaming() ? AnswerStream(*call, request)
-                                            : AnswerUnary(*call, request);
+    return call->method->server_streaming()
+               ? AnswerStream(*std::move(call), request)
+               : AnswerUnary(*std::move(call), request);
   }
 
   // Finds the method and converts the request.
@@ -172,13 +173,12 @@ class JsonGateway::Impl {
     return call;
   }
 
-  HttpResponse AnswerUnary(const CheckedCall& checked,
-                           const HttpRequest& request) {
+  HttpResponse AnswerUnary(CheckedCall checked, const HttpRequest& request) {
     const auto call = calls_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
     const OnClientLoss loss(request.client, [&] { (*call)->Cancel(); });
     PassTraceContext(request, call->get());
-    (*call)->StartUnary(checked.path, checked.request);
+    (*call)->StartUnary(checked.path, std::move(checked.request));
     (*call)->Next(absl::InfiniteFuture());
     const absl::Status status = calls_.StatusOf(**call);
     if (!status.ok()) return Refused(status);
@@ -187,12 +187,11 @@ class JsonGateway::Impl {
     return Answered(200, *std::move(json));
   }
 
-  HttpResponse AnswerStream(const CheckedCall& checked,
-                            const HttpRequest& request) {
+  HttpResponse AnswerStream(CheckedCall checked, const HttpRequest& request) {
     auto call = streams_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
     PassTraceContext(request, call->get());
-    (*call)->Start(checked.path, checked.request);
+    (*call)->Start(checked.path, std::move(checked.request));
     const bool events =
         absl::StrContains(request.Header("Accept"), "text/event-stream");
     const auto stream = std::make_shared<JsonStream>(

@@ -1,5 +1,7 @@
 // Private to server/http: passes the trace context of a request over HTTP on to
 // its rpc.
+//
+// Thread-safety: that of the call.
 #pragma once
 
 #include <string>

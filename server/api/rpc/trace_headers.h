@@ -1,4 +1,6 @@
 // Private to server/api: the trace context of an rpc, from its metadata.
+//
+// Thread-safety: any thread.
 #pragma once
 
 #include <grpcpp/support/string_ref.h>

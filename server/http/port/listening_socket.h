@@ -1,4 +1,6 @@
 // Private to server/http/port: a socket that listens.
+//
+// Thread-safety: any thread.
 #pragma once
 
 #include <string>

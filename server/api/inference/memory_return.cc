@@ -39,12 +39,19 @@ MemoryReturnOptions WithAllocator(MemoryReturnOptions options) {
 
 }  // namespace
 
-bool QuietTime::IsDue(const Look& look) {
-  const bool quiet =
-      look.used < kQuietBytes && look.asked - last_asked_ < kQuietBytes;
-  last_asked_ = look.asked;
-  least_kept_ = std::min(least_kept_, look.kept);
-  return quiet && look.kept - least_kept_ >= kWorthBytes;
+bool QuietTime::ShouldCount(uint64_t used, uint64_t asked) {
+  const bool quiet = used < kQuietBytes && asked - last_asked_ < kQuietBytes;
+  last_asked_ = asked;
+  if (!quiet) {
+    quiet_looks_ = 0;
+    return false;
+  }
+  return quiet_looks_++ % kBetweenCounts == 0;
+}
+
+bool QuietTime::IsDue(uint64_t kept) {
+  least_kept_ = std::min(least_kept_, kept);
+  return kept - least_kept_ >= kWorthBytes;
 }
 
 MemoryReturn::MemoryReturn(const BytesInFlight* bytes,
@@ -54,7 +61,8 @@ MemoryReturn::MemoryReturn(const BytesInFlight* bytes,
 }
 
 void MemoryReturn::Look() {
-  if (quiet_.IsDue({bytes_->used(), bytes_->asked(), options_.kept()})) {
+  if (quiet_.ShouldCount(bytes_->used(), bytes_->asked()) &&
+      quiet_.IsDue(options_.kept())) {
     options_.give_back();
     quiet_.GaveBack(options_.kept());
   }

@@ -16,29 +16,30 @@
 
 namespace gpupool::server {
 
-// Decides when memory is given back: in a quiet time after the process has
-// grown.
+// Decides when memory is given back: in a quiet time, when much is kept.
 class QuietTime {
  public:
   // Bytes of requests between two looks, and in flight, that count as none.
   static constexpr uint64_t kQuietBytes = uint64_t{1} << 20;
   // Kept bytes, beyond the least so far, that are worth the time.
   static constexpr uint64_t kWorthBytes = uint64_t{64} << 20;
+  // Quiet looks from one count of the kept bytes to the next. Counting holds
+  // the allocator's locks, 20 ms with 100,000 free pieces.
+  static constexpr int kBetweenCounts = 15;
 
-  struct Look {
-    uint64_t used = 0;   // bytes of requests in flight
-    uint64_t asked = 0;  // bytes of all requests so far
-    uint64_t kept = 0;   // bytes in memory that are not in use
-  };
-  // Returns whether to give memory back now. Call it at regular times.
-  bool IsDue(const Look& look);
+  // Returns whether to count the kept bytes now: at the first look of a quiet
+  // time, and seldom after it. `used` are the bytes of requests in flight,
+  // `asked` those of all requests so far. Call it at regular times.
+  bool ShouldCount(uint64_t used, uint64_t asked);
+  // Returns whether to give memory back, of which `kept` bytes are not in use.
+  bool IsDue(uint64_t kept);
   // Notes the bytes that are still kept after memory was given back.
   void GaveBack(uint64_t kept) { least_kept_ = kept; }
 
  private:
   uint64_t last_asked_ = 0;
-  // The least bytes that were kept since memory was given back. The allocator
-  // cannot give them.
+  int quiet_looks_ = 0;  // since the last count
+  // Since memory was given back: what the allocator cannot give.
   uint64_t least_kept_ = std::numeric_limits<uint64_t>::max();
 };
 

@@ -17,44 +17,41 @@ namespace {
 constexpr uint64_t kMany = QuietTime::kWorthBytes;
 constexpr uint64_t kLeast = 30 << 20;
 
-TEST(QuietTimeTest, MemoryIsGivenBackOnceWhenTheRequestsAreOver) {
+TEST(QuietTimeTest, KeptMemoryIsCountedWhenTheRequestsAreOver) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
-  EXPECT_FALSE(quiet.IsDue({kMany, kMany, kLeast + kMany})) << "in flight";
-  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kLeast + kMany})) << "a moment ago";
-  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kLeast + kMany}));
+  EXPECT_TRUE(quiet.ShouldCount(0, 0));
+  EXPECT_FALSE(quiet.ShouldCount(kMany, kMany)) << "in flight";
+  EXPECT_FALSE(quiet.ShouldCount(0, 2 * kMany)) << "a moment ago";
+  EXPECT_TRUE(quiet.ShouldCount(1000, 2 * kMany + 1000)) << "hardly any";
+}
+
+TEST(QuietTimeTest, KeptMemoryIsSeldomCountedWhileNothingComes) {
+  QuietTime quiet;
+  int counts = 0;
+  for (int look = 0; look < 10 * QuietTime::kBetweenCounts; ++look) {
+    counts += quiet.ShouldCount(0, 0) ? 1 : 0;
+  }
+  EXPECT_EQ(counts, 10);
+}
+
+TEST(QuietTimeTest, MemoryIsGivenBackOnce) {
+  QuietTime quiet;
+  EXPECT_FALSE(quiet.IsDue(kLeast));
+  EXPECT_FALSE(quiet.IsDue(kLeast + kMany - 1)) << "not worth it";
+  EXPECT_TRUE(quiet.IsDue(kLeast + kMany));
   quiet.GaveBack(kLeast + 1);
-  EXPECT_FALSE(quiet.IsDue({0, 2 * kMany, kLeast + kMany})) << "not yet again";
-  EXPECT_TRUE(quiet.IsDue({0, 2 * kMany, kLeast + kMany + 1}));
-}
-
-TEST(QuietTimeTest, ALittleIsNotWorthIt) {
-  QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
-  EXPECT_FALSE(quiet.IsDue({0, kMany, kLeast + kMany - 1}));
-  EXPECT_FALSE(quiet.IsDue({0, kMany, kLeast + kMany - 1}));
-}
-
-TEST(QuietTimeTest, MemoryOfOthersThanRequestsCountsToo) {
-  QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
-  EXPECT_TRUE(quiet.IsDue({0, 0, kLeast + kMany})) << "connections, answers";
+  EXPECT_FALSE(quiet.IsDue(kLeast + kMany)) << "not yet again";
+  EXPECT_TRUE(quiet.IsDue(kLeast + kMany + 1));
 }
 
 TEST(QuietTimeTest, MemoryThatCannotBeGivenIsNotAskedForAgain) {
   QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
-  EXPECT_TRUE(quiet.IsDue({0, 0, kLeast + kMany}));
+  EXPECT_FALSE(quiet.IsDue(kLeast));
+  EXPECT_TRUE(quiet.IsDue(kLeast + kMany));
   quiet.GaveBack(kLeast + kMany);
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast + kMany}));
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast})) << "now it was given";
-  EXPECT_TRUE(quiet.IsDue({0, 0, kLeast + kMany}));
-}
-
-TEST(QuietTimeTest, SmallRequestsDoNotKeepTheMemory) {
-  QuietTime quiet;
-  EXPECT_FALSE(quiet.IsDue({0, 0, kLeast}));
-  EXPECT_TRUE(quiet.IsDue({1000, 1000, kLeast + kMany}));
+  EXPECT_FALSE(quiet.IsDue(kLeast + kMany));
+  EXPECT_FALSE(quiet.IsDue(kLeast)) << "now it was given";
+  EXPECT_TRUE(quiet.IsDue(kLeast + kMany));
 }
 
 TEST(MemoryReturnTest, LooksUntilItIsDestroyed) {

@@ -23,7 +23,8 @@ size_t SpanBuffer::Add(std::vector<Span> spans) {
   return dropped;
 }
 
-std::vector<Span> SpanBuffer::Take() {
+std::vector<Span> SpanBuffer::Take(std::vector<Span> used) {
+  used.clear();
   absl::MutexLock lock(&mutex_);
   while (spans_.empty() && !closed_) changed_.Wait(&mutex_);
   const absl::Time due = absl::Now() + patience_;
@@ -31,7 +32,7 @@ std::vector<Span> SpanBuffer::Take() {
     if (changed_.WaitWithDeadline(&mutex_, due)) break;
   }
   if (!spans_.empty()) waiting_(0);
-  return std::exchange(spans_, {});
+  return std::exchange(spans_, std::move(used));
 }
 
 void SpanBuffer::Close() {

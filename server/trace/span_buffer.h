@@ -38,8 +38,8 @@ class SpanBuffer {
   size_t Add(std::vector<Span> spans);
 
   // Blocks until spans are due. Returns none once Close was called and all were
-  // taken.
-  std::vector<Span> Take();
+  // taken. The memory of `used`, spans that were taken before, is used again.
+  std::vector<Span> Take(std::vector<Span> used = {});
 
   // Lets Take return at once from now on, and drops what is added later.
   void Close();

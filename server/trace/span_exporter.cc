@@ -75,8 +75,9 @@ void SpanExporter::Add(std::vector<Span> spans) {
 
 void SpanExporter::Run() {
   BlockPipeSignal();
+  std::vector<Span> spans;
   while (true) {
-    const std::vector<Span> spans = buffer_.Take();
+    spans = buffer_.Take(std::move(spans));
     if (spans.empty()) break;
     SendAll(spans);
     TellDropped(0);

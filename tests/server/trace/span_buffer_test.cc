@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "tests/wait_until.h"
@@ -56,6 +58,17 @@ TEST(SpanBufferTest, WakesAThreadThatWaits) {
   for (int i = 0; i < 50; ++i) buffer.Add(Plain(1));
   taker.join();
   EXPECT_EQ(taken, 50);
+}
+
+TEST(SpanBufferTest, SpansThatWereTakenDoNotComeBack) {
+  SpanBuffer buffer(10, 3, absl::InfiniteDuration());
+  buffer.Add(Plain(4));
+  std::vector<Span> spans = buffer.Take();
+  buffer.Add(Plain(3));
+  spans = buffer.Take(std::move(spans));
+  EXPECT_EQ(spans.size(), 3);
+  buffer.Close();
+  EXPECT_TRUE(buffer.Take(std::move(spans)).empty());
 }
 
 TEST(SpanBufferTest, GivesWhatIsLeftAfterItWasClosed) {

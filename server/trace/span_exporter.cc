@@ -14,7 +14,9 @@
 namespace gpupool::server {
 namespace {
 
-constexpr size_t kSendAt = 512;  // spans that are sent without a wait
+// Spans that are sent without a wait: few enough that those which come before
+// the thread wakes are in the same request.
+constexpr size_t kSendAt = 1536;
 constexpr size_t kMostPerRequest = 2048;
 constexpr int kMostTries = 5;
 constexpr absl::Duration kLongestWait = absl::Seconds(30);

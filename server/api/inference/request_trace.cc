@@ -34,6 +34,7 @@ RequestTrace::RequestTrace(Tracer* tracer, OpenSpan open,
 std::unique_ptr<RequestTrace> RequestTrace::Begin(Tracer* tracer,
                                                   const TraceHeaders& headers,
                                                   absl::string_view name) {
+  if (tracer == nullptr) return nullptr;
   std::optional<OpenSpan> open = tracer->Begin(headers);
   if (!open.has_value()) return nullptr;
   return absl::WrapUnique(new RequestTrace(tracer, *std::move(open), name));

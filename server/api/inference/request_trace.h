@@ -25,7 +25,8 @@ inline constexpr absl::string_view kStreamInferSpan =
 
 class RequestTrace {
  public:
-  // Returns null when the request is not traced. `name` is one of the above.
+  // Returns null when the request is not traced; `tracer` may be null. `name`
+  // is one of the above.
   static std::unique_ptr<RequestTrace> Begin(Tracer* tracer,
                                              const TraceHeaders& headers,
                                              absl::string_view name);

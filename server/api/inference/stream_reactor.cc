@@ -103,10 +103,8 @@ class StreamReactor final
       absl::MutexLock lock(&mutex_);
       entries_.push_back(entry);
     }
-    if (infer_context_.tracer != nullptr) {
-      entry->BeginTrace({.parent = trace_parent_, .state = trace_state_},
-                        kStreamInferSpan);
-    }
+    entry->BeginTrace({.parent = trace_parent_, .state = trace_state_},
+                      kStreamInferSpan);
     entry->Run(shared_from_this(), deadline_);
     bool cancelled;
     {

@@ -7,6 +7,9 @@
 namespace gpupool::server {
 namespace {
 
+// Attributes of the span of an rpc, with those that its caller adds.
+constexpr size_t kMostServerAttributes = 12;
+
 uint64_t RandomSeed() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
@@ -18,8 +21,7 @@ absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(now.time_since_epoch());
 }
 
-}  // namespace
-
+// Returns whether an rpc with this code failed because of the server.
 bool IsServerError(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kUnknown:
@@ -33,6 +35,8 @@ bool IsServerError(absl::StatusCode code) {
       return false;
   }
 }
+
+}  // namespace
 
 Tracer::Tracer(TracerOptions options)
     : limited_(std::move(options.limited)),
@@ -56,16 +60,34 @@ std::optional<OpenSpan> Tracer::Begin(const TraceHeaders& headers) {
   return OpenSpan{ids_.TraceEndingWith(random), NewSpan(), SpanId(), ""};
 }
 
-Span ServerSpanOf(const OpenSpan& open, absl::string_view name, Interval time) {
-  return {.trace = open.trace,
-          .id = open.id,
-          .parent = open.parent,
-          .remote_parent = IsSet(open.parent),
-          .state = open.state,
-          .name = name,
-          .kind = Span::Kind::kServer,
-          .start = time.start,
-          .end = time.end};
+void Tracer::Add(Span span) {
+  std::vector<Span> spans;
+  spans.push_back(std::move(span));
+  Add(std::move(spans));
+}
+
+Span ServerSpanOf(const OpenSpan& open, absl::string_view name, Interval time,
+                  absl::StatusCode code) {
+  Span span = {.trace = open.trace,
+               .id = open.id,
+               .parent = open.parent,
+               .remote_parent = IsSet(open.parent),
+               .state = open.state,
+               .name = name,
+               .kind = Span::Kind::kServer,
+               .start = time.start,
+               .end = time.end,
+               .failed = IsServerError(code)};
+  const size_t slash = name.find('/');
+  span.attributes.reserve(kMostServerAttributes);
+  span.attributes.push_back({"rpc.system", std::string("grpc")});
+  span.attributes.push_back(
+      {"rpc.service", std::string(name.substr(0, slash))});
+  span.attributes.push_back(
+      {"rpc.method", std::string(name.substr(slash + 1))});
+  span.attributes.push_back(
+      {"rpc.grpc.status_code", static_cast<int64_t>(code)});
+  return span;
 }
 
 Span ChildOf(const OpenSpan& open, SpanId id, absl::string_view name,

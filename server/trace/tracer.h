@@ -53,6 +53,7 @@ class Tracer {
 
   // Takes finished spans, at most a few of one request at a time.
   void Add(std::vector<Span> spans) { exporter_.Add(std::move(spans)); }
+  void Add(Span span);
 
   // Share of the requests without a caller's span that are traced.
   double sampling() const { return sampler_.share(); }
@@ -65,17 +66,17 @@ class Tracer {
   SpanExporter exporter_;
 };
 
-// Returns whether an rpc with this code failed because of the server, by
-// OpenTelemetry's conventions for gRPC.
-bool IsServerError(absl::StatusCode code);
-
 struct Interval {
   absl::Time start;
   absl::Time end;
 };
 
-// Returns the span of an rpc that has ended. Its parent is in another process.
-Span ServerSpanOf(const OpenSpan& open, absl::string_view name, Interval time);
+// Returns the span of an rpc that has ended with this code, with the attributes
+// of OpenTelemetry's conventions for gRPC. By them, it failed if the error is
+// the server's. Its parent is in another process. `name` must be a literal,
+// "SERVICE/METHOD".
+Span ServerSpanOf(const OpenSpan& open, absl::string_view name, Interval time,
+                  absl::StatusCode code);
 // Returns a finished child of an open span. `name` must be a literal.
 Span ChildOf(const OpenSpan& open, SpanId id, absl::string_view name,
              Interval time);

@@ -31,7 +31,7 @@ TEST(MakeTracerTest, SpansHaveTheNameOfTheServerAndAreCounted) {
                     HasSubstr("gpupool_queue_depth{queue=\"traces\"} 0")));
   const auto open = tracer->Begin({});
   ASSERT_TRUE(open.has_value());
-  tracer->Add({ServerSpanOf(*open, "rpc", {})});
+  tracer->Add(ServerSpanOf(*open, "rpc", {}, absl::StatusCode::kOk));
   ASSERT_TRUE(collector.Await("rpc").has_value());
   EXPECT_EQ(
       collector.resource().resource().attributes(0).value().string_value(),

@@ -51,15 +51,8 @@ void RequestTrace::End(const absl::Status& status, const Facts& facts) {
 
 Span RequestTrace::Root(const absl::Status& status, const Facts& facts,
                         absl::Time now) const {
-  Span root = ServerSpanOf(open_, name_, {begin_, now});
-  const size_t slash = name_.find('/');
+  Span root = ServerSpanOf(open_, name_, {begin_, now}, status.code());
   auto& attributes = root.attributes;
-  attributes.reserve(12);
-  attributes.push_back({"rpc.system", std::string("grpc")});
-  attributes.push_back({"rpc.service", std::string(name_.substr(0, slash))});
-  attributes.push_back({"rpc.method", std::string(name_.substr(slash + 1))});
-  attributes.push_back(
-      {"rpc.grpc.status_code", static_cast<int64_t>(status.code())});
   attributes.push_back({"gpupool.model", Shortened(facts.model)});
   if (!facts.id.empty()) {
     attributes.push_back({"gpupool.request.id", Shortened(facts.id)});
@@ -78,7 +71,6 @@ Span RequestTrace::Root(const absl::Status& status, const Facts& facts,
   if (stages_.tries > 1) {
     attributes.push_back({"gpupool.tries", int64_t{stages_.tries}});
   }
-  root.failed = IsServerError(status.code());
   if (root.failed) root.error = Shortened(status.message());
   return root;
 }

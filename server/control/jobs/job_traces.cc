@@ -204,9 +204,7 @@ void JobTraces::TakeCheckpoint(const v1::JobEvent& event,
       {"gpupool.job.step", Number(event.checkpoint().step())},
       {"gpupool.checkpoint.bytes", Number(event.checkpoint().bytes())},
       {"gpupool.checkpoint.pause_seconds", event.checkpoint().save_seconds()}};
-  std::vector<Span> spans;
-  spans.push_back(std::move(span));
-  tracer_->Add(std::move(spans));
+  tracer_->Add(std::move(span));
 }
 
 }  // namespace gpupool::server

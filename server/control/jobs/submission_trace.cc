@@ -2,7 +2,7 @@
 
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/time/clock.h"
@@ -10,8 +10,6 @@
 
 namespace gpupool::server {
 namespace {
-
-constexpr absl::string_view kJobService = "gpupool.v1.JobService";
 
 // Returns the name of the span of a submission: a literal.
 absl::string_view SpanNameOf(absl::string_view method) {
@@ -48,28 +46,19 @@ void SubmissionTrace::Planned(absl::Time start, const absl::Status& status) {
   Span span = ChildOf(open_, tracer_->NewSpan(), "plan", {start, absl::Now()});
   span.failed = !status.ok();
   if (span.failed) span.error = std::string(status.message());
-  std::vector<Span> spans;
-  spans.push_back(std::move(span));
-  tracer_->Add(std::move(spans));
+  tracer_->Add(std::move(span));
 }
 
 void SubmissionTrace::End(const absl::Status& status, uint64_t id) {
-  Span span = ServerSpanOf(open_, SpanNameOf(method_), {begin_, absl::Now()});
-  span.attributes = {
-      {"rpc.system", std::string("grpc")},
-      {"rpc.service", std::string(kJobService)},
-      {"rpc.method", std::string(method_)},
-      {"rpc.grpc.status_code", static_cast<int64_t>(status.code())}};
+  Span span = ServerSpanOf(open_, SpanNameOf(method_), {begin_, absl::Now()},
+                           status.code());
   if (id != 0) {
     span.attributes.push_back(
         {method_ == "SubmitJob" ? "gpupool.job.id" : "gpupool.array.id",
          static_cast<int64_t>(id)});
   }
-  span.failed = IsServerError(status.code());
   if (span.failed) span.error = std::string(status.message());
-  std::vector<Span> spans;
-  spans.push_back(std::move(span));
-  tracer_->Add(std::move(spans));
+  tracer_->Add(std::move(span));
 }
 
 }  // namespace gpupool::server

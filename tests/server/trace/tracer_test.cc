@@ -82,7 +82,7 @@ TEST_F(TracerTest, SendsSpansAndTheirChildren) {
   const auto open = tracer.Begin({.parent = kSampled});
   ASSERT_TRUE(open.has_value());
   const Interval time = {absl::FromUnixSeconds(1), absl::FromUnixSeconds(2)};
-  tracer.Add({ServerSpanOf(*open, "rpc", time),
+  tracer.Add({ServerSpanOf(*open, "rpc", time, absl::StatusCode::kOk),
               ChildOf(*open, tracer.NewSpan(), "stage", time)});
   const auto root = collector_.Await("rpc");
   const auto child = collector_.Await("stage");
@@ -95,12 +95,15 @@ TEST_F(TracerTest, SendsSpansAndTheirChildren) {
   EXPECT_EQ(root->parent_span_id().size(), 8);
 }
 
-TEST(IsServerErrorTest, AMistakeOfTheClientIsNone) {
-  EXPECT_FALSE(IsServerError(absl::StatusCode::kOk));
-  EXPECT_FALSE(IsServerError(absl::StatusCode::kInvalidArgument));
-  EXPECT_FALSE(IsServerError(absl::StatusCode::kNotFound));
-  EXPECT_TRUE(IsServerError(absl::StatusCode::kUnavailable));
-  EXPECT_TRUE(IsServerError(absl::StatusCode::kInternal));
+TEST(ServerSpanTest, AMistakeOfTheClientIsNoFailure) {
+  const auto failed = [](absl::StatusCode code) {
+    return ServerSpanOf({}, "service/Method", {}, code).failed;
+  };
+  EXPECT_FALSE(failed(absl::StatusCode::kOk));
+  EXPECT_FALSE(failed(absl::StatusCode::kInvalidArgument));
+  EXPECT_FALSE(failed(absl::StatusCode::kNotFound));
+  EXPECT_TRUE(failed(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(failed(absl::StatusCode::kInternal));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "server/trace/collector.h"
 
 #include <gmock/gmock.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "server/trace/otlp_messages.h"
+#include "tests/server/trace/raw_port.h"
 #include "tests/server/trace/test_collector.h"
 #include "tests/wait_until.h"
 
@@ -32,34 +31,19 @@ std::string Body() {
 // A collector whose answer is one header that goes on and on.
 class EndlessCollector {
  public:
-  EndlessCollector() {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener_, any, size), 0);
-    EXPECT_EQ(listen(listener_, 1), 0);
-    EXPECT_EQ(getsockname(listener_, any, &size), 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { Answer(); });
-  }
+  EndlessCollector() : thread_([this] { Answer(); }) {}
   // The client must be gone.
   ~EndlessCollector() {
-    shutdown(listener_, SHUT_RDWR);
+    port_.Stop();
     thread_.join();
-    close(listener_);
   }
 
-  CollectorUrl url() const {
-    return *ParseCollectorUrl(absl::StrCat("http://127.0.0.1:", port_));
-  }
+  CollectorUrl url() const { return port_.url(); }
   bool answers() const { return answers_; }
 
  private:
   void Answer() {
-    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int client = port_.Accept();
     absl::string_view next = "HTTP/1.1 200 OK\r\nX: ";
     while (send(client, next.data(), next.size(), MSG_NOSIGNAL) > 0) {
       next = "x";
@@ -69,8 +53,7 @@ class EndlessCollector {
     close(client);
   }
 
-  int listener_ = -1;
-  uint16_t port_ = 0;
+  RawPort port_;
   std::atomic<bool> answers_ = false;
   std::thread thread_;
 };

@@ -1,12 +1,8 @@
 #include "server/trace/span_exporter.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/server/trace/raw_port.h"
 #include "tests/server/trace/test_collector.h"
 #include "tests/wait_until.h"
 
@@ -147,54 +143,21 @@ TEST_F(SpanExporterTest, EndsAtOnceWhenTheCollectorIsAway) {
   EXPECT_EQ(Counted(SpanOutcome::kFailed), 5000);
 }
 
-// A port where requests are never answered.
-class SilentPort {
- public:
-  SilentPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_, any, size), 0);
-    EXPECT_EQ(listen(socket_, 16), 0);
-    EXPECT_EQ(getsockname(socket_, any, &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~SilentPort() {
-    for (const int connection : connections_) close(connection);
-    close(socket_);
-  }
-
-  CollectorUrl url() const {
-    return *ParseCollectorUrl(absl::StrCat("http://127.0.0.1:", port_));
-  }
-  // Takes a connection. Waits for one, or returns false if there is none.
-  bool Accept(bool wait) {
-    pollfd ready = {.fd = socket_, .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, wait ? -1 : 0) != 1) return false;
-    connections_.push_back(accept(socket_, nullptr, nullptr));
-    return true;
-  }
-
- private:
-  const int socket_;
-  uint16_t port_ = 0;
-  std::vector<int> connections_;
-};
-
 TEST_F(SpanExporterTest, GivesUpAtTheEndWhenTheCollectorDoesNotAnswer) {
-  SilentPort silent;
+  RawPort silent;
   SpanExporterOptions options = Options();
   options.url = silent.url();
+  int client = -1;
   {
     SpanExporter exporter(options);
     exporter.Add(Made(2));
-    ASSERT_TRUE(silent.Accept(/*wait=*/true));
+    client = silent.Accept();
+    ASSERT_GE(client, 0);
     exporter.Add(Made(3));
   }
+  close(client);
   EXPECT_EQ(Counted(SpanOutcome::kFailed), 5);
-  EXPECT_FALSE(silent.Accept(/*wait=*/false)) << "it was asked again";
+  EXPECT_FALSE(silent.HasClient()) << "it was asked again";
 }
 
 // An exporter that will not try again during the test after one failed try.

@@ -49,8 +49,7 @@ TEST(MakeTracerTest, CountsRequestsBeyondTheLimitOfClients) {
   Config config;
   config.trace_endpoint = collector.url().Text();
   const auto tracer = MakeTracer(config, {}, &metrics);
-  const TraceHeaders headers = {
-      .parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"};
+  const TraceHeaders headers = {.parent = kSampledParent};
   ASSERT_TRUE(WaitUntil([&] { return !tracer->Begin(headers).has_value(); }));
   EXPECT_THAT(metrics.Text(),
               HasSubstr("gpupool_trace_requests_limited_total 1"));

@@ -16,16 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-constexpr char kSampled[] =
-    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-TracerOptions OptionsFor(const TestCollector& collector) {
-  TracerOptions options;
-  options.exporter.url = collector.url();
-  options.exporter.interval = absl::Milliseconds(1);
-  return options;
-}
-
 std::string TextOf(const otlp::v1::Span& span, const std::string& key) {
   for (const auto& attribute : span.attributes()) {
     if (attribute.key() == key) return attribute.value().string_value();
@@ -59,20 +49,20 @@ class RequestTraceTest : public ::testing::Test {
   }
 
   TestCollector collector_;
-  Tracer tracer_{OptionsFor(collector_)};
+  Tracer tracer_{TracerOptions{.exporter = collector_.options()}};
   InferenceServer server_{1 << 20, &tracer_};
 };
 
 TEST_F(RequestTraceTest, ARequestAndItsStagesAreSpans) {
   auto request = RawRequest({1, 2, 3, 4});
   request.set_id("r-7");
-  ASSERT_TRUE(Infer(request, kSampled).ok());
+  ASSERT_TRUE(Infer(request, kSampledParent).ok());
   const auto spans = AwaitSpans(6);
   const otlp::v1::Span& root = spans[0];
   EXPECT_EQ(root.name(), kInferSpan);
   EXPECT_EQ(root.kind(), otlp::v1::Span::SERVER);
   EXPECT_EQ(root.trace_state(), "a=1");
-  EXPECT_EQ(root.parent_span_id(), "\xb7\xad\x6b\x71\x69\x20\x33\x31");
+  EXPECT_EQ(root.parent_span_id(), kSampledSpan);
   EXPECT_EQ(TextOf(root, "rpc.system"), "grpc");
   EXPECT_EQ(TextOf(root, "rpc.service"), "inference.GRPCInferenceService");
   EXPECT_EQ(TextOf(root, "rpc.method"), "ModelInfer");
@@ -88,7 +78,7 @@ TEST_F(RequestTraceTest, ARequestAndItsStagesAreSpans) {
 }
 
 TEST_F(RequestTraceTest, StagesFollowEachOtherWithinTheRequest) {
-  ASSERT_TRUE(Infer(RawRequest({1, 2}), kSampled).ok());
+  ASSERT_TRUE(Infer(RawRequest({1, 2}), kSampledParent).ok());
   const auto spans = AwaitSpans(6);
   const otlp::v1::Span& root = spans[0];
   std::vector<std::string> names;
@@ -112,14 +102,14 @@ TEST_F(RequestTraceTest, OnlyRequestsOfTracedCallersAreSpans) {
   ASSERT_TRUE(Infer(RawRequest({1, 2}),
                     "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
                   .ok());
-  ASSERT_TRUE(Infer(RawRequest({1, 2}), kSampled).ok());
+  ASSERT_TRUE(Infer(RawRequest({1, 2}), kSampledParent).ok());
   EXPECT_EQ(AwaitSpans(6).size(), 6);
 }
 
 TEST_F(RequestTraceTest, AMistakeOfTheClientEndsInTheCheck) {
   auto request = RawRequest({1, 2});
   request.set_model_name("cats");
-  ASSERT_FALSE(Infer(request, kSampled).ok());
+  ASSERT_FALSE(Infer(request, kSampledParent).ok());
   const auto spans = AwaitSpans(2);
   EXPECT_EQ(NumberOf(spans[0], "rpc.grpc.status_code"), 5);
   EXPECT_EQ(TextOf(spans[0], "gpupool.model"), "cats");
@@ -130,7 +120,7 @@ TEST_F(RequestTraceTest, AMistakeOfTheClientEndsInTheCheck) {
 
 TEST_F(RequestTraceTest, AnErrorOfTheServerIsOneOfTheSpan) {
   server_.serving.Stop();
-  ASSERT_FALSE(Infer(RawRequest({1, 2}), kSampled).ok());
+  ASSERT_FALSE(Infer(RawRequest({1, 2}), kSampledParent).ok());
   const auto spans = AwaitSpans(2);
   EXPECT_EQ(spans[0].status().code(), otlp::v1::SpanStatus::ERROR);
   EXPECT_THAT(spans[0].status().message(), ::testing::HasSubstr("not ready"));
@@ -138,7 +128,7 @@ TEST_F(RequestTraceTest, AnErrorOfTheServerIsOneOfTheSpan) {
 
 TEST_F(RequestTraceTest, EachRequestOfAStreamIsASpan) {
   grpc::ClientContext context;
-  context.AddMetadata("traceparent", kSampled);
+  context.AddMetadata("traceparent", kSampledParent);
   auto stream = server_.stub->ModelStreamInfer(&context);
   for (const char* id : {"a", "b"}) {
     auto request = RawRequest({1, 2});
@@ -153,7 +143,7 @@ TEST_F(RequestTraceTest, EachRequestOfAStreamIsASpan) {
   for (const otlp::v1::Span& span : AwaitSpans(12)) {
     if (span.name() != kStreamInferSpan) continue;
     ids.push_back(TextOf(span, "gpupool.request.id"));
-    EXPECT_EQ(span.parent_span_id(), "\xb7\xad\x6b\x71\x69\x20\x33\x31");
+    EXPECT_EQ(span.parent_span_id(), kSampledSpan);
   }
   EXPECT_THAT(ids, UnorderedElementsAre("a", "b"));
 }

@@ -34,10 +34,7 @@ class TraceSettingsTest : public ::testing::Test {
     registry_.Add(MakeServedVersion("digits", 1, 10, &timer_));
   }
   static TracerOptions Options(const TestCollector& collector) {
-    TracerOptions options;
-    options.sampling = 0.01;
-    options.exporter.url = collector.url();
-    return options;
+    return {.sampling = 0.01, .exporter = collector.options()};
   }
   void Set(const std::string& name, const std::string& value) {
     (*request_.mutable_settings())[name].add_value(value);

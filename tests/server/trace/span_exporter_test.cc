@@ -29,9 +29,7 @@ std::vector<Span> Made(size_t count) {
 class SpanExporterTest : public ::testing::Test {
  protected:
   SpanExporterOptions Options() {
-    SpanExporterOptions options;
-    options.url = collector_.url();
-    options.interval = absl::Milliseconds(1);
+    SpanExporterOptions options = collector_.options();
     options.first_wait = absl::Milliseconds(1);
     options.count = [this](SpanOutcome outcome, uint64_t spans) {
       absl::MutexLock lock(&mutex_);

@@ -14,11 +14,18 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "gpupool/otlp/v1/trace.pb.h"
 #include "server/trace/collector_url.h"
+#include "server/trace/span_exporter.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {
+
+// `traceparent` of a client that traces, and the id of its span.
+inline constexpr char kSampledParent[] =
+    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+inline constexpr char kSampledSpan[] = "\xb7\xad\x6b\x71\x69\x20\x33\x31";
 
 class TestCollector {
  public:
@@ -45,6 +52,14 @@ class TestCollector {
 
   CollectorUrl url() const {
     return *ParseCollectorUrl(absl::StrCat("http://127.0.0.1:", port_));
+  }
+
+  // Returns options for sending spans here at once.
+  SpanExporterOptions options() const {
+    SpanExporterOptions options;
+    options.url = url();
+    options.interval = absl::Milliseconds(1);
+    return options;
   }
 
   // Gives this answer to the next request that has none yet. Others get 200.

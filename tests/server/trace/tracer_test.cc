@@ -9,19 +9,13 @@
 namespace gpupool::server {
 namespace {
 
-constexpr char kSampled[] =
-    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 constexpr char kNotSampled[] =
     "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 class TracerTest : public ::testing::Test {
  protected:
   TracerOptions Options(double sampling) {
-    TracerOptions options;
-    options.sampling = sampling;
-    options.exporter.url = collector_.url();
-    options.exporter.interval = absl::Milliseconds(1);
-    return options;
+    return {.sampling = sampling, .exporter = collector_.options()};
   }
 
   TestCollector collector_;
@@ -29,9 +23,10 @@ class TracerTest : public ::testing::Test {
 
 TEST_F(TracerTest, ARequestOfATracedCallerJoinsItsTrace) {
   Tracer tracer(Options(0));
-  const auto open = tracer.Begin({.parent = kSampled, .state = "a=1"});
+  const auto open = tracer.Begin({.parent = kSampledParent, .state = "a=1"});
   ASSERT_TRUE(open.has_value());
-  EXPECT_EQ(TraceParentOf({open->trace, open->parent, true, ""}), kSampled);
+  EXPECT_EQ(TraceParentOf({open->trace, open->parent, true, ""}),
+            kSampledParent);
   EXPECT_TRUE(IsSet(open->id));
   EXPECT_NE(open->id, open->parent);
   EXPECT_EQ(open->state, "a=1");
@@ -70,7 +65,7 @@ TEST_F(TracerTest, TracesOnlySoManyRequestsBecauseTheirClientsAsk) {
   Tracer tracer(std::move(options));
   int traced = 0;
   for (int i = 0; i < 1000; ++i) {
-    traced += tracer.Begin({.parent = kSampled}).has_value();
+    traced += tracer.Begin({.parent = kSampledParent}).has_value();
   }
   EXPECT_GE(traced, 1);
   EXPECT_GE(limited, 1);
@@ -79,7 +74,7 @@ TEST_F(TracerTest, TracesOnlySoManyRequestsBecauseTheirClientsAsk) {
 
 TEST_F(TracerTest, SendsSpansAndTheirChildren) {
   Tracer tracer(Options(0));
-  const auto open = tracer.Begin({.parent = kSampled});
+  const auto open = tracer.Begin({.parent = kSampledParent});
   ASSERT_TRUE(open.has_value());
   const Interval time = {absl::FromUnixSeconds(1), absl::FromUnixSeconds(2)};
   tracer.Add({ServerSpanOf(*open, "rpc", time, absl::StatusCode::kOk),

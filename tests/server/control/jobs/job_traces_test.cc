@@ -18,8 +18,6 @@ namespace {
 using ::testing::UnorderedElementsAre;
 using worker::v1::JobEnded;
 
-constexpr char kCallersSpan[] =
-    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 constexpr char kSubmit[] = "gpupool.v1.JobService/SubmitJob";
 
 class JobTracesTest : public ControlTest {
@@ -27,10 +25,8 @@ class JobTracesTest : public ControlTest {
   using Named = std::multimap<std::string, otlp::v1::Span>;
 
   void SetUp() override {
-    TracerOptions traces;
-    traces.exporter.url = collector_.url();
-    traces.exporter.interval = absl::Milliseconds(1);
-    tracer_ = std::make_unique<Tracer>(std::move(traces));
+    tracer_ = std::make_unique<Tracer>(
+        TracerOptions{.exporter = collector_.options()});
     tracer = tracer_.get();
     ControlTest::SetUp();
     AddDataset("digits");
@@ -39,7 +35,7 @@ class JobTracesTest : public ControlTest {
   // Submits a job of a traced caller, and takes the StartJob that follows.
   uint64_t StartTraced(const std::string& request_id) {
     const auto trace = SubmissionTrace::Begin(
-        tracer_.get(), {.parent = kCallersSpan, .state = "a=1"}, "SubmitJob");
+        tracer_.get(), {.parent = kSampledParent, .state = "a=1"}, "SubmitJob");
     Answer<v1::Job> answer;
     SubmitJob(control(), Request(request_id),
               EndTraceIn<v1::Job>(trace, answer.callback()), trace);
@@ -98,7 +94,7 @@ TEST_F(JobTracesTest, AJobIsATreeOfSpans) {
   const otlp::v1::Span& submit = Only(spans, kSubmit);
   const otlp::v1::Span& job = Only(spans, "job");
   const otlp::v1::Span& attempt = Only(spans, "attempt");
-  EXPECT_EQ(submit.parent_span_id(), "\xb7\xad\x6b\x71\x69\x20\x33\x31");
+  EXPECT_EQ(submit.parent_span_id(), kSampledSpan);
   ExpectChild(submit, Only(spans, "plan"));
   EXPECT_EQ(job.parent_span_id(), submit.span_id());
   EXPECT_EQ(job.trace_id(), submit.trace_id());

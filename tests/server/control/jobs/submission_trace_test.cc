@@ -12,22 +12,17 @@
 namespace gpupool::server {
 namespace {
 
-constexpr char kClientSpan[] =
-    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
 class SubmissionTraceTest : public ControlTest {
  protected:
   void SetUp() override {
-    TracerOptions traces;
-    traces.exporter.url = collector_.url();
-    traces.exporter.interval = absl::Milliseconds(1);
-    tracer_ = std::make_unique<Tracer>(std::move(traces));
+    tracer_ = std::make_unique<Tracer>(
+        TracerOptions{.exporter = collector_.options()});
     tracer = tracer_.get();
     ControlTest::SetUp();
     AddDataset("digits");
   }
   SubmissionTracePtr Begin(const char* method) {
-    return SubmissionTrace::Begin(tracer_.get(), {.parent = kClientSpan},
+    return SubmissionTrace::Begin(tracer_.get(), {.parent = kSampledParent},
                                   method);
   }
 
@@ -37,7 +32,7 @@ class SubmissionTraceTest : public ControlTest {
 
 TEST_F(SubmissionTraceTest, WithoutATracerOrACallerThereIsNone) {
   EXPECT_EQ(
-      SubmissionTrace::Begin(nullptr, {.parent = kClientSpan}, "SubmitJob"),
+      SubmissionTrace::Begin(nullptr, {.parent = kSampledParent}, "SubmitJob"),
       nullptr);
   EXPECT_EQ(SubmissionTrace::Begin(tracer_.get(), {}, "SubmitJob"), nullptr);
 }
@@ -49,7 +44,7 @@ TEST_F(SubmissionTraceTest, ASubmissionThatIsRefusedIsASpan) {
   EXPECT_EQ(span->attributes(3).key(), "rpc.grpc.status_code");
   EXPECT_EQ(span->attributes(3).value().int_value(), 3);
   EXPECT_EQ(span->status().code(), otlp::v1::SpanStatus::UNSET);
-  EXPECT_EQ(span->parent_span_id(), "\xb7\xad\x6b\x71\x69\x20\x33\x31");
+  EXPECT_EQ(span->parent_span_id(), kSampledSpan);
 }
 
 TEST_F(SubmissionTraceTest, TheCallbackEndsTheTraceAndAnswers) {

@@ -82,6 +82,27 @@ CollectorAnswer ReadTaken(const std::string& body) {
   return answer;
 }
 
+// Returns the outcome of a request that was not answered.
+CollectorAnswer Unanswered(httplib::Error error) {
+  CollectorAnswer answer{.may_retry = true};
+  switch (error) {
+    case httplib::Error::SSLLoadingCerts:
+    case httplib::Error::SSLServerVerification:
+      answer.may_retry = false;
+      answer.problem =
+          "its certificate is not trusted; add its authority to the system's, "
+          "or name the PEM file by the environment variable SSL_CERT_FILE";
+      break;
+    case httplib::Error::Connection:
+    case httplib::Error::ConnectionTimeout:
+      answer.problem = "it cannot be reached";
+      break;
+    default:
+      answer.problem = "it closed the connection or did not answer in time";
+  }
+  return answer;
+}
+
 }  // namespace
 
 std::optional<absl::Duration> ReadRetryAfter(const std::string& text) {
@@ -190,27 +211,7 @@ CollectorAnswer Collector::SendTo(const std::vector<std::string>& addresses,
     if (!IsUnreachable(error)) break;
   }
   addresses_.clear();
-  return Unreached(static_cast<int>(error));
-}
-
-CollectorAnswer Collector::Unreached(int error) const {
-  CollectorAnswer answer{.may_retry = true};
-  switch (static_cast<httplib::Error>(error)) {
-    case httplib::Error::SSLLoadingCerts:
-    case httplib::Error::SSLServerVerification:
-      answer.may_retry = false;
-      answer.problem =
-          "its certificate is not trusted; add its authority to the system's, "
-          "or name the PEM file by the environment variable SSL_CERT_FILE";
-      break;
-    case httplib::Error::Connection:
-    case httplib::Error::ConnectionTimeout:
-      answer.problem = "it cannot be reached";
-      break;
-    default:
-      answer.problem = "it closed the connection or did not answer in time";
-  }
-  return answer;
+  return Unanswered(error);
 }
 
 void Collector::Stop() {

@@ -57,7 +57,6 @@ class Collector {
   // Sends the request to the first address that can be reached.
   CollectorAnswer SendTo(const std::vector<std::string>& addresses,
                          const std::string& body, absl::Time end);
-  CollectorAnswer Unreached(int error) const;
   // Waits until the Send is over. From `end` or Stop on, shuts its connection
   // down.
   void Watch(absl::Time end);

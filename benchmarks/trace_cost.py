@@ -52,7 +52,6 @@ def measure(build, name, ours, peer):
 
 def main(build):
     sink = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sink)
-    sink.daemon_threads = True
     threading.Thread(target=sink.serve_forever, daemon=True).start()
     collector = f"http://127.0.0.1:{sink.server_port}"
     cases = {"off": ()}

@@ -44,7 +44,6 @@ class Collector:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
         self.scheme = "http" if pki is None else "https"
         if pki is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,6 +1,6 @@
-// Decides which requests are traced. A request whose caller traces is traced as
-// well, and one whose caller does not is not. Among the others, a share is
-// chosen at random.
+// Decides which requests are traced. If a request comes with its caller's span,
+// the caller has decided, up to a rate. Among the others, a share is chosen at
+// random.
 //
 // Thread-safety: any thread.
 #pragma once

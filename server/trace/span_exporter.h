@@ -34,7 +34,7 @@ struct SpanExporterOptions {
   CollectorUrl url;
   TraceResource resource;
   size_t buffer_limit = 16384;                   // spans that may wait
-  absl::Duration interval = absl::Seconds(1);    // spans wait at most so long
+  absl::Duration interval = absl::Seconds(1);    // longest wait of a span
   absl::Duration first_wait = absl::Seconds(1);  // before the second try
   // Called on any thread, also by Add.
   std::function<void(SpanOutcome outcome, uint64_t spans)> count =

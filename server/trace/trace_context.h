@@ -27,8 +27,7 @@ struct SpanId {
 inline bool IsSet(const TraceId& id) { return id != TraceId(); }
 inline bool IsSet(const SpanId& id) { return id != SpanId(); }
 
-// The longest `traceparent` that is read. The HTTP port passes no longer one
-// on.
+// The longest `traceparent` that is read. The HTTP port drops a longer one.
 inline constexpr size_t kLongestTraceParent = 512;
 // The longest `tracestate` that is passed on.
 inline constexpr size_t kLongestTraceState = 512;

@@ -36,6 +36,19 @@ bool IsServerError(absl::StatusCode code) {
   }
 }
 
+// Adds an attribute. g++ 12 warns falsely of one that is moved into the vector.
+void AddAttribute(Span* span, absl::string_view key, absl::string_view value) {
+  SpanAttribute& attribute = span->attributes.emplace_back();
+  attribute.key = key;
+  attribute.value = std::string(value);
+}
+
+void AddAttribute(Span* span, absl::string_view key, int64_t value) {
+  SpanAttribute& attribute = span->attributes.emplace_back();
+  attribute.key = key;
+  attribute.value = value;
+}
+
 }  // namespace
 
 Tracer::Tracer(TracerOptions options)
@@ -80,13 +93,10 @@ Span ServerSpanOf(const OpenSpan& open, absl::string_view name, Interval time,
                .failed = IsServerError(code)};
   const size_t slash = name.find('/');
   span.attributes.reserve(kMostServerAttributes);
-  span.attributes.push_back({"rpc.system", std::string("grpc")});
-  span.attributes.push_back(
-      {"rpc.service", std::string(name.substr(0, slash))});
-  span.attributes.push_back(
-      {"rpc.method", std::string(name.substr(slash + 1))});
-  span.attributes.push_back(
-      {"rpc.grpc.status_code", static_cast<int64_t>(code)});
+  AddAttribute(&span, "rpc.system", "grpc");
+  AddAttribute(&span, "rpc.service", name.substr(0, slash));
+  AddAttribute(&span, "rpc.method", name.substr(slash + 1));
+  AddAttribute(&span, "rpc.grpc.status_code", static_cast<int64_t>(code));
   return span;
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "server/ipc/control_channel.h"
 
 namespace google::protobuf {
 class MessageLite;
@@ -20,8 +21,9 @@ class MessageLite;
 
 namespace gpupool::server {
 
-// Largest message of a record, in bytes.
-inline constexpr uint32_t kMaxSpoolRecordBytes = 1u << 20;
+// Largest message of a record, in bytes. Every report is also sent as a frame,
+// so whatever can be sent can be read back.
+inline constexpr uint32_t kMaxSpoolRecordBytes = kMaxFrameBytes;
 
 // Returns the record of `message`.
 std::string SpoolRecord(const google::protobuf::MessageLite& message);

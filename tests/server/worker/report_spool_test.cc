@@ -56,6 +56,18 @@ TEST_F(ReportSpoolTest, UnacknowledgedReportsSurviveTheProcess) {
   EXPECT_EQ(spool.reports()[1].job_id(), 2u);
 }
 
+TEST_F(ReportSpoolTest, ALargeReportHidesNoneBehindIt) {
+  {
+    ReportSpool spool = Open();
+    Report large;
+    large.mutable_ended()->mutable_error()->set_message(
+        std::string(size_t{2} << 20, 'x'));
+    EXPECT_TRUE(spool.Add(&large).ok());
+    Add(&spool, 2);
+  }
+  EXPECT_EQ(Open().reports().size(), 2u);
+}
+
 TEST_F(ReportSpoolTest, AcknowledgedReportsAreForgotten) {
   ReportSpool spool = Open();
   const uint64_t first = Add(&spool, 1);

@@ -17,7 +17,7 @@
 //
 // Not live or not ready is status 400 with the same body. Errors are
 // {"error":text} with the status of the rpc's code. A POST of a page of another
-// origin is refused (request_check.h). docs/http_api.md has the whole contract.
+// origin is refused (request_check.h). docs/rest.md has the whole contract.
 //
 // Thread-safety: AddTo and Close belong to one thread. Ownership: must outlive
 // the port.

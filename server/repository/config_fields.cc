@@ -73,7 +73,7 @@ constexpr Remedy kRemedies[] = {
     {"parameters",
      "remove it; no parameter of another back end has an effect here"},
     {"model_warmup",
-     "remove it; every version runs once before it becomes ready"},
+     "remove it; every version runs once before it is stored"},
     {"model_operations",
      "remove it; operators cannot be loaded from a library"},
     {"model_repository_agents",

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/serving/data_type.h"
@@ -47,6 +48,17 @@ void FillStage(const StageSum& sum, inference::StatisticDuration* duration) {
   duration->set_ns(sum.nanos);
 }
 
+bool IsGpu(absl::string_view device) {
+  return absl::StartsWith(device, "cuda:");
+}
+
+// Returns N of the device "cpu:N" or "cuda:N".
+int32_t IndexOf(absl::string_view device) {
+  int32_t index = 0;
+  return absl::SimpleAtoi(device.substr(device.rfind(':') + 1), &index) ? index
+                                                                        : 0;
+}
+
 }  // namespace
 
 void FillMetadata(const VersionFacts& facts,
@@ -79,16 +91,18 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
     FillConfigTensor(format, config->add_output());
   }
   inference::ModelInstanceGroup* group = config->add_instance_group();
-  group->set_name(version.device());
+  const std::string device = version.device();
+  group->set_name(device);
   group->set_count(1);
-  group->set_kind(absl::StartsWith(version.device(), "cuda:")
-                      ? inference::ModelInstanceGroup::KIND_GPU
-                      : inference::ModelInstanceGroup::KIND_CPU);
+  group->set_kind(IsGpu(device) ? inference::ModelInstanceGroup::KIND_GPU
+                                : inference::ModelInstanceGroup::KIND_CPU);
+  if (IsGpu(device)) group->add_gpus(IndexOf(device));
   inference::ModelDynamicBatching* batching =
       config->mutable_dynamic_batching();
   batching->set_max_queue_delay_microseconds(
       absl::ToInt64Microseconds(facts.max_queue_delay));
-  batching->set_preserve_ordering(true);
+  // A batch that is computed again may be overtaken.
+  batching->set_preserve_ordering(false);
   inference::ModelQueuePolicy* queue = batching->mutable_default_queue_policy();
   queue->set_allow_timeout_override(true);
   queue->set_max_queue_size(facts.max_queue_size);
@@ -121,7 +135,8 @@ void FillStatistics(const ServedVersion& version,
   if (facts.bytes > 0) {
     const std::string device = version.device();
     inference::MemoryUsage* memory = statistics->add_memory_usage();
-    memory->set_type(absl::StartsWith(device, "cuda:") ? "GPU" : "CPU");
+    memory->set_type(IsGpu(device) ? "GPU" : "CPU");
+    memory->set_id(IndexOf(device));
     memory->set_byte_size(facts.bytes);
   }
 }

@@ -34,6 +34,8 @@ TEST_F(ModelMessagesTest, ConfigLeavesTheBatchDimensionOut) {
   EXPECT_EQ(config.output(0).data_type(), inference::TYPE_FP32);
   EXPECT_EQ(config.instance_group(0).kind(),
             inference::ModelInstanceGroup::KIND_GPU);
+  EXPECT_THAT(config.instance_group(0).gpus(), ElementsAre(1));
+  EXPECT_FALSE(config.dynamic_batching().preserve_ordering());
   EXPECT_EQ(config.dynamic_batching().default_queue_policy().max_queue_size(),
             1024u);
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
@@ -86,6 +88,19 @@ TEST_F(ModelMessagesTest, StatisticsCarryCountsAndStages) {
   EXPECT_EQ(statistics.inference_stats().compute_infer().ns(), 3u);
   EXPECT_EQ(statistics.inference_stats().compute_output().ns(), 2u);
   EXPECT_EQ(statistics.batch_stats(0).batch_size(), 2u);
+}
+
+TEST_F(ModelMessagesTest, StatisticsNameTheDeviceOfTheBytes) {
+  v1::ModelVersion message = MakeModelVersion("digits", 1, 11);
+  message.mutable_plan()->mutable_inference()->set_peak(4096);
+  const VersionHandle version = MakeServedVersion(message, &timer_);
+  version->set_device("cuda:1");
+  inference::ModelStatistics statistics;
+  FillStatistics(*version, &statistics);
+  ASSERT_EQ(statistics.memory_usage_size(), 1);
+  EXPECT_EQ(statistics.memory_usage(0).type(), "GPU");
+  EXPECT_EQ(statistics.memory_usage(0).id(), 1);
+  EXPECT_EQ(statistics.memory_usage(0).byte_size(), 4096u);
 }
 
 TEST_F(ModelMessagesTest, IndexStatesAreTheProtocolsWords) {

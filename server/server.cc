@@ -36,8 +36,8 @@
 #include "server/devices.h"
 #include "server/gpu_query.h"
 #include "server/http/http_server.h"
+#include "server/http/metrics_endpoint.h"
 #include "server/metrics/metrics.h"
-#include "server/metrics/metrics_endpoint.h"
 #include "server/pool/process.h"
 #include "server/pool/worker_pool.h"
 #include "server/pool/worker_port.h"
@@ -268,8 +268,8 @@ class Server::Impl {
             api_->InProcessChannel()));
     ports_.http = static_cast<uint16_t>(http_->port());
     ASSIGN_OR_RETURN(
-        endpoint_,
-        MetricsEndpoint::Start(config_.listen, config_.metrics_port, metrics_));
+        endpoint_, MetricsEndpoint::Start(config_.listen, config_.metrics_port,
+                                          [this] { return metrics_.Text(); }));
     ports_.metrics = endpoint_->port();
     return absl::OkStatus();
   }

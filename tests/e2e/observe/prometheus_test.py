@@ -84,6 +84,13 @@ class Prometheus(harness.TestCase):
         self.assertEqual([], [r["name"] for r in groups[0]["rules"]
                               if r.get("lastError")])
 
+    def test_silent_clients_delay_no_scrape(self):
+        server = self.start("--devices", "cpu:1")
+        for _ in range(200):
+            silent = socket.create_connection(("127.0.0.1", server.ports["metrics_port"]))
+            self.addCleanup(silent.close)
+        self.scrape(server)
+
     def test_queries_of_a_triton_board_have_values(self):
         server = self.start("--devices", "cpu:1")
         server.upload_digits()

@@ -41,6 +41,10 @@ curl -s http://$GPUPOOL_METRICS/metrics | grep '^gpupool_device_memory_bytes'
 [deploy/prometheus](../deploy/prometheus) has a scrape configuration and alert
 rules, [deploy/grafana](../deploy/grafana) a dashboard.
 
+A client that accepts gzip gets the text in gzip. Silent and slow clients are cut
+off as on the [HTTP port](http_api.md#limits-of-the-port). The port takes at most
+256 connections, and 64 of one client on another machine.
+
 This page is made from the families in the source. A test fails when the page is
 out of date, and writes it when `GPUPOOL_WRITE_DOCS=1` is set.
 

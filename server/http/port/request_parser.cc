@@ -108,7 +108,10 @@ class RequestParser::Impl final
   void FailAtHeaderLimit(absl::string_view bytes) {
     if (failure_.has_value()) return;
     if (version_ == 0 && !absl::StrContains(bytes, '\n')) {
-      failure_ = Failure{414, "the path is too long"};
+      failure_ = Failure{
+          414,
+          absl::StrCat("the request line has more than ", limits_.header_bytes,
+                       " bytes; its path may have ", limits_.target_bytes)};
       return;
     }
     failure_ = Failure{
@@ -127,7 +130,10 @@ class RequestParser::Impl final
     version_ = version;
     request_.method = std::string(View(method));
     if (target.size() > limits_.target_bytes) {
-      return Fail({414, "the path is too long"}, error);
+      return Fail({414, absl::StrCat("the path has ", target.size(),
+                                     " bytes with its query; at most ",
+                                     limits_.target_bytes, " over HTTP")},
+                  error);
     }
     if (request_.method == "PRI") {
       return Fail({400, "the request is malformed: HTTP/2 is not spoken here"},

@@ -1,6 +1,7 @@
 #include "server/http/port/request_parser.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -96,7 +97,11 @@ TEST(RequestParserTest, TheHeadersHaveALimitInAnyPieces) {
 }
 
 TEST(RequestParserTest, TheTargetHasALimit) {
-  for (const size_t bytes : {200, 20'000}) {
+  const std::pair<size_t, const char*> rows[] = {
+      {200, "the path has 201 bytes with its query; at most 100 over HTTP"},
+      {20'000,
+       "the request line has more than 1000 bytes; its path may have 100"}};
+  for (const auto& [bytes, text] : rows) {
     RequestParser parser(kLimits);
     FeedAll(&parser,
             absl::StrCat("GET /", std::string(bytes, 'a'),
@@ -104,6 +109,7 @@ TEST(RequestParserTest, TheTargetHasALimit) {
             100);
     ASSERT_TRUE(parser.failure().has_value());
     EXPECT_EQ(parser.failure()->status, 414);
+    EXPECT_EQ(parser.failure()->text, text);
   }
 }
 

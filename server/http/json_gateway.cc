@@ -166,8 +166,7 @@ class JsonGateway::Impl {
         call.method->server_streaming()
             ? TimeLimits{absl::InfiniteDuration(), kLongestStream}
             : TimeLimits{options_.unary_timeout, kLongestCall};
-    const auto timeout = TimeLimitOf(request.Header("grpc-timeout"),
-                                     request.Header("X-Timeout-Ms"), limits);
+    const auto timeout = TimeLimitOf(request, limits);
     if (!timeout.ok()) return timeout.status();
     call.deadline = absl::Now() + *timeout;
     return call;

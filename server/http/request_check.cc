@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -152,6 +153,18 @@ absl::StatusOr<absl::Duration> TimeLimitOf(absl::string_view grpc_timeout,
                          absl::ToInt64Minutes(limits.longest), "M")
           : absl::StrCat("X-Timeout-Ms is '", timeout_ms, "'; it takes 1 to ",
                          absl::ToInt64Milliseconds(limits.longest)));
+}
+
+absl::StatusOr<absl::Duration> TimeLimitOf(const HttpRequest& request,
+                                           const TimeLimits& limits) {
+  for (const char* name : {"grpc-timeout", "X-Timeout-Ms"}) {
+    const size_t count = request.Count(name);
+    if (count <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the header ", name, " is there ", count, " times; give it once"));
+  }
+  return TimeLimitOf(request.Header("grpc-timeout"),
+                     request.Header("X-Timeout-Ms"), limits);
 }
 
 }  // namespace gpupool::server

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/http/port/http_request.h"
 
 namespace gpupool::server {
 
@@ -51,6 +52,11 @@ struct TimeLimits {
 // a limit of 0 or more than `limits.longest`.
 absl::StatusOr<absl::Duration> TimeLimitOf(absl::string_view grpc_timeout,
                                            absl::string_view timeout_ms,
+                                           const TimeLimits& limits);
+
+// Returns the same for the headers of a request. InvalidArgument also if one of
+// them is there more than once.
+absl::StatusOr<absl::Duration> TimeLimitOf(const HttpRequest& request,
                                            const TimeLimits& limits);
 
 }  // namespace gpupool::server

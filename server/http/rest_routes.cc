@@ -415,9 +415,7 @@ class RestRoutes::Impl {
   }
 
   absl::StatusOr<absl::Duration> TimeoutOf(const HttpRequest& request) const {
-    return TimeLimitOf(request.Header("grpc-timeout"),
-                       request.Header("X-Timeout-Ms"),
-                       {options_.post_timeout, kLongestCall});
+    return TimeLimitOf(request, {options_.post_timeout, kLongestCall});
   }
 
   // Opens a call for a POST that was not refused, and takes its body.

@@ -320,6 +320,9 @@ TEST_F(JsonGatewayTest, CallsEndAfterAMinuteUnlessAHeaderSaysOtherwise) {
   EXPECT_GT(absl::FromChrono(jobs_.deadline.load()), before + absl::Hours(99));
   ExpectError(Post(kGetJob, "{}", {{"X-Timeout-Ms", "soon"}}), 400,
               "INVALID_ARGUMENT", "X-Timeout-Ms is 'soon'");
+  ExpectError(
+      Post(kGetJob, "{}", {{"grpc-timeout", "5M"}, {"grpc-timeout", "1S"}}),
+      400, "INVALID_ARGUMENT", "grpc-timeout is there 2 times");
 }
 
 TEST_F(JsonGatewayTest, OnlyStreamsMayTakeLongerThanTenMinutes) {

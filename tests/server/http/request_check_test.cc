@@ -1,7 +1,9 @@
 #include "server/http/request_check.h"
 
 #include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -114,6 +116,22 @@ TEST(RequestCheckTest, AWrongTimeoutIsNamed) {
   EXPECT_EQ(*TimeLimitOf("", "86400000", limits), absl::Hours(24));
   EXPECT_TRUE(
       absl::IsInvalidArgument(TimeLimitOf("1S", "1000", limits).status()));
+}
+
+TEST(RequestCheckTest, ATimeoutIsThereOnce) {
+  const TimeLimits limits = {absl::Minutes(7), absl::Hours(24)};
+  HttpRequest request;
+  EXPECT_EQ(*TimeLimitOf(request, limits), absl::Minutes(7));
+  for (const auto& [name, value] :
+       {std::pair("X-Timeout-Ms", "1000"), std::pair("grpc-timeout", "1S")}) {
+    request.headers = {{name, value}};
+    EXPECT_EQ(*TimeLimitOf(request, limits), absl::Seconds(1)) << name;
+    request.headers.push_back({absl::AsciiStrToLower(name), value});
+    const absl::Status twice = TimeLimitOf(request, limits).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(twice)) << twice;
+    EXPECT_THAT(std::string(twice.message()),
+                HasSubstr(absl::StrCat(name, " is there 2 times")));
+  }
 }
 
 TEST(RequestCheckTest, ATimeoutAboveTheLongestIsRefusedWithTheLongest) {

@@ -468,6 +468,9 @@ TEST_F(RestRoutesTest, CallsEndAfterAMinuteUnlessAHeaderSaysOtherwise) {
             before + absl::Minutes(9));
   ExpectRefused(Post(kLoad, "", {{"X-Timeout-Ms", "0"}}), 400, "X-Timeout-Ms");
   ExpectRefused(
+      Post(kLoad, "", {{"X-Timeout-Ms", "600000"}, {"X-Timeout-Ms", "1"}}), 400,
+      "X-Timeout-Ms is there 2 times");
+  ExpectRefused(
       Post("/v2/repository/models/held/load", "", {{"X-Timeout-Ms", "1"}}), 504,
       "");
 }

@@ -81,6 +81,16 @@ absl::Status TooLate(const HttpDeadlines& deadlines) {
       ", or its body paused for ", absl::FormatDuration(deadlines.body_pause)));
 }
 
+HttpResponse WrongMethod(const ErrorWriter& error, const HttpRequest& request,
+                         const std::string& allow) {
+  HttpResponse response = error(absl::UnimplementedError(absl::StrCat(
+                                    "no ", request.method.substr(0, 80), " ",
+                                    request.path, "; its methods are ", allow)),
+                                405);
+  response.Set("Allow", allow);
+  return response;
+}
+
 HttpResponse NoThread(const HttpRoute& route, bool stopping) {
   return route.error(
       absl::UnavailableError(stopping ? "the server is shutting down"

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "server/http/port/body_budget.h"
@@ -49,6 +50,11 @@ HttpResponse NoRoom(const ErrorWriter& error, uint64_t most);
 
 // Returns the error of a request that comes too slowly.
 absl::Status TooLate(const HttpDeadlines& deadlines);
+
+// Returns the answer for a path that does not have the method of the request.
+// `allow` is the methods that it has, as in "GET, HEAD".
+HttpResponse WrongMethod(const ErrorWriter& error, const HttpRequest& request,
+                         const std::string& allow);
 
 // Returns the answer when too many requests wait for a thread, or the port
 // stops.

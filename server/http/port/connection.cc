@@ -270,6 +270,7 @@ class StreamConnection final
         owner_.router().Find(request.method, request.path);
     route_ = match.route;
     request.parts = std::move(match.parts);
+    allow_ = std::move(match.allow);
     const auto length = parser_->content_length();
     Admission admission = AdmitRequest(
         *route_, request, {.there = parser_->has_body(), .length = length});
@@ -330,6 +331,9 @@ class StreamConnection final
     if (!GrowPlace(0, true)) return;
     if (refusal_.has_value()) {
       return Respond(*std::exchange(refusal_, std::nullopt));
+    }
+    if (!allow_.empty()) {
+      return Respond(WrongMethod(Errors(), parser_->request(), allow_));
     }
     state_ = State::kAnswering;
     if (route_->lane == Lane::kHere) return Respond(Answer());
@@ -530,6 +534,7 @@ class StreamConnection final
   // The request.
   std::optional<RequestParser> parser_;
   const HttpRoute* route_ = nullptr;        // null before its headers are read
+  std::string allow_;                       // methods of its path, if it is 405
   std::optional<HttpResponse> refusal_;     // goes out when the body is read
   std::optional<BodyBudget::Place> place_;  // of its body, then of the answer
   bool body_is_read_ = false;

@@ -1,6 +1,9 @@
 #include "server/http/port/router.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "absl/strings/str_join.h"
 
 namespace gpupool::server {
 namespace {
@@ -53,9 +56,23 @@ HttpRouter::Match HttpRouter::Find(absl::string_view method,
   for (const HttpRoute& route : routes_) {
     if (route.method != method) continue;
     auto parts = MatchPath(route.pattern, path);
-    if (parts.has_value()) return {&route, *std::move(parts)};
+    if (parts.has_value()) return {&route, *std::move(parts), {}};
   }
-  return {&other_, {}};
+  return {&other_, {}, MethodsOf(path)};
+}
+
+std::string HttpRouter::MethodsOf(absl::string_view path) const {
+  std::vector<absl::string_view> methods;
+  for (const HttpRoute& route : routes_) {
+    if (!MatchPath(route.pattern, path).has_value() ||
+        std::find(methods.begin(), methods.end(), route.method) !=
+            methods.end()) {
+      continue;
+    }
+    methods.push_back(route.method);
+    if (route.method == "GET") methods.push_back("HEAD");
+  }
+  return absl::StrJoin(methods, ", ");
 }
 
 }  // namespace gpupool::server

@@ -53,6 +53,9 @@ class HttpRouter {
   struct Match {
     const HttpRoute* route = nullptr;
     std::vector<std::string> parts;
+    // The methods of the path, as in "GET, HEAD", if the request has another
+    // one; empty otherwise.
+    std::string allow;
   };
 
   // Takes the route of requests that take no other, whose method and pattern do
@@ -69,6 +72,9 @@ class HttpRouter {
   const HttpRoute& other() const { return other_; }
 
  private:
+  // Returns the methods of the routes that fit the path, as in "GET, HEAD".
+  std::string MethodsOf(absl::string_view path) const;
+
   HttpRoute other_;
   std::vector<HttpRoute> routes_;
 };

@@ -114,7 +114,11 @@ TEST_F(HttpServerTest, UnknownPathsAndMethodsAreErrorsInJson) {
   Expect("/v2/models", 404, R"({"error":"no GET /v2/models"})");
   const auto posted = client_->Post("/v2/health/live", "{}", "text/plain");
   ASSERT_TRUE(posted);
-  EXPECT_EQ(posted->status, 404);
+  EXPECT_EQ(posted->status, 405);
+  EXPECT_EQ(posted->get_header_value("Allow"), "GET, HEAD");
+  EXPECT_EQ(
+      posted->body,
+      R"({"error":"no POST /v2/health/live; its methods are GET, HEAD"})");
 }
 
 TEST_F(HttpServerTest, LargeBodiesAreRefused) {

@@ -131,6 +131,12 @@ TEST_F(MetricsEndpointTest, NothingElseIsServed) {
   }
 }
 
+TEST_F(MetricsEndpointTest, TheMetricsAreOnlyRead) {
+  const RawAnswer answer = Ask("POST /metrics");
+  EXPECT_EQ(answer.status, 405);
+  EXPECT_THAT(answer.head, HasSubstr("\r\nAllow: GET, HEAD\r\n"));
+}
+
 TEST_F(MetricsEndpointTest, SilentAndHalfSentRequestsDelayNoScrape) {
   std::vector<RawClient> silent;
   std::vector<RawClient> half;

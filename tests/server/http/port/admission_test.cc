@@ -90,6 +90,16 @@ TEST_F(AdmissionTest, AnUnknownExpectationFails) {
   EXPECT_EQ(refused.refusal->status, 417);
 }
 
+TEST_F(AdmissionTest, AWrongMethodIsToldThoseOfThePath) {
+  request_.method = "PUT";
+  request_.path = "/models";
+  const HttpResponse wrong = WrongMethod(route_.error, request_, "GET, HEAD");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(wrong.body, "no PUT /models; its methods are GET, HEAD");
+  EXPECT_EQ(wrong.headers.back().name, "Allow");
+  EXPECT_EQ(wrong.headers.back().value, "GET, HEAD");
+}
+
 TEST_F(AdmissionTest, ARequestWithoutAThreadIsToldWhy) {
   EXPECT_THAT(NoThread(route_, false).body, HasSubstr("too many requests"));
   EXPECT_THAT(NoThread(route_, true).body, HasSubstr("shutting down"));

@@ -183,6 +183,24 @@ TEST(ConnectionTest, TheBodyOfARefusedRequestIsDroppedIfItIsSmall) {
   EXPECT_EQ(client.ReceiveAnswer().body, "hello");
 }
 
+TEST(ConnectionTest, AWrongMethodIsToldThoseOfThePath) {
+  const ServedPort served;
+  RawClient client = served.NewClient();
+  client.Send(
+      "POST /hello HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc");
+  const RawAnswer posted = client.ReceiveAnswer();
+  EXPECT_EQ(posted.status, 405);
+  EXPECT_THAT(posted.head, HasSubstr("\r\nAllow: GET, HEAD\r\n"));
+  client.Send("GET /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+  const RawAnswer got = client.ReceiveAnswer();
+  EXPECT_EQ(got.status, 405);
+  EXPECT_THAT(got.head, HasSubstr("\r\nAllow: POST\r\n"));
+  client.Send(kHello);
+  EXPECT_EQ(client.ReceiveAnswer().body, "hello");
+  client.Send("POST /nowhere HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(client.ReceiveAnswer().status, 404);
+}
+
 TEST(ConnectionTest, LargeHeadersAndPathsAreRefused) {
   const ServedPort served;
   EXPECT_EQ(served.Get("/" + std::string(8000, 'a')).status, 404);

@@ -76,6 +76,15 @@ TEST(RouterTest, OtherRequestsTakeTheOtherRoute) {
   EXPECT_EQ(router.Find("GET", "/nowhere").route, &router.other());
 }
 
+TEST(RouterTest, AWrongMethodIsToldThoseOfThePath) {
+  const HttpRouter router = MakeRouter();
+  EXPECT_EQ(router.Find("PUT", "/models/a").allow, "GET, HEAD, POST");
+  EXPECT_EQ(router.Find("PUT", "/models/stats").allow, "GET, HEAD, POST");
+  EXPECT_EQ(router.Find("GET", "/models/a").allow, "");
+  EXPECT_EQ(router.Find("HEAD", "/models/a").allow, "");
+  EXPECT_EQ(router.Find("PUT", "/nowhere").allow, "");
+}
+
 TEST(RouterTest, RoutesWithoutErrorsHaveThoseOfTheRouter) {
   const HttpRouter router = MakeRouter();
   const HttpRoute* route = router.Find("GET", "/models/a").route;

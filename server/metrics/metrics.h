@@ -140,7 +140,7 @@ class Metrics {
   // own.
   void CountUnroutedRequest(absl::StatusCode code);
 
-  // Returns what the exposer serves. Valid as long as this object.
+  // Returns all families with their series, for tests to look at.
   std::shared_ptr<prometheus::Collectable> collectable() const;
   // Returns the exposition text that a scrape would get.
   std::string Text() const;

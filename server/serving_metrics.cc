@@ -33,6 +33,22 @@ class VersionAdapter : public VersionObserver {
     }
   }
 
+  void CacheDone(const CacheSample& sample) override {
+    const double time = Microseconds(sample.time);
+    metrics_->Count(CounterName::kTritonRequestTime, time);
+    if (!sample.hit) {
+      metrics_->Count(CounterName::kCacheMisses, 1);
+      metrics_->Count(CounterName::kTritonCacheMisses, 1);
+      metrics_->Count(CounterName::kTritonCacheMissTime, time);
+      return;
+    }
+    metrics_->CountRequest(absl::StatusCode::kOk);
+    metrics_->ObserveTotal(sample.time);
+    metrics_->Count(CounterName::kCacheHits, 1);
+    metrics_->Count(CounterName::kTritonCacheHits, 1);
+    metrics_->Count(CounterName::kTritonCacheHitTime, time);
+  }
+
   void QueueLength(size_t requests) override {
     const auto waiting = static_cast<double>(requests);
     metrics_->Set(GaugeName::kInferenceQueueDepth, waiting);
@@ -44,6 +60,11 @@ class VersionAdapter : public VersionObserver {
   }
 
  private:
+  // A clock that was set back makes negative times.
+  static double Microseconds(absl::Duration time) {
+    return std::max(0.0, absl::ToDoubleMicroseconds(time));
+  }
+
   void CountForTriton(const RequestSample& sample) {
     metrics_->Count(CounterName::kTritonRows, sample.rows);
     const std::pair<CounterName, absl::Duration> times[] = {
@@ -53,8 +74,7 @@ class VersionAdapter : public VersionObserver {
         {CounterName::kTritonInferTime, sample.compute},
         {CounterName::kTritonOutputTime, sample.copy_out}};
     for (const auto& [counter, time] : times) {
-      // A clock that was set back makes negative times.
-      metrics_->Count(counter, std::max(0.0, absl::ToDoubleMicroseconds(time)));
+      metrics_->Count(counter, Microseconds(time));
     }
   }
 
@@ -71,6 +91,21 @@ std::unique_ptr<VersionObserver> ServingMetrics::Observe(
 
 void ServingMetrics::RequestUnrouted(absl::StatusCode code) {
   metrics_->CountUnroutedRequest(code);
+}
+
+std::unique_ptr<ResponseCache> MakeResponseCache(uint64_t limit_bytes,
+                                                 Metrics* metrics) {
+  if (limit_bytes == 0) return nullptr;
+  metrics->Set(GaugeName::kCacheLimit, {}, static_cast<double>(limit_bytes));
+  return std::make_unique<ResponseCache>(ResponseCacheOptions{
+      .limit_bytes = limit_bytes, .changed = [metrics](const CacheUsage& now) {
+        metrics->Set(GaugeName::kCacheBytes, {},
+                     static_cast<double>(now.bytes));
+        metrics->Set(GaugeName::kCacheAnswers, {},
+                     static_cast<double>(now.answers));
+        metrics->Count(CounterName::kCacheEvictions, {},
+                       static_cast<double>(now.evicted));
+      }});
 }
 
 }  // namespace gpupool::server

@@ -1,12 +1,14 @@
 // Writes serving's observations into the metrics.
 //
-// Thread-safety: as ServingObserver. Metrics must outlive it.
+// Thread-safety: as ServingObserver. Metrics must outlive what is here.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "server/metrics/metrics.h"
+#include "server/serving/response_cache.h"
 #include "server/serving/serving_observer.h"
 
 namespace gpupool::server {
@@ -23,5 +25,9 @@ class ServingMetrics : public ServingObserver {
  private:
   Metrics* const metrics_;
 };
+
+// Returns a cache of that many bytes which reports to the metrics; null for 0.
+std::unique_ptr<ResponseCache> MakeResponseCache(uint64_t limit_bytes,
+                                                 Metrics* metrics);
 
 }  // namespace gpupool::server

@@ -134,6 +134,11 @@ void Batcher::CountRefused(absl::StatusCode code) {
   Record({.code = code}, absl::Now());
 }
 
+void Batcher::RecordCache(const CacheSample& sample) {
+  statistics_.CacheDone(sample);
+  if (observer_ != nullptr) observer_->CacheDone(sample);
+}
+
 void Batcher::SetRing(std::shared_ptr<SlotRingClient> ring) {
   {
     absl::MutexLock lock(&mutex_);

@@ -81,6 +81,9 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   // Counts a request that was refused before it could be queued.
   void CountRefused(absl::StatusCode code);
 
+  // Records what the response cache did for a request. A hit is not queued.
+  void RecordCache(const CacheSample& sample);
+
   // Sets the ring for batches from now on; null while the worker is lost.
   void SetRing(std::shared_ptr<SlotRingClient> ring);
 

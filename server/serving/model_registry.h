@@ -6,6 +6,7 @@
 // version that was added and not drained.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +25,8 @@
 #include "server/serving/tensor_view.h"
 
 namespace gpupool::server {
+
+class ResponseCache;
 
 // Constant facts of a version, with defaults filled in.
 struct VersionFacts {
@@ -66,11 +69,20 @@ class ServedVersion {
   // lost.
   std::string device() const;
   void set_device(std::string device);
+  // Returns where its answers are kept; null: nowhere.
+  ResponseCache* cache() const {
+    return cache_.load(std::memory_order_relaxed);
+  }
+  // `cache` may be null; it must outlive the version.
+  void set_cache(ResponseCache* cache) {
+    cache_.store(cache, std::memory_order_relaxed);
+  }
   void OnLastHandleGone(std::function<void()> callback);
 
  private:
   const VersionFacts facts_;
   const std::shared_ptr<Batcher> batcher_;
+  std::atomic<ResponseCache*> cache_{nullptr};
   mutable absl::Mutex mutex_;
   std::string device_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> last_handle_gone_ ABSL_GUARDED_BY(mutex_);

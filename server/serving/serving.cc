@@ -68,7 +68,7 @@ void Serving::VersionReady(const v1::ModelVersion& version,
   if (known) {
     registry_.Resume(version.id());
   } else {
-    registry_.Add(handle);
+    AddVersion(handle);
   }
   spdlog::info("version ready model={} version={} device={}", version.model(),
                version.version(), device);
@@ -76,7 +76,40 @@ void Serving::VersionReady(const v1::ModelVersion& version,
 
 void Serving::VersionDraining(uint64_t version_id,
                               std::function<void()> drained) {
-  registry_.Drain(version_id, std::move(drained));
+  registry_.Drain(version_id, [cache = dependencies_.cache, version_id,
+                               drained = std::move(drained)] {
+    // No request holds the version any more, so none adds an answer after this.
+    if (cache != nullptr) cache->DropVersion(version_id);
+    drained();
+  });
+}
+
+// With the lock, so that SetCaching either finds the version or is seen here.
+void Serving::AddVersion(const VersionHandle& version) {
+  absl::MutexLock lock(&caching_mutex_);
+  if (cached_models_.contains(version->facts().model)) {
+    version->set_cache(dependencies_.cache);
+  }
+  registry_.Add(version);
+}
+
+void Serving::SetCaching(const std::string& model, bool on) {
+  ResponseCache* const cache = dependencies_.cache;
+  if (cache == nullptr) return;
+  // Let go without the lock: the last handle may call back.
+  std::vector<VersionHandle> versions;
+  absl::MutexLock lock(&caching_mutex_);
+  if (on) {
+    cached_models_.insert(model);
+  } else {
+    cached_models_.erase(model);
+  }
+  versions = registry_.All();
+  for (const VersionHandle& version : versions) {
+    if (version->facts().model != model) continue;
+    version->set_cache(on ? cache : nullptr);
+    if (!on) cache->DropVersion(version->facts().id);
+  }
 }
 
 void Serving::WorkerLost(const std::string& device) {

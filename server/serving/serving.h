@@ -14,14 +14,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "gpupool/v1/model.pb.h"
 #include "server/control/serving_sink.h"
 #include "server/ipc/slot_ring.h"
 #include "server/serving/load_monitor.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/response_cache.h"
 #include "server/serving/router.h"
 #include "server/serving/serving_observer.h"
 #include "server/serving/wake_timer.h"
@@ -39,6 +43,9 @@ struct ServingDependencies {
   absl::Duration target_delay = {};
   // Receives each change, on a thread of its own. May block.
   std::function<void(uint64_t version, bool under_load)> load_changed = {};
+  // Keeps answers of the models of SetCaching; null: none are kept. Outlives
+  // serving.
+  ResponseCache* cache = nullptr;
 };
 
 class Serving : public ServingSink {
@@ -53,6 +60,10 @@ class Serving : public ServingSink {
                        std::function<void()> drained) override;
   void WorkerLost(const std::string& device) override;
 
+  // Sets whether answers of all versions of the model are kept, also of those
+  // that become ready later. No-op without a cache.
+  void SetCaching(const std::string& model, bool on);
+
   const Router& router() const { return router_; }
   const ModelRegistry& registry() const { return registry_; }
 
@@ -65,6 +76,8 @@ class Serving : public ServingSink {
 
  private:
   absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version);
+  // Makes a version that is new to the registry known to it.
+  void AddVersion(const VersionHandle& version);
   // Looks at the load and asks the timer for the next look.
   void WatchLoad();
 
@@ -73,6 +86,9 @@ class Serving : public ServingSink {
   ModelRegistry registry_;
   Router router_;
   std::atomic<bool> accepting_{false};
+  absl::Mutex caching_mutex_;
+  absl::flat_hash_set<std::string> cached_models_
+      ABSL_GUARDED_BY(caching_mutex_);
   std::unique_ptr<LoadMonitor> monitor_;  // null: no monitoring
   std::unique_ptr<WakeTimer> watch_;      // last member, so that it ends first
 };

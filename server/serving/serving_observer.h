@@ -41,11 +41,22 @@ struct BatchSample {
   uint32_t evicted = 0;   // programs removed for them
 };
 
+// A request that was looked up in the response cache and answered with success.
+struct CacheSample {
+  bool hit = false;
+  // Time of a hit: from the arrival until the answer was copied. Time of a
+  // miss: to look for an answer, and to keep the one that was computed.
+  absl::Duration time;
+};
+
 class VersionObserver {
  public:
   virtual ~VersionObserver() = default;
   virtual void RequestDone(const RequestSample& sample) = 0;
   virtual void BatchDone(const BatchSample& sample) = 0;
+  // Receives each request to a version with a response cache. RequestDone is
+  // called for misses only.
+  virtual void CacheDone(const CacheSample& sample) = 0;
   // Receives the number of requests that wait for a batch, after each change.
   virtual void QueueLength(size_t requests) = 0;
   // Receives whether its requests wait for too long

@@ -5,8 +5,12 @@
 namespace gpupool::server {
 
 void VersionStatistics::Counter::Add(absl::Duration time) {
-  const int64_t nanos = std::max<int64_t>(0, absl::ToInt64Nanoseconds(time));
   count_.fetch_add(1, std::memory_order_relaxed);
+  AddTime(time);
+}
+
+void VersionStatistics::Counter::AddTime(absl::Duration time) {
+  const int64_t nanos = std::max<int64_t>(0, absl::ToInt64Nanoseconds(time));
   nanos_.fetch_add(static_cast<uint64_t>(nanos), std::memory_order_relaxed);
 }
 
@@ -45,6 +49,16 @@ void VersionStatistics::BatchDone(const BatchSample& sample) {
   counters.copy_out.Add(sample.copy_out);
 }
 
+void VersionStatistics::CacheDone(const CacheSample& sample) {
+  if (sample.hit) {
+    success_.Add(sample.time);
+    cache_hit_.Add(sample.time);
+  } else {
+    success_.AddTime(sample.time);
+    cache_miss_.Add(sample.time);
+  }
+}
+
 StatisticsSnapshot VersionStatistics::Snapshot() const {
   StatisticsSnapshot snapshot;
   snapshot.last_inference_unix_millis =
@@ -57,6 +71,8 @@ StatisticsSnapshot VersionStatistics::Snapshot() const {
   snapshot.copy_in = copy_in_.Load();
   snapshot.compute = compute_.Load();
   snapshot.copy_out = copy_out_.Load();
+  snapshot.cache_hit = cache_hit_.Load();
+  snapshot.cache_miss = cache_miss_.Load();
   for (uint32_t rows = 1; rows <= max_batch_size_; ++rows) {
     const BatchCounters& counters = by_rows_[rows - 1];
     if (counters.compute.Load().count == 0) continue;

@@ -30,6 +30,7 @@ struct StatisticsSnapshot {
   uint64_t rows = 0;                       // answered with success
   uint64_t batches = 0;                    // executed by the worker
   StageSum success, fail, queue, copy_in, compute, copy_out;
+  StageSum cache_hit, cache_miss;
   std::vector<BatchSizeStatistics> batch_sizes;  // rising; used ones only
 };
 
@@ -40,12 +41,16 @@ class VersionStatistics {
 
   void RequestDone(const RequestSample& sample, absl::Time now);
   void BatchDone(const BatchSample& sample);
+  // Counts as Triton does: a hit as a success, with no row and no other stage;
+  // the time of a miss as time of its request.
+  void CacheDone(const CacheSample& sample);
   StatisticsSnapshot Snapshot() const;
 
  private:
   class Counter {
    public:
     void Add(absl::Duration time);
+    void AddTime(absl::Duration time);
     StageSum Load() const;
 
    private:
@@ -61,6 +66,7 @@ class VersionStatistics {
   std::atomic<uint64_t> rows_{0};
   std::atomic<uint64_t> batches_{0};
   Counter success_, fail_, queue_, copy_in_, compute_, copy_out_;
+  Counter cache_hit_, cache_miss_;
   std::unique_ptr<BatchCounters[]> by_rows_;
 };
 

@@ -93,6 +93,59 @@ TEST(ServingMetricsTest, FailuresAddNoTimesByTritonsNames) {
   }
 }
 
+TEST(ServingMetricsTest, HitsAndMissesOfTheCacheAddUp) {
+  Metrics metrics;
+  ServingMetrics observer(&metrics);
+  auto version = observer.Observe("digits", 3, 64);
+  version->RequestDone({.code = absl::StatusCode::kOk,
+                        .rows = 2,
+                        .total = absl::Microseconds(100),
+                        .queue = absl::Microseconds(40),
+                        .compute = absl::Microseconds(60)});
+  version->CacheDone({.hit = false, .time = absl::Microseconds(7)});
+  version->CacheDone({.hit = true, .time = absl::Microseconds(5)});
+  version->CacheDone({.hit = true, .time = absl::Microseconds(6)});
+  const std::string text = metrics.Text();
+  const std::pair<const char*, const char*> lines[] = {
+      {"gpupool_inference_cache_hits_total", "2"},
+      {"gpupool_inference_cache_misses_total", "1"},
+      {"nv_cache_num_hits_per_model", "2"},
+      {"nv_cache_num_misses_per_model", "1"},
+      {"nv_cache_hit_duration_per_model", "11"},
+      {"nv_cache_miss_duration_per_model", "7"},
+      {"nv_inference_request_success", "3"},
+      {"nv_inference_request_duration_us", "118"},
+      {"nv_inference_count", "2"},
+      {"nv_inference_queue_duration_us", "40"}};
+  for (const auto& [name, value] : lines) {
+    EXPECT_THAT(text,
+                HasSubstr(std::string("\n") + name +
+                          "{model=\"digits\",version=\"3\"} " + value + "\n"));
+  }
+  EXPECT_THAT(text,
+              HasSubstr("{code=\"OK\",model=\"digits\",version=\"3\"} 3"));
+}
+
+TEST(ServingMetricsTest, TheCacheReportsItsSize) {
+  Metrics metrics;
+  EXPECT_EQ(MakeResponseCache(0, &metrics), nullptr);
+  const auto cache = MakeResponseCache(8000, &metrics);
+  for (const char* digest : {"a", "b", "c"}) {
+    cache->Insert({.version_id = 1, .digest = digest}, {});
+  }
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("\ngpupool_response_cache_limit_bytes 8000\n"));
+  EXPECT_THAT(text, HasSubstr("\ngpupool_response_cache_answers 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ngpupool_response_cache_bytes " +
+                              std::to_string(cache->usage().bytes) + "\n"));
+  EXPECT_THAT(text, HasSubstr("\ngpupool_response_cache_evictions_total 0\n"));
+  for (int i = 0; i < 20; ++i) {
+    cache->Insert({.version_id = 2, .digest = std::to_string(i)}, {});
+  }
+  EXPECT_THAT(metrics.Text(),
+              Not(HasSubstr("\ngpupool_response_cache_evictions_total 0\n")));
+}
+
 TEST(ServingMetricsTest, UnroutedRequestGetsNoSeriesOfItsName) {
   Metrics metrics;
   ServingMetrics observer(&metrics);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/api/inference/cached_answer.h"
 #include "server/serving/data_type.h"
 #include "server/serving/held_elements.h"
 
@@ -106,6 +107,8 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
     // A copy, since the answer may come and destroy this object before Enqueue
     // returns.
     const VersionHandle version = this->version();
+    ResponseCache* const cache = version->cache();
+    if (cache != nullptr && AnswerFromCache(*cache)) return;
     version->batcher().Enqueue(this);
     return;
   }
@@ -168,6 +171,44 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
   return absl::OkStatus();
 }
 
+bool InferRequest::AnswerFromCache(ResponseCache& cache) {
+  const absl::Time start = absl::Now();
+  const VersionFacts& facts = this->version()->facts();
+  cache_key_ = KeyOf({.version_id = facts.id,
+                      .model = facts.model,
+                      .version = facts.version,
+                      .outputs = outputs_,
+                      .inputs = tensors_.inputs});
+  const std::shared_ptr<const CachedAnswer> answer = cache.Find(*cache_key_);
+  if (answer == nullptr) {
+    cache_lookup_ = absl::Now() - start;
+    return false;
+  }
+  const VersionHandle version = TakeVersion();
+  NameVersion(facts);
+  AddOutputs(*answer, response_);
+  version->batcher().RecordCache({.hit = true, .time = absl::Now() - start});
+  EndTrace(absl::OkStatus(), facts.model, version.get());
+  Finished(absl::OkStatus());
+  return true;
+}
+
+void InferRequest::KeepAnswer(const ServedVersion& version) {
+  ResponseCache* const cache = version.cache();
+  if (cache == nullptr) return;
+  const absl::Time start = absl::Now();
+  KeepOutputs(*response_, *cache_key_, cache);
+  // Before the client has the answer, since it may ask for the statistics at
+  // once.
+  version.batcher().RecordCache(
+      {.hit = false, .time = cache_lookup_ + (absl::Now() - start)});
+}
+
+void InferRequest::NameVersion(const VersionFacts& facts) {
+  response_->set_model_name(facts.model);
+  response_->set_model_version(std::to_string(facts.version));
+}
+
 VersionHandle InferRequest::version() const {
   absl::MutexLock lock(&mutex_);
   return version_;
@@ -189,13 +230,13 @@ void InferRequest::OnAnswer(
   const VersionHandle version = TakeVersion();
   if (status.ok()) {
     const VersionFacts& facts = version->facts();
-    response_->set_model_name(facts.model);
-    response_->set_model_version(std::to_string(facts.version));
+    NameVersion(facts);
     for (int index : outputs_) {
       AddOutput(facts.outputs[index], inputs,
                 {output_shapes[static_cast<size_t>(index)], outputs[index]},
                 response_);
     }
+    if (cache_key_.has_value()) KeepAnswer(*version);
   }
   EndTrace(status, version->facts().model, version.get());
   Finished(status);

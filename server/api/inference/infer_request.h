@@ -1,6 +1,7 @@
 // One ModelInferRequest on its way to an answer, from either rpc. It checks the
 // request, queues it with the version that it names, and writes the outputs
-// into the response.
+// into the response. If the version's answers are kept and there is one for an
+// equal request, that is the answer, and nothing is queued.
 //
 // Ownership: request and response are borrowed until Finished was called. The
 // object must live until then.
@@ -22,6 +23,7 @@
 #include "server/api/inference/request_tensors.h"
 #include "server/api/inference/request_trace.h"
 #include "server/serving/inference_call.h"
+#include "server/serving/response_cache.h"
 #include "server/serving/serving.h"
 #include "server/trace/tracer.h"
 
@@ -62,6 +64,13 @@ class InferRequest : public InferenceCall {
   void OnAnswer(const absl::Status& status,
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
 
+  // Answers the request if the cache has an answer. Returns false otherwise;
+  // after true the object may be gone.
+  bool AnswerFromCache(ResponseCache& cache);
+  // Keeps the answer for equal requests that come later.
+  void KeepAnswer(const ServedVersion& version);
+  // Fills in which version answers.
+  void NameVersion(const VersionFacts& facts);
   void EndTrace(const absl::Status& status, absl::string_view model,
                 const ServedVersion* version);
   VersionHandle version() const;
@@ -77,6 +86,8 @@ class InferRequest : public InferenceCall {
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
   std::vector<int> outputs_;
+  std::optional<CacheKey> cache_key_;    // set when the cache had no answer
+  absl::Duration cache_lookup_;          // time until that was known
   std::unique_ptr<RequestTrace> trace_;  // null: not traced
 };
 

@@ -107,6 +107,9 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   queue->set_allow_timeout_override(true);
   queue->set_max_queue_size(facts.max_queue_size);
   config->mutable_model_transaction_policy()->set_decoupled(false);
+  if (version.cache() != nullptr) {
+    config->mutable_response_cache()->set_enable(true);
+  }
 }
 
 void FillStatistics(const ServedVersion& version,
@@ -125,6 +128,8 @@ void FillStatistics(const ServedVersion& version,
   FillStage(snapshot.copy_in, stages->mutable_compute_input());
   FillStage(snapshot.compute, stages->mutable_compute_infer());
   FillStage(snapshot.copy_out, stages->mutable_compute_output());
+  FillStage(snapshot.cache_hit, stages->mutable_cache_hit());
+  FillStage(snapshot.cache_miss, stages->mutable_cache_miss());
   for (const BatchSizeStatistics& size : snapshot.batch_sizes) {
     inference::InferBatchStatistics* batch = statistics->add_batch_stats();
     batch->set_batch_size(size.rows);

@@ -138,6 +138,110 @@ TEST_F(InferRequestTest, TheTimeoutParameterShortensTheWait) {
   EXPECT_TRUE(second.Await().ok());
 }
 
+class CachedRequestTest : public InferRequestTest {
+ protected:
+  CachedRequestTest() { server_.serving.SetCaching("digits", true); }
+  StatisticsSnapshot Snapshot() {
+    return server_.serving.registry()
+        .FindById(10)
+        ->batcher()
+        .statistics()
+        .Snapshot();
+  }
+  // Returns the answer without its id.
+  std::string Answer(const inference::ModelInferRequest& request) {
+    response_.Clear();
+    const absl::Status status = Run(request);
+    if (!status.ok()) return status.ToString();
+    EXPECT_EQ(response_.id(), request.id());
+    response_.clear_id();
+    return response_.SerializeAsString();
+  }
+};
+
+TEST_F(CachedRequestTest, AnEqualRequestIsAnsweredWithoutTheWorker) {
+  auto request = RawRequest({1.5, 2, 3, 4});
+  request.set_id("first");
+  const std::string computed = Answer(request);
+  EXPECT_THAT(RawOutput(response_), ElementsAre(3, 4, 6, 8));
+  server_.worker.Pause();
+  request.set_id("second");
+  (*request.mutable_parameters())["timeout"].set_int64_param(1);
+  EXPECT_EQ(Answer(request), computed);
+  const StatisticsSnapshot snapshot = Snapshot();
+  EXPECT_EQ(snapshot.cache_hit.count, 1u);
+  EXPECT_EQ(snapshot.cache_miss.count, 1u);
+  EXPECT_EQ(snapshot.success.count, 2u);
+  EXPECT_EQ(snapshot.queue.count, 1u);
+  EXPECT_EQ(snapshot.compute.count, 1u);
+  EXPECT_EQ(snapshot.rows, 2u);
+  EXPECT_EQ(snapshot.batches, 1u);
+  EXPECT_EQ(bytes_.used(), 0u);
+}
+
+TEST_F(CachedRequestTest, TypedAndRawContentsOfTheSameNumbersAreEqual) {
+  const std::string computed = Answer(RawRequest({1, 2}));
+  auto typed = RawRequest({1, 2});
+  typed.clear_raw_input_contents();
+  for (const float number : {1.0F, 2.0F}) {
+    typed.mutable_inputs(0)->mutable_contents()->add_fp32_contents(number);
+  }
+  EXPECT_EQ(Answer(typed), computed);
+  EXPECT_EQ(Snapshot().cache_hit.count, 1u);
+}
+
+TEST_F(CachedRequestTest, OtherNumbersAndShapesAreComputed) {
+  Answer(RawRequest({1, 2}));
+  Answer(RawRequest({1, 3}));
+  EXPECT_THAT(RawOutput(response_), ElementsAre(2, 6));
+  Answer(RawRequest({1, 2, 1, 2}));
+  EXPECT_THAT(RawOutput(response_), ElementsAre(2, 4, 2, 4));
+  EXPECT_EQ(Snapshot().cache_hit.count, 0u);
+  EXPECT_EQ(Snapshot().cache_miss.count, 3u);
+  EXPECT_EQ(server_.cache.usage().answers, 3u);
+}
+
+TEST_F(CachedRequestTest, ErrorsAreNotKept) {
+  server_.worker.SetRule(
+      [](const SlotRequest&) { return absl::InternalError("no"); });
+  EXPECT_TRUE(absl::IsInternal(Run(RawRequest({1, 2}))));
+  server_.worker.SetRule(FakeWorker::Rule());
+  Answer(RawRequest({1, 2}));
+  EXPECT_THAT(RawOutput(response_), ElementsAre(2, 4));
+  EXPECT_EQ(Snapshot().cache_hit.count, 0u);
+  EXPECT_EQ(Snapshot().cache_miss.count, 1u);
+}
+
+TEST_F(CachedRequestTest, ARequestOfASequenceGetsNoKeptAnswer) {
+  Answer(RawRequest({1, 2}));
+  auto request = RawRequest({1, 2});
+  (*request.mutable_parameters())["sequence_id"].set_int64_param(7);
+  EXPECT_TRUE(absl::IsUnimplemented(Run(request)));
+  EXPECT_EQ(Snapshot().cache_hit.count, 0u);
+}
+
+TEST_F(CachedRequestTest, AVersionThatIsImportedAnewStartsWithoutAnswers) {
+  Answer(RawRequest({1, 2}));
+  EXPECT_EQ(server_.cache.usage().answers, 1u);
+  absl::Notification drained;
+  server_.serving.VersionDraining(10, [&] { drained.Notify(); });
+  ASSERT_TRUE(drained.WaitForNotificationWithTimeout(kPatience));
+  EXPECT_EQ(server_.cache.usage().answers, 0u);
+  server_.serving.VersionReady(MakeModelVersion("digits", 1, 11), "cpu:0");
+  Answer(RawRequest({1, 2}));
+  EXPECT_EQ(server_.worker.batches().size(), 2u);
+}
+
+TEST_F(CachedRequestTest, ModelsThatKeepNoAnswersAreNotLookedUp) {
+  server_.serving.SetCaching("digits", false);
+  Answer(RawRequest({1, 2}));
+  Answer(RawRequest({1, 2}));
+  EXPECT_EQ(server_.worker.batches().size(), 2u);
+  EXPECT_EQ(server_.cache.usage().answers, 0u);
+  EXPECT_EQ(Snapshot().cache_hit.count, 0u);
+  EXPECT_EQ(Snapshot().cache_miss.count, 0u);
+}
+
 // Requests to models whose input and output have one type.
 class WidenedRequestTest : public InferRequestTest {
  protected:

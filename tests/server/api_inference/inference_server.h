@@ -85,6 +85,7 @@ class InferenceServer {
   FakeWorker worker;
   FakeRepository repository;
   FakeLog log;
+  ResponseCache cache{{.limit_bytes = 1 << 20}};  // on by Serving::SetCaching
   Serving serving{{
       .ring = [this](const std::string&) { return worker.ring(); },
       .catalogue = [this](absl::string_view name) -> absl::StatusOr<v1::Model> {
@@ -96,6 +97,7 @@ class InferenceServer {
         if (model.versions().empty()) return absl::NotFoundError("unknown");
         return model;
       },
+      .cache = &cache,
   }};
   std::unique_ptr<Stub> stub;
   int port = 0;

@@ -253,6 +253,32 @@ TEST_F(InferenceServiceTest, StatisticsHaveOneEntryPerVersion) {
               HasSubstr("requested model 'cats' is not available"));
 }
 
+TEST_F(InferenceServiceTest, HitsOfTheResponseCacheAreInTheStatistics) {
+  server_.serving.SetCaching("digits", true);
+  for (int i = 0; i < 3; ++i) {
+    response_.Clear();
+    ASSERT_TRUE(Infer(RawRequest({1, 2})).ok());
+    EXPECT_EQ(response_.model_name(), "digits");
+    EXPECT_EQ(response_.model_version(), "1");
+    EXPECT_THAT(RawOutput(response_), ElementsAre(2, 4));
+  }
+  inference::ModelStatisticsRequest request;
+  inference::ModelStatisticsResponse response;
+  ASSERT_TRUE(Call(&Stub::ModelStatistics, request, &response).ok());
+  const inference::ModelStatistics& statistics = response.model_stats(0);
+  EXPECT_EQ(statistics.inference_count(), 1u);
+  EXPECT_EQ(statistics.execution_count(), 1u);
+  EXPECT_EQ(statistics.inference_stats().success().count(), 3u);
+  EXPECT_EQ(statistics.inference_stats().cache_hit().count(), 2u);
+  EXPECT_EQ(statistics.inference_stats().cache_miss().count(), 1u);
+  EXPECT_EQ(statistics.inference_stats().compute_infer().count(), 1u);
+  inference::ModelConfigRequest config_request;
+  config_request.set_name("digits");
+  inference::ModelConfigResponse config;
+  ASSERT_TRUE(Call(&Stub::ModelConfig, config_request, &config).ok());
+  EXPECT_TRUE(config.config().response_cache().enable());
+}
+
 TEST_F(InferenceServiceTest, RepositoryIndexListsStatesAndFilters) {
   auto unloaded = MakeModelVersion("digits", 2, 20);
   unloaded.set_state(v1::UNLOADED);

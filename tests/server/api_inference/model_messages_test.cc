@@ -39,6 +39,7 @@ TEST_F(ModelMessagesTest, ConfigLeavesTheBatchDimensionOut) {
   EXPECT_EQ(config.dynamic_batching().default_queue_policy().max_queue_size(),
             1024u);
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
+  EXPECT_FALSE(config.has_response_cache());
 }
 
 TEST_F(ModelMessagesTest, WidenedTypesAreDeclaredAsInTheFile) {
@@ -76,17 +77,21 @@ TEST_F(ModelMessagesTest, StatisticsCarryCountsAndStages) {
       absl::FromUnixMillis(5));
   version_->batcher().statistics().BatchDone(
       {.requests = 1, .rows = 2, .compute = absl::Nanoseconds(3)});
+  version_->batcher().RecordCache({.hit = true, .time = absl::Nanoseconds(6)});
+  version_->batcher().RecordCache({.hit = false, .time = absl::Nanoseconds(7)});
   inference::ModelStatistics statistics;
   FillStatistics(*version_, &statistics);
   EXPECT_EQ(statistics.version(), "3");
   EXPECT_EQ(statistics.last_inference(), 5u);
   EXPECT_EQ(statistics.inference_count(), 2u);
   EXPECT_EQ(statistics.execution_count(), 1u);
-  EXPECT_EQ(statistics.inference_stats().success().ns(), 10u);
+  EXPECT_EQ(statistics.inference_stats().success().ns(), 23u);
   EXPECT_EQ(statistics.inference_stats().queue().ns(), 4u);
   EXPECT_EQ(statistics.inference_stats().compute_input().ns(), 1u);
   EXPECT_EQ(statistics.inference_stats().compute_infer().ns(), 3u);
   EXPECT_EQ(statistics.inference_stats().compute_output().ns(), 2u);
+  EXPECT_EQ(statistics.inference_stats().cache_hit().ns(), 6u);
+  EXPECT_EQ(statistics.inference_stats().cache_miss().ns(), 7u);
   EXPECT_EQ(statistics.batch_stats(0).batch_size(), 2u);
 }
 

@@ -42,6 +42,35 @@ TEST(InferStreamTest, ResponsesComeInTheOrderOfTheRequests) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+// Hits are answered at once, the others later.
+TEST(InferStreamTest, AnswersFromTheCacheKeepTheOrderOfTheRequests) {
+  InferenceServer server;
+  server.serving.SetCaching("digits", true);
+  grpc::ClientContext context;
+  auto stream = server.stub->ModelStreamInfer(&context);
+  constexpr int kRequests = 200;
+  std::thread writer([&] {
+    for (int i = 0; i < kRequests; ++i) {
+      auto request = Numbered(i % 7);
+      request.set_id(std::to_string(i));
+      stream->Write(request);
+    }
+    stream->WritesDone();
+  });
+  inference::ModelStreamInferResponse response;
+  int next = 0;
+  while (stream->Read(&response)) {
+    EXPECT_EQ(response.infer_response().id(), std::to_string(next));
+    EXPECT_THAT(RawOutput(response.infer_response()),
+                ElementsAre(2 * (next % 7), 0));
+    ++next;
+  }
+  writer.join();
+  EXPECT_EQ(next, kRequests);
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(server.cache.usage().answers, 7u);
+}
+
 TEST(InferStreamTest, AnErrorTravelsInTheMessageAndTheStreamStaysOpen) {
   InferenceServer server;
   grpc::ClientContext context;

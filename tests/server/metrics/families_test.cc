@@ -72,6 +72,9 @@ them out.
 - Series of a version exist while it is served, as those of `gpupool_inference_`.
 - Durations are sums over the requests that were answered with success.
 - Requests for a model that is not served are not counted.
+- A request that was answered from the response cache counts in
+  `nv_inference_request_success` and `nv_inference_request_duration_us`, and in no other
+  series of `nv_inference_`.
 - Series with the label `gpu_uuid` exist from the first GPU on. What a GPU does not
   tell has no series.
 

@@ -30,6 +30,7 @@ class CountingObserver : public ServingObserver {
       explicit Version(Observed* observed) : observed_(observed) {}
       void RequestDone(const RequestSample&) override { ++observed_->requests; }
       void BatchDone(const BatchSample&) override { ++observed_->batches; }
+      void CacheDone(const CacheSample&) override {}
       void QueueLength(size_t) override {}
       void UnderLoad(bool) override {}
 
@@ -61,6 +62,7 @@ class ServingTest : public ::testing::Test {
   Observed observed_;
   CountingObserver observer_{&observed_};
   std::map<std::string, std::unique_ptr<FakeWorker>> workers_;
+  ResponseCache cache_{{.limit_bytes = 1 << 20}};
   Serving serving_{{
       .ring =
           [this](const std::string& device) {
@@ -74,6 +76,7 @@ class ServingTest : public ::testing::Test {
         return model;
       },
       .observer = &observer_,
+      .cache = &cache_,
   }};
 };
 
@@ -192,6 +195,53 @@ TEST_F(ServingTest, TheObserverSeesEachRequestAndBatchOnce) {
   ASSERT_TRUE(Infer().ok());
   EXPECT_EQ(observed_.requests, 2);
   EXPECT_EQ(observed_.batches, 2);
+}
+
+TEST_F(ServingTest, AnswersAreKeptForAllVersionsOfAModelWhileThatIsOn) {
+  const auto cache_of = [this](uint64_t id) {
+    return serving_.registry().FindById(id)->cache();
+  };
+  Ready(1, 10, "cpu:0");
+  serving_.VersionReady(MakeModelVersion("cats", 1, 30), "cpu:0");
+  EXPECT_EQ(cache_of(10), nullptr);
+  serving_.SetCaching("digits", true);
+  Ready(2, 20, "cpu:0");
+  EXPECT_EQ(cache_of(10), &cache_);
+  EXPECT_EQ(cache_of(20), &cache_);
+  EXPECT_EQ(cache_of(30), nullptr);
+  cache_.Insert({.version_id = 10, .digest = "a"}, {});
+  cache_.Insert({.version_id = 30, .digest = "b"}, {});
+  serving_.SetCaching("digits", false);
+  Ready(3, 40, "cpu:0");
+  EXPECT_EQ(cache_of(10), nullptr);
+  EXPECT_EQ(cache_of(20), nullptr);
+  EXPECT_EQ(cache_of(40), nullptr);
+  EXPECT_EQ(cache_.usage().answers, 1u) << "that of another model";
+}
+
+TEST_F(ServingTest, AnswersOfAVersionGoWithItsLastRequest) {
+  serving_.SetCaching("digits", true);
+  Ready(1, 10, "cpu:0");
+  cache_.Insert({.version_id = 10, .digest = "a"}, {});
+  auto handle = serving_.router().RouteToQueue("digits", "1");
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  bool drained = false;
+  serving_.VersionDraining(10, [&] { drained = true; });
+  cache_.Insert({.version_id = 10, .digest = "b"}, {});
+  EXPECT_EQ(cache_.usage().answers, 2u);
+  handle->reset();
+  EXPECT_TRUE(drained);
+  EXPECT_EQ(cache_.usage().answers, 0u);
+}
+
+TEST_F(ServingTest, AnswersOutliveTheLossOfAWorker) {
+  serving_.SetCaching("digits", true);
+  Ready(1, 10, "cpu:0");
+  cache_.Insert({.version_id = 10, .digest = "a"}, {});
+  serving_.WorkerLost("cpu:0");
+  Ready(1, 10, "cpu:1");
+  EXPECT_EQ(serving_.registry().FindById(10)->cache(), &cache_);
+  EXPECT_EQ(cache_.usage().answers, 1u);
 }
 
 }  // namespace

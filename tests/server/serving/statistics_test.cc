@@ -53,6 +53,34 @@ TEST(VersionStatisticsTest, CountsBatchesBySize) {
   EXPECT_EQ(snapshot.batch_sizes[1].compute.nanos, 16u);
 }
 
+TEST(VersionStatisticsTest, AHitIsASuccessAndNothingElse) {
+  VersionStatistics statistics(4);
+  statistics.CacheDone({.hit = true, .time = absl::Nanoseconds(5)});
+  const StatisticsSnapshot snapshot = statistics.Snapshot();
+  EXPECT_EQ(snapshot.success.count, 1u);
+  EXPECT_EQ(snapshot.success.nanos, 5u);
+  EXPECT_EQ(snapshot.cache_hit.count, 1u);
+  EXPECT_EQ(snapshot.cache_hit.nanos, 5u);
+  EXPECT_EQ(snapshot.cache_miss.count, 0u);
+  EXPECT_EQ(snapshot.queue.count, 0u);
+  EXPECT_EQ(snapshot.compute.count, 0u);
+  EXPECT_EQ(snapshot.rows, 0u);
+  EXPECT_EQ(snapshot.last_inference_unix_millis, 0);
+}
+
+TEST(VersionStatisticsTest, TheTimeOfAMissIsTimeOfItsRequest) {
+  VersionStatistics statistics(4);
+  statistics.RequestDone({.rows = 2, .total = absl::Nanoseconds(10)},
+                         absl::Now());
+  statistics.CacheDone({.hit = false, .time = absl::Nanoseconds(3)});
+  const StatisticsSnapshot snapshot = statistics.Snapshot();
+  EXPECT_EQ(snapshot.success.count, 1u);
+  EXPECT_EQ(snapshot.success.nanos, 13u);
+  EXPECT_EQ(snapshot.cache_miss.count, 1u);
+  EXPECT_EQ(snapshot.cache_miss.nanos, 3u);
+  EXPECT_EQ(snapshot.cache_hit.count, 0u);
+}
+
 TEST(VersionStatisticsTest, NegativeTimesOfASetBackClockCountAsZero) {
   VersionStatistics statistics(1);
   statistics.RequestDone({.rows = 1, .total = absl::Nanoseconds(-5)},

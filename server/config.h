@@ -50,6 +50,7 @@ struct Config {
   std::string model_repositories;       // folders, separated by colons
   std::string model_control_mode;       // "none", "poll" or "explicit"
   absl::Duration repository_poll;       // between looks at the folders
+  uint64_t response_cache_bytes = 0;    // 0: no response cache
   std::string trace_endpoint;           // URL; empty: no traces
   double trace_sampling = 0;            // share of the requests, 0 .. 1
   std::string trace_service_name;

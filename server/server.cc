@@ -46,6 +46,7 @@
 #include "server/server_log.h"
 #include "server/server_tracer.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/response_cache.h"
 #include "server/serving/serving.h"
 #include "server/serving_metrics.h"
 #include "server/startup_check.h"
@@ -242,6 +243,7 @@ class Server::Impl {
     ASSIGN_OR_RETURN(control_,
                      ControlLoop::Create(ControlSettings(), ControlNeeds()));
     ASSIGN_OR_RETURN(pool_, WorkerPool::Create(PoolSettings(), control_.get()));
+    cache_ = MakeResponseCache(config_.response_cache_bytes, &metrics_);
     serving_ = std::make_unique<Serving>(ServingNeeds());
     control_->Start(pool_.get(), serving_.get());
     serving_->Start();
@@ -286,7 +288,16 @@ class Server::Impl {
             .file_limit_bytes = config_.limits.model_file_bytes},
         FolderRepositoryDependencies{.calls = calls_.get(),
                                      .blobs = blobs_.get(),
-                                     .others = repository_.get()});
+                                     .others = repository_.get(),
+                                     .set_caching = CachingSwitch()});
+  }
+
+  // Returns an empty function without a response cache.
+  SetCaching CachingSwitch() {
+    if (cache_ == nullptr) return {};
+    return [this](const std::string& model, bool on) {
+      serving_->SetCaching(model, on);
+    };
   }
 
   InferenceServiceOptions InferenceNeeds() {
@@ -411,7 +422,8 @@ class Server::Impl {
         .load_changed =
             [this](uint64_t version, bool under_load) {
               SetServingLoad(control_->context(), version, under_load);
-            }};
+            },
+        .cache = cache_.get()};
   }
 
   ApiOptions ApiSettings() const {
@@ -542,7 +554,8 @@ class Server::Impl {
   Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};
   ServerLog log_{config_.log_format};
-  std::unique_ptr<Tracer> tracer_;  // null without --trace-endpoint
+  std::unique_ptr<Tracer> tracer_;        // null without --trace-endpoint
+  std::unique_ptr<ResponseCache> cache_;  // null: no answers are kept
   std::unique_ptr<ControlLoop> control_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<Serving> serving_;

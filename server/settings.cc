@@ -243,6 +243,11 @@ std::vector<Setting> RepositorySettings() {
        SecondsKind(In<&Config::repository_poll>, 1, kDay), "15",
        "time between two looks at the folders; a changed file is taken when "
        "two looks found it with the same size and time"},
+      {kGroup, "response-cache-bytes",
+       BytesKind(In<&Config::response_cache_bytes>, 0, kTiB), "0",
+       "memory for answers of models whose config.pbtxt has response_cache; 0: "
+       "no answers are kept, and such models are refused",
+       "", "[The response cache](model_repository.md#the-response-cache)"},
   };
 }
 

@@ -18,7 +18,7 @@ using google::protobuf::Message;
 constexpr size_t kMostRefusals = 8;
 
 // Paths that are carried out. A message is here with those of its fields that
-// are; model_transaction_policy and response_cache may only be empty.
+// are; model_transaction_policy may only be empty.
 constexpr absl::string_view kKnown[] = {
     "name",
     "platform",
@@ -53,6 +53,7 @@ constexpr absl::string_view kKnown[] = {
     "dynamic_batching.default_queue_policy.max_queue_size",
     "model_transaction_policy",
     "response_cache",
+    "response_cache.enable",
 };
 
 struct Remedy {
@@ -77,7 +78,6 @@ constexpr Remedy kRemedies[] = {
      "remove it; operators cannot be loaded from a library"},
     {"model_repository_agents",
      "remove it; check and unpack files before they are put into the folder"},
-    {"response_cache.enable", "remove it; answers are not cached"},
     {"runtime", "remove it; every model runs in gpupool's own engine"},
     {"metric_tags", "remove it; series have the labels model and version"},
     {"model_metrics", "remove it; buckets of histograms are fixed"},

@@ -164,6 +164,7 @@ absl::Status Read(absl::string_view model, const inference::ModelConfig& config,
   RETURN_IF_ERROR(ReadBatching(config, result));
   RETURN_IF_ERROR(ReadGroups(config, result));
   ASSIGN_OR_RETURN(result->versions, ReadChoice(config.version_policy()));
+  result->response_cache = config.response_cache().enable();
   return absl::OkStatus();
 }
 

@@ -29,6 +29,7 @@ struct ConfiguredServing {
   v1::ServingOptions serving;  // with defaults
   std::string device;          // as LoadVersionRequest.device; may be empty
   VersionChoice versions;
+  bool response_cache = false;  // whether answers are kept
   // Fields that only advise another server, each with the reason.
   std::vector<std::string> notes;
 };

@@ -76,7 +76,8 @@ FolderRepository::FolderRepository(FolderRepositoryOptions options,
       sync_({.calls = needs.calls,
              .blobs = needs.blobs,
              .file_limit_bytes = options_.file_limit_bytes,
-             .stop = &stop_}) {}
+             .stop = &stop_,
+             .set_caching = needs.set_caching}) {}
 
 FolderRepository::~FolderRepository() {
   BeginStop();
@@ -196,7 +197,11 @@ void FolderRepository::RunFirstPass() {
   }
   // Without poll one look is enough: a file that is written while it is read
   // is tried again.
-  if (options_.mode != ModelControlMode::kExplicit) BringDue(look);
+  if (options_.mode != ModelControlMode::kExplicit) {
+    BringDue(look);
+  } else {
+    for (const ModelFolder& model : look.models) sync_.ResumeCaching(model);
+  }
   absl::MutexLock lock(&mutex_);
   first_pass_done_ = true;
 }
@@ -267,6 +272,7 @@ void FolderRepository::RemoveGone() {
   }
   for (const std::string& name : history_.Gone(names)) {
     ++generations_[name];
+    if (needs_.set_caching) needs_.set_caching(name, false);
     const ModelFolder nothing{.root = "",
                               .name = name,
                               .config = {},

@@ -49,6 +49,7 @@ struct FolderRepositoryDependencies {
   VersionCalls* calls = nullptr;
   const BlobStore* blobs = nullptr;
   ModelRepository* others = nullptr;
+  SetCaching set_caching = {};  // see ModelSyncOptions
 };
 
 class FolderRepository : public ModelRepository {

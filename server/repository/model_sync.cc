@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -49,6 +50,16 @@ absl::StatusOr<inference::ModelConfig> ReadConfig(const ConfinedFolder& root,
   return config;
 }
 
+// Returns an error when answers are to be kept and there is no cache.
+absl::Status CheckCaching(const ConfiguredServing& options,
+                          const SetCaching& set_caching) {
+  if (!options.response_cache || set_caching) return absl::OkStatus();
+  return engine::Refuse(
+      "config.pbtxt: response_cache.enable is true, but the server has no "
+      "response cache; start it with --response-cache-bytes 256MiB, or remove "
+      "the field");
+}
+
 }  // namespace
 
 // Everything that decides how a model is brought.
@@ -80,6 +91,7 @@ SyncResult ModelSync::Bring(const ModelFolder& model) {
     ASSIGN_OR_RETURN(inference::ModelConfig config, ReadConfig(root, model));
     ASSIGN_OR_RETURN(ConfiguredServing options,
                      ReadConfiguredServing(model.name, config));
+    RETURN_IF_ERROR(CheckCaching(options, options_.set_caching));
     ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> stored,
                      options_.calls->Versions());
     return Wish{std::move(root), std::move(config), std::move(options),
@@ -87,6 +99,9 @@ SyncResult ModelSync::Bring(const ModelFolder& model) {
   }();
   result.config = wish.status();
   if (!wish.ok()) return result;
+  if (options_.set_caching) {
+    options_.set_caching(model.name, wish->options.response_cache);
+  }
   result.notes = wish->options.notes;
   std::vector<uint64_t> numbers;
   for (const VersionFolder& version : model.versions) {
@@ -108,6 +123,16 @@ SyncResult ModelSync::Bring(const ModelFolder& model) {
     result.versions[version.number] = BringVersion(model, version, *wish);
   }
   return result;
+}
+
+void ModelSync::ResumeCaching(const ModelFolder& model) {
+  if (!options_.set_caching) return;
+  const auto root = ConfinedFolder::Open(model.root);
+  if (!root.ok()) return;
+  const auto config = ReadConfig(*root, model);
+  if (config.ok() && config->response_cache().enable()) {
+    options_.set_caching(model.name, true);
+  }
 }
 
 absl::Status ModelSync::BringVersion(const ModelFolder& model,

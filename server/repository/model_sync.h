@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,11 +20,15 @@
 
 namespace gpupool::server {
 
+// Sets whether answers of all versions of the model are kept. Any thread.
+using SetCaching = std::function<void(const std::string& model, bool on)>;
+
 struct ModelSyncOptions {
   VersionCalls* calls = nullptr;
   const BlobStore* blobs = nullptr;
   uint64_t file_limit_bytes = 0;
   const std::atomic<bool>* stop = nullptr;
+  SetCaching set_caching = {};  // empty: the server has no response cache
 };
 
 struct SyncResult {
@@ -47,6 +52,10 @@ class ModelSync {
   // Brings the chosen versions. A version that is stored with the same files
   // and options is not uploaded again. An error of one version hurts no other.
   SyncResult Bring(const ModelFolder& model);
+
+  // Keeps answers of the model if its config says so. For versions that were
+  // loaded before the server started, and are not brought again.
+  void ResumeCaching(const ModelFolder& model);
 
   // Unloads the model's versions that are served and are neither chosen nor in
   // the folder. The folder's other versions are unloaded only if `chosen` is

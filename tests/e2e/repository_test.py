@@ -186,6 +186,62 @@ class Repository(harness.TestCase):
         self.assertEqual(6, self.factor(server, "one", "1"))
         self.assertIn("does not exist", server.cli("models", "load", "unknown", code=3))
 
+    def statistics(self, server, model):
+        """Returns the inference_stats of the only version of a model."""
+        pb, _ = harness.stubs()("inference.grpc_service")
+        answer = self.call(server, "ModelStatistics", pb.ModelStatisticsRequest(name=model))
+        return answer.model_stats[0].inference_stats
+
+    def infer_over_http(self, server, model, numbers):
+        """Returns the data of the output for one row."""
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, len(numbers)],
+                            "data": numbers}]}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{server.ports['http_port']}/v2/models/{model}/infer",
+            json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=harness.PATIENCE) as answer:
+            return json.load(answer)["outputs"][0]["data"]
+
+    def test_equal_requests_are_answered_from_memory(self):
+        self.put("net", 1, 3, CONFIG + "response_cache { enable: true }")
+        self.put("other", 1, 5)
+        server = self.serve("poll", "--response-cache-bytes", "1MiB")
+        self.wait_factor(server, 5, "other")
+        rng = np.random.default_rng(7)
+        x = rng.standard_normal((1, 3)).astype(np.float32)
+        first = self.infer(server, "net", {"x": x})["y"]
+        second = self.infer(server, "net", {"x": x})["y"]
+        self.assertEqual(first.tobytes(), second.tobytes())
+        over_http = self.infer_over_http(server, "net", [float(v) for v in x[0]])
+        self.assertEqual(first.tobytes(), np.array([over_http], np.float32).tobytes())
+        other = np.nextafter(x, np.float32(9))
+        moved = self.infer(server, "net", {"x": other})["y"]
+        self.assertNotEqual(first.tobytes(), moved.tobytes())
+        stats = self.statistics(server, "net")
+        self.assertEqual(2, stats.cache_hit.count)
+        self.assertEqual(2, stats.cache_miss.count)
+        self.assertEqual(4, stats.success.count)
+        self.assertEqual(2, stats.compute_infer.count)
+        self.assertGreater(stats.cache_hit.ns, 0)
+        metrics = server.metrics()
+        for line in ('nv_cache_num_hits_per_model{model="net",version="1"} 2',
+                     'gpupool_inference_cache_misses_total{model="net",version="1"} 2',
+                     'nv_cache_num_misses_per_model{model="other",version="1"} 0',
+                     "gpupool_response_cache_answers 2",
+                     "gpupool_response_cache_limit_bytes 1048576"):
+            self.assertIn(line + "\n", metrics)
+        # A file that changed under the same number never gets the old answers.
+        self.put("net", 1, 4)
+        self.wait_factor(server, 4, "net")
+        np.testing.assert_array_equal(4 * x, self.infer(server, "net", {"x": x})["y"])
+
+    def test_a_config_that_wants_a_cache_is_refused_without_one(self):
+        self.put("net", 1, 3, "response_cache { enable: true }")
+        server = self.serve("none")
+        state, reason = self.index(server)["net", "1"]
+        self.assertEqual("UNAVAILABLE", state)
+        self.assertIn("--response-cache-bytes", reason)
+
     def test_all_versions_of_a_policy_are_served(self):
         self.put("net", 1, 2, "version_policy { all { } }")
         self.put("net", 5, 3)

@@ -34,7 +34,7 @@ dynamic_batching {
   preserve_ordering: true
   default_queue_policy { allow_timeout_override: true max_queue_size: 9 }
 }
-model_transaction_policy { } response_cache { }
+model_transaction_policy { } response_cache { enable: true }
 )");
   EXPECT_TRUE(taken.ok()) << taken;
   EXPECT_TRUE(CheckText("version_policy { all { } }").ok());
@@ -68,8 +68,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"model_warmup { }", "model_warmup", "remove it"},
         Refused{"model_operations { }", "model_operations", "remove it"},
         Refused{"model_repository_agents { }", "model_repository_agents",
-                "remove it"},
-        Refused{"response_cache { enable: true }", "response_cache.enable",
                 "remove it"},
         Refused{"runtime: \"r\"", "runtime", "remove it"},
         Refused{"metric_tags { key: \"a\" value: \"b\" }", "metric_tags",

@@ -52,6 +52,13 @@ TEST(ConfiguredServingTest, BatchingBecomesOptionsOfServing) {
   EXPECT_THAT(read->notes, ElementsAre(HasSubstr("preferred_batch_size")));
 }
 
+TEST(ConfiguredServingTest, AnswersAreKeptWhenTheConfigSaysSo) {
+  EXPECT_FALSE(ReadText("")->response_cache);
+  EXPECT_FALSE(ReadText("response_cache { }")->response_cache);
+  EXPECT_FALSE(ReadText("response_cache { enable: false }")->response_cache);
+  EXPECT_TRUE(ReadText("response_cache { enable: true }")->response_cache);
+}
+
 TEST(ConfiguredServingTest, OtherKindsOfModelsAreRefusedByName) {
   EXPECT_THAT(Refusal("platform: \"tensorrt_plan\""),
               AllOf(HasSubstr("config.pbtxt: platform is \"tensorrt_plan\""),

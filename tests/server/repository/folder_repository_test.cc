@@ -40,7 +40,17 @@ class FolderRepositoryTest : public RepositoryTest {
                                 .interval = absl::Milliseconds(1),
                                 .file_limit_bytes = 100},
         FolderRepositoryDependencies{
-            .calls = &calls_, .blobs = blobs_.get(), .others = &others_});
+            .calls = &calls_,
+            .blobs = blobs_.get(),
+            .others = &others_,
+            .set_caching = [this](const std::string& model, bool on) {
+              absl::MutexLock lock(&caching_mutex_);
+              caching_[model] = on;
+            }});
+  }
+  bool KeepsAnswers(const std::string& model) {
+    absl::MutexLock lock(&caching_mutex_);
+    return caching_[model];
   }
   void Start(ModelControlMode mode) {
     repository_ = Make(mode);
@@ -60,6 +70,8 @@ class FolderRepositoryTest : public RepositoryTest {
   void TearDown() override { repository_.reset(); }
 
   OtherModels others_;
+  absl::Mutex caching_mutex_;
+  std::map<std::string, bool> caching_ ABSL_GUARDED_BY(caching_mutex_);
   std::unique_ptr<FolderRepository> repository_;
 };
 
@@ -126,6 +138,29 @@ TEST_F(FolderRepositoryTest, PollTakesWhatIsAddedAndRemoved) {
   Remove("b");
   EXPECT_TRUE(Becomes("b", 1, v1::UNLOADED));
   EXPECT_EQ(calls_.StateOf("a", 1), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, AnswersAreKeptAsLongAsTheFolderSaysSo) {
+  Write("a/1/model.onnx", "one");
+  Write("a/config.pbtxt", "response_cache { enable: true }");
+  Write("b/1/model.onnx", "two");
+  Start(ModelControlMode::kPoll);
+  EXPECT_TRUE(WaitUntil([&] { return KeepsAnswers("a"); }));
+  EXPECT_TRUE(Becomes("b", 1, v1::READY));
+  EXPECT_FALSE(KeepsAnswers("b"));
+  Write("a/config.pbtxt", "response_cache { enable: false }");
+  EXPECT_TRUE(WaitUntil([&] { return !KeepsAnswers("a"); }));
+  Write("b/config.pbtxt", "response_cache { enable: true }");
+  EXPECT_TRUE(WaitUntil([&] { return KeepsAnswers("b"); }));
+  Remove("b");
+  EXPECT_TRUE(WaitUntil([&] { return !KeepsAnswers("b"); }));
+}
+
+TEST_F(FolderRepositoryTest, ExplicitKeepsAnswersOfWhatWasLoadedBefore) {
+  Write("a/1/model.onnx", "one");
+  Write("a/config.pbtxt", "response_cache { enable: true }");
+  Start(ModelControlMode::kExplicit);
+  EXPECT_TRUE(KeepsAnswers("a"));
 }
 
 TEST_F(FolderRepositoryTest, AFailedLoadLeavesTheOlderVersion) {

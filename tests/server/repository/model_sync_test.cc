@@ -19,7 +19,8 @@ class ModelSyncTest : public RepositoryTest {
     ModelSync sync({.calls = &calls_,
                     .blobs = blobs_.get(),
                     .file_limit_bytes = 10,
-                    .stop = &stop_});
+                    .stop = &stop_,
+                    .set_caching = set_caching_});
     return sync.Bring(Find(name));
   }
   absl::Status UnloadOthers(const std::string& name,
@@ -28,6 +29,14 @@ class ModelSyncTest : public RepositoryTest {
     ModelSync sync({.calls = &calls_, .blobs = blobs_.get(), .stop = &stop_});
     return sync.UnloadOthers(Find(name), chosen, all_served);
   }
+  void KeepCaching() {
+    set_caching_ = [this](const std::string& model, bool on) {
+      caching_.push_back(model + (on ? " on" : " off"));
+    };
+  }
+
+  SetCaching set_caching_;  // empty: there is no response cache
+  std::vector<std::string> caching_;
 };
 
 TEST_F(ModelSyncTest, ImportsTheChosenVersion) {
@@ -76,6 +85,46 @@ TEST_F(ModelSyncTest, ABadConfigChangesNothing) {
     EXPECT_TRUE(absl::IsInvalidArgument(result.config)) << text;
     EXPECT_FALSE(result.MayPass());
   }
+  EXPECT_THAT(calls_.TakeCalls(), IsEmpty());
+}
+
+TEST_F(ModelSyncTest, WithoutACacheAConfigThatWantsOneIsRefused) {
+  Write("a/1/model.onnx", "one");
+  Write("a/config.pbtxt", "response_cache { enable: true }");
+  const SyncResult refused = Bring("a");
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.config)) << refused.config;
+  EXPECT_THAT(std::string(refused.config.message()),
+              AllOf(HasSubstr("response_cache.enable is true"),
+                    HasSubstr("--response-cache-bytes")));
+  EXPECT_FALSE(refused.MayPass());
+  EXPECT_THAT(calls_.TakeCalls(), IsEmpty());
+}
+
+TEST_F(ModelSyncTest, TheConfigSaysWhetherAnswersAreKept) {
+  KeepCaching();
+  Write("a/1/model.onnx", "one");
+  Bring("a");
+  Write("a/config.pbtxt", "response_cache { enable: true }");
+  EXPECT_TRUE(Bring("a").First().ok());
+  Write("a/config.pbtxt", "response_cache { enable: true } unknown: 1");
+  Bring("a");
+  EXPECT_THAT(caching_, ElementsAre("a off", "a on"));
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import a/1", "load a/1"))
+      << "nothing is imported for it";
+}
+
+TEST_F(ModelSyncTest, VersionsOfAnEarlierServerKeepAnswersAgain) {
+  KeepCaching();
+  Write("a/1/model.onnx", "one");
+  Write("a/config.pbtxt", "response_cache { enable: true }");
+  Write("b/1/model.onnx", "one");
+  ModelSync sync({.calls = &calls_,
+                  .blobs = blobs_.get(),
+                  .stop = &stop_,
+                  .set_caching = set_caching_});
+  sync.ResumeCaching(Find("a"));
+  sync.ResumeCaching(Find("b"));
+  EXPECT_THAT(caching_, ElementsAre("a on"));
   EXPECT_THAT(calls_.TakeCalls(), IsEmpty());
 }
 

@@ -18,6 +18,8 @@ namespace {
 // Returns the integer; the nearest one of its type if it is beyond that.
 int64_t ToInteger(double number) {
   if (std::isnan(number)) return 0;
+  // This is 2^63, the first double that no int64_t can hold. A cast of it would
+  // be undefined.
   constexpr double kLimit = 9223372036854775808.0;
   if (number >= kLimit) return std::numeric_limits<int64_t>::max();
   if (number <= -kLimit) return std::numeric_limits<int64_t>::min();
@@ -27,6 +29,7 @@ int64_t ToInteger(double number) {
 // Returns the condition of a loop.
 bool GoesOn(const StageEnd& end, const std::vector<StageNumbers>& reads) {
   if (end.goes_on.has_value()) return *end.goes_on;
+  // The condition is the last of the numbers that a stage reads.
   return reads.back().numbers[0] != 0;
 }
 
@@ -47,6 +50,7 @@ std::vector<std::string> PassedNames(
     const bool read = absl::c_any_of(end->reads, [&](const StageTensor& one) {
       return one.name == output.name;
     });
+    // What the host reads does not stay on the device.
     if (!read) names.push_back(output.name);
   }
   return names;
@@ -74,6 +78,7 @@ absl::StatusOr<StageRun::Reads> StageRun::Read(
   }
   std::vector<HostOutput> outputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
+    // An empty tensor has no memory on the device that could be copied.
     if (bytes[i].empty()) continue;
     outputs.push_back({end.reads[i].name, absl::MakeSpan(bytes[i])});
   }
@@ -93,6 +98,8 @@ absl::StatusOr<StageRun::Reads> StageRun::Read(
 absl::Status StageRun::Run(ProgramCache::Entry& stage,
                            absl::Span<const HostInput> inputs) {
   const StageEnd& end = *stage.stage_end;
+  // The condition of a loop may never become false. The limit ends such a
+  // request.
   if (++stages_ > kMaxRunStages) {
     return absl::ResourceExhaustedError(absl::StrCat(
         end.node, ": the request has run ", kMaxRunStages, " stages, the most ",
@@ -131,6 +138,7 @@ absl::Status StageRun::Write(const std::string& name,
   GPUPOOL_CHECK(walk_.store().size(name) == bytes.size());
   WriteFromDoubles(numbers.type.dtype, numbers.numbers, 1, bytes.data());
   RETURN_IF_ERROR(transfer_->CopyToDevice(walk_.store().data(name), bytes));
+  // `bytes` ends with this function, so the copy has to be over.
   return transfer_->Synchronize();
 }
 
@@ -166,6 +174,7 @@ absl::Status StageRun::SetIteration(const StageEnd& end) {
 absl::Status StageRun::Begin(Executor& executor, const StageEnd& end,
                              const Reads& reads) {
   RETURN_IF_ERROR(TakeStates(executor, end));
+  // ONNX's Loop without a trip count is limited by its condition only.
   int64_t trips = end.trips.value_or(std::numeric_limits<int64_t>::max());
   if (end.reads_trips) trips = ToInteger(reads[0].numbers[0]);
   RETURN_IF_ERROR(walk_.BeginLoop(end, trips, GoesOn(end, reads)));

@@ -52,6 +52,8 @@ void StageWalk::TakeResults(int64_t rows) {
 absl::StatusOr<std::vector<std::string>> StageWalk::Receive(
     const StageEnd& end, const Sizes& bytes) {
   std::vector<std::string> kept = end.kept;
+  // The results of outer loops are stacked until these loops end, whatever the
+  // stage reads.
   for (const Loop& loop : loops_) {
     for (size_t i = 0; i < loop.rows.size(); ++i) {
       kept.push_back(StageInputName(loop.place, "row", i));
@@ -98,6 +100,8 @@ absl::StatusOr<std::vector<StageWalk::RowPlace>> StageWalk::AddRows(
     const uint64_t bytes = BytesOf(type);
     const auto trips = static_cast<uint64_t>(loop.trips);
     if (loop.iteration == 0) {
+      // The division cannot overflow. A loop that was entered has at least one
+      // trip.
       if (bytes > kMostRowBytes / trips) {
         return Refuse(end, "scan output ", i, " has ", bytes, " bytes in each ",
                       "of up to ", trips, " iterations, more than any device ",
@@ -111,6 +115,8 @@ absl::StatusOr<std::vector<StageWalk::RowPlace>> StageWalk::AddRows(
                     " and ", loop.rows[i].shape.ToString(), " in the first; ",
                     "rows that are stacked must have one shape");
     }
+    // Iterations write one after the other into the space that the first one
+    // reserved.
     places.push_back({name, bytes * static_cast<uint64_t>(loop.iteration)});
   }
   return places;
@@ -118,6 +124,8 @@ absl::StatusOr<std::vector<StageWalk::RowPlace>> StageWalk::AddRows(
 
 absl::Status StageWalk::Enter(const StageEnd& end) {
   Loop& loop = loops_.back();
+  // The answers of earlier iterations are dropped. An iteration with the same
+  // types then has the same key and runs the same program.
   answers_ = loop.before;
   answers_.push_back(kEnterLoop);
   loop.entered.clear();
@@ -134,6 +142,8 @@ absl::Status StageWalk::BeginLoop(const StageEnd& end, int64_t trips,
   loop.place = end.place;
   loop.before = answers_;
   const int64_t planned = PlannedTrips(end);
+  // Without this flag, a loop that ends at its own trip count would look like
+  // one that was cut off.
   loop.limited = trips <= planned;
   loop.trips = std::min(trips, planned);
   if (loop.trips > 0 && goes_on) return Enter(end);

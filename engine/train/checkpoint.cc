@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFormat[] = "gpupool.checkpoint";
 constexpr uint64_t kFormatVersion = 1;
+// A checkpoint may be imported from elsewhere, so its manifest is untrusted.
 constexpr size_t kMaxManifestBytes = size_t{64} << 20;
 constexpr size_t kMaxFiles = 4096;
 
@@ -54,6 +55,8 @@ absl::Status ReadModel(const Json& object, v1::ModelSpec* model) {
   const auto found = object.find("model");
   if (found == object.end()) return BrokenManifest("\"model\" is missing");
   const auto status =
+      // Fields that this version does not know are an error. A model that was
+      // read only in part would compute something else.
       google::protobuf::util::JsonStringToMessage(found->dump(), model);
   if (!status.ok()) {
     return BrokenManifest(
@@ -79,6 +82,7 @@ absl::Status ReadFiles(const Json& object, Manifest& manifest) {
       return BrokenManifest(
           "\"sha256\" of a file is not 64 lower-case hex digits");
     }
+    // Readers look files up by role. A second file would be ignored silently.
     if (manifest.FindFile(file.role) != nullptr) {
       return BrokenManifest("two files have the same role");
     }
@@ -147,6 +151,8 @@ absl::StatusOr<std::string> ManifestText(const Manifest& manifest) {
                  {"step", manifest.step},
                  {"epoch", manifest.epoch},
                  {"batch_in_epoch", manifest.batch_in_epoch},
+                 // A seed has 64 bits. As a JSON number it would lose digits in
+                 // readers that keep doubles.
                  {"seed", absl::StrCat(manifest.seed)},
                  {"batch_size", manifest.batch_size},
                  {"input_scaling", manifest.input_scaling}};
@@ -188,6 +194,7 @@ absl::StatusOr<std::vector<const TensorView*>> Match(
           "; the model needs ", TypeText(tensor)));
     }
     matched.push_back(found->second);
+    // What is left at the end are tensors that the model does not have.
     by_name.erase(found);
   }
   if (!by_name.empty()) {
@@ -214,6 +221,8 @@ std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model) {
         {"initial_weights", model.weights().sha256(), model.weights().bytes()});
   }
   if (!model.has_onnx()) return files;
+  // The weights of an ONNX model are in the file or beside it, so the
+  // checkpoint needs all of these.
   files.push_back({"onnx", model.onnx().sha256(), model.onnx().bytes()});
   for (const v1::ExternalFile& file : model.onnx().external_files()) {
     files.push_back(

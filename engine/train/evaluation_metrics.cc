@@ -66,6 +66,7 @@ absl::Status CheckMetricSizes(const v1::TrainingSpec& training,
   const auto columns = static_cast<uint64_t>(
       training.has_bce_with_logits() ? classes : ScoreColumns(classes));
   const auto positions = static_cast<uint64_t>(output.elements() / classes);
+  // The division cannot overflow, as a product with `rows` could.
   if (rows <= kMaxKeptScores / (columns * positions)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "training.metrics: 'auc' keeps a score for each evaluated label and ",
@@ -77,6 +78,8 @@ void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
   sums.loss += GetScalar<float>(eval, "loss_sum");
   sums.correct += CountOf(eval, "correct");
   sums.top_k += CountOf(eval, "top_k_correct");
+  // The program has these outputs only if some labels do not count or have
+  // weights.
   const int64_t counted = eval.output("counted").empty()
                               ? rows
                               : GetScalar<int64_t>(eval, "counted");
@@ -133,6 +136,7 @@ EvaluationMetrics::EvaluationMetrics(const v1::TrainingSpec& training,
     : training_(training),
       per_row_(output.elements()),
       classes_(ClassesOf(output)),
+      // The classes are the first axis of an example for images, [C, H, W].
       classes_first_(output.rank() > 1 && AnswerAxis(output) == 0) {
   const bool answers = training.has_bce_with_logits();
   if (CountsAnswers(training)) {
@@ -181,6 +185,7 @@ void EvaluationMetrics::AddClasses(const Executor& eval, int64_t rows) {
   GPUPOOL_CHECK(!scores_.has_value() || scores.size() >= count * classes);
   const std::optional<int64_t> ignored = IgnoredLabel(training_);
   for (size_t i = 0; i < count; ++i) {
+    // No metric counts a position whose label is ignored.
     if (labels_[i] == ignored) continue;
     if (counts_.has_value()) counts_->Add(labels_[i], answers[i]);
     if (!scores_.has_value()) continue;
@@ -201,6 +206,7 @@ void EvaluationMetrics::AddAnswers(const Executor& eval, int64_t rows) {
     const int64_t at =
         classes_first_ ? row * per_row_ + c * positions + position : i;
     const float output = outputs[static_cast<size_t>(at)];
+    // An output is a logit. Above 0 its sigmoid is above one half.
     const bool label = targets_[static_cast<size_t>(at)] >= 0.5f;
     const bool answer = output > 0;
     if (counts_.has_value()) {
@@ -234,6 +240,7 @@ absl::Status EvaluationMetrics::AddRanks(RankLink& link) {
     ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                      link.Gather(BytesOf(absl::Span<const int64_t>(own))));
     const auto all = ValuesAs<int64_t>(bytes);
+    // The gathered numbers include the own ones, so the sums start at 0.
     for (size_t i = 0; i < own.size(); ++i) {
       own[i] = 0;
       for (size_t r = 0; r < size; ++r) own[i] += all[r * own.size() + i];
@@ -245,6 +252,8 @@ absl::Status EvaluationMetrics::AddRanks(RankLink& link) {
     const auto all = ValuesAs<double>(bytes);
     const size_t count = sums_->numbers().size();
     sums_.emplace(per_row_);
+    // Every rank merges in the order of the ranks, so that all get the same
+    // rounding errors and the same result.
     for (size_t r = 0; r < size; ++r) {
       sums_->Merge(all.subspan(r * count, count));
     }
@@ -260,6 +269,8 @@ absl::Status EvaluationMetrics::AddScoresOfRanks(RankLink& link) {
   const auto sizes = ValuesAs<uint64_t>(counts);
   const uint64_t most = *std::max_element(sizes.begin(), sizes.end());
   if (most == 0) return absl::OkStatus();
+  // Gather takes the same number of bytes from each rank, so short lists are
+  // padded. The padding is cut off below.
   scores_->scores.resize(most);
   scores_->belongs.resize(most);
   ASSIGN_OR_RETURN(
@@ -287,6 +298,7 @@ void EvaluationMetrics::Report(v1::Evaluation& evaluation) const {
     if (name == "f1") value = counts_->F1();
     if (name == "iou") value = counts_->IntersectionOverUnion();
     if (name == "auc") value = AreaUnderCurve(*scores_);
+    // Perplexity is e to the power of the mean cross-entropy in nats.
     if (name == "perplexity") value = std::exp(evaluation.loss());
     if (name == "mae") value = sums_->MeanAbsoluteError();
     if (name == "r2") value = sums_->R2();

@@ -43,6 +43,7 @@ Job& StateEditor::AddJob(Job job) {
   }
   for (JobId before : added.after_ok) state_.dependents_.insert({before, id});
   for (JobId before : added.after_any) state_.dependents_.insert({before, id});
+  // The index of limits has no entry yet. FindLimit adds it.
   added.limit_time = absl::InfiniteFuture();
   NoteElastic(added);
   FindLimit(added);
@@ -85,6 +86,7 @@ void StateEditor::RemoveVersion(VersionId id) {
 }
 
 void StateEditor::SetJobState(Job& job, JobState state) {
+  // Dequeue looks at the state, so it comes before the change.
   if (job.state == JobState::kQueued) {
     Dequeue(job);
     job.held_devices.clear();
@@ -158,6 +160,7 @@ void StateEditor::ForgetLimit(Job& job) {
 }
 
 void StateEditor::SetLimitTime(Job& job, absl::Time time) {
+  // The old time is part of the key. It must not change before the erasure.
   state_.limits_.erase({job.limit_time, job.id});
   job.limit_time = time;
   if (time != absl::InfiniteFuture()) state_.limits_.insert({time, job.id});
@@ -173,6 +176,7 @@ void StateEditor::StartClock(Job& job, absl::Time now) {
 void StateEditor::StopClock(Job& job, absl::Time now) {
   if (job.run_since == absl::InfiniteFuture()) return;
   state_.standing_changes_.erase({job.standing_change, job.id});
+  // Attained needs `run_since`, so this line comes before the reset.
   job.attained = job.Attained(now);
   job.run_since = absl::InfiniteFuture();
   FindLimit(job);
@@ -240,6 +244,8 @@ void StateEditor::SetWakeTime(Job& job, absl::Time time) {
 
 void StateEditor::PlaceJob(Job& job, Ranks ranks) {
   job.ranks = std::move(ranks);
+  // Ranks are counted as settling only while another rank of the job holds a
+  // device. Settle takes them all back when the last one ends.
   const bool settles = job.HoldsDevices();
   for (const Rank& rank : job.ranks) {
     Device* device = FindDevice(rank.device);
@@ -266,6 +272,8 @@ void StateEditor::PlaceJob(Job& job, Ranks ranks) {
 void StateEditor::EndRank(Job& job, DeviceId device, Outcome outcome) {
   for (Rank& rank : job.ranks) {
     if (rank.device != device || (rank.end && !rank.saves())) continue;
+    // A rank that saves ends twice: when it leaves its device, and when its
+    // checkpoint is on disk. The second end replaces the outcome.
     const bool held = !std::exchange(rank.end, outcome).has_value();
     rank.missing = false;
     if (held) {
@@ -300,6 +308,8 @@ void StateEditor::SetMissing(Job& job, DeviceId device, bool missing) {
   }
 }
 
+// Takes back all that PlaceJob books for one rank. The two must name the same
+// counters.
 void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   Device* device = FindDevice(rank.device);
   device->jobs.erase(job.id);
@@ -315,6 +325,7 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
 
 void StateEditor::ReleaseJob(Job& job) {
   if (job.ranks.empty()) return;
+  // Settle was already called if no rank holds a device.
   if (job.HoldsDevices()) Settle(job);
   for (const Rank& rank : job.ranks) {
     if (!rank.end) GiveBack(job, rank);
@@ -322,6 +333,8 @@ void StateEditor::ReleaseJob(Job& job) {
   state_.queues_.CountRunning(job.queue, -1);
   job.ranks.clear();
   NoteSaving(job);
+  // The bookings above were made with the old bytes, so TakeNextBytes comes
+  // last.
   job.interruption.reset();
   job.spared = false;
   TakeNextBytes(job);
@@ -348,6 +361,7 @@ void StateEditor::ReleaseVersion(Version& version) {
   if (!version.device) return;
   Device* device = FindDevice(*version.device);
   device->versions.erase(version.id);
+  // The old bytes are given back before a new plan replaces them.
   device->version_bytes -= version.bytes;
   version.device.reset();
   TakeNextBytes(version);
@@ -369,6 +383,8 @@ void StateEditor::SetBytes(Version& version, uint64_t bytes) {
 void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
                            double fraction) {
   state_.usage_.AddCapacity(device.kind, 0,
+                            // The difference is negative when a worker reports
+                            // less memory than before.
                             static_cast<int64_t>(full_bytes) -
                                 static_cast<int64_t>(device.full_bytes));
   device.full_bytes = full_bytes;
@@ -382,12 +398,14 @@ void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
 }
 
 void StateEditor::SetCoolsUntil(Device& device, absl::Time time) {
+  // The old time is part of the key.
   state_.cooling_.erase({device.cools_until, device.id});
   device.cools_until = time;
   if (device.cools()) state_.cooling_.insert({time, device.id});
 }
 
 void StateEditor::AddStray(Device& device, AttemptRef attempt, uint64_t bytes) {
+  // A stray that is reported twice counts once.
   if (device.stray_attempts.emplace(attempt, bytes).second) {
     device.stray_bytes += bytes;
     state_.strays_.insert({attempt, device.id});

@@ -22,6 +22,7 @@ absl::Status CheckVersion(const State& state, const Version& version) {
     return Broken("version ", id, " is ", ToString(version.state),
                   " but has a device");
   }
+  // A suspect is rehearsed first. Until that succeeds, no device may hold it.
   if (version.suspected &&
       (version.device || version.state != VersionState::kLoading)) {
     return Broken("version ", id, " is suspected but not waiting for a place");
@@ -51,6 +52,7 @@ absl::Status CheckStrays(const State& state, const Device& device) {
   for (const auto& [attempt, size] : device.stray_attempts) {
     bytes += size;
     if (!state.IsLiveAttempt(attempt)) continue;
+    // A live attempt may be a stray only where its own rank has ended.
     const Rank* rank = state.FindJob(attempt.job)->FindRank(device.id);
     if (rank == nullptr || !rank->end) {
       return Broken("job ", attempt.job.value(), " attempt ", attempt.number,
@@ -75,6 +77,7 @@ absl::Status CheckSums(const State& state, const Device& device) {
                     " that is not there");
     }
     job_bytes += BytesOn(*job, device);
+    // The loop visits jobs of this device, so the sum is at least 1.
     const size_t others = device.jobs.size() + device.versions.size() - 1;
     if (job->demands.exclusive && others > 0) {
       return Broken("job ", id.value(), " is exclusive and shares ",
@@ -90,6 +93,8 @@ absl::Status CheckSums(const State& state, const Device& device) {
                   " jobs on several devices, there are ", gangs);
   }
   uint64_t version_bytes = 0;
+  // The counts below are kept by increments. A lost update shows as a
+  // difference to the sums that are formed here.
   for (VersionId id : device.versions) {
     const Version* version = state.FindVersion(id);
     if (version == nullptr || version->device != device.id) {
@@ -123,6 +128,8 @@ absl::Status CheckDevice(const State& state, const Device& device,
                     device.reserved_for->value(), " that does not know it");
     }
   }
+  // After a restart the rows place jobs on devices before their workers have
+  // said hello. That is why `restoring` allows it.
   const bool holds = !device.jobs.empty() || !device.versions.empty() ||
                      device.stray_bytes > 0;
   if (!device.ready && holds && !restoring) {
@@ -134,6 +141,7 @@ absl::Status CheckDevice(const State& state, const Device& device,
 absl::Status CheckShapes(const State& state, size_t queued) {
   const WaitingJobs& waiting = state.waiting();
   size_t in_shapes = 0;
+  // Each queued job is in the list of exactly one shape.
   for (const auto& [shape, keys] : waiting.shapes()) in_shapes += keys.size();
   if (in_shapes != queued) {
     return Broken("the queue's shapes have ", in_shapes, " entries for ",
@@ -162,6 +170,7 @@ absl::Status CheckHosts(const State& state) {
   std::vector<HostNeed> used(state.machines().size());
   for (const auto& [id, job] : state.jobs()) {
     for (const Rank& rank : job.ranks) {
+      // A rank that has ended gave its share of the host back.
       if (rank.end) continue;
       HostNeed& there = used[state.devices().at(rank.device).machine];
       there.milli_cores += job.demands.host.milli_cores;
@@ -189,6 +198,8 @@ absl::Status CheckQueues(const State& state) {
     }
     Sum& sum = sums[job.queue];
     sum.waiting += job.state == JobState::kQueued;
+    // A job counts as running until its last rank has ended. A rank holds a
+    // device only until its own end.
     sum.running += !job.ranks.empty();
     for (const Rank& rank : job.ranks) sum.devices += !rank.end;
   }
@@ -209,6 +220,8 @@ absl::Status CheckQueues(const State& state) {
 
 absl::Status CheckReservations(const State& state, const Device& device) {
   const TenantReservation* last = nullptr;
+  // The reservations of a device are sorted by start. If any two overlap, then
+  // two neighbours do.
   for (const TenantReservation* next : state.reservations().Of(device.id)) {
     if (last != nullptr && next->start < last->end) {
       return Broken(device.name, " is reserved as '", last->name, "' and '",
@@ -221,6 +234,8 @@ absl::Status CheckReservations(const State& state, const Device& device) {
   if (present == nullptr) return absl::OkStatus();
   for (JobId id : device.jobs) {
     const Job& job = state.jobs().at(id);
+    // A job of another tenant may finish its stop after the reservation has
+    // begun.
     if (present->Takes(job.tenant) || IsStopping(job)) continue;
     return Broken("job ", id.value(), " of ", job.tenant, " goes on on ",
                   device.name, ", which is reserved for ", present->tenant);
@@ -243,10 +258,14 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
       return status;
     }
   }
+  // CheckJob finds the entry of each queued job. Equal sizes then prove that
+  // the queue has no other entries.
   if (queued != state.queue().size()) {
     return Broken("the queue has ", state.queue().size(), " entries for ",
                   queued, " queued jobs");
   }
+  // An attempt settles between the end of its own rank and the moment when its
+  // job holds no device any more.
   absl::btree_map<DeviceId, uint32_t> settling;
   for (const auto& [id, job] : state.jobs()) {
     if (!job.HoldsDevices()) continue;
@@ -302,6 +321,8 @@ absl::Status CheckChange(const JobChange& change) {
       break;
     case JobState::kSucceeded:
     case JobState::kFailed:
+      // A job that is being cancelled ends as cancelled, however its attempt
+      // ends.
       legal = !IsEnded(from) && from != JobState::kCancelling;
       break;
     case JobState::kCancelled:

@@ -8,6 +8,7 @@ namespace {
 
 absl::Status CheckRanks(const State& state, const Job& job) {
   const uint64_t id = job.id.value();
+  // Every live job has ranks, and no other job has any.
   if (IsLive(job.state) == job.ranks.empty()) {
     return Broken("job ", id, " is ", ToString(job.state), " but ",
                   job.ranks.empty() ? "has no device" : "has a device");
@@ -34,6 +35,8 @@ absl::Status CheckRanks(const State& state, const Job& job) {
     }
     devices.insert(rank.device);
     kinds.insert(device->kind);
+    // The job waits for the checkpoint of an ended rank, unless it is being
+    // cancelled.
     const bool waits = rank.saves() && job.state != JobState::kCancelling;
     if (!rank.end || waits) ++live;
   }
@@ -49,6 +52,8 @@ absl::Status CheckTask(const State& state, const Job& job) {
   const uint64_t id = job.id.value();
   const auto array = state.arrays().find(job.array);
   if (array == state.arrays().end()) {
+    // An array is forgotten when its last task has ended. Its ended tasks keep
+    // its id.
     if ((job.array == JobId() || IsEnded(job.state)) && !job.over_limit) {
       return absl::OkStatus();
     }
@@ -96,6 +101,8 @@ absl::Status CheckJob(const State& state, const Job& job) {
     }
   }
   const bool waits = !job.after_ok.empty() || !job.after_any.empty();
+  // The conditions on a start are met before the first attempt and never come
+  // back.
   if ((waits || job.untried) && job.attempt > 0) {
     return Broken("job ", id, " ran before what it waits for");
   }

@@ -9,6 +9,7 @@ namespace {
 // Returns the version whose pending LoadVersion is answered, or null.
 Version* LoadingVersion(StepContext& context, VersionId id, uint64_t load) {
   Version* version = context.edit.FindVersion(id);
+  // The number tells this load from an earlier one, whose answer may come late.
   if (version == nullptr || !version->load_sent || version->load != load) {
     return nullptr;
   }
@@ -48,6 +49,7 @@ void BeginUnload(StepContext& context, Version& version) {
   version.error.clear();
   context.edit.SetUnderLoad(version, false);
   context.Touch(version);
+  // Nothing is loaded anywhere, so there is nothing to wait for.
   if (!version.device) {
     version.state = VersionState::kUnloaded;
     return;
@@ -79,6 +81,8 @@ void VersionIsReady(StepContext& context, Version& version) {
   context.Act(ServeVersion{version.id, *version.device});
   if (!version.replaces_older) return;
   version.replaces_older = false;
+  // The older versions are unloaded only now, when the new one is served. The
+  // model is served without a gap.
   for (VersionId id : ReplacedBy(context.state, version)) {
     BeginUnload(context, *context.edit.FindVersion(id));
   }
@@ -97,12 +101,15 @@ void VersionLostItsPlace(StepContext& context, Version& version,
 
 void SuspectVersion(StepContext& context, Version& version,
                     const std::string& reason) {
+  // Old ends do not count: they may have had another cause.
   if (context.now - version.last_worker_end > kFaultMemory) {
     version.worker_ends = 0;
   }
   ++version.worker_ends;
   version.last_worker_end = context.now;
   context.Touch(version);
+  // The ends are counted in every state. Only a version without a place becomes
+  // a suspect.
   if (version.state != VersionState::kLoading || version.device) return;
   if (version.worker_ends >= kMostWorkerEnds) {
     return GiveUpSuspect(context, version,
@@ -127,6 +134,7 @@ void RehearseSuspects(StepContext& context) {
       continue;
     }
     Version& version = *context.edit.FindVersion(id);
+    // The answer to the rehearsal carries this number back.
     version.load = context.edit.NextLoad();
     version.rehearsal_sent = true;
     context.Act(RehearseVersion{version.id, version.load});
@@ -172,6 +180,8 @@ void Apply(StepContext& context, const VersionLoadRequested& event) {
       return;
     case VersionState::kUnloading:
       version->wanted_device = event.wanted_device;
+      // The worker still holds the old copy. The version is loaded again when
+      // it is gone.
       version->reload = true;
       context.Touch(*version);
       return;
@@ -207,6 +217,7 @@ void Apply(StepContext& context, const VersionUnloadRequested& event) {
 
 void Apply(StepContext& context, const VersionDeleted& event) {
   const Version* version = context.edit.FindVersion(event.version);
+  // A version with a device still has bytes booked there.
   if (version == nullptr || version->device) return context.Stale();
   context.Touch(*version);
   context.edit.RemoveVersion(event.version);
@@ -215,6 +226,8 @@ void Apply(StepContext& context, const VersionDeleted& event) {
 void Apply(StepContext& context, const VersionLoaded& event) {
   Version* version = LoadingVersion(context, event.version, event.load);
   if (version == nullptr) return context.Stale();
+  // An unload may have been requested while the load was under way. Then the
+  // copy that has just been loaded is unloaded at once.
   if (version->state == VersionState::kLoading) {
     VersionIsReady(context, *version);
     return;
@@ -231,8 +244,11 @@ void Apply(StepContext& context, const VersionLoadFailed& event) {
   if (absl::IsDeadlineExceeded(event.status)) {
     UndoUnansweredLoad(context, *version);
   }
+  // The unload that was requested in the meantime has nothing to undo.
   if (version->state == VersionState::kUnloading) {
     VersionIsGone(context, *version);
+    // The fault is the worker's and not the version's, so another try may
+    // succeed.
   } else if (absl::IsUnavailable(event.status)) {
     VersionLostItsPlace(context, *version, kVersionRetryDelay);
   } else {
@@ -267,6 +283,7 @@ void Apply(StepContext& context, const VersionRehearsed& event) {
 void Apply(StepContext& context, const VersionUnloaded& event) {
   Device* device = context.edit.FindDevice(event.device);
   if (device == nullptr) return context.Stale();
+  // The booking was a stray. The version itself may by now be elsewhere.
   if (context.edit.RemoveStray(*device, event.version)) {
     context.Touch(device->id);
     return context.Stale();

@@ -33,6 +33,8 @@ struct SiteOptions {
 bool IsBetter(const DeviceOption& a, const DeviceOption& b) {
   if (a.behind != b.behind) return a.behind > b.behind;
   if (a.devices != b.devices) return a.devices < b.devices;
+  // Ties go to the lower id, so that the same state always gives the same
+  // choice.
   return a.device->id < b.device->id;
 }
 
@@ -40,6 +42,7 @@ struct Score {
   Behind behind;
   uint32_t devices = 0;
   void Add(const DeviceOption& option) {
+    // A choice is only as good as its job that is least behind.
     behind = std::min(behind, option.behind);
     devices += option.devices;
   }
@@ -75,6 +78,8 @@ class Search {
     for (const RunningJobs::Spot& spot : jobs.spots()) {
       if (!DeviceMatches(*spot.device, need_)) continue;
       SiteOptions& site = sites_[spot.site];
+      // Counts devices that admit no such job, too. A site is whole only if all
+      // of its devices are open.
       if (site.devices++ == 0) site.kind = spot.device->kind;
       largest_site_ = std::max(largest_site_, site.devices);
       if (jobs.IsAdmitted(spot, need_)) Consider(site, spot);
@@ -85,6 +90,7 @@ class Search {
   }
 
   std::optional<Room> Find() const {
+    // No single site can ever hold the job.
     if (need_.devices > largest_site_) return OnWholeSites();
     std::optional<Room> room = OnOneSite();
     if (!room && need_.devices > 1 && sites_.size() > 1) room = ByMoving();
@@ -106,8 +112,12 @@ class Search {
     absl::InlinedVector<const Running*, 4> move;
     Meanwhile until = WhenSettled(*spot.device);
     for (const Running& running : jobs_.On(spot)) {
+      // The room of a stopping job is on its way, so nobody else has to leave
+      // for it.
       if (running.stops) until.Leave(*running.job, *spot.device);
       if (!running.can_give_way) continue;
+      // A preempted job waits in the queue. A moved job leaves only if another
+      // site has room for it.
       if (jobs_.GivesWay(claim_, running)) {
         give_way.push_back(&running);
       } else if (MayMove(running)) {
@@ -150,6 +160,7 @@ class Search {
     for (const SiteOptions& site : sites_) {
       if (site.open.size() < need_.devices) continue;
       Score score;
+      // The options are sorted, so the first ones are the best of this site.
       for (uint32_t i = 0; i < need_.devices; ++i) score.Add(site.open[i]);
       if (best != nullptr && !score.IsBetterThan(best_score)) continue;
       best = &site;
@@ -166,6 +177,7 @@ class Search {
   std::optional<Room> OnWholeSites() const {
     std::vector<std::pair<Score, const SiteOptions*>> whole;
     for (const SiteOptions& site : sites_) {
+      // A group that spans sites takes whole sites only.
       if (site.open.empty() || site.open.size() < site.devices) continue;
       Score score;
       for (const DeviceOption& option : site.open) score.Add(option);
@@ -177,6 +189,8 @@ class Search {
                      });
     std::vector<absl::string_view> kinds;
     for (const auto& [unused, first] : whole) {
+      // All ranks need devices of one kind. Each kind is tried once, in the
+      // order of its best site.
       if (std::count(kinds.begin(), kinds.end(), first->kind) > 0) continue;
       kinds.push_back(first->kind);
       std::vector<const DeviceOption*> chosen;
@@ -210,6 +224,7 @@ class Search {
         moved.insert(moved.end(), option->moves.begin(), option->moves.end());
       }
       std::sort(moved.begin(), moved.end());
+      // A job on several devices is in the option of each of them.
       moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
       uint32_t devices = 0;
       for (JobId id : moved)
@@ -241,12 +256,15 @@ class Search {
                       const std::vector<JobId>& moved) const {
     std::vector<size_t> open;
     for (const SiteOptions& site : sites_) {
+      // The site that is being emptied takes none of the moved jobs.
       open.push_back(&site == &left ? 0 : site.open.size());
     }
     for (JobId id : moved) {
       const uint32_t needed = jobs_.state().jobs().at(id).device_count;
       size_t* best = nullptr;
       for (size_t& count : open) {
+        // The tightest fit leaves large sites for the jobs that come later in
+        // the list.
         if (count >= needed && (best == nullptr || count < *best)) {
           best = &count;
         }
@@ -289,6 +307,7 @@ std::optional<Room> RoomFinder::RoomFor(const Job& job) {
   OfQueue& bounds = bounds_[job.queue];
   RoomBound& bound = jobs_.Reclaims(job) ? bounds.reclaimed : bounds.given_way;
   const bool has_devices = jobs_.state().reservations().Name(job.tenant);
+  // The bound is cheap. It spares a search that cannot succeed.
   if (!has_devices && !bound.MayHold(job)) return std::nullopt;
   return Search(jobs_, job).Find();
 }
@@ -303,6 +322,8 @@ PreemptionReason ReasonToGiveWay(const State& state, const Job& first,
   const Queue& queue = state.QueueOf(first);
   const bool is_behind =
       other.priority == first.priority &&
+      // The factor keeps two jobs of nearly equal standing from preempting each
+      // other in turn.
       KeptStandingOf(queue, other, now) > first.standing * queue.hysteresis;
   return is_behind ? PreemptionReason::kOrder : PreemptionReason::kGuarantee;
 }
@@ -315,6 +336,7 @@ bool RoomIsComing(const State& state, const Job& job) {
     Meanwhile until = WhenSettled(device);
     for (JobId other : device.jobs) {
       const Job& there = state.jobs().at(other);
+      // Only jobs that were told to stop are sure to leave.
       if (IsStopping(there)) until.Leave(there, device);
     }
     if (ObstacleFor(state, device, need, until)) return false;

@@ -15,7 +15,11 @@
 namespace gpupool::server {
 namespace {
 
+// Sizes above this limit are refused before anything is mapped. A region that a
+// peer sends is untrusted.
 constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 40;
+// Without these seals the peer could truncate the file. A later access to the
+// lost pages would end this process with SIGBUS.
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 absl::StatusOr<std::byte*> Map(int fd, uint64_t bytes) {
@@ -53,6 +57,8 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Create(const std::string& name,
 }
 
 absl::StatusOr<MemoryRegion> MemoryRegion::Attach(UniqueFd fd) {
+  // The seals are checked before the size is read, so that the size cannot
+  // change after that.
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) {
     return absl::InvalidArgumentError(

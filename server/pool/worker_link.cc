@@ -28,11 +28,14 @@ constexpr int kMessagesPerTurn = 256;
 constexpr std::chrono::seconds kFaultGrace{2};
 
 std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
+  // An infinite duration would become the largest number, and its sum with the
+  // present time would overflow.
   return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
 }
 
 absl::Status ReplyStatus(const FromWorker& message) {
   if (message.code() == 0) return absl::OkStatus();
+  // A worker sends the numbers of absl::StatusCode.
   return absl::Status(static_cast<absl::StatusCode>(message.code()),
                       message.error());
 }
@@ -87,6 +90,7 @@ void WorkerLink::Start() {
   next_try_ = now + kConnectInterval;
   TryConnect();
   if (state_ != State::kStarting) return;
+  // A second worker beside one that hangs would share its device.
   if (process_.has_value() && !process_->HowItEnded().has_value()) {
     KillAndLose(absl::UnavailableError(absl::StrCat(
         "the old worker, process ", process_->pid(), ", does not end")));
@@ -122,6 +126,8 @@ void WorkerLink::Spawn() {
 }
 
 void WorkerLink::Greet(ControlChannel channel) {
+  // The socket may belong to a worker that an earlier daemon started. Such a
+  // worker goes on with its jobs.
   if (!process_.has_value() || process_->pid() != channel.peer_pid()) {
     absl::StatusOr<Process> process = Process::Watch(channel.peer_pid());
     if (!process.ok()) return;  // it has just ended
@@ -137,7 +143,9 @@ void WorkerLink::Greet(ControlChannel channel) {
   worker::v1::Hello* hello = message.mutable_hello();
   hello->set_protocol_version(kWorkerProtocolVersion);
   hello->set_daemon_boot_id(options_.daemon_boot_id);
+  // The worker sends all reports after this one again.
   hello->set_last_report_sequence(acknowledged_);
+  // These two serve no requests, so they need no ring.
   if (device_.name == kMetaDevice || device_.name == kRehearsalWorker) {
     if (absl::Status sent = SendNow(message); !sent.ok()) Lose(sent);
     return;
@@ -164,6 +172,7 @@ absl::Status WorkerLink::CheckHello(const FromWorker& message) const {
 void WorkerLink::TakeWorkPage() {
   work_.reset();
   std::vector<UniqueFd> descriptors = channel_->TakeDescriptors();
+  // A worker without a page is used all the same. Its hangs are then not seen.
   if (descriptors.size() != 1) return;
   absl::StatusOr<WorkPage> page = WorkPage::Attach(std::move(descriptors[0]));
   if (page.ok()) {
@@ -212,6 +221,8 @@ void WorkerLink::HandleReady() {
   const std::optional<std::string> end = process_->HowItEnded();
   if (!end.has_value()) return;
   const pid_t pid = process_->pid();
+  // The loss was reported when the connection ended. Only the process was still
+  // there.
   if (state_ == State::kBackingOff || state_ == State::kQuarantined ||
       state_ == State::kStopped) {
     process_.reset();
@@ -226,12 +237,15 @@ void WorkerLink::Receive() {
   FromWorker message;
   more_to_read_ = false;
   for (int i = 0; channel_.has_value(); ++i) {
+    // The rest is read in the next turn, which deadline() makes begin at once.
     if (i == kMessagesPerTurn) {
       more_to_read_ = true;
       return;
     }
     const absl::StatusOr<bool> whole = channel_->Receive(&message);
     if (!whole.ok()) {
+      // A closed connection means that the worker has ended. Any other error is
+      // a message of wrong form, and such a worker is not trusted any more.
       return absl::IsUnavailable(whole.status()) ? Lose(whole.status())
                                                  : KillAndLose(whole.status());
     }
@@ -250,6 +264,8 @@ void WorkerLink::Handle(const FromWorker& message) {
   if (message.has_heartbeat()) {
     observer_->OnHeartbeat(device_.name, message.heartbeat());
   } else if (message.has_report()) {
+    // After a new connection the worker repeats the reports that were not
+    // acknowledged.
     if (message.report().sequence() <= forwarded_) return;
     forwarded_ = message.report().sequence();
     observer_->OnReport(device_.name, message.report());
@@ -270,6 +286,7 @@ void WorkerLink::HandleReply(const FromWorker& message) {
 // ----------------------------------------------------------------- deadlines
 
 WorkerLink::Clock::time_point WorkerLink::deadline() const {
+  // Some messages were left unread, so the next turn begins at once.
   if (more_to_read_) return Clock::time_point::min();
   Clock::time_point earliest = Clock::time_point::max();
   for (const auto& [id, pending] : pending_) {
@@ -309,6 +326,7 @@ void WorkerLink::HandleTime(Clock::time_point now) {
 }
 
 void WorkerLink::CheckHealth(Clock::time_point now) {
+  // Any message counts as a sign of life, not heartbeats only.
   if (now >= last_heard_ + Nanoseconds(options_.heartbeat_timeout)) {
     return KillAndLose(absl::UnavailableError(
         absl::StrCat(kNoHeartbeat, " for ",
@@ -330,6 +348,7 @@ void WorkerLink::CheckHealth(Clock::time_point now) {
 // come back from a lost device.
 bool WorkerLink::HasOutlivedAFault(Clock::time_point now) {
   if (!work_.has_value() || work_->Read().fault == 0) return false;
+  // The grace begins when the daemon first sees the fault.
   if (!fault_seen_.has_value()) fault_seen_ = now;
   return now >= *fault_seen_ + kFaultGrace;
 }
@@ -363,6 +382,8 @@ void WorkerLink::ExpireRequests(Clock::time_point now) {
       ++it;
       continue;
     }
+    // The callbacks run after the loop, because a callback may send a request,
+    // which changes `pending_`.
     expired.push_back(std::move(it->second));
     it = pending_.erase(it);
   }
@@ -476,6 +497,7 @@ absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) const {
 
 void WorkerLink::Lose(const absl::Status& reason, bool killed) {
   const bool asked_to_end = draining_;
+  // The page is read before the connection and the process are given up.
   WorkerEnd end{reason, "", work_.has_value() ? work_->Read() : WorkReading()};
   std::string text(reason.message());
   if (process_.has_value()) {
@@ -486,6 +508,8 @@ void WorkerLink::Lose(const absl::Status& reason, bool killed) {
       process_.reset();
     }
   }
+  // A worker that ran long enough starts again with the shortest delay. One
+  // that ends soon after each start waits longer each time.
   const bool was_stable =
       state_ == State::kReady &&
       Clock::now() - ready_since_ >= Nanoseconds(options_.stable_after);
@@ -499,6 +523,7 @@ void WorkerLink::Lose(const absl::Status& reason, bool killed) {
   work_.reset();
   fault_seen_.reset();
   if (work.fault != 0) absl::StrAppend(&text, ": ", work.fault_text);
+  // A new worker would meet the same broken device, so none is started.
   if (work.fault == kExitDeviceSuspect) return Quarantine(text, suspect);
   if (was_stable) backoff_ = options_.backoff_min;
   if (work.fault != 0) return BackOff(absl::AbortedError(text), suspect);

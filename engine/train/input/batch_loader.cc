@@ -26,6 +26,8 @@ absl::StatusOr<std::unique_ptr<BatchLoader>> BatchLoader::Start(
     for (uint32_t i = 0; i < options.workers; ++i) {
       loader->threads_.emplace_back([raw = loader.get()] { raw->Work(); });
     }
+    // The constructor of std::thread throws. The destructor of the loader joins
+    // the threads that have started.
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the host refuses ", options.workers, " threads (",
@@ -54,10 +56,13 @@ void BatchLoader::Work() {
       };
       mutex_.Await(absl::Condition(&must_wake));
       if (stopped_ || next_ >= options_.end) return;
+      // The lock covers both lines. Rows are drawn in the order of the numbers,
+      // so the batches do not depend on how the threads are scheduled.
       number = next_++;
       rows = maker_.rows();
     }
     Slot& slot = SlotOf(number);
+    // The slot belongs to this thread until `made` is set, so no lock is held.
     absl::Status status = maker_.fill(
         number, rows, absl::MakeSpan(slot.memory.get(), options_.batch_bytes));
     absl::MutexLock lock(&mutex_);
@@ -77,6 +82,8 @@ absl::Status BatchLoader::Take(
     status = slot.status;
   }
   if (status.ok()) {
+    // No lock is held here. A thread fills the slot again only after `taken_`
+    // has passed this number.
     use(absl::MakeConstSpan(slot.memory.get(), options_.batch_bytes));
   }
   absl::MutexLock lock(&mutex_);

@@ -19,12 +19,14 @@ namespace gpupool::engine::cuda {
 namespace {
 
 // Constants of the library's interface that only this file needs.
+// The first two are NVML_ERROR_INSUFFICIENT_SIZE and NVML_ERROR_RESET_REQUIRED.
 constexpr int kInsufficientSize = 7;
 constexpr int kResetRequired = 16;
 constexpr unsigned kGpuSensor = 0;
 constexpr unsigned kMultiprocessorClock = 1;
 constexpr unsigned kMemoryClock = 2;
 constexpr unsigned kCorrected = 0;
+// This is nvmlEventTypeXidCriticalError.
 constexpr unsigned long long kXidEvents = 0x8;
 constexpr size_t kMaxProcesses = 256;
 constexpr unsigned kByNvlink = 2;
@@ -32,6 +34,8 @@ constexpr unsigned kByNvlink = 2;
 // Returns the link by the level at which the paths of two GPUs meet, as
 // nvidia-smi names it.
 const char* LevelText(unsigned level) {
+  // The values are those of nvmlGpuTopologyLevel_t: 10 one PCIe switch, 20
+  // several switches, 30 a host bridge, 40 a NUMA node, 50 the whole system.
   if (level <= 10) return "PIX";  // 0 means one board
   if (level <= 20) return "PXB";
   if (level <= 30) return "PHB";
@@ -54,6 +58,7 @@ struct Nvml::Functions {
   };
 
   ~Functions() {
+    // The functions are in the library, so it is closed last.
     if (initialized) shutdown();
     if (library != nullptr) ::dlclose(library);
   }
@@ -162,6 +167,8 @@ absl::StatusOr<std::unique_ptr<Nvml>> Nvml::Open(const std::string& library) {
   auto functions = std::make_unique<Functions>();
   RETURN_IF_ERROR(functions->Load(library));
   std::unique_ptr<Nvml> nvml(new Nvml(std::move(functions)));
+  // NVML writes at most 80 bytes (NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE). The
+  // last byte here stays 0.
   std::array<char, 96> version = {};
   if (nvml->functions_->driver_version != nullptr &&
       nvml->functions_->driver_version(version.data(), version.size() - 1) ==
@@ -177,6 +184,7 @@ absl::StatusOr<std::unique_ptr<Nvml>> Nvml::OpenFrom(
   for (absl::string_view folder :
        absl::StrSplit(folders, ':', absl::SkipEmpty())) {
     const std::string path = absl::StrCat(folder, "/", kName);
+    // A container may have the library outside of the loader's search path.
     if (::access(path.c_str(), R_OK) == 0) return Open(path);
   }
   return Open(kName);
@@ -226,6 +234,7 @@ void Nvml::ReadNumbers(DeviceReadings& readings) const {
   Functions::Utilization utilization = {};
   if (f.utilization != nullptr &&
       f.utilization(device_, &utilization) == kNvmlSuccess) {
+    // NVML reports per cent here, and milliwatts below.
     readings.utilization = utilization.gpu / 100.0;
     readings.memory_utilization = utilization.memory / 100.0;
   }
@@ -284,6 +293,7 @@ std::vector<uint32_t> Nvml::TakeEvents() {
   // Bounded, so that a driver that reports endlessly does not hold the caller.
   while (codes.size() < kMaxXidEvents) {
     Functions::Event event = {};
+    // A time limit of 0 takes only what is pending.
     if (functions_->wait_events(events_, &event, 0) != kNvmlSuccess) break;
     if (event.type != kXidEvents) continue;
     codes.push_back(static_cast<uint32_t>(event.data));
@@ -326,6 +336,8 @@ absl::StatusOr<DeviceReadings> Nvml::Read() {
   const int code = functions_->memory == nullptr
                        ? kNvmlSuccess
                        : functions_->memory(device_, &memory);
+  // Only these two codes prove that the GPU is unusable. Other errors leave a
+  // reading empty.
   if (code == kNvmlGpuIsLost || code == kResetRequired) {
     return SuspectStatus(absl::StrCat("the driver has lost the GPU: ",
                                       functions_->ErrorText(code)));

@@ -35,6 +35,7 @@ bool IsPersistent(const TensorType& type) {
 OperatorSets OperatorSetsOf(const onnx::ModelProto& model) {
   OperatorSets sets;
   for (const auto& import : model.opset_import()) {
+    // "" and "ai.onnx" name the same domain.
     sets[NormalDomain(import.domain())] = static_cast<int>(import.version());
   }
   return sets;
@@ -128,6 +129,8 @@ void GraphImporter::Describe(const onnx::NodeProto& node, size_t first_node,
   const Entry* entry = node.output_size() > 0 ? Find(node.output(0)) : nullptr;
   if (entry != nullptr && entry->value.valid()) {
     const Shape& shape = values_.value(entry->value).shape;
+    // The importer knows sizes, not names of axes. An output whose first size
+    // equals the batch is shown without it.
     const bool batched = shape.rank() > 0 && shape[0] == options_.batch;
     info.output_shape =
         batched ? *Shape::CreateMaybeEmpty(shape.dims().subspan(1)) : shape;
@@ -140,6 +143,7 @@ void GraphImporter::Describe(const onnx::NodeProto& node, size_t first_node,
   for (size_t i = first_node; i < model_.graph.nodes().size(); ++i) {
     info.flops += NodeFlops(model_.graph, model_.graph.nodes()[i]);
   }
+  // The graph is made for a whole batch. Reports are for one row.
   info.flops /= static_cast<uint64_t>(options_.batch);
   model_.layers.push_back(std::move(info));
 }
@@ -159,18 +163,23 @@ absl::Status GraphImporter::AddInitializers(const onnx::GraphProto& graph,
 }
 
 absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
+  // A short file can unroll to a huge graph: nested loops multiply their trip
+  // counts.
   if (++imported_nodes_ > kMaxImportedNodes) {
     return absl::InvalidArgumentError(absl::StrCat(
         NodeTitle(node), ": with loops unrolled and functions expanded the ",
         "model has more than ", kMaxImportedNodes, " nodes"));
   }
   RETURN_IF_ERROR(Visit(node));
+  // The budget is charged before any work, so that a hostile file cannot make
+  // the importer slow.
   const absl::string_view domain = NormalDomain(node.domain());
   // The file's own functions come before operators of the same name.
   if (const auto* function = file_.function(domain, node.op_type())) {
     return ImportCall(node, *function);
   }
   RETURN_IF_ERROR(LowerNode(node, domain));
+  // A lowering may leave out an optional output. Here a later node may read it.
   for (const std::string& output : node.output()) {
     if (output.empty() || Find(output) != nullptr) continue;
     return absl::UnimplementedError(absl::StrCat(
@@ -211,6 +220,7 @@ absl::Status GraphImporter::LowerNode(const onnx::NodeProto& node,
     }
   }
   const auto version = scope_->operator_sets().find(domain);
+  // A domain that the file does not import has no version.
   const int opset =
       version == scope_->operator_sets().end() ? 0 : version->second;
   const OperatorEntry* entry = FindOperator(domain, node.op_type());
@@ -239,6 +249,8 @@ absl::StatusOr<std::vector<Entry>> GraphImporter::ImportSubgraph(
   }
   RETURN_IF_ERROR(Visit(graph));
   Scope* const outer = scope_;
+  // The bodies of If, Loop and Scan read the names around them (ONNX IR, name
+  // scoping). A function does not.
   Scope scope(outer, &outer->operator_sets());
   // Leaves the scope on errors, too.
   const absl::Cleanup leave = [this, outer] {
@@ -265,6 +277,7 @@ absl::StatusOr<std::vector<Entry>> GraphImporter::ImportSubgraph(
           absl::StrCat("output '", output.name(), "' of the subgraph '",
                        graph.name(), "' is missing"));
     }
+    // The entries are copied, because the scope ends with this call.
     outputs.push_back(*entry);
   }
   return outputs;
@@ -286,6 +299,8 @@ absl::Status GraphImporter::ImportCall(const onnx::NodeProto& node,
   RETURN_IF_ERROR(values_.budget().Visit(
       2 * (static_cast<int64_t>(scope_->operator_sets().size()) +
            function.opset_import_size() + function.input_size())));
+  // A function may be written for other versions of the operators than the
+  // model.
   OperatorSets sets = scope_->operator_sets();
   for (const auto& import : function.opset_import()) {
     sets[NormalDomain(import.domain())] = static_cast<int>(import.version());
@@ -474,6 +489,8 @@ absl::StatusOr<const onnx::FunctionProto*> GraphImporter::Keep(
 }
 
 uint64_t GraphImporter::NewStream(absl::string_view name) {
+  // Streams depend on names, not on positions. A change elsewhere in the file
+  // leaves the random numbers of a node as they were.
   uint64_t index = PhiloxNameIndex(std::string_view(name.data(), name.size()));
   // Nodes with the same name continue after the last number that one of them
   // took.
@@ -483,6 +500,7 @@ uint64_t GraphImporter::NewStream(absl::string_view name) {
 }
 
 void GraphImporter::Warn(std::string text) {
+  // A file with many nodes could otherwise fill the answer with warnings.
   constexpr size_t kMaxWarnings = 100;
   if (model_.warnings.size() < kMaxWarnings && warned_.insert(text).second) {
     model_.warnings.push_back(std::move(text));

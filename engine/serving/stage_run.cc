@@ -50,7 +50,7 @@ std::vector<std::string> PassedNames(
     const bool read = absl::c_any_of(end->reads, [&](const StageTensor& one) {
       return one.name == output.name;
     });
-    // What the host reads does not stay on the device.
+    // An output that the host reads is not passed on.
     if (!read) names.push_back(output.name);
   }
   return names;

@@ -13,6 +13,7 @@ namespace gpupool::engine {
 StageStore StageStore::CountOn() const {
   StageStore copy;
   for (const auto& [name, tensor] : tensors_) {
+    // The copy has sizes only. It plans what a run would need.
     copy.tensors_[name].bytes = tensor.bytes;
   }
   copy.bytes_ = bytes_;
@@ -28,6 +29,7 @@ absl::Status StageStore::Add(const std::string& name, uint64_t bytes) {
                      allocator_->Allocate(bytes, {*holder_, "passed on"}));
   }
   tensors_[name] = std::move(tensor);
+  // The allocator rounds sizes up, so the sum counts what it really takes.
   bytes_ += AlignUp(bytes);
   peak_ = std::max(peak_, bytes_);
   return absl::OkStatus();
@@ -60,6 +62,7 @@ void StageStore::Keep(const std::vector<std::string>& names) {
   for (const auto& [name, tensor] : tensors_) {
     if (!kept.contains(name)) dead.push_back(name);
   }
+  // Removal would invalidate the iterator of the loop above.
   for (const std::string& name : dead) Remove(name);
 }
 

@@ -31,6 +31,7 @@ absl::Status StageSummary::Add(const ModelGraph& stage) {
       all.push_back(warning);
     }
   }
+  // The inputs of the first stage are those of the file.
   if (!any_) {
     any_ = true;
     programs_.staged = true;
@@ -73,6 +74,8 @@ absl::Status StageSummary::AddOutputs(const ModelGraph& last) {
     }
     std::vector<int64_t> most;
     for (int axis = 0; axis < first.rank(); ++axis) {
+      // Branches may give different sizes. The largest bounds what a client can
+      // get.
       most.push_back(std::max(first[axis], port.shape[axis]));
     }
     const absl::StatusOr<Shape> shape = Shape::CreateMaybeEmpty(most);

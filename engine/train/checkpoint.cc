@@ -194,7 +194,8 @@ absl::StatusOr<std::vector<const TensorView*>> Match(
           "; the model needs ", TypeText(tensor)));
     }
     matched.push_back(found->second);
-    // What is left at the end are tensors that the model does not have.
+    // The tensors that are left at the end are those that the model does not
+    // have.
     by_name.erase(found);
   }
   if (!by_name.empty()) {

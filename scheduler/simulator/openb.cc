@@ -31,6 +31,8 @@ class Row {
   absl::string_view Text(absl::string_view column) const {
     const auto name = std::find(names_.begin(), names_.end(), column);
     const auto at = static_cast<size_t>(name - names_.begin());
+    // `at` is the number of names if there is no such column, and short lines
+    // lack fields.
     if (at >= fields_.size()) return "";
     return absl::StripAsciiWhitespace(fields_[at]);
   }
@@ -98,6 +100,7 @@ absl::StatusOr<JobNeed> NeedIn(const Row& row) {
   if (!host.ok()) return host.status();
   const auto devices = row.Number("num_gpu", kMostPerNode);
   if (!devices.ok()) return devices.status();
+  // A pod without a GPU takes a place on the host of a node.
   if (*devices == 0) {
     return JobNeed{.wanted_device = kHostKind, .bytes = 0, .host = *host};
   }
@@ -113,7 +116,11 @@ absl::StatusOr<JobNeed> NeedIn(const Row& row) {
   }
   return JobNeed{.wanted_device = std::string(kind),
                  .devices = static_cast<uint32_t>(*devices),
+                 // In these traces a pod on several GPUs has each of them
+                 // whole.
                  .bytes = *devices > 1 ? kWholeDevice : *milli,
+                 // The pod's cores and bytes are divided among its ranks,
+                 // rounded up.
                  .host = {(host->milli_cores + *devices - 1) / *devices,
                           (host->bytes + *devices - 1) / *devices}};
 }
@@ -128,6 +135,7 @@ absl::StatusOr<std::vector<FillNode>> ParseNodes(absl::string_view csv) {
     if (!host.ok()) return host.status();
     const auto devices = row.Number("gpu", kMostPerNode);
     if (!devices.ok()) return devices.status();
+    // The host of a node is one more device.
     all += *devices + 1;
     if (all > kMostTraceDevices) {
       return absl::InvalidArgumentError(absl::StrCat(

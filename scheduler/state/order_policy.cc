@@ -20,6 +20,7 @@ bool RemainingIsKnown(const Queue& queue, const Job& job) {
 
 double RemainingOf(const Job& job, absl::Time now) {
   const absl::Duration left = *job.expected_run - job.Attained(now);
+  // A job may run longer than expected. Its rest is then 0, not negative.
   return job.device_count * std::max(absl::ToDoubleSeconds(left), 0.0);
 }
 
@@ -93,6 +94,8 @@ double StandingOf(const Queue& queue, const ServiceHistory& history,
   if (RemainingIsKnown(queue, job)) return RemainingOf(job, now);
   const absl::Duration attained = job.Attained(now);
   const double devices = job.device_count;
+  // With few ended jobs there is no estimate, so the device seconds that a job
+  // has had stand for it.
   if (history.jobs() < ServiceHistory::kFewJobs) {
     // Below kFirstService all jobs stand equal, so that young jobs do not
     // alternate.

@@ -17,6 +17,7 @@ Queues::Queues(const QueuePolicy& policy) {
                               .hysteresis = policy.hysteresis,
                               .min_run = policy.min_run}});
   }
+  // Queues of one rank stay in the order of the configuration.
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) {
                      return a.queue.rank > b.queue.rank;
@@ -51,6 +52,7 @@ bool Queues::Has(absl::string_view name) const {
 }
 
 uint32_t Queues::NumberOf(absl::string_view name) const {
+  // By default there is one queue only.
   if (entries_.size() == 1 || name.empty()) return default_;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].queue.name == name) return static_cast<uint32_t>(i);
@@ -62,6 +64,7 @@ absl::InlinedVector<uint32_t, 8> Queues::InOrder() const {
   absl::InlinedVector<uint32_t, 8> order;
   for (uint32_t i = 0; i < entries_.size(); ++i) order.push_back(i);
   const auto key = [&](uint32_t i) {
+    // On one level, the queue that holds the fewest devices comes first.
     return std::make_tuple(entries_[i].level, entries_[i].held_devices, i);
   };
   std::sort(order.begin(), order.end(),

@@ -18,6 +18,7 @@ std::string TimeText(absl::Time time) {
 bool TenantReservation::Takes(absl::string_view job_tenant) const {
   return absl::StartsWith(job_tenant, tenant) &&
          (job_tenant.size() == tenant.size() ||
+          // Tenants form a tree with dots. "a" takes "a.b", but not "ab".
           job_tenant[tenant.size()] == '.');
 }
 
@@ -30,6 +31,8 @@ const TenantReservation* Reservations::Search(DeviceId device,
                                               absl::Time time) const {
   if (device.value() >= by_device_.size()) return nullptr;
   const auto& starts = by_device_[device.value()];
+  // The reservations of a device do not overlap, so only the last one that has
+  // started can cover the time.
   auto next = starts.upper_bound(time);
   if (next == starts.begin()) return nullptr;
   const TenantReservation& last = all_.at((--next)->second);
@@ -51,6 +54,8 @@ const TenantReservation* Reservations::Against(DeviceId device,
   if (device.value() >= by_device_.size()) return nullptr;
   for (const auto& [start, id] : by_device_[device.value()]) {
     const bool is_to_come = start > time;
+    // The list is sorted by starts. If this one begins too late to matter, so
+    // do all that follow.
     if (is_to_come &&
         (start - time >= visitor.least_run || start - time >= visitor.left)) {
       return nullptr;

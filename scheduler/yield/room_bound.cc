@@ -67,6 +67,8 @@ void RoomBound::FindSites() {
   size_t first = 0;
   for (Site& site : sites_) {
     site.first = first;
+    // The counts become offsets into `by_site_`. The loop below counts again
+    // while it fills.
     first += std::exchange(site.spots, 0);
   }
   by_site_.resize(spots_.size());
@@ -81,6 +83,7 @@ void RoomBound::FindSites() {
 }
 
 void RoomBound::Restart() {
+  // The sites and leavers depend only on `jobs_`, so they are found once.
   if (spots_.empty()) {
     FindSites();
     FindLeavers();
@@ -101,6 +104,7 @@ void RoomBound::Restart() {
 void RoomBound::Add(const RunningJobs::Spot& from, const Need& least,
                     OnSpot& spot) const {
   if (!from.admitted ||
+      // A device that refuses even the least need refuses every need.
       ObstacleFor(jobs_.state(), *from.device, least, {.settled = true})) {
     return;
   }
@@ -108,6 +112,8 @@ void RoomBound::Add(const RunningJobs::Spot& from, const Need& least,
   for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
     if (job.stops || IsGivenBack(job) || jobs_.TakesFrom(queue_, job)) {
       spot.open += job.bytes;
+      // A device holds at most one gang, so one that stays keeps all others
+      // out.
     } else if (job.is_gang) {
       ++spot.open_gangs;
     }
@@ -119,6 +125,7 @@ void RoomBound::Add(const RunningJobs::Spot& from, const Need& least,
 
 void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
   OnSpot& spot = spots_[leaver.spot];
+  // A stopping job leaves in any case.
   if (!spot.counts || leaver.job->stops) return;
   sites_[spot.site].is_current = false;
   const RunningJobs::OnDevice& job = *leaver.job;
@@ -136,6 +143,7 @@ void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
 void RoomBound::Raise(const Behind& stays) {
   if (!is_current_ || stays < stays_) Restart();
   // A moved job is of the same queue and does not go first by priority.
+  // Priorities are negated here. A larger number is a lower priority.
   const bool falls = stays.priority > stays_.priority;
   for (const Leaver& leaver : leavers_) {
     if (!falls) break;
@@ -145,6 +153,7 @@ void RoomBound::Raise(const Behind& stays) {
   }
   stays_ = stays;
   const auto first = leavers_.begin() + static_cast<ptrdiff_t>(staying_);
+  // From here on the loop may end at the first leaver that is behind.
   if (raised_++ == kRaisesUnsorted) std::sort(first, leavers_.end());
   for (size_t i = staying_; i < leavers_.size(); ++i) {
     const Leaver leaver = leavers_[i];
@@ -154,6 +163,7 @@ void RoomBound::Raise(const Behind& stays) {
     }
     Stay(leaver, false);
     if (!leaver.job->may_move) Stay(leaver, true);
+    // Leavers that stay move to the front, so that no later call visits them.
     leavers_[i] = leavers_[staying_];
     leavers_[staying_++] = leaver;
   }
@@ -164,6 +174,7 @@ void RoomBound::Renew(Site& site) {
   for (size_t i = site.first; i < site.first + site.spots; ++i) {
     const OnSpot& spot = spots_[by_site_[i]];
     site.most = std::max(site.most, spot.open);
+    // These arrays are for gangs only.
     open_[i] = spot.open_gangs == 0 ? spot.open : 0;
     reach_[i] = spot.reach_gangs == 0 ? spot.reach : 0;
   }
@@ -210,6 +221,8 @@ bool RoomBound::ADeviceHolds(const Need& need) const {
     const Device& device = *jobs_.spots()[at].device;
     Meanwhile until = WhenEmptied(device);
     until.returned_bytes =
+        // The difference may be negative. The unsigned subtraction wraps, and
+        // the cast gives it back.
         static_cast<int64_t>(spot.open - device.free_bytes());
     if (!ObstacleFor(jobs_.state(), device, need, until)) return true;
   }

@@ -11,10 +11,13 @@ namespace gpupool::scheduler {
 RunningJobs::RunningJobs(const State& state, absl::Time now,
                          const absl::btree_set<DeviceId>& excluded)
     : state_(state), has_guarantees_(HasGuarantees(state.policy().tenants)) {
+  // A move costs a restart, so a job moves only after it has run for several
+  // times that long.
   const absl::Duration before_a_move =
       state.restart_cost() * kMoveAfterRestarts;
   const bool reclaims = has_guarantees_;
   absl::btree_set<JobId> guaranteed;
+  // Without guarantees nothing can be borrowed.
   if (reclaims) guaranteed = GuaranteedJobs(state);
   const Need least = LeastNeed(nullptr);
   constexpr Meanwhile in_time{
@@ -43,6 +46,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       job.is_borrowed = reclaims && !job.stops && !guaranteed.contains(on->id);
       if (job.stops || on->state != JobState::kRunning) continue;
       const absl::Duration run = now - on->run_since;
+      // A job that has just started may not be preempted yet.
       if (run < entry.queue.min_run) continue;
       job.standing = KeptStandingOf(entry.queue, *on, now);
       job.can_give_way = true;
@@ -50,6 +54,8 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
       job.may_move = entry.queue.order_preempts() && run >= before_a_move;
     }
   }
+  // The last spot has no device. It marks where the jobs of the one before it
+  // end.
   spots_.push_back({.first = jobs_.size()});
   Sum();
 }
@@ -57,6 +63,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
 void RunningJobs::NoteStops() {
   for (OnDevice& job : jobs_) {
     if (job.stops || !IsStopping(*job.job)) continue;
+    // All that makes a job give way falls back to its default.
     job = {.job = job.job,
            .bytes = job.bytes,
            .queue = job.queue,

@@ -14,6 +14,7 @@ VersionMoves ChooseMoves(const State& state, absl::Time now) {
       waiting.push_back(&version);
     }
   }
+  // The oldest request is served first.
   std::sort(waiting.begin(), waiting.end(),
             [](const Version* a, const Version* b) {
               return a->request < b->request;
@@ -26,6 +27,8 @@ VersionMoves ChooseMoves(const State& state, absl::Time now) {
     if (move.placement.fit != Fit::kNotNow) continue;
     move.room = RoomForVersion(state, *version, result.holds, now);
     if (move.room) {
+      // Later versions in this list may not take room that was made for an
+      // earlier one.
       result.holds.insert(move.room->device);
     } else {
       result.holds.merge(DevicesToHold(state, need));
@@ -40,6 +43,8 @@ std::vector<VersionId> ReplacedBy(const State& state, const Version& ready) {
     const bool wanted = other.state == VersionState::kLoading ||
                         other.state == VersionState::kReady;
     if (wanted && other.model == ready.model && other.number < ready.number &&
+        // A version that a user asked for after this one stays, even if its
+        // number is lower.
         other.request < ready.request) {
       replaced.push_back(id);
     }

@@ -17,6 +17,8 @@ bool IsDeviceName(absl::string_view device) {
     return false;
   }
   int index = 0;
+  // Only one spelling is allowed. "cpu:01" would give a second folder for one
+  // device.
   const bool canonical = !device.empty() && absl::ascii_isdigit(device[0]) &&
                          (device.size() == 1 || device[0] != '0');
   return canonical && absl::SimpleAtoi(device, &index) &&

@@ -93,6 +93,7 @@ void FolderRepository::BeginStop() {
   {
     absl::MutexLock lock(&mutex_);
     stop_.store(true);
+    // The callbacks run without the lock, because they may call back.
     refused.swap(tasks_);
   }
   for (const Task& task : refused) task.refuse(Stopping());
@@ -136,6 +137,8 @@ absl::StatusOr<std::vector<v1::ModelVersion>> FolderRepository::Versions() {
       if (std::binary_search(versions.begin(), versions.end(), row, Precedes)) {
         continue;
       }
+      // The number 0 stands for the model's configuration, which concerns all
+      // versions.
       auto refusal = refusals_.find({model.name, version.number});
       if (refusal == refusals_.end()) refusal = refusals_.find({model.name, 0});
       if (refusal != refusals_.end()) {
@@ -166,6 +169,8 @@ void FolderRepository::Push(Task task) {
     absl::MutexLock lock(&mutex_);
     if (stop_.load()) {
       refused = Stopping();
+      // Only loads come from clients. The other tasks follow loads and are
+      // bounded by them.
     } else if (task.is_load && waiting_loads_ == kMaxWaitingLoads) {
       refused = absl::ResourceExhaustedError(absl::StrCat(
           "at most ", kMaxWaitingLoads,
@@ -271,6 +276,8 @@ void FolderRepository::RemoveGone() {
     }
   }
   for (const std::string& name : history_.Gone(names)) {
+    // Loads that are still under way for this model then no longer unload
+    // others.
     ++generations_[name];
     if (needs_.set_caching) needs_.set_caching(name, false);
     const ModelFolder nothing{.root = "",
@@ -348,6 +355,8 @@ void FolderRepository::FollowLoads(const ModelFolder& model,
       loads->first.Update(loaded);
       if (--loads->remaining > 0) return;
     }
+    // The callback may come on any thread. FinishLoads belongs to the
+    // repository's own.
     Push({.run = [this, loads] { FinishLoads(loads); }, .refuse = loads->done});
   };
   for (const uint64_t number : loading) {

@@ -19,6 +19,7 @@ void SideThread::Post(std::function<void()> task) {
 void SideThread::WaitUntilLeft(size_t most) const {
   absl::MutexLock lock(&mutex_);
   const auto few = [this, most]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    // The task that runs is no longer in the queue.
     return tasks_.size() + (runs_ ? 1 : 0) <= most;
   };
   mutex_.Await(absl::Condition(&few));
@@ -52,6 +53,8 @@ void SideThread::Run(const char* name) {
         return ends_ || !tasks_.empty();
       };
       mutex_.Await(absl::Condition(&has_work));
+      // Finish sets `ends_` and keeps the tasks, so they all run first. Stop
+      // has removed them.
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();

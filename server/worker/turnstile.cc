@@ -51,6 +51,7 @@ void Turnstile::Run() {
   while (!draining_ || !jobs_.empty()) {
     const bool had_task = RunOneTask();
     if (had_task) UpdateView();
+    // Requests come before a step of training, because a step may take long.
     ServeSlots(kMaxSlotsPerTurn);
     if (engine_->exit_code() != 0) break;
     if (!jobs_.empty()) {
@@ -105,12 +106,15 @@ void Turnstile::ForgetAbort(uint64_t job_id, uint32_t attempt) {
 void Turnstile::Drain() {
   Post([this] {
     draining_ = true;
+    // A job that arrives later is refused by TakeJob.
     for (const auto& job : jobs_) job->Stop(worker::v1::StopJob::DRAIN);
   });
 }
 
 void Turnstile::Wake() {
   const uint64_t one = 1;
+  // EAGAIN means that the counter is at its maximum. The thread is then woken
+  // anyway.
   if (::write(wake_.get(), &one, sizeof(one)) < 0 && errno != EAGAIN) {
     spdlog::error("cannot wake the compute thread errno={}", errno);
   }
@@ -118,6 +122,7 @@ void Turnstile::Wake() {
 
 // Runs one task at most, so that slots are served between tasks.
 bool Turnstile::RunOneTask() {
+  // The task runs without the lock, since it may post another one.
   std::function<void()> task;
   {
     absl::MutexLock lock(&mutex_);
@@ -180,6 +185,8 @@ void Turnstile::LetSave(std::shared_ptr<JobRunner> job) {
     auto& running = view_.running;
     running.erase(std::remove_if(running.begin(), running.end(), is_it),
                   running.end());
+    // Both lists change under one lock, so that the attempt is always in one of
+    // them.
     view_.saving.push_back(ViewOf(*job));
   }
   writer_.Post([this, job = std::move(job)] {
@@ -233,6 +240,7 @@ TurnstileView Turnstile::view() const {
   view.running.insert(view.running.end(), announced_.begin(), announced_.end());
   const Clock::time_point now = Clock::now();
   view.busy_time = now - started_ - idle_time_;
+  // The idle time that goes on now is not yet in `idle_time_`.
   if (idle_since_ != kNotIdle) view.busy_time -= now - idle_since_;
   return view;
 }

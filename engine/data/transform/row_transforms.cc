@@ -32,6 +32,7 @@ ImageBox BoxOf(const SideNumbers& size) {
 // Returns the size that Resize gives. One number is that of the shorter side.
 ImageBox ResizedOf(const SideNumbers& size, const ImageShape& from) {
   if (size.size() == 2) return BoxOf(size);
+  // The longer side keeps the ratio, rounded down as torchvision does.
   const int64_t side = size[0];
   if (from.height <= from.width) {
     return {.height = side,
@@ -72,6 +73,8 @@ void Jitter(const v1::Transform::ColorJitter& jitter, float maximum,
   const float contrast = factor(jitter.contrast());
   const float saturation = factor(jitter.saturation());
   std::array<int, 3> order = {0, 1, 2};
+  // This is the shuffle of Fisher and Yates. The order of the three changes
+  // matters, as in torchvision.
   for (uint64_t i = 3; i > 1; --i) {
     std::swap(order[i - 1], order[random.NextBelow(i)]);
   }
@@ -89,6 +92,7 @@ void Jitter(const v1::Transform::ColorJitter& jitter, float maximum,
 void EraseSome(const v1::Transform::RandomErasing& erasing, Philox& random,
                Image& image) {
   if (!Happens(erasing, random)) return;
+  // The defaults are those of torchvision.
   const BoxRanges ranges = {RangeOr(erasing.scale(), {0.02, 0.33}),
                             RangeOr(erasing.ratio(), {0.3, 3.3})};
   const auto box = DrawErasedBox(image.shape, ranges, random);
@@ -149,6 +153,8 @@ ImageShape ShapeAfter(const v1::Transform& transform, const ImageShape& from) {
 
 Philox RandomOf(const RowKey& key, uint64_t transform) {
   Philox random(key.seed, PhiloxStreamId(PhiloxStream::kTransforms, key.epoch));
+  // Each transform of a row begins at its own word, so that a change of one
+  // leaves the numbers of the others as they were.
   random.Seek((uint64_t{key.row} << kRowShift) + transform * kTransformWords);
   return random;
 }
@@ -159,6 +165,7 @@ absl::StatusOr<RowTransforms> RowTransforms::Create(const v1::DataSpec& data,
                                                     bool integers) {
   RowTransforms all;
   all.before_ = all.after_ = shape;
+  // This is the largest value of a pixel. 0 stands for an unknown one.
   float pixels_end = integers ? 255 : 1;
   for (int i = 0; i < data.transforms_size(); ++i) {
     const v1::Transform& transform = data.transforms(i);
@@ -194,6 +201,7 @@ absl::Status RowTransforms::Add(Step step, float& pixels_end) {
                                         : pixels_end;
   }
   step.after = ShapeAfter(transform, after_);
+  // The division cannot overflow.
   if (step.after.plane() > kMaxImageNumbers / step.after.channels) {
     return Refuse("makes images of ", step.after.channels, " x ",
                   step.after.height, " x ", step.after.width,

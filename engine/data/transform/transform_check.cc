@@ -62,6 +62,8 @@ absl::Status CheckNormalize(const v1::Transform::Normalize& normalize) {
         "channel, or one for all");
   }
   for (const double mean : normalize.mean()) {
+    // A double may be finite and still overflow the float that is computed
+    // with.
     if (std::isfinite(static_cast<float>(mean))) continue;
     return Refuse("mean has ", mean, "; it must be a finite number");
   }

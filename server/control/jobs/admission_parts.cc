@@ -42,6 +42,8 @@ absl::StatusOr<std::optional<v1::Job>> EarlierJob(
   const std::string& tenant = request.spec().tenant();
   const JobRow* row =
       transaction.ledger().FindRequest(tenant, request.request_id());
+  // The ledger has what this transaction has not written yet. The store has
+  // jobs that ended long ago.
   if (row != nullptr) return std::optional<v1::Job>(row->job);
   return transaction.store().FindByRequestId(tenant, request.request_id());
 }
@@ -49,6 +51,8 @@ absl::StatusOr<std::optional<v1::Job>> EarlierJob(
 template <typename Row>
 absl::StatusOr<Row> SameOrRefuse(const Row& earlier,
                                  const v1::SubmitJobRequest& request) {
+  // The client repeats a call whose answer was lost. A repeated call gets the
+  // job that the first one made.
   if (CanonicalBytes(earlier.spec()) == CanonicalBytes(request.spec())) {
     return earlier;
   }
@@ -72,6 +76,7 @@ absl::Status RequestIdUsed(const v1::SubmitJobRequest& request,
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
                        size_t jobs) {
   if (transaction.ledger().state.draining()) return Draining();
+  // A job that is accepted must be on disk, so a full disk refuses it here.
   const absl::Status room = context.store->CheckRoom();
   if (!room.ok()) return room;
   const size_t limit = context.options.active_job_limit;
@@ -132,6 +137,7 @@ absl::Status CheckDataset(Transaction& transaction, const std::string& name,
                           uint64_t id) {
   auto dataset = FindDataset(transaction.store(), name);
   if (!dataset.ok()) return dataset.status();
+  // The plan was made for the rows of the old data set.
   if (dataset->id() != id) {
     return absl::UnavailableError(
         absl::StrCat("dataset \"", name,

@@ -79,6 +79,8 @@ v1::ModelVersion* Ledger::FindVersion(const std::string& model,
   auto entry = models_.find(model);
   if (entry == models_.end()) return nullptr;
   const auto& numbers = entry->second;
+  // 0 asks for the newest version. A model without versions has no entry, so
+  // `numbers` is not empty.
   auto it = number == 0 ? std::prev(numbers.end()) : numbers.find(number);
   return it == numbers.end() ? nullptr : FindVersion(it->second);
 }
@@ -88,6 +90,7 @@ void Ledger::RemoveVersion(uint64_t id) {
   if (version == nullptr) return;
   auto model = models_.find(version->model());
   model->second.erase(version->version());
+  // FindVersion relies on this.
   if (model->second.empty()) models_.erase(model);
   versions_.erase(id);
 }

@@ -45,6 +45,8 @@ std::string CanonicalBytes(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
+  // Maps would otherwise be written in any order, and equal messages would
+  // differ.
   coded.SetSerializationDeterministic(true);
   message.SerializeToCodedStream(&coded);
   // Writes what is still buffered and cuts `bytes` to its length. Without it
@@ -173,6 +175,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.attempt = row.attempt();
   job.failures = failures;
   job.checkpoint_step = row.last_checkpoint().step();
+  // A job whose ranks are not all found after a restart starts again.
   const bool fits = job.elastic()
                         ? std::count(job.device_counts.begin(),
                                      job.device_counts.end(), ranks.size()) > 0
@@ -183,6 +186,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   if (IsLive(job.state)) {
     job.device_count = static_cast<uint32_t>(ranks.size());
     for (const scheduler::Rank& rank : ranks) {
+      // The other ranks cannot go on without that one.
       if (rank.end != scheduler::Outcome::kInterrupted) continue;
       job.interruption = "a rank was lost before the server's restart";
     }

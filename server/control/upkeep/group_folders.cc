@@ -20,6 +20,7 @@ namespace {
 
 using scheduler::AttemptRef;
 
+// Other users could otherwise join the group that meets in the folder.
 constexpr mode_t kOwnerOnly = 0700;
 
 absl::Status MakeFolder(const std::string& path) {
@@ -33,6 +34,8 @@ absl::Status MakeFolder(const std::string& path) {
 bool IsNeeded(const scheduler::State& state, AttemptRef attempt) {
   if (state.IsLiveAttempt(attempt)) return true;
   for (const auto& [id, device] : state.devices()) {
+    // A worker may still use the folder, although the attempt has ended for the
+    // scheduler.
     if (device.stray_attempts.contains(attempt)) return true;
   }
   return false;
@@ -46,6 +49,8 @@ std::string GroupName(AttemptRef attempt) {
 
 GroupFolders::GroupFolders(std::string root) : root_(std::move(root)) {
   std::error_code error;
+  // Folders of a run that was killed are found here and removed by
+  // RemoveUnneeded.
   for (const auto& entry : std::filesystem::directory_iterator(root_, error)) {
     const std::pair<std::string, std::string> name =
         absl::StrSplit(entry.path().filename().string(), '-');
@@ -79,6 +84,7 @@ void GroupFolders::RemoveUnneeded(const scheduler::State& state) {
       LogWarning(absl::StrCat("event=group_folder_stays path=", PathOf(*it),
                               " error=\"", error.message(), "\""));
     }
+    // A folder that cannot be removed is tried again only after a restart.
     it = attempts_.erase(it);
   }
 }

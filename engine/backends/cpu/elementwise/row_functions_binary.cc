@@ -118,6 +118,8 @@ RowFunction FindBinary(BinaryFunction function) {
 constexpr float kSqrtHalf = 0.70710678118654752f;
 constexpr float kInverseSqrtTwoPi = 0.39894228040143268f;
 constexpr float kGeluTanhScale = 0.79788456080286536f;  // sqrt(2 / pi)
+// The factor is from Hendrycks and Gimpel, "Gaussian Error Linear Units"
+// (2016).
 constexpr float kGeluTanhCube = 0.044715f;
 
 // Returns tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
@@ -152,6 +154,7 @@ struct GeluFunction {
     const V z = hn::Mul(x, Constant(kSqrtHalf));
     const V decay = ExpOf(hn::Neg(hn::Mul(z, z)));
     const V half = hn::Mul(x, Constant(0.5f));
+    // GELU is x (1 + erf(x / sqrt 2)) / 2.
     return hn::MulAdd(half, ErfOf(z, decay), half);
   }
 };
@@ -163,11 +166,14 @@ struct GeluTanhFunction {
 };
 struct ReluSlope {
   HWY_INLINE V operator()(V dy, V y, const C&) const {
+    // The result is positive where the input is, so the input need not be kept.
     return hn::IfThenElseZero(hn::Gt(y, Constant(0)), dy);
   }
 };
 struct SigmoidSlope {
   HWY_INLINE V operator()(V dy, V y, const C&) const {
+    // The slopes of sigmoid and tanh follow from the results: y (1 - y), and 1
+    // - y^2 below.
     return hn::Mul(dy, hn::Mul(y, hn::Sub(Constant(1), y)));
   }
 };
@@ -212,6 +218,7 @@ void WhereRow(const float* const* x, float* y, int64_t count,
                       hn::LoadU(d, x[2] + i)),
                d, y + i);
   }
+  // The rest is shorter than a vector.
   for (; i < count; ++i) y[i] = x[0][i] != 0 ? x[1][i] : x[2][i];
 }
 

@@ -15,6 +15,7 @@ using C = RowConstants;
 
 struct AbsSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
+    // The slope at 0 is 0.
     const V sign =
         hn::Sub(Truth(hn::Gt(x, Constant(0))), Truth(hn::Lt(x, Constant(0))));
     return hn::Mul(dy, sign);
@@ -50,6 +51,7 @@ struct ReciprocalSlope {
 struct ErfSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
     const V decay = ExpOf(hn::Neg(hn::Mul(x, x)));
+    // The slope is 2 / sqrt(pi) e^(-x^2).
     return hn::Mul(hn::Mul(dy, Constant(1.1283791670955126f)), decay);
   }
 };
@@ -60,12 +62,14 @@ struct LeakyReluSlope {
 };
 struct EluSlope {
   HWY_INLINE V operator()(V dy, V x, const C& c) const {
+    // Below 0 the function is alpha (e^x - 1).
     const V below = hn::Mul(c.alpha, ExpOf(x));
     return hn::IfThenElse(hn::Gt(x, Constant(0)), dy, hn::Mul(dy, below));
   }
 };
 struct SeluSlope {
   HWY_INLINE V operator()(V dy, V x, const C& c) const {
+    // SELU is beta times ELU.
     return hn::Mul(c.beta, EluSlope()(dy, x, c));
   }
 };
@@ -89,6 +93,8 @@ struct HardSigmoidSlope {
 };
 struct HardSwishSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
+    // Between -3 and 3 hard swish is x (x + 3) / 6, whose slope is x / 3 + 1 /
+    // 2.
     V slope = hn::MulAdd(x, Constant(1.0f / 3), Constant(0.5f));
     slope = hn::IfThenElse(hn::Gt(x, Constant(3)), Constant(1), slope);
     slope = hn::IfThenElse(hn::Lt(x, Constant(-3)), Constant(0), slope);

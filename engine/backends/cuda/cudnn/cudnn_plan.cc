@@ -8,6 +8,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
+// The heuristics give the best configurations first, so a few are enough.
 constexpr int64_t kMostConfigurations = 16;
 
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
@@ -57,6 +58,8 @@ absl::StatusOr<std::vector<CudnnDescriptor>> Propose(
                                  CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                  kMostConfigurations, &count, raw.data()),
                  "reading the engines"));
+  // The count comes from the library. The limit keeps it within the objects
+  // that were made.
   found.resize(static_cast<size_t>(std::min(count, kMostConfigurations)));
   return found;
 }
@@ -286,6 +289,7 @@ void KeepPlan(const CudnnLibrary& library, const std::string& key,
               const CudnnPlan& plan) {
   const absl::StatusOr<std::string> text =
       plan.descriptor()->Text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  // If an engine has no text form, the next process makes its plan anew.
   if (text.ok()) library.cache().Put(key, *text);
   library.Share(key, plan.descriptor());
 }

@@ -16,6 +16,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
+// CUPTI asks for buffers of this size as it needs them, and wants them aligned
+// to 8 bytes.
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr size_t kBufferAlignment = 8;
 // Records of work on the device and of the calls that queued it.
@@ -69,6 +71,7 @@ Running running ABSL_GUARDED_BY(running_mutex);
 
 void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* size, size_t* most) {
   *buffer =
+      // CUPTI drops records when it gets no buffer.
       static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
   *size = *buffer == nullptr ? 0 : kBufferBytes;
   *most = 0;  // no limit but the size
@@ -116,6 +119,8 @@ void CUPTIAPI TakeBuffer(CUcontext, uint32_t, uint8_t* buffer, size_t,
       AddRecord(*record, *running.times);
     }
   }
+  // CUPTI hands each buffer back exactly once, also when nobody takes the
+  // records.
   std::free(buffer);
 }
 
@@ -124,6 +129,7 @@ class CuptiTimer : public LaunchTimer {
   explicit CuptiTimer(const CuptiFunctions& functions)
       : functions_(functions) {}
   ~CuptiTimer() override {
+    // A timer that did not begin must not stop the one that did.
     if (!begun_) return;
     End();
     absl::MutexLock lock(&running_mutex);

@@ -53,6 +53,7 @@ absl::StatusOr<ExternalRange> RangeOf(const TensorProto& tensor) {
   for (const auto& entry : tensor.external_data()) {
     uint64_t number = 0;
     const bool counts = entry.key() == "offset" || entry.key() == "length";
+    // The ONNX format keeps these numbers as texts.
     if (counts && !absl::SimpleAtoi(entry.value(), &number)) {
       return Refuse(tensor, "external ", entry.key(), " '", entry.value(),
                     "' is no number of bytes");
@@ -167,6 +168,7 @@ void CopyField(const Field& field, absl::Span<std::byte> to) {
 void CopyTyped(const TensorProto& tensor, absl::Span<std::byte> to) {
   if (const NarrowType* narrow = FindNarrowType(tensor.data_type())) {
     std::vector<std::byte> bytes(static_cast<size_t>(tensor.int32_data_size()));
+    // ONNX keeps packed elements in int32_data, a byte in each number.
     CopyField<uint8_t>(tensor.int32_data(), absl::MakeSpan(bytes));
     return CopyNarrow(*narrow, bytes, to);
   }
@@ -179,6 +181,7 @@ void CopyTyped(const TensorProto& tensor, absl::Span<std::byte> to) {
       return CopyField<int64_t>(tensor.int64_data(), to);
     case TensorProto::UINT32:
     case TensorProto::UINT64:
+      // uint64_data is the field of both types (onnx.proto).
       return CopyField<int64_t>(tensor.uint64_data(), to);
     case TensorProto::INT32:
     case TensorProto::INT16:

@@ -27,6 +27,7 @@ class LoopStages {
         importer_(ctx.importer()),
         stages_(ctx.importer().stages()),
         place_(importer_.Place()),
+        // The first two inputs of Loop are the trip count and the condition.
         carried_(ctx.input_count() < 2 ? 0 : ctx.input_count() - 2) {}
 
   absl::Status Import() {
@@ -49,6 +50,8 @@ class LoopStages {
       return ctx_.Refuse("a ", what, " is not a tensor, but the number of ",
                          "iterations depends on computed values");
     }
+    // The line break keeps the name apart from all names of the file's own
+    // outputs.
     const std::string name = absl::StrCat("\n", what, " ", types.size());
     types.push_back({name, ctx_.value(value).type()});
     outputs_.push_back({name, value});
@@ -104,6 +107,7 @@ class LoopStages {
       RETURN_IF_ERROR(PassNumber(trips, "trip count", end_.trips));
       end_.reads_trips = !end_.trips.has_value();
     }
+    // ONNX takes a missing condition for true.
     end_.goes_on = true;
     if (ctx_.has_input(1)) {
       end_.goes_on.reset();
@@ -147,6 +151,8 @@ class LoopStages {
                      importer_.ImportSubgraph(body_, inputs));
     RETURN_IF_ERROR(PassCondition(outputs[0]));
     for (size_t i = 1; i < outputs.size(); ++i) {
+      // The body's outputs are the condition, the carried values and then the
+      // scan outputs.
       const bool state = i <= types.size();
       RETURN_IF_ERROR(Pass(outputs[i], state ? "carried value" : "scan output",
                            state ? end_.states : end_.rows));
@@ -166,6 +172,8 @@ class LoopStages {
     ASSIGN_OR_RETURN(Entries outputs, TakeStates(types));
     for (int i = carried_ + 1; i < body_.output_size(); ++i) {
       const auto row = static_cast<size_t>(i - carried_ - 1);
+      // No iteration has told the type of the rows, so the declared type is
+      // used.
       if (iterations == 0) {
         ASSIGN_OR_RETURN(const ValueId none, NoRows(ctx_, body_.output(i)));
         outputs.push_back(Entry::Tensor(none));

@@ -51,12 +51,14 @@ StageCall ToStageCall(const HostCall& call) {
 }  // namespace
 
 absl::Status Stages::RunLoops(absl::string_view title) {
+  // Only a Loop can run on the device. A Scan has no name in this list.
   if (std::find(unrolling_.begin(), unrolling_.end(), "") != unrolling_.end()) {
     return absl::UnimplementedError(absl::StrCat(
         title, ": what it computes must be known when the program is made, ",
         "since it is inside of a Scan; export that as a Loop"));
   }
   loops_to_run_ = unrolling_;
+  // The import ends here and is repeated, with these loops no longer unrolled.
   return absl::AbortedError("a loop must run");
 }
 
@@ -66,11 +68,13 @@ absl::Status Stages::End(StageEnd end, std::vector<StageOutput> outputs,
   end_ = std::move(end);
   outputs_ = std::move(outputs);
   live_ = std::move(live);
+  // The error carries the end up through all bodies that are being imported.
   return absl::AbortedError("the stage ends");
 }
 
 absl::StatusOr<ValueId> StageInput(NodeContext& ctx, const std::string& name,
                                    const TensorType& type) {
+  // A program has no inputs without bytes.
   if (type.shape.elements() == 0) {
     return ctx.Constant({type.dtype, type.shape, {}});
   }
@@ -119,6 +123,7 @@ absl::StatusOr<ValueIds> ComputeOnHost(NodeContext& ctx,
   const bool known = std::all_of(
       operands.begin(), operands.end(),
       [&](const HostOperand& operand) { return ctx.IsKnown(operand.input); });
+  // Numbers that are known now need no stage of their own.
   if (known || !importer.stages().on()) {
     std::vector<HostTensor> tensors;
     for (const auto& [input, what] : operands) {

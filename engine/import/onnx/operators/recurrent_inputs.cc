@@ -138,6 +138,7 @@ absl::Status ReadSizes(NodeContext& ctx, const RecurrentKind& kind,
   if (hidden != inputs.hidden) {
     return ctx.Refuse("hidden_size is ", hidden, " but R has ", inputs.hidden);
   }
+  // Each step becomes nodes of its own, so the limit bounds the graph.
   if (inputs.steps > kMaxUnrolledSteps / inputs.directions) {
     return ctx.Refuse(inputs.steps, " steps in ", inputs.directions,
                       " directions are over the limit of ", kMaxUnrolledSteps);
@@ -237,6 +238,7 @@ absl::StatusOr<ValueId> InitialState(NodeContext& ctx,
     return Filled(ctx, ctx.dtype(inputs.x), shape, 0);
   }
   ASSIGN_OR_RETURN(const ValueId all, ctx.Input(input));
+  // With layout 1, states are [batch, directions, hidden].
   const int axis = inputs.batch_first ? 1 : 0;
   std::vector<int64_t> dims{inputs.batch, inputs.hidden};
   dims.insert(dims.begin() + axis, inputs.directions);
@@ -252,6 +254,7 @@ absl::StatusOr<Unrolled> Unroll(NodeContext& ctx, const RecurrentInputs& inputs,
   States states = std::move(steps.initial);
   const ValueId zero = ctx.Scalar(ctx.dtype(inputs.x), 0);
   for (int64_t i = 0; i < inputs.steps; ++i) {
+    // Outputs stay at their step in either direction (ONNX RNN).
     const int64_t t = backwards ? inputs.steps - 1 - i : i;
     ASSIGN_OR_RETURN(States next, steps.cell(t, states));
     ValueId output = next[0];

@@ -70,6 +70,7 @@ uint64_t ScoreFlops(absl::Span<const TensorType> qkv, uint64_t by_d,
   const auto keys = static_cast<uint64_t>(qkv[1].shape[2]);
   const auto queries = static_cast<uint64_t>(qkv[0].shape[0] * qkv[0].shape[1] *
                                              qkv[0].shape[2]);
+  // A softmax counts as 4 FLOPs for each score.
   return Multiply(Multiply(queries, keys), 4 + 2 * (by_d * d + by_e * e));
 }
 
@@ -145,6 +146,8 @@ uint64_t Conv2dFlops(const NodeTypes& node) {
 }
 
 uint64_t Conv2dInputGradFlops(const NodeTypes& node) {
+  // A gradient has as many products as the forward pass: dy takes the place of
+  // y.
   return ConvFlops(node.inputs[0], node.inputs[1].shape);
 }
 
@@ -165,6 +168,7 @@ uint64_t AttentionGradFlops(const NodeTypes& node) {
 uint64_t ScatterFlops(const NodeTypes& node) {
   const bool adds =
       node.get<ScatterAttributes>().reduction != ScatterReduction::kNone;
+  // Moving numbers costs no FLOPs.
   return adds ? Elements(node.inputs[2]) : 0;
 }
 

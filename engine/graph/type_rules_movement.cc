@@ -42,6 +42,7 @@ absl::Status CheckSliceAxis(Op op, const SliceAttributes& slice, int axis,
     return Refuse(op, "the size ", size, " of axis ", axis,
                   " must be at least 0");
   }
+  // An empty slice touches no cell, wherever it begins.
   if (size == 0) return absl::OkStatus();
   bool inside = start >= 0 && start < cells;
   if (inside) {
@@ -51,6 +52,7 @@ absl::Status CheckSliceAxis(Op op, const SliceAttributes& slice, int axis,
     const uint64_t stride = step > 0
                                 ? static_cast<uint64_t>(step)
                                 : uint64_t{0} - static_cast<uint64_t>(step);
+    // The division avoids the product of size and step, which could overflow.
     inside = static_cast<uint64_t>(size - 1) <= room / stride;
   }
   if (inside) return absl::OkStatus();

@@ -88,6 +88,7 @@ int64_t PackedBytes(int64_t codes, int bits) { return (codes * bits + 7) / 8; }
 absl::Status CheckZeros(Op op, int bits, const TensorType& zeros,
                         const Shape& scales) {
   const bool packed = zeros.dtype == DType::kUint8;
+  // Zero points may be packed like the codes, or be one float for each block.
   const int64_t cells = packed ? PackedBytes(scales[1], bits) : scales[1];
   if ((packed || zeros.dtype == DType::kFloat32) && zeros.shape.rank() == 2 &&
       zeros.shape[0] == scales[0] && zeros.shape[1] == cells) {
@@ -122,6 +123,7 @@ Result BlockedMatMul(Op op, const Attributes& attributes, Inputs inputs) {
     return Refuse(op, "codes ", codes.shape.ToString(), " need scales [",
                   columns, ", ", blocks, "], not ", scales.shape.ToString());
   }
+  // Each byte of the codes holds 8 / bits of them.
   const int64_t inner = blocks * codes.shape[2] * (8 / matmul.bits);
   if (a.shape[1] != inner) {
     return Refuse(op, "the matrix ", a.shape.ToString(), " must have the ",
@@ -151,6 +153,7 @@ Result BatchMatMul(Op op, const Attributes& attributes, Inputs inputs) {
                   Text(left), " and ", Text(right));
   }
   if (!std::isfinite(matmul.scale) ||
+      // A scaled product of integers would have to be rounded.
       (!IsFloating(left.dtype) && matmul.scale != 1)) {
     return Refuse(op, "the scale ", matmul.scale, " must be finite, and 1 for ",
                   "integers");

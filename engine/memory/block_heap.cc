@@ -53,6 +53,7 @@ void BlockHeap::Recycle(Block* block) {
 Block* BlockHeap::SplitOff(Block* block, uint64_t address) {
   Block* const rest = NewBlock(address, block->end() - address);
   rest->state = block->state;
+  // The rest is free at the same moment as the whole was.
   rest->stream = block->stream;
   rest->after = block->after;
   rest->previous = block;
@@ -96,6 +97,8 @@ void BlockHeap::MakeFree(Block* block, Moment after) {
     counter = std::max(counter, block->next->after.counter);
     JoinNext(block);
   }
+  // The first block of a range has nothing before it. Behind the last one there
+  // is always an end block.
   if (block->previous != nullptr && block->previous->home == home) {
     block = block->previous;
     Unlink(block);
@@ -212,6 +215,7 @@ bool BlockHeap::Settle() {
     }
     Block* const block = leaving_[i].block;
     const Moment after = open.empty() ? Moment() : open.front();
+    // The index does not advance, because another block is now at this place.
     std::swap(leaving_[i], leaving_.back());
     leaving_.pop_back();
     Subtract(LeftOf(*block), *block);

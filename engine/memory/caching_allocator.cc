@@ -17,6 +17,7 @@ constexpr uint64_t kMostCachedBytes = uint64_t{1} << 62;
 // device's memory, so it rarely runs out; this bounds it for a limit that is
 // only nominal.
 constexpr uint64_t kMostRangeBytes = uint64_t{1} << 43;
+// The history is in host memory, about a hundred bytes for each entry.
 constexpr uint64_t kMostHistoryEntries = 10'000'000;
 
 size_t PoolOf(uint64_t block_bytes) {
@@ -35,6 +36,7 @@ MemoryEvent EventOf(MemoryAction action, const Block& used) {
 }
 
 uint64_t RangeBytes(uint64_t limit_bytes) {
+  // The half is compared, so that the product cannot overflow.
   return 2 * std::min(std::max<uint64_t>(limit_bytes, 1), kMostRangeBytes / 2);
 }
 
@@ -73,6 +75,7 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
   if (bytes > kMostCachedBytes) {
     return OutOfMemory(bytes, owner, "no device has that many bytes");
   }
+  // Tests let a certain allocation fail.
   if (until_failure_ > 0 && --until_failure_ == 0) {
     return OutOfMemory(bytes, owner, "this request was chosen to fail");
   }
@@ -172,6 +175,8 @@ uint64_t CachingAllocator::MostMappedBytes() const {
 
 void CachingAllocator::Charge(Block* block, uint64_t requested,
                               OwnerAccount* account) {
+  // The charge is what the plan counts, not the larger block that the heap
+  // gives.
   const uint64_t charged = AlignUp(requested);
   block->requested_bytes = requested;
   block->account = account;
@@ -205,6 +210,7 @@ bool CachingAllocator::TakeBack(Block* block, absl::Span<const Moment> uses) {
   const uint64_t block_bytes = block->bytes;
   const bool completed = heap_.Return(block, uses);
   CountFree();
+  // A block that other streams still use stays active until Settle frees it.
   if (!completed) return false;
   for (const size_t pool : {kAllPools, PoolOf(block_bytes)}) {
     figures_[pool].active.Subtract(1);
@@ -276,6 +282,8 @@ absl::Status CachingAllocator::SetFraction(double fraction) {
 uint64_t CachingAllocator::EmptyCache() {
   FastMutexLock lock(&mutex_);
   Settle();
+  // Settle has freed the blocks whose uses have ended, so that their pages go,
+  // too.
   const uint64_t bytes = heap_.Trim(heap_.chunks().bytes());
   CountMapped();
   return bytes;

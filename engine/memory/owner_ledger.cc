@@ -8,6 +8,8 @@
 namespace gpupool::engine {
 
 OwnerHolder& OwnerLedger::Holder(const std::string& name) {
+  // Blocks and accounts point to holders, so the addresses must stay when the
+  // map grows.
   std::unique_ptr<OwnerHolder>& holder = holders_[name];
   if (holder == nullptr) {
     holder = std::make_unique<OwnerHolder>();
@@ -23,6 +25,8 @@ OwnerAccount* OwnerLedger::FindOrOpen(const Owner& owner) {
     account->holder = &Holder(owner.holder);
     account->owner = owner;
   }
+  // One owner often allocates many blocks in a row. The last account spares the
+  // next look-up.
   last_ = account.get();
   return last_;
 }
@@ -34,6 +38,7 @@ const OwnerHolder* OwnerLedger::Find(const std::string& holder) const {
 
 bool OwnerLedger::SetLimit(const std::string& holder, uint64_t limit_bytes) {
   OwnerHolder& entry = Holder(holder);
+  // 0 means that there is no limit.
   if (limit_bytes != 0 && entry.bytes > limit_bytes) return false;
   entry.limit_bytes = limit_bytes;
   return true;

@@ -60,6 +60,7 @@ absl::Status Executor::Bind(const WeightStore& weights,
   addresses_.assign(graph.values().size(), nullptr);
   for (size_t i = 0; i < addresses_.size(); ++i) {
     const int index = liveness.buffer_of[i];
+    // A value without a buffer is read by no kernel.
     if (index < 0) continue;
     const Buffer& buffer = liveness.buffers[static_cast<size_t>(index)];
     if (buffer.place == Place::kPersistent) {
@@ -83,6 +84,7 @@ absl::Status Executor::Bind(const WeightStore& weights,
           residents_[static_cast<size_t>(launch.resident)]->data();
     }
     RETURN_IF_ERROR(launch.kernel->Bind(buffers));
+    // Kernels of loading run once, in Load.
     if (node.stage == Stage::kStep) steps_.push_back(launch.kernel.get());
   }
   return absl::OkStatus();
@@ -123,6 +125,7 @@ absl::Status Executor::Stage(absl::Span<const std::string> brought) {
   uint64_t total = 0;
   for (auto* list : {&staged_inputs_, &staged_outputs_}) {
     for (const Staged& staged : *list) {
+      // One allocation serves all, because pinned memory is slow to allocate.
       total += AlignUp(graph.value(staged.value).bytes());
     }
   }
@@ -321,6 +324,8 @@ absl::Status Executor::RunTimed(Profile* profile, LaunchTimer* timer) {
   RETURN_IF_ERROR(QueueOutputs());
   RETURN_IF_ERROR(Finish());
   ASSIGN_OR_RETURN(const std::vector<NodeTime> times, timer->Stop());
+  // The timer has a clock of its own. The shift moves its times to the host's
+  // clock.
   const int64_t shift = times.empty() ? 0 : begin - times.front().begin_nanos;
   for (const NodeTime& time : times) {
     profile->Add(time.node, time.begin_nanos + shift, time.end_nanos + shift,

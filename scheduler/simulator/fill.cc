@@ -27,6 +27,8 @@ class Filler {
     if (absl::Status status = AddNodes(); !status.ok()) return status;
     for (const JobNeed& job : jobs_) {
       mix_.Add(job);
+      // The placement by fragmentation weighs space by the needs that it has
+      // seen.
       if (options_.mix_is_known) state_.LearnNeed(job);
     }
     const std::vector<JobNeed> order =
@@ -61,6 +63,7 @@ class Filler {
         state_.AddDevice(absl::StrCat(node.kind, ":", number, ".", i),
                          node.kind, kWholeDevice, {.node = number});
       }
+      // Pods without a GPU need a device to run on.
       state_.AddDevice(absl::StrCat(kHostKind, ":", number), kHostKind, 0,
                        {.node = number});
       state_.SetHost(number, node.host);
@@ -99,11 +102,15 @@ class Filler {
     if (IsLive(state_.jobs().at(id).state)) {
       allocated_ += SizeOf(need);
     } else {
+      // The measurement has no time. A job that does not start at once never
+      // does.
       ++result_.dropped;
       absl::Status status = Send(JobCancelRequested{id});
       if (!status.ok()) return status;
       state_.ForgetJob(id);
     }
+    // This is the share that is in use when the jobs have asked for all devices
+    // once.
     if (result_.allocated_at_full == 0 && asked_ >= capacity_) {
       result_.allocated_at_full = ShareOfCapacity(allocated_);
     }
@@ -160,6 +167,8 @@ std::vector<JobNeed> Tune(absl::Span<const JobNeed> jobs, uint64_t capacity,
     order.resize(i);
     return order;
   }
+  // The jobs asked for less than wanted, so some are drawn again. Without any
+  // need the loop would never end.
   while (asked > 0) {
     const JobNeed& job = jobs[random.Below(jobs.size())];
     asked += static_cast<double>(SizeOf(job));

@@ -103,6 +103,8 @@ absl::Status Replayer::AddDevices() {
          WorkerReady{.device = DeviceId(i), .running = {}, .loaded = {}}, now_);
   }
   for (const TraceJob& job : trace_) {
+    // A group that is larger than a node takes whole nodes, even if it does not
+    // fill the last one.
     const uint64_t wholes = (job.devices + options_.devices_per_node - 1) /
                             options_.devices_per_node;
     if (wholes > options_.nodes) {
@@ -125,6 +127,8 @@ absl::Status Replayer::Send(const Event& event) {
     if (const auto* start = std::get_if<StartJob>(&action)) {
       CarryOut(*start);
     } else if (const auto* stop = std::get_if<StopJob>(&action)) {
+      // A stop answers with an event. It waits until Step has returned and all
+      // its actions are known.
       stops_.push_back(*stop);
     } else if (const auto* timer = std::get_if<SetTimer>(&action)) {
       due_.push({timer->time, Kind::kTimer});
@@ -151,6 +155,7 @@ void Replayer::CarryOut(const StartJob& start) {
     run.ranks.clear();
     run.attempt = start.attempt.number;
     run.placed = now_;
+    // Only a job that was stopped pays for a restart.
     const bool resumes = start.attempt.number > 1;
     const absl::Duration cost =
         resumes ? options_.policy.restart_cost : absl::ZeroDuration();
@@ -178,6 +183,8 @@ absl::Status Replayer::CarryOut(const StopJob& stop) {
 // Books the time of an attempt that leaves its devices.
 void Replayer::Leave(uint64_t job) {
   JobRun& run = runs_[job];
+  // A job that is stopped while it loads has done nothing. Its `began` is then
+  // in the infinite future.
   if (run.began < now_) run.done += now_ - run.began;
   run.began = absl::InfiniteFuture();
   run.on_devices += now_ - run.placed;
@@ -189,6 +196,7 @@ absl::Status Replayer::End(uint64_t job, Outcome outcome) {
   Leave(job);
   ReplayedJob& replayed = result_.jobs[job];
   replayed.completion = now_ - (first_ + trace_[job].submit);
+  // All time that was not spent on devices is waiting.
   replayed.wait = replayed.completion - run.on_devices;
   // Moved out first: events below may start the next job.
   const std::vector<DeviceId> ranks = std::move(run.ranks);
@@ -215,6 +223,8 @@ absl::Status Replayer::Happen(const Due& due) {
       return Send(TimerFired{});
     case Kind::kSubmit: {
       const TraceJob& submitted = trace_[job];
+      // Each device has one byte and each job needs it, so jobs never share a
+      // device.
       JobSubmitted event{.wanted_device = "", .id = IdOf(job), .bytes = 1};
       event.tenant = submitted.tenant;
       event.device_count = submitted.devices;
@@ -273,6 +283,7 @@ absl::StatusOr<ReplayResult> Replayer::Run() {
   sample_every_ = absl::Seconds(1);
   absl::Time next_sample = now_;
   while (ended_ < trace_.size()) {
+    // No event is due, so the scheduler has forgotten a job.
     if (due_.empty()) {
       return absl::InternalError(
           absl::StrCat(trace_.size() - ended_, " jobs wait for ever; ",

@@ -27,6 +27,7 @@ absl::StatusOr<Columns> ReadHeader(absl::string_view line) {
     if (name == "submit_s") columns.submit = i;
     if (name == "gpus") columns.gpus = i;
     if (name == "duration_s") columns.duration = i;
+    // The traces of Helios call a tenant a virtual cluster.
     if (name == "vc" || name == "tenant") columns.tenant = i;
   }
   for (const auto& [column, name] :
@@ -76,6 +77,7 @@ class RowReader {
     job.submit = absl::Seconds(submit);
     job.run = absl::Seconds(run);
     job.name = std::string(Field(columns_.job_id));
+    // The number of the line is unique.
     if (job.name.empty()) job.name = absl::StrCat(line_);
     job.tenant = std::string(Field(columns_.tenant));
     return job;
@@ -87,6 +89,7 @@ class RowReader {
     return absl::StripAsciiWhitespace(fields_[*column]);
   }
   bool ReadSeconds(const std::optional<size_t>& column, double* value) const {
+    // SimpleAtod takes "inf" and "nan" as well.
     return absl::SimpleAtod(Field(column), value) && std::isfinite(*value) &&
            *value <= static_cast<double>(kMostSeconds);
   }
@@ -127,6 +130,7 @@ absl::StatusOr<std::vector<TraceJob>> ParseTrace(absl::string_view csv) {
   if (jobs.empty()) {
     return absl::InvalidArgumentError("the trace has no jobs");
   }
+  // Jobs of one second stay in the order of the file.
   std::stable_sort(
       jobs.begin(), jobs.end(),
       [](const TraceJob& a, const TraceJob& b) { return a.submit < b.submit; });

@@ -36,6 +36,8 @@ Shape State::ShapeOf(const Job& job) const {
     // Powers of two keep the number of shapes small (backfill_policy.h).
     shape.length = 1 + std::ilogb(std::max(seconds, 1.0));
   }
+  // Jobs of one shape must be alike in all that decides on their start. Here
+  // the tenant decides, too.
   if (order == Order::kFairShare || !policy_.tenants.empty() ||
       reservations_.Name(job.tenant)) {
     shape.tenant = job.tenant;
@@ -90,6 +92,7 @@ void State::SetHost(uint32_t node, const HostNeed& limit) {
 
 void State::RestoreJob(Job job) {
   StateEditor editor(*this);
+  // AddJob must not see ranks that are not booked. PlaceJob books them.
   Ranks ranks = job.ranks;
   job.ranks.clear();
   Job& added = editor.AddJob(std::move(job));
@@ -101,12 +104,14 @@ void State::RestoreVersion(Version version) {
   const std::optional<DeviceId> device = version.device;
   // PlaceVersion below sets it again and books the bytes.
   version.device.reset();
+  // Requests are numbered anew in the order of the rows.
   if (MayHoldBytes(version.state)) version.request = editor.NextRequest();
   Version& added = editor.AddVersion(std::move(version));
   if (device) editor.PlaceVersion(added, *device);
 }
 
 void State::RestoreReservation(TenantReservation reservation) {
+  // The first step begins it again, if its time has come.
   reservation.begun = false;
   StateEditor(*this).AddReservation(std::move(reservation));
 }
@@ -142,6 +147,7 @@ bool State::RunsOn(AttemptRef attempt, DeviceId device) const {
 }
 
 const Device* State::StrayDevice(JobId job) const {
+  // The set is ordered by job and attempt, and 0 is before every attempt.
   auto it = strays_.lower_bound({{job, 0}, DeviceId()});
   if (it == strays_.end() || it->first.job != job) return nullptr;
   return FindDevice(it->second);

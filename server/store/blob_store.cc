@@ -92,6 +92,7 @@ class FileBlobWriter : public BlobWriter {
 
  private:
   absl::Status Write(absl::string_view bytes) {
+    // `written_` never exceeds `wanted_bytes_`, so the subtraction cannot wrap.
     if (bytes.size() > wanted_bytes_ - written_) {
       return absl::InvalidArgumentError(absl::StrCat(
           "more bytes than the ", wanted_bytes_, " that were announced"));
@@ -127,6 +128,7 @@ class FileBlobWriter : public BlobWriter {
     if (rename(temporary_.path.c_str(), path.c_str()) != 0) {
       return FileError("renaming");
     }
+    // The temporary name is gone from here on, whether the folder syncs or not.
     committed_ = true;
     return SyncFolder(directory_);
   }
@@ -177,6 +179,8 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("creating the folder");
   }
+  // A folder that cannot be synced would lose blobs in a crash. That is found
+  // at the start.
   RETURN_IF_ERROR(SyncFolder(directory));
   return absl::WrapUnique(new BlobStore(directory));
 }
@@ -240,6 +244,8 @@ absl::StatusOr<std::string> BlobStore::Read(absl::string_view sha256,
   ASSIGN_OR_RETURN(const BlobFile file, OpenBlob(sha256));
   std::string bytes;
   std::string chunk(kReadChunkBytes, '\0');
+  // The size was asked of another descriptor. The limit holds even if the file
+  // has grown.
   while (bytes.size() <= limit_bytes) {
     const ssize_t count = read(file.fd(), chunk.data(), chunk.size());
     if (count < 0 && errno == EINTR) continue;

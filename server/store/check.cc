@@ -28,6 +28,7 @@ namespace {
 
 constexpr size_t kMostProblems = 100;
 constexpr int kPagesAtOnce = 1024;
+// SQLite counts instructions of its virtual machine.
 constexpr int kOperationsBetweenLooks = 10000;
 
 absl::Status CheckThere(const std::string& path) {
@@ -101,6 +102,7 @@ class Checker {
   }
 
   void Say(std::string problem) {
+    // A damaged file may have a problem in every row.
     if (report_.problems.size() < kMostProblems) {
       report_.problems.push_back(std::move(problem));
     }

@@ -187,6 +187,7 @@ absl::Status Migrate(SQLite::Database& database) {
     const int current = static_cast<int>(CurrentSchemaVersion());
     const int found = Pragma(database, "user_version");
     const int application = Pragma(database, "application_id");
+    // A new file has 0 in both.
     if (application != kApplicationId && (application != 0 || found != 0)) {
       return absl::DataLossError(
           "the file is an SQLite database of another program");

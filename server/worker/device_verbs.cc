@@ -97,6 +97,7 @@ constexpr Verb kVerbs[] = {
 
 std::optional<absl::StatusOr<FromWorker>> AnswerDeviceVerb(
     engine::Session& session, const ToWorker& request) {
+  // Every other message is for the caller.
   for (const Verb& verb : kVerbs) {
     if (verb.request == request.message_case()) {
       return verb.answer(session, request);

@@ -39,6 +39,7 @@ std::string InjectedFault::Take(uint64_t step, Moment moment) const {
   std::string kind;
   uint64_t at = 0;
   if (!(file >> kind >> at) || MomentOf(kind) != moment) return "";
+  // Step 0 in the file means any copy or write.
   if (at != step && (moment == Moment::kStep || at != 0)) return "";
   // rename() succeeds for one of several workers that see the file.
   if (std::rename(path_.c_str(), absl::StrCat(path_, ".done").c_str()) != 0) {
@@ -82,6 +83,7 @@ void InjectedFault::BeforeLoad(const std::string& version) const {
   std::string kind, name;
   if (!(file >> kind >> name) || name != version) return;
   if (kind == "abort-load") std::abort();
+  // The file stays, so that every worker that loads the version is hit.
   while (kind == "hang-load") ::pause();
 }
 

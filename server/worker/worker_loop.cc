@@ -68,6 +68,7 @@ void WorkerLoop::Run() {
   compute_thread_ = std::thread([this] {
     ::prctl(PR_SET_NAME, "compute");
     turnstile_.Run();
+    // The outbox closes last, since both threads put replies into it.
     side_thread_.Stop();
     outbox_.Close();
   });
@@ -86,6 +87,8 @@ void WorkerLoop::PollOnce() {
   std::array<pollfd, 5> fds = {{
       {outbox_.fd(), POLLIN, 0},
       {listener_.fd(), POLLIN, 0},
+      // poll() skips negative descriptors. A stop signal that was taken would
+      // wake it again and again.
       {draining_ ? -1 : options_.stop_fd, POLLIN, 0},
       {channel_ ? channel_->fd() : -1, events(channel_), 0},
       {candidate_ ? candidate_->fd() : -1, events(candidate_), 0},
@@ -122,6 +125,7 @@ void WorkerLoop::Accept() {
                    channel.status().ToString());
       continue;
     }
+    // A newer connection replaces a candidate that has not said Hello.
     candidate_ = *std::move(channel);
   }
 }
@@ -159,6 +163,7 @@ absl::StatusOr<std::unique_ptr<SlotRingServer>> WorkerLoop::TakeRing(
     const worker::v1::Hello& hello) {
   std::vector<UniqueFd> fds = candidate_->TakeDescriptors();
   if (!hello.has_ring()) return nullptr;
+  // These are the ring's memory and two bells, one for each direction.
   if (fds.size() != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a Hello with a ring brings 3 descriptors; ", fds.size(), " came"));
@@ -188,6 +193,8 @@ void WorkerLoop::HandleHello(const ToWorker& request) {
   const FromWorker reply = HelloReply();
   channel_ = std::move(candidate_);
   candidate_.reset();
+  // Replies carry this number, so that answers to an earlier daemon are not
+  // sent to this one.
   ++connection_;
   spdlog::info("daemon connected boot_id={} connection={}",
                hello.daemon_boot_id(), connection_);
@@ -283,6 +290,8 @@ bool WorkerLoop::HandleNow(const ToWorker& request) {
 
 void WorkerLoop::HandleOnComputeThread(ToWorker request) {
   if (request.has_start_job()) {
+    // The attempt is in heartbeats from now on. The compute thread may take it
+    // up much later.
     turnstile_.Announce(request.start_job().job_id(),
                         request.start_job().attempt());
   }
@@ -453,6 +462,8 @@ void WorkerLoop::Send(const FromWorker& message,
                       absl::Span<const int> descriptors) {
   if (!channel_.has_value()) return;
   absl::Status sent = channel_->Send(message, descriptors);
+  // The message is too large for a frame. The daemon gets an error instead of
+  // waiting in vain.
   if (absl::IsInvalidArgument(sent)) {
     spdlog::error("message is not sent error=\"{}\"", sent.ToString());
     sent = channel_->Send(MakeReply(
@@ -466,6 +477,8 @@ void WorkerLoop::SendHeartbeat(Clock::time_point now) {
       now + absl::ToChronoNanoseconds(options_.heartbeat_interval);
   const TurnstileView view = turnstile_.view();
   const double utilization = Utilization(now, view.busy_time);
+  // A worker without work and without a daemon ends after a while; see
+  // CheckOrphan.
   if (!view.running.empty() || !view.saving.empty() || channel_.has_value()) {
     wanted_at_ = now;
   }

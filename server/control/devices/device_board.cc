@@ -149,6 +149,8 @@ void DeviceBoard::SetReady(const std::string& name,
 }
 
 void DeviceBoard::SetMeasured(const v1::DeviceBench& bench) {
+  // Rates that were measured beside other work are lower than what the device
+  // can do.
   if (bench.beside_work()) return;
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(bench.device());
@@ -177,6 +179,7 @@ void DeviceBoard::SetLost(const std::string& name, const absl::Status& reason) {
   auto it = entries_.find(name);
   if (it == entries_.end()) return;
   v1::Device& device = it->second.device;
+  // The pool reports a quarantine as DataLoss.
   device.set_state(absl::IsDataLoss(reason) ? v1::DEVICE_QUARANTINED
                                             : v1::DEVICE_LOST);
   device.set_state_reason(std::string(reason.message()));
@@ -225,6 +228,8 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
     drain.set_reason(device.drain->reason);
   }
   const v1::DeviceState state = entry.device.state();
+  // The other states come from the worker's connection, which only SetReady and
+  // SetLost know.
   if (state == v1::DEVICE_READY || state == v1::DEVICE_DRAINING ||
       state == v1::DEVICE_DRAINED) {
     entry.device.set_state(OpenState(ledger.state, device));
@@ -233,12 +238,15 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
 
 bool DeviceBoard::ReasonsAreYoung(absl::Time now) const {
   absl::MutexLock lock(&mutex_);
+  // Reasons for a short queue are cheap, so they are always made anew. A clock
+  // that was set back makes them old.
   return reasons_.size() == kReasons && now >= reasons_made_ &&
          now - reasons_made_ < kReasonsAge;
 }
 
 bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
                           absl::Time now) {
+  // The last state of a batch is always published with fresh reasons.
   const bool keep = more_follows && ReasonsAreYoung(now);
   absl::btree_map<JobId, std::string> reasons;
   // Before the lock, since reasons of a long queue take a while.
@@ -317,6 +325,7 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
   entry.device.set_utilization(heartbeat.utilization());
   if (heartbeat.has_readings()) {
     *entry.device.mutable_readings() = heartbeat.readings();
+    // The daemon counts the energy itself, from the power.
     entry.device.mutable_readings()->clear_energy_joules();
     if (heartbeat.readings().has_power_watts()) {
       MeterPower(heartbeat.readings().power_watts(), now, entry);
@@ -325,6 +334,7 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
   std::map<AttemptRef, absl::Time> running;
   for (const auto& item : heartbeat.running()) {
     auto known = entry.running.find(RefOf(item));
+    // The time at which an attempt was first seen stays with it.
     running[RefOf(item)] = known == entry.running.end() ? now : known->second;
   }
   entry.running = std::move(running);
@@ -394,6 +404,7 @@ std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
                        std::min(entry.usable_bytes, device.committed_bytes()));
     const bool is_free = spec.exclusive() ? device.committed_bytes() == 0
                                           : bytes <= fit.free_bytes();
+    // An exclusive job needs an empty device, and its bytes must still fit.
     fit.set_fits_now(matches && is_free && bytes <= fit.free_bytes() &&
                      !IsKeptFrom(spec.tenant(), device));
     fit.set_fits_ever(matches && bytes <= device.limit_bytes());

@@ -17,6 +17,7 @@ namespace {
 
 bool TakesJobsOf(const scheduler::Queue& queue, const std::string& tenant) {
   if (queue.tenants.empty()) return true;
+  // A queue that takes a tenant takes all tenants below it.
   const auto path = scheduler::PathOf(tenant);
   return std::any_of(
       queue.tenants.begin(), queue.tenants.end(), [&](const auto& allowed) {
@@ -81,6 +82,8 @@ std::vector<std::string> QueueWarnings(const scheduler::State& state) {
   }
   absl::btree_map<std::string, size_t> lost;
   for (const auto& [id, job] : state.jobs()) {
+    // Jobs keep the name of their queue. They wait in the default queue until
+    // it is configured again.
     if (job.queue_name.empty() || state.queues().Has(job.queue_name)) continue;
     ++lost[job.queue_name];
   }

@@ -21,6 +21,7 @@ bool ContinuesName(char c) {
 // Returns the quotient, rounded down. False for a divisor of 0, or when the
 // quotient exceeds 63 bits.
 bool DivideDown(int64_t a, int64_t b, int64_t* quotient) {
+  // The second quotient would be 2^63, which has no int64_t.
   if (b == 0 || (a == INT64_MIN && b == -1)) return false;
   *quotient = a / b;
   if (a % b != 0 && (a < 0) != (b < 0)) --*quotient;
@@ -111,7 +112,9 @@ class SizeExpressionParser {
     }
     if (next == '-') {
       ++at_;
+      // ParseSum refuses this depth with the right message.
       if (depth >= kMaxSizeExpressionDepth) return ParseSum(depth + 1);
+      // A minus sign is a subtraction from 0.
       Add(Kind::kNumber, 0);
       RETURN_IF_ERROR(ParseFactor(depth + 1));
       Add(Kind::kSubtract);

@@ -20,6 +20,8 @@ absl::Status CheckKey(absl::string_view key) {
   const bool plain = std::all_of(key.begin(), key.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
   });
+  // A key is the name of a file. A dot at the start could lead out of the
+  // folder.
   if (key.empty() || key.size() > kMaxRendezvousKey || key[0] == '.' ||
       !plain) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -124,6 +126,7 @@ absl::Status FolderRendezvous::DoSet(const std::string& key,
 
 absl::StatusOr<std::string> FolderRendezvous::DoGet(const std::string& key) {
   const std::string path = absl::StrCat(folder_, "/", key);
+  // O_NOFOLLOW refuses a link that another user may have put there.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file.number() < 0) {
     if (errno != ENOENT) return SystemError("cannot open", path);

@@ -36,6 +36,7 @@ absl::string_view BaseOf(absl::string_view name) {
 // sample share.
 absl::string_view KeyOf(absl::string_view name) {
   const absl::string_view base = BaseOf(name);
+  // This is the key of WebDataset: a file a.b.jpg belongs to a.cls.
   const size_t dot = base.find('.');
   return dot == absl::string_view::npos
              ? name
@@ -44,6 +45,8 @@ absl::string_view KeyOf(absl::string_view name) {
 
 bool IsHidden(absl::string_view name) {
   return absl::StartsWith(name, ".") || absl::StrContains(name, "/.") ||
+         // macOS adds this folder to archives. Its files have names of images
+         // and are none.
          absl::StartsWith(name, "__MACOSX/");
 }
 
@@ -138,6 +141,7 @@ absl::StatusOr<Samples> FindSamples(absl::Span<const ImageArchive> archives) {
     found.by_files = found.by_files || !sorted->classes.empty();
     all.push_back(*std::move(sorted));
   }
+  // Whether classes come from files is known only after all archives were read.
   for (size_t i = 0; i < all.size(); ++i) {
     for (TarMember& image : all[i].images) {
       Sample sample = {&archives[i], std::move(image.name), image.bytes, ""};
@@ -222,6 +226,7 @@ absl::StatusOr<std::map<std::string, int64_t>> NumberClasses(
   for (const Sample& sample : found.samples) numbers.emplace(sample.label, 0);
   RETURN_IF_ERROR(CheckClassCount(found, numbers));
   int64_t next = 0;
+  // The map is sorted, so the numbers do not depend on the order of the files.
   for (auto& [name, number] : numbers) number = next++;
   return numbers;
 }
@@ -229,6 +234,7 @@ absl::StatusOr<std::map<std::string, int64_t>> NumberClasses(
 absl::StatusOr<Classes> FindClasses(const Samples& found,
                                     const ImageOptions& options) {
   ASSIGN_OR_RETURN(auto numbers, NumberClasses(found, options));
+  // If all classes are numbers, they are used as they are, and gaps stay.
   const bool plain =
       options.classes.empty() && found.by_files &&
       std::all_of(numbers.begin(), numbers.end(), [](const auto& entry) {
@@ -267,6 +273,8 @@ absl::Status AppendPlanes(const DecodedImage& image, ColumnBuffer& buffer) {
   std::vector<char> planes(image.pixels.size());
   for (size_t c = 0; c < image.channels; ++c) {
     for (size_t i = 0; i < pixels; ++i) {
+      // Decoders give the channels of a pixel side by side. The engine wants
+      // one plane for each channel.
       planes[c * pixels + i] =
           static_cast<char>(image.pixels[i * image.channels + c]);
     }
@@ -359,6 +367,7 @@ absl::StatusOr<Table> ReadImages(absl::Span<const ImageArchive> archives,
                    .rows = table.rows};
   const uint64_t row_bytes = pixels.row_bytes() + labels.row_bytes();
   RETURN_IF_ERROR(CheckTableSize(table.rows, row_bytes, limits));
+  // A table that is larger than memory allows is unpacked into a file.
   const bool on_disk = table.rows * row_bytes > limits.memory_bytes &&
                        !limits.unpack_dir.empty();
   const auto place = [&](ColumnBuffer& buffer, const Column& column) {

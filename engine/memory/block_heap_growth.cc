@@ -24,6 +24,8 @@ void BlockHeap::AddHole(Block* block) {
     RemoveHole(block->next);
     JoinNext(block);
   }
+  // The hole before it is in the list already, and its links stay valid while
+  // it grows.
   if (IsHole(block->previous)) {
     JoinNext(block->previous);
     return;
@@ -51,6 +53,7 @@ absl::Status BlockHeap::AddRange(uint64_t bytes) {
   }
   RETURN_IF_ERROR(reserved.status());
   const uint64_t address = *reserved;
+  // Pages are mapped in units of the granularity, counted from address 0.
   GPUPOOL_CHECK(address % granularity_ == 0);
   Block* const hole = NewBlock(address, whole);
   Block* const end = NewBlock(address + whole, 0);
@@ -74,6 +77,7 @@ BlockHeap::Growth BlockHeap::PlanGrowth(uint64_t bytes, StreamId stream) const {
   // so that high chunks become free and can be trimmed.
   Growth best;
   const auto consider = [&best](Growth growth, uint64_t map_bytes) {
+    // A hole cannot map more than it has.
     if (map_bytes > growth.hole->bytes) return;
     const bool better =
         best.hole == nullptr || map_bytes < best.bytes ||
@@ -114,6 +118,7 @@ absl::Status BlockHeap::Map(const Growth& growth) {
   const Moment after = beside == nullptr ? Moment() : beside->after;
   uint64_t mapped = 0;
   const absl::Status status = chunks_.Map({address, growth.bytes}, &mapped);
+  // A part may have been mapped before the error. It is used all the same.
   if (mapped == 0) return status;
   if (history_->on()) {
     history_->Record({MemoryAction::kSegmentMap, address, mapped});
@@ -153,6 +158,8 @@ absl::Status BlockHeap::Grow(uint64_t bytes, StreamId stream,
     const uint64_t given_back = TrimBut(over, growth);
     trimmed = given_back > 0;
     forced_trims_ += trimmed ? 1 : 0;
+    // The caller may wait for these streams and try again. Without such uses, a
+    // wait would bring nothing.
     if (given_back < over && HasOpenUses()) {
       return absl::UnavailableError("streams still use free memory");
     }
@@ -181,6 +188,8 @@ uint64_t BlockHeap::TrimBut(uint64_t bytes, const Growth& kept) {
     while (block != nullptr && trimmed < bytes) {
       Block* const previous = block->previous;
       const bool ours =
+          // The device may still use blocks of a stream's own index. The kept
+          // neighbours are a part of the growth that is planned.
           block->home == &common_ && block != kept.left && block != kept.right;
       const auto chunk =
           ours ? chunks_.LastIn({block->address, block->bytes}) : std::nullopt;
@@ -188,6 +197,7 @@ uint64_t BlockHeap::TrimBut(uint64_t bytes, const Growth& kept) {
         block = previous;
         continue;
       }
+      // A chunk that could not be unmapped stays as it was.
       if (!chunks_.Unmap(*chunk).ok()) return trimmed;
       trimmed += chunk->bytes;
       const bool more = chunk->address > block->address;

@@ -14,6 +14,8 @@ constexpr int kOwnClassLooks = 4;
 
 FreeIndex::FreeIndex() {
   end_.next_free = &end_;
+  // An empty list ends in `end_`, which links to itself and has no bytes. Walks
+  // therefore need no test for null.
   for (auto& heads : heads_) heads.fill(&end_);
 }
 
@@ -22,6 +24,7 @@ FreeIndex::FreeIndex() {
 FreeIndex::Class FreeIndex::ClassOf(uint64_t bytes) {
   const uint64_t units = bytes / kBlockUnitBytes;
   const auto shift =
+      // The bit of kSeconds keeps the shift at 0 or more for small sizes.
       static_cast<uint32_t>(std::bit_width(units | kSeconds)) - kSecondBits - 1;
   const auto index = shift * kSeconds + static_cast<uint32_t>(units >> shift);
   return {index / kSeconds, index % kSeconds};
@@ -47,6 +50,7 @@ void FreeIndex::Remove(Block* block) {
   block->next_free->link = block->link;
   const Class at = ClassOf(block->bytes);
   const bool empty = heads_[at.first][at.second] == &end_;
+  // A bit is set for each list that has blocks. The masks avoid branches.
   second_[at.first] &= ~(uint32_t{empty} << at.second);
   first_ &= ~(uint64_t{second_[at.first] == 0} << at.first);
 }
@@ -54,6 +58,7 @@ void FreeIndex::Remove(Block* block) {
 Block* FreeIndex::Find(uint64_t bytes) const {
   const Class at = ClassOf(bytes);
   Block* block = heads_[at.first][at.second];
+  // Programs ask for the same sizes again and again.
   if (block->bytes == bytes) return block;
   Block* best = FirstOfLargerClass(at);
   // No block of the request's own class is twice as large.
@@ -76,6 +81,7 @@ Block* FreeIndex::FirstOfLargerClass(const Class& at) const {
   const auto larger =
       static_cast<uint32_t>(second_[at.first] & (~uint64_t{1} << at.second));
   if (larger != 0) return heads_[at.first][std::countr_zero(larger)];
+  // Every block of a larger class is large enough, so the first one will do.
   const uint64_t firsts = first_ & (~uint64_t{1} << at.first);
   // `end_` links to itself; this is the pointer to it without const.
   if (firsts == 0) return end_.next_free;
@@ -88,6 +94,7 @@ uint64_t FreeIndex::largest_bytes() const {
   const auto first = static_cast<size_t>(std::bit_width(first_) - 1);
   const auto second = static_cast<size_t>(std::bit_width(second_[first]) - 1);
   uint64_t largest = 0;
+  // The blocks of one class differ in size.
   for (const Block* block = heads_[first][second]; block != &end_;
        block = block->next_free) {
     largest = std::max(largest, block->bytes);

@@ -156,6 +156,7 @@ absl::string_view PassSummary(absl::string_view name) {
 absl::Status RunPasses(Graph& graph, const PassOptions& options,
                        PassReport* report) {
   RETURN_IF_ERROR(CheckOffList(options.off));
+  // The passes rely on a sound graph and do not check it themselves.
   RETURN_IF_ERROR(Verify(graph));
   for (const Pass& pass : kPasses) {
     PassRecord record{.name = std::string(pass.name),

@@ -133,6 +133,8 @@ Facts Rules::Keep(uint32_t whole) const {
 
 Facts Rules::MatMul() const {
   const auto& matmul = node_.get<MatMulAttributes>();
+  // The inner axis is summed over, so it counts as a whole. The other axis of
+  // each matrix is an axis of the result.
   const Axes a = matmul.transpose_a ? Axes{kWhole, 0} : Axes{0, kWhole};
   const Axes b = matmul.transpose_b ? Axes{1, kWhole} : Axes{kWhole, 1};
   std::vector<RowOperand> operands{Operand(0, a), Operand(1, b)};
@@ -164,6 +166,7 @@ Facts Rules::Conv() const {
   Axes image(static_cast<size_t>(rank), kWhole);
   image[0] = 0;
   Axes weights(static_cast<size_t>(rank), kWhole);
+  // The first axis of the weights makes the channels of the result.
   weights[0] = 1;
   std::vector<RowOperand> operands{Operand(0, image), Operand(1, weights)};
   const Epilogue& epilogue = node_.get<Conv2dAttributes>().epilogue;
@@ -241,6 +244,7 @@ Facts Rules::Pad() const {
   uint32_t whole = 0;
   for (int axis = 0; axis < in(0).rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
+    // Padding shifts places, so rows along this axis are lost.
     if (pad.before[i] != 0 || pad.after[i] != 0) whole |= AxisBit(axis);
   }
   return Keep(whole);
@@ -416,6 +420,7 @@ std::vector<RowFacts> OutputFacts(const Graph& graph, int position,
 
 bool ComputeTheSame(const Node& a, const Node& b) {
   if (a.attributes == b.attributes) return true;
+  // The attributes of these ops are shapes, which differ between batches.
   if (a.op == Op::kReshape || a.op == Op::kBroadcast) return true;
   if (a.op == Op::kSlice) {
     const auto& one = a.get<SliceAttributes>();

@@ -31,6 +31,8 @@ Job* LastLostJob(StepContext& context, AttemptRef attempt) {
   Job* job = context.edit.FindJob(attempt.job);
   if (job == nullptr || attempt.number == 0) return nullptr;
   if (job->attempt != attempt.number) return nullptr;
+  // Such a job was given up when its worker was lost, and the worker came back
+  // later with the result.
   const bool waits =
       job->state == JobState::kBackingOff || job->state == JobState::kQueued;
   return waits ? job : nullptr;
@@ -102,6 +104,7 @@ bool IsNews(const Job& job, absl::Duration remaining, absl::Time now) {
 
 void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
   const JobState from = job.state;
+  // The clock depends on the state, so it starts before the state changes.
   if (to == JobState::kRunning) context.edit.StartClock(job, context.now);
   if (!IsLive(to)) {
     context.edit.StopClock(job, context.now);
@@ -141,6 +144,8 @@ void RequeueJob(StepContext& context, Job& job) {
   const std::string from = job.checkpoint_step > 0
                                ? absl::StrCat("step ", job.checkpoint_step)
                                : std::string("the start");
+  // The job was stopped because its time is over. Queued again, it would exceed
+  // its limit at once.
   if (job.stop_sent == StopReason::kOverTime) return FailAtLimit(context, job);
   if (job.stop_sent) {
     const std::string lost =
@@ -161,6 +166,7 @@ void RequeueJob(StepContext& context, Job& job) {
 
 void SucceedJob(StepContext& context, Job& job) {
   MoveJob(context, job, JobState::kSucceeded, "finished");
+  // MoveJob has stopped the clock, so the run time is complete.
   context.edit.LearnRunTime(job);
   if (job.publish_on_success && job.checkpoint_step > 0) {
     context.Act(CreateVersion{job.id});
@@ -235,6 +241,8 @@ void Apply(StepContext& context, const JobRehearsed& event) {
   }
   context.edit.SetTried(*job);
   context.Touch(*job);
+  // An Unavailable rehearsal says nothing about the job. It may start without
+  // one.
   if (event.status.ok() || absl::IsUnavailable(event.status)) return;
   MoveJob(
       context, *job, JobState::kFailed,
@@ -247,6 +255,7 @@ void Apply(StepContext& context, const JobRequeueRequested& event) {
       job->state == JobState::kCancelling) {
     return context.Stale();
   }
+  // The user wants new attempts, so the old failures do not count.
   job->failures = 0;
   job->faults.clear();
   context.Touch(*job);
@@ -277,6 +286,7 @@ void Apply(StepContext& context, const AttemptStarted& event) {
   if (job == nullptr) return context.Stale();
   NoteRunning(context, *job);
   if (!event.restored_in || job->save_time <= absl::ZeroDuration()) return;
+  // A restart costs what saving and restoring take. Policies weigh moves by it.
   context.edit.AddRestartCost(job->save_time + *event.restored_in);
 }
 
@@ -295,6 +305,7 @@ void Apply(StepContext& context, const CheckpointSaved& event) {
   if (job == nullptr || event.step < job->checkpoint_step) {
     return context.Stale();
   }
+  // A job that makes progress is not to blame for the faults before.
   if (event.step > job->checkpoint_step) job->faults.clear();
   job->checkpoint_step = event.step;
   job->save_time = event.took + event.wrote;

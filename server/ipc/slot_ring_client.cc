@@ -78,10 +78,13 @@ SlotRingClient::SlotRingClient(MemoryRegion region,
       submissions_(region_.data() + geometry.submission_offset,
                    geometry.queue_capacity, worker_bell_.get()),
       entries_(geometry.slot_count) {
+  // Slots are taken from the end, so slot 0 comes first.
   for (uint32_t i = geometry.slot_count; i > 0; --i) free_.push_back(i - 1);
 }
 
 SlotRingClient::~SlotRingClient() {
+  // The thread holds a reference, so the last one may go on that very thread.
+  // It cannot join itself.
   if (completion_thread_.joinable()) completion_thread_.detach();
 }
 
@@ -111,6 +114,8 @@ void SlotRingClient::NotifyWhenFree(std::function<void()> callback) {
       return;
     }
   }
+  // A slot is free already, or the ring has failed. The caller must not wait
+  // for ever.
   callback();
 }
 

@@ -19,6 +19,7 @@ absl::StatusOr<RingGeometry> ReadGeometry(const MemoryRegion& region) {
   if (region.bytes() < sizeof(header)) {
     return absl::InvalidArgumentError("the slot ring has no room for a header");
   }
+  // The copy cannot change between its check and its use.
   std::memcpy(&header, region.data(), sizeof(header));
   if (header.magic != kRingMagic || header.version != kRingVersion) {
     return absl::InvalidArgumentError(
@@ -80,6 +81,8 @@ std::optional<SlotRequest> SlotRingServer::Next() {
     // at any time.
     CopySlotRequest(*reinterpret_cast<const SlotHeader*>(slot),
                     &request.header);
+    // The upper half of an entry is the number of the request, and the lower
+    // half is the slot.
     request.header.sequence = entry >> 32;
     const absl::Status status =
         CheckSlotHeader(request.header, geometry_.slot_bytes);
@@ -109,6 +112,7 @@ void SlotRingServer::Complete(const SlotRequest& request,
   CopySlotAnswer(request.header, request.header.output_count, &answer);
   answer.code = static_cast<int32_t>(status.code());
   const absl::string_view text = status.message();
+  // The text is cut off to leave a byte for its end.
   const size_t length = std::min(text.size(), sizeof(answer.error) - 1);
   if (length > 0) std::memcpy(answer.error, text.data(), length);
   answer.error[length] = '\0';

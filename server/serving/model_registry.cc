@@ -97,6 +97,7 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   facts.label =
       absl::StrCat("'", version.model(), "' version ", version.version());
   const v1::ServingOptions& serving = version.serving();
+  // Without a batch dimension, requests cannot be joined.
   facts.max_batch_size = facts.batched ? MaxBatchSize(serving) : 1;
   facts.max_queue_delay =
       absl::Microseconds(serving.max_queue_delay_microseconds());
@@ -111,6 +112,7 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
 absl::Status CheckServable(const v1::ModelVersion& version,
                            uint64_t slot_bytes) {
   ASSIGN_OR_RETURN(const VersionFacts facts, MakeVersionFacts(version));
+  // A batch takes as many rows as fit into a slot, so one must fit.
   const uint64_t bytes = PackedBytes({facts.inputs, facts.outputs}, 1);
   if (bytes <= slot_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -214,6 +216,8 @@ VersionHandle ModelRegistry::FindNewest(absl::string_view model) const {
   if (versions == models_.end()) return nullptr;
   for (auto it = versions->second.rbegin(); it != versions->second.rend();
        ++it) {
+    // The map is ordered by version, so the first ready one from the end is the
+    // newest.
     if (it->second.ready) return it->second.handle;
   }
   return nullptr;

@@ -69,6 +69,7 @@ void PackHeader(const SlotFormats& formats, uint64_t version_id, uint32_t rows,
     for (size_t i = 0; i < tensors.size(); ++i) {
       PackTensor(tensors[i], formats.sizes, rows, packed[i]);
       packed[i].offset = offset;
+      // The device may read the tensor in place, which needs this alignment.
       offset = engine::AlignUp(offset + packed[i].bytes, kSlotTensorAlignment);
     }
   };
@@ -92,6 +93,7 @@ void CopyRows(const SlotFormats& formats, const CheckedInputs& inputs,
     } else if (HeldType(format.data_type) == format.data_type) {
       CopyPadded(format, inputs, rows.data(), to);
     } else {
+      // Padding is in the type of the slot, so elements are converted first.
       std::vector<std::byte> held(inputs.rows * format.RowBytes(inputs.sizes));
       CopyToHeld(format.data_type, rows, held.data());
       CopyPadded(format, inputs, held.data(), to);

@@ -27,6 +27,7 @@ std::string FolderOf(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<DiskReserve>> DiskReserve::Open(
     const std::string& path, uint64_t bytes) {
+  // Without a reserve, the descriptor of the folder still measures the disk.
   const int fd = bytes > 0
                      ? open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)
                      : open(FolderOf(path).c_str(), O_RDONLY | O_CLOEXEC);
@@ -49,6 +50,7 @@ DiskReserve::~DiskReserve() { close(fd_); }
 bool DiskReserve::Release() {
   full_ = true;
   const bool had = whole_ && bytes_ > 0;
+  // The reserve is used up. It is filled again when the disk has room.
   whole_ = bytes_ == 0;
   return had && ftruncate(fd_, 0) == 0;
 }
@@ -57,12 +59,14 @@ bool DiskReserve::Release() {
 // need the bytes.
 void DiskReserve::Fill() {
   whole_ = ftruncate(fd_, static_cast<off_t>(bytes_)) == 0 &&
+           // A file with holes would not hold any bytes back.
            posix_fallocate(fd_, 0, static_cast<off_t>(bytes_)) == 0 &&
            fsync(fd_) == 0;
   if (!whole_) std::ignore = ftruncate(fd_, 0);
 }
 
 void DiskReserve::Look(absl::Time now) {
+  // The clock may have been set back.
   if (now - looked_ < kBetweenLooks && now >= looked_) return;
   looked_ = now;
   const uint64_t free = FreeBytes();

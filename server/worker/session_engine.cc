@@ -152,6 +152,8 @@ class SessionEngine : public Engine {
       RETURN_IF_ERROR(TakeOwnPlan(&training));
     }
     auto run = session_->StartTraining(training);
+    // A job without a group is tried first, because planning costs time and
+    // most plans are current.
     if (absl::IsResourceExhausted(run.status()) && !request.has_group()) {
       const uint64_t limit_bytes = training.limit_bytes;
       RETURN_IF_ERROR(TakeOwnPlan(&training));
@@ -195,6 +197,7 @@ class SessionEngine : public Engine {
   }
 
   int ExitCodeFor(const absl::Status& status) const override {
+    // The exit code tells the daemon whether a new worker can help.
     switch (engine::cuda::FaultOf(status)) {
       case engine::cuda::FaultClass::kSticky:
         return kExitDeviceFault;

@@ -65,6 +65,7 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   job.set_attempt(change.attempt);
   --ledger_->job_counts[from];
   ++ledger_->job_counts[to];
+  // Each start ends one wait. The prediction was made for the first start only.
   if (to == v1::STARTING) {
     queue_waits_.push_back(now_ - row->queued_since);
     if (!job.has_start_time()) NoteFirstStart(job);
@@ -77,6 +78,7 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
     *job.mutable_error() =
         is_reason ? *error : ErrorOf(change.reason, job.progress().step());
   }
+  // The ends of ranks belong to the attempt that is now over.
   if (scheduler::IsLive(change.from) && !scheduler::IsLive(change.to)) {
     ForgetRanks(job);
   }
@@ -210,6 +212,7 @@ void Transaction::MirrorVersion(uint64_t id) {
 
 // Stores the ends of workers as counters, since the public row has no field.
 void Transaction::CountWorkerEnds(const scheduler::Version& version) {
+  // Most versions never ended a worker and have no counters.
   if (version.last_worker_end == absl::InfinitePast()) return;
   const uint64_t id = version.id.value();
   if (version.worker_ends == 0) return ForgetWorkerEnds(id);
@@ -227,6 +230,8 @@ void Transaction::ForgetWorkerEnds(uint64_t id) {
 }
 
 void Transaction::AppendEvent(JobRow& row, v1::JobEvent event) {
+  // Sequences only rise, since watchers continue after the last one that they
+  // saw.
   event.set_sequence(row.next_sequence++);
   event.set_job_id(row.job.id());
   event.set_attempt(row.job.attempt());
@@ -253,6 +258,8 @@ uint64_t Transaction::CreateVersion(v1::ModelVersion version) {
   if (version.version() == 0) {
     version.set_version(store_->AllocateVersion(version.model()));
   } else {
+    // The number comes from a repository. Later numbers that are allocated must
+    // be above it.
     store_->RaiseVersion(version.model(), version.version());
   }
   *version.mutable_create_time() = ToTimestamp(now_);
@@ -322,6 +329,7 @@ void Transaction::Publish(uint64_t job_id) {
                             version.step()));
   AppendEvent(*row, std::move(event));
   scheduler::VersionLoadRequested load{VersionId(id)};
+  // Nobody has run this version for requests yet, so it is tried alone first.
   load.rehearse = true;
   Apply(load);
 }
@@ -352,6 +360,8 @@ absl::Status Transaction::Commit() {
   for (const auto& [device, sequence] : acknowledgements_) {
     batch_.set_counters[absl::StrCat("reports/", device)] = sequence;
   }
+  // Acknowledgements are in the same commit as what the reports changed. A
+  // report is therefore neither lost nor counted twice.
   return store_->Commit(batch_);
 }
 

@@ -45,6 +45,8 @@ TlsOptions DefaultTls() {
 
 std::string NewRequestId() {
   std::array<unsigned char, 16> bytes;
+  // OpenSSL may have no entropy yet. An id must differ from others, and need
+  // not be secret.
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) {
     std::random_device device;
     for (unsigned char& byte : bytes) {

@@ -93,6 +93,8 @@ class MessageSource {
       absl::Status read = chunks_(data);
       if (!read.ok()) return read;
       if (!data.empty()) return Count(message);
+      // The server has the digest of the first reading. A file that has shrunk
+      // would be refused there with a less clear text.
       if (sent_of_file_ != files_[index_].total_bytes()) return Changed();
       chunks_ = nullptr;
       ++index_;
@@ -198,6 +200,7 @@ bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
     return layout.has_label_column() ? layout.label_column() : -1;
   };
   const auto array = [](const v1::DatasetLayout& layout) {
+    // An unset field means its default, so both spellings are the same layout.
     return layout.labels_array().empty() ? "y" : layout.labels_array();
   };
   return column(a) == column(b) && array(a) == array(b) &&
@@ -273,6 +276,8 @@ absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
                      "`gpupool datasets delete ",
                      upload.name, "`"));
   }
+  // Only a name that is free may be taken. Any other error says nothing about
+  // it.
   if (!absl::IsNotFound(present.status())) return present.status();
   absl::StatusOr<v1::Dataset> stored = Send(client, upload, *files, progress);
   if (!stored.ok()) return stored.status();

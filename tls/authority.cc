@@ -53,6 +53,8 @@ absl::Status Failure(absl::string_view what) {
 bool SetSerial(X509* certificate) {
   std::array<unsigned char, 16> bytes = {};
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) return false;
+  // RFC 5280 wants a positive number of at most 20 bytes. The set bit keeps its
+  // length constant.
   bytes[0] = static_cast<unsigned char>((bytes[0] & 0x7f) | 0x40);  // above 0
   const std::unique_ptr<BIGNUM, FreeWith<&BN_free>> number(
       BN_bin2bn(bytes.data(), bytes.size(), nullptr));

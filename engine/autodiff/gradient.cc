@@ -79,6 +79,7 @@ class Differentiator {
   // numbers. Comparisons, positions and casts to integers pass no gradient.
   void MarkInfluence(absl::Span<const ValueId> with_respect_to) {
     for (ValueId id : with_respect_to) influenced_[At(id)] = true;
+    // Nodes after the loss cannot influence it.
     for (int i = 0; i <= loss_node_; ++i) {
       const Node& node = graph_.nodes()[static_cast<size_t>(i)];
       bool any = false;
@@ -129,6 +130,7 @@ class Differentiator {
     RETURN_IF_ERROR(CheckOtherOutputs(node));
     const ValueId output = node.outputs[0];
     ASSIGN_OR_RETURN(const ValueId dy, Total(output));
+    // The loss does not depend on this node's result.
     if (!dy.valid() && (position != loss_node_ || output != loss_)) {
       return absl::OkStatus();
     }
@@ -178,6 +180,7 @@ class Differentiator {
     for (size_t i = 1; i < parts.size(); ++i) {
       ASSIGN_OR_RETURN(sum, builder_.EmitOne(Op::kAdd, {sum, parts[i]}));
     }
+    // A second call finds the sum and adds no nodes.
     parts = {sum};
     return sum;
   }

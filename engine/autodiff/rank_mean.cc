@@ -31,6 +31,8 @@ std::vector<int> OrderOfAppearance(const Graph& graph,
   const GraphIndex index(graph);
   std::vector<int> order(gradients.size());
   std::iota(order.begin(), order.end(), 0);
+  // The buckets are sent in the order in which gradients are made, while the
+  // rest is still computed.
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return index.producer(gradients[static_cast<size_t>(a)]) <
            index.producer(gradients[static_cast<size_t>(b)]);
@@ -40,6 +42,7 @@ std::vector<int> OrderOfAppearance(const Graph& graph,
 
 absl::Status AddRankMean(const RankMean& mean, GraphBuilder& builder,
                          std::vector<ValueId>& gradients) {
+  // One rank has nobody to average with.
   if (mean.ranks == 1) return absl::OkStatus();
   const auto loss = builder.graph().FindOutput("loss");
   GPUPOOL_CHECK(loss.has_value());

@@ -24,6 +24,7 @@ Recipe MakeRecipe(const StepTailOptions& options,
   return std::visit(
       [&parameter, clip](auto optimizer) -> Recipe {
         optimizer.clip = clip;
+        // A negative number means that the parameter has no decay of its own.
         if (parameter.weight_decay >= 0) {
           optimizer.weight_decay = parameter.weight_decay;
         }
@@ -41,6 +42,7 @@ absl::StatusOr<std::vector<ValueId>> Clamp(absl::Span<const ValueId> gradients,
   Formula f(&builder);
   ValueId least, most;
   if (scale.valid()) {
+    // Gradients are still scaled here, so the limit is scaled as well.
     most = f.Binary(BinaryFunction::kMultiply, scale, f.Number(limit, scale));
     least = f.Unary(UnaryFunction::kNegate, most);
     RETURN_IF_ERROR(f.status());
@@ -129,6 +131,7 @@ absl::StatusOr<Clipped> ClipAll(absl::Span<const ValueId> gradients,
 class Rates {
  public:
   Rates(ValueId rate, GraphBuilder* builder) : builder_(builder) {
+    // Most parameters have the factor 1, which needs no product.
     by_factor_[1] = rate;
   }
 
@@ -187,6 +190,7 @@ absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
     if (clipped.clip.valid()) inputs.push_back(clipped.clip);
     ASSIGN_OR_RETURN(const ValueIds outputs,
                      builder.Emit(recipe.op, inputs, recipe.attributes));
+    // The optimizer overwrites the parameter and its states in place.
     for (size_t k = 0; k < outputs.size(); ++k) {
       RETURN_IF_ERROR(builder.Update(outputs[k], updated[k]));
     }

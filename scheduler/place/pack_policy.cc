@@ -49,6 +49,8 @@ class Packing {
     for (size_t machine = 0; machine < machines_.size(); ++machine) {
       const Spaces& spaces = machines_[machine];
       for (size_t at = 0; at < spaces.sites.size(); ++at) {
+        // The site counts for the fragmentation of its machine, but the job
+        // cannot go there.
         if (usable_[spaces.numbers[at]].empty()) continue;
         PackChoice choice = OnSite(machine, at);
         if (!best || choice.IsBetterThan(*best)) best = std::move(choice);
@@ -112,6 +114,7 @@ class Packing {
           devices[static_cast<size_t>(position - indexes.begin())]);
     }
     const std::vector<uint64_t>& free = spaces.sites[at].free;
+    // Ties go to the fuller site, which leaves emptier ones for large jobs.
     choice.left = std::accumulate(free.begin(), free.end(), uint64_t{0});
     return choice;
   }

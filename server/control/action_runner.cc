@@ -93,6 +93,7 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
   start.set_attempt(action.attempt.number);
   *start.mutable_spec() = job.spec();
   if (job.spec().max_devices() > 0) {
+    // The worker gets a job of fixed size. The scheduler has chosen the number.
     start.mutable_spec()->set_devices(action.ranks);
     start.mutable_spec()->clear_min_devices();
     start.mutable_spec()->clear_max_devices();
@@ -115,6 +116,7 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
   if (start.has_validation()) start.mutable_validation()->clear_description();
   start.set_resume_manifest_sha256(job.last_checkpoint().manifest_sha256());
   start.set_limit_bytes(action.limit_bytes);
+  // A single rank meets nobody and needs no folder.
   if (action.ranks == 1) return start;
   worker::v1::RankGroup& group = *start.mutable_group();
   ASSIGN_OR_RETURN(*group.mutable_folder(),
@@ -209,6 +211,7 @@ void ActionRunner::Do(const scheduler::ServeVersion& action) {
   const scheduler::Version* version =
       ledger_->state.FindVersion(action.version);
   if (row == nullptr || serving_ == nullptr || version == nullptr) return;
+  // A later event of the same turn may have unloaded the version again.
   if (version->state != scheduler::VersionState::kReady ||
       version->device != action.device) {
     return;
@@ -230,6 +233,8 @@ void ActionRunner::Do(const scheduler::UnloadVersion& action) {
   worker::v1::ToWorker message;
   message.mutable_unload_version()->set_version_id(action.version.value());
   context_.workers->Send(
+      // Bytes are given back only when the worker says so, however long that
+      // takes.
       NameOf(action.device), std::move(message), absl::InfiniteDuration(),
       [queue = context_.queue,
        action](const absl::StatusOr<worker::v1::FromWorker>& reply) {

@@ -76,6 +76,7 @@ absl::StatusOr<ControlChannel> ControlChannel::Connect(
     return absl::ResourceExhaustedError("cannot create a socket");
   }
   if (::connect(socket.get(), address.get(), address.length()) != 0) {
+    // On a Unix socket, EAGAIN means that the listener's backlog is full.
     return errno == EAGAIN
                ? absl::UnavailableError("the worker does not accept")
                : absl::NotFoundError(absl::StrCat("nothing listens at ", path,
@@ -136,6 +137,8 @@ absl::Status ControlChannel::Flush() {
       AttachDescriptors(first.descriptors, absl::MakeSpan(control), &header);
     }
     const ssize_t sent =
+        // MSG_NOSIGNAL: a peer that has gone must not end this process by
+        // SIGPIPE.
         ::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
@@ -165,6 +168,8 @@ absl::StatusOr<bool> ControlChannel::Receive(
       const char* frame = received_.data() + consumed_ + kPrefixBytes;
       const bool parsed =
           message->ParseFromArray(frame, static_cast<int>(*length));
+      // A frame that does not parse is consumed, too. The caller drops the
+      // connection.
       consumed_ += kPrefixBytes + *length;
       if (!parsed) {
         return absl::InvalidArgumentError(absl::StrCat(
@@ -195,6 +200,7 @@ absl::StatusOr<std::optional<uint32_t>> ControlChannel::FrameLength() const {
 }
 
 absl::StatusOr<bool> ControlChannel::ReadSome() {
+  // Frames are taken by an offset, and the bytes move once for each read.
   received_.erase(0, std::exchange(consumed_, 0));
   if (received_.empty() && received_.capacity() > kMaxIdleBytes) {
     received_.shrink_to_fit();  // give back the memory of a large message
@@ -270,6 +276,7 @@ absl::StatusOr<ControlListener> ControlListener::Listen(
   ::unlink(path.c_str());
   // Set on the socket before bind, so that nobody else can connect in between.
   ::fchmod(socket.get(), 0600);
+  // There is one daemon. More connections are attempts to replace it.
   constexpr int kBacklog = 8;
   if (::bind(socket.get(), address.get(), address.length()) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {

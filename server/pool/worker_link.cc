@@ -472,6 +472,8 @@ void WorkerLink::DropConnection(const absl::Status& reason) {
     absl::MutexLock lock(&mutex_);
     ring.swap(ring_);
   }
+  // FailAll is called without the lock, because the callbacks may ask for the
+  // ring again.
   if (ring != nullptr) ring->FailAll(reason);
   for (auto& [id, pending] : std::exchange(pending_, {})) {
     pending.callback(reason);

@@ -130,6 +130,8 @@ constexpr int kCheckpointPages = 1000;
 
 std::string RequestColumn(const v1::Job& job) {
   if (job.array_id() == 0) return job.request_id();
+  // The column must be unique for each tenant, and tasks have no request id. No
+  // request id of a client begins with a line break.
   return absl::StrCat("\n", job.array_id(), "/", job.array_index());
 }
 
@@ -151,8 +153,10 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
           "(journal mode ",
           mode, "); use a local disk"));
     }
+    // WAL with less than FULL may lose the last commits in a power cut.
     database.exec("PRAGMA synchronous = FULL");
     database.exec("PRAGMA foreign_keys = ON");
+    // A log that has grown is cut to 64 MiB after a checkpoint.
     database.exec("PRAGMA journal_size_limit = 67108864");
     // Replaces SQLite's automatic checkpoints, which hide their errors.
     sqlite3_wal_hook(
@@ -186,6 +190,8 @@ void StoreWriter::Raise(const std::string& name, uint64_t id) {
 }
 
 absl::Status StoreWriter::Commit(const WriteBatch& batch) {
+  // After one failure the state in memory is ahead of the disk, so nothing more
+  // may be written.
   if (!failure_.ok()) return failure_;
   if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();
   failure_ = WriteOrGiveRoom(batch);
@@ -223,6 +229,7 @@ absl::Status StoreWriter::Checkpoint() {
                                 SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   switch (code & 0xff) {
     case SQLITE_OK:
+    // A reader still uses the log. A later commit tries again.
     case SQLITE_BUSY:
       return absl::OkStatus();
     case SQLITE_FULL:  // the log still holds everything

@@ -86,6 +86,8 @@ absl::Status ReportSpool::Load() {
   Report report;
   while (TakeSpoolRecord(rest, &report)) {
     end = bytes.size() - rest.size();
+    // The numbers go on after those on disk. The daemon takes a lower one for a
+    // repeated report.
     next_sequence_ = std::max(next_sequence_, report.sequence() + 1);
     progress_count_ += report.has_progress();
     reports_.push_back(std::move(report));
@@ -108,6 +110,7 @@ absl::Status ReportSpool::Add(Report* report) {
   reports_.push_back(*report);
   progress_count_ += progress;
   if (progress_count_ > kMaxProgress) ThinProgress();
+  // Acknowledged reports stay in the file until it is written anew.
   if (file_bytes_ > kCompactBytes) Compact();
   return written;
 }
@@ -137,6 +140,8 @@ void ReportSpool::Acknowledge(uint64_t through_sequence) {
     progress_count_ -= reports_.front().has_progress();
     reports_.pop_front();
   }
+  // The spool may have been lost. The daemon still knows which numbers were
+  // used.
   next_sequence_ = std::max(next_sequence_, through_sequence + 1);
   if (reports_.empty() && file_bytes_ > 0 && ::ftruncate(file_.get(), 0) == 0) {
     file_bytes_ = 0;

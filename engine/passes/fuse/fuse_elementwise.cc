@@ -48,11 +48,14 @@ class ElementwiseFuser {
   bool CanJoin(const Node& node) const {
     if (node.stage != Stage::kStep || !MayBeFusedStep(node.op)) return false;
     const Value& y = graph_.value(node.outputs[0]);
+    // The buffer of an alias belongs to another value, so a fused result could
+    // not replace it.
     if (y.alias.kind != AliasKind::kNone) return false;
     if (!MayBeInside(y.dtype)) return false;
     for (const ValueId id : node.inputs) {
       const Value& x = graph_.value(id);
       if (!MayBeInside(x.dtype)) return false;
+      // A fused kernel walks all operands in one order of memory.
       if (x.shape.rank() == 4 && x.layout != y.layout) return false;
       // The layout of a 4-D operand of a 5-D value cannot be checked against
       // it.
@@ -96,9 +99,12 @@ class ElementwiseFuser {
       members.insert(members.end(), part.begin(), part.end());
     }
     std::sort(members.begin(), members.end());
+    // The new node comes after all of them, so the list stays sorted.
     members.push_back(position);
     if (!IsLegal(members) || !SavesMemory(members)) return false;
     for (const int island : islands) {
+      // Merged islands stay in the list without members. The numbers of the
+      // others must not change.
       islands_[static_cast<size_t>(island)].clear();
     }
     const int target = islands[0];
@@ -160,6 +166,8 @@ class ElementwiseFuser {
     }
     for (const ValueId id : inputs) {
       const int updater = updaters_[static_cast<size_t>(id.index)];
+      // The fused node would read the new value where a member read the old
+      // one.
       if (updater >= 0 && updater < last) return false;
     }
     return true;
@@ -174,6 +182,7 @@ class ElementwiseFuser {
     uint64_t kept = 0;
     for (const ValueId id : InputsOf(members)) {
       const Value& value = graph_.value(id);
+      // These values have memory until the end of the step in any case.
       if (value.kind != ValueKind::kIntermediate || index_.is_output(id)) {
         continue;
       }
@@ -207,6 +216,7 @@ class ElementwiseFuser {
           MakeFusedStep(node.op, node.attributes, std::move(reads)));
       // Operand numbers are positions in this list: inputs, then steps.
       operands.push_back(node.outputs[0]);
+      // The last member becomes the fused node.
       drop[static_cast<size_t>(member)] = member != members.back();
     }
     for (const ValueId id : results) fused.results.push_back(operand_of(id));

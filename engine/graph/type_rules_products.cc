@@ -210,6 +210,7 @@ Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs) {
   RETURN_IF_ERROR(CheckType(op, "dy", inputs[0], outputs[0]));
   RETURN_IF_ERROR(CheckType(op, "y", inputs[4], outputs[0]));
   RETURN_IF_ERROR(CheckType(op, "lse", inputs[5], outputs[1]));
+  // The mask has no gradient.
   forward.resize(3);
   return forward;
 }

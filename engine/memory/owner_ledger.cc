@@ -65,6 +65,7 @@ void OwnerLedger::ResetPeaks() {
 std::vector<OwnerUsage> OwnerLedger::Usage() const {
   std::vector<OwnerUsage> usage;
   for (const auto& [key, account] : accounts_) {
+    // Accounts stay after their last block, so that the next one finds them.
     if (account->bytes == 0) continue;
     usage.push_back({account->owner.Label(), account->bytes});
   }

@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     Program program, const ExecutorMemory& memory,
     absl::Span<const std::string> brought) {
   const auto& [weights, arena, holder, allocator] = memory;
+  // A smaller arena would let kernels write into the memory of others.
   GPUPOOL_CHECK(arena.size() >= program.bytes().arena);
   std::unique_ptr<Executor> executor(new Executor(std::move(program), memory));
   for (const ResidentItem& item : executor->program_.bytes().residents) {
@@ -110,6 +111,7 @@ absl::Status Executor::FillConstants() {
 
 // Allocates one staging buffer for the inputs and outputs of a run.
 absl::Status Executor::Stage(absl::Span<const std::string> brought) {
+  // The host writes inputs into the arena itself, so nothing has to be staged.
   if (transfer_->host_visible()) return absl::OkStatus();
   const Graph& graph = program_.graph();
   for (const Value& value : graph.values()) {

@@ -92,6 +92,7 @@ absl::Status WeightStore::Write(absl::string_view name,
         "the weight store has no \"", name, "\" of ", bytes.size(), " bytes"));
   }
   RETURN_IF_ERROR(transfer_->CopyToDevice(address_of(*entry), bytes));
+  // The caller may reuse `bytes` after the return.
   return transfer_->Synchronize();
 }
 
@@ -108,6 +109,8 @@ absl::StatusOr<std::shared_ptr<const Allocation>> WeightStore::Resident(
   if (!item.key.empty()) {
     const auto known = residents_.find(item.key);
     if (known != residents_.end()) {
+      // The key names weights and a form. Programs with the same key share the
+      // block.
       if (auto block = known->second.lock(); block != nullptr) return block;
     }
   }
@@ -128,6 +131,7 @@ uint64_t WeightStore::MissingBytes(absl::Span<const ResidentItem> items) const {
     if (!item.key.empty()) {
       const auto known = residents_.find(item.key);
       if (known != residents_.end() && !known->second.expired()) continue;
+      // Two items with one key will share one block.
       if (!counted.insert(item.key).second) continue;
     }
     bytes += AlignUp(item.bytes);

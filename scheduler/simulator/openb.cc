@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kMostCores = 1'000'000;  // limit of a machine
+// A product with kMiB must stay below 64 bits.
 constexpr uint64_t kMostMib = uint64_t{1} << 30;
 constexpr uint32_t kMostPerNode = 1024;
 
@@ -29,6 +30,7 @@ class Row {
       : names_(names), line_(line), fields_(absl::StrSplit(text, ',')) {}
 
   absl::string_view Text(absl::string_view column) const {
+    // The columns may stand in any order.
     const auto name = std::find(names_.begin(), names_.end(), column);
     const auto at = static_cast<size_t>(name - names_.begin());
     // `at` is the number of names if there is no such column, and short lines
@@ -64,6 +66,7 @@ absl::Status ForEachRow(absl::string_view csv, absl::string_view what,
     ++line;
     text = absl::StripAsciiWhitespace(text);
     if (text.empty()) continue;
+    // The first line that is not blank names the columns.
     if (names.empty()) {
       for (absl::string_view name : absl::StrSplit(text, ',')) {
         names.emplace_back(absl::StripAsciiWhitespace(name));

@@ -153,6 +153,7 @@ void Replayer::CarryOut(const StartJob& start) {
   JobRun& run = runs_[job];
   if (start.rank == 0) {
     run.ranks.clear();
+    // Rank 0 comes first and begins the attempt for all ranks.
     run.attempt = start.attempt.number;
     run.placed = now_;
     // Only a job that was stopped pays for a restart.
@@ -205,6 +206,7 @@ absl::Status Replayer::End(uint64_t job, Outcome outcome) {
     absl::Status sent = Send(AttemptEnded{device, attempt, outcome, ""});
     if (!sent.ok()) return sent;
   }
+  // The state would otherwise grow with the whole trace.
   state_.ForgetJob(IdOf(job));
   ++ended_;
   const double share =
@@ -263,6 +265,7 @@ void Replayer::Sample() {
 void Replayer::Advance(absl::Time to) {
   const double seconds = absl::ToDoubleSeconds(to - now_);
   used_ += static_cast<double>(busy_) * seconds;
+  // The trace is sorted by submission.
   const absl::Time last = first_ + trace_.back().submit;
   if (now_ < last) {
     used_while_submitting_ += static_cast<double>(busy_) *

@@ -63,6 +63,8 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
   const DeviceId id(devices_.size());
   auto site = std::find(sites_.begin(), sites_.end(),
                         std::make_pair(options.node, std::string(kind)));
+  // Devices of one kind on one node are a site: a group runs there without
+  // leaving the node.
   if (site == sites_.end()) site = sites_.emplace(site, options.node, kind);
   Device& device = devices_.Add();
   device.id = id;
@@ -118,6 +120,7 @@ void State::RestoreReservation(TenantReservation reservation) {
 
 void State::ForgetJob(JobId id) {
   const Job* job = FindJob(id);
+  // A job that has not ended may still start or hold devices.
   if (job != nullptr && IsEnded(job->state)) StateEditor(*this).RemoveJob(id);
 }
 

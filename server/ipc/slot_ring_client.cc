@@ -133,6 +133,7 @@ void SlotRingClient::Submit(Slot slot, Done done) {
       CopySlotRequest(header,
                       reinterpret_cast<SlotHeader*>(SlotAddress(index)));
       entries_[index].done = std::move(done);
+      // A queue has room for every slot, so this push never waits.
       submissions_.Push((header.sequence << 32) | index);
       slot.ring_.reset();  // outstanding: not held any more
       return;

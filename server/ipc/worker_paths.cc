@@ -12,6 +12,7 @@ namespace {
 
 bool IsDeviceName(absl::string_view device) {
   if (device == "meta" || device == kRehearsalWorker) return true;
+  // The name becomes a folder, so nothing that leads elsewhere may pass.
   if (!absl::ConsumePrefix(&device, "cpu:") &&
       !absl::ConsumePrefix(&device, "cuda:")) {
     return false;

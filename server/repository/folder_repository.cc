@@ -92,6 +92,7 @@ void FolderRepository::BeginStop() {
   std::deque<Task> refused;
   {
     absl::MutexLock lock(&mutex_);
+    // The flag is set under the lock, so that no task is added after the swap.
     stop_.store(true);
     // The callbacks run without the lock, because they may call back.
     refused.swap(tasks_);
@@ -238,6 +239,8 @@ void FolderRepository::OnInterval() {
     return;
   }
   const RepositoryLook look = Look();
+  // Versions are loaded only when a client asks. The look still refreshes the
+  // list.
   if (options_.mode == ModelControlMode::kExplicit) return;
   if (!polls) history_.Next(look);
   BringDue(look);

@@ -258,6 +258,8 @@ class Checker {
         });
     for (const auto& [device, of_device] : windows) {
       for (size_t i = 1; i < of_device.size(); ++i) {
+        // The windows are sorted by start, so it is enough to compare
+        // neighbours.
         if (of_device[i].start >= of_device[i - 1].end) continue;
         Say(absl::StrCat("reservations ", of_device[i - 1].id, " and ",
                          of_device[i].id, " have ", device, " at a time"));
@@ -307,6 +309,7 @@ absl::Status CopyPages(const std::string& path, const std::string& to,
   from.database().execAndGet("SELECT COUNT(*) FROM sqlite_master");
   SQLite::Database copy(to, SQLite::OPEN_READWRITE);
   SQLite::Backup backup(copy, from.database());
+  // Each turn copies some pages and then looks whether to stop.
   while (true) {
     const int done = backup.executeStep(kPagesAtOnce);
     if (done == SQLITE_DONE) return absl::OkStatus();
@@ -345,9 +348,12 @@ absl::Status BackUpDatabase(const std::string& path, const std::string& to,
   }
   const absl::Status copied = Guarded(
       "copying the database", [&] { return CopyPages(path, to, stop); });
+  // SQLite wrote through another descriptor. fsync covers the file, whoever
+  // wrote it.
   const bool synced = fsync(fd) == 0;
   close(fd);
   if (copied.ok() && synced) return absl::OkStatus();
+  // An incomplete copy must not be taken for a backup.
   unlink(to.c_str());
   if (!copied.ok()) return copied;
   return absl::UnavailableError(absl::StrCat("syncing ", to, " failed"));

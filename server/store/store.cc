@@ -122,6 +122,8 @@ const char* IdName(IdKind kind) {
 // Returns the query with the conditions that the request has. Texts are bound;
 // states are numbers.
 std::string ListJobsSql(const v1::ListJobsRequest& request) {
+  // Pages go from the newest job to older ones. A job that is added meanwhile
+  // shifts nothing.
   std::string sql = "SELECT row, checksum FROM jobs WHERE id < ?1";
   if (!request.tenant().empty()) absl::StrAppend(&sql, " AND tenant = ?2");
   if (!request.name().empty()) absl::StrAppend(&sql, " AND name = ?3");
@@ -242,6 +244,8 @@ absl::StatusOr<v1::ListJobsResponse> Store::ListJobs(
             }
           }));
   v1::ListJobsResponse response;
+  // The query asks for one row more than the page has. It tells whether another
+  // page follows.
   const bool more = jobs.size() > static_cast<size_t>(size);
   if (more) jobs.pop_back();
   if (more) {
@@ -258,6 +262,8 @@ absl::StatusOr<std::vector<v1::Job>> Store::LoadAllActiveJobs() const {
 
 absl::StatusOr<std::vector<v1::Job>> Store::LoadProfiledJobs() const {
   std::vector<v1::Job> jobs;
+  // ForEach cannot be stopped by its callback, so the first damage is kept
+  // here.
   absl::Status damaged;
   RETURN_IF_ERROR(
       reader_->ForEach(kProfiledJobs, BindNothing, [&](SQLite::Statement& row) {

@@ -70,6 +70,7 @@ absl::StatusOr<FromWorker> RecordMemoryHistory(engine::Session& session,
       request.record_memory_history();
   uint64_t entries = record.max_entries();
   if (entries == 0) entries = kHistoryEntries;
+  // The session ends its history at 0 entries.
   if (!record.enabled()) entries = 0;
   RETURN_IF_ERROR(session.RecordMemoryHistory(entries));
   return StatsNow(session);

@@ -32,6 +32,7 @@ absl::Status CheckProbability(const auto& random) {
 }
 
 absl::Status CheckSize(const Sizes& size) {
+  // One number stands for both sides.
   if (size.empty() || size.size() > 2) {
     return Refuse("size has ", size.size(),
                   " numbers; write size: [HEIGHT, WIDTH]");
@@ -67,6 +68,7 @@ absl::Status CheckNormalize(const v1::Transform::Normalize& normalize) {
     if (std::isfinite(static_cast<float>(mean))) continue;
     return Refuse("mean has ", mean, "; it must be a finite number");
   }
+  // Normalize divides by these numbers.
   for (const double deviation : normalize.std()) {
     const auto number = static_cast<float>(deviation);
     if (number > 0 && std::isfinite(number)) continue;

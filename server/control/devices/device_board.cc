@@ -145,6 +145,7 @@ void DeviceBoard::SetReady(const std::string& name,
   }
   device.set_worker_pid(reply.pid());
   it->second.running.clear();
+  // The description may differ from the one that was measured.
   ShowMeasured(it->second);
 }
 

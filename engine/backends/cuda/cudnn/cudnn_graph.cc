@@ -40,6 +40,7 @@ cudnnDataType_t CudnnTypeOf(DType type) {
 
 CudnnGraph::Id CudnnGraph::Add(const CudnnTensor& tensor) {
   CudnnDescriptor made(functions_, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  // 0 stands for an operand that is missing.
   const auto id = static_cast<Id>(tensors_.size()) + 1;
   made.SetInteger(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
   made.SetType(CUDNN_ATTR_TENSOR_DATA_TYPE, tensor.type);
@@ -47,6 +48,7 @@ CudnnGraph::Id CudnnGraph::Add(const CudnnTensor& tensor) {
   made.SetIntegers(CUDNN_ATTR_TENSOR_STRIDES, tensor.strides);
   made.SetInteger(
       CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+      // A number by value is one float in host memory.
       tensor.kind == CudnnTensor::Kind::kByValue ? 4 : kTensorAlignment);
   made.SetFlag(CUDNN_ATTR_TENSOR_IS_VIRTUAL,
                tensor.kind == CudnnTensor::Kind::kVirtual);
@@ -96,6 +98,7 @@ CudnnDescriptor CudnnGraph::Begin(cudnnBackendDescriptorType_t type,
   CudnnDescriptor made(functions_, type);
   absl::StrAppend(&text_, "op", static_cast<int>(type), "(");
   for (const Operand& operand : operands) {
+    // An optional operand that is missing has no attribute.
     if (operand.tensor == 0) continue;
     made.SetDescriptor(operand.name, tensor(operand.tensor));
     absl::StrAppend(&text_, static_cast<int>(operand.name), "=", operand.tensor,
@@ -115,6 +118,7 @@ void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name,
                       cudnnBackendAttributeName_t attribute,
                       CudnnDescriptor part) {
   operation.SetDescriptor(attribute, part.get());
+  // cuDNN keeps a pointer to the part, so it must live as long as the graph.
   parts_.push_back(std::move(part));
   Keep(std::move(operation), name);
 }
@@ -193,6 +197,7 @@ void CudnnGraph::Apply(cudnnPointwiseMode_t mode,
   absl::StrAppend(&text_, "mode", static_cast<int>(mode), "axis", axis);
   CudnnDescriptor function(functions_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+  // Halves are computed in float too, since 16 bits lose too much.
   function.SetType(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
   if (axis >= 0) function.SetInteger(CUDNN_ATTR_POINTWISE_AXIS, axis);
   Note(function.Finalize("describing a pointwise function"));

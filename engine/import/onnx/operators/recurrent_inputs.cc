@@ -169,6 +169,7 @@ absl::Status ReadLengths(NodeContext& ctx, RecurrentInputs& inputs) {
 absl::StatusOr<ValueId> Activate(NodeContext& ctx,
                                  const RecurrentActivation& activation,
                                  double clip, ValueId x) {
+  // 0 stands for no clipping. ONNX clips before the activation.
   if (clip > 0) {
     ASSIGN_OR_RETURN(x, ctx.Unary(Unary::kClip, x, -clip, clip));
   }

@@ -34,7 +34,8 @@ FLOOR_EXCEPTIONS = {
 # Folder -> its rooms, as a ladder of their own: a room uses the rows before its
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
-    "engine/data": [["csv", "bytes", "image", "synthetic", "transform"], ["."]],
+    "engine/data": [
+        ["csv", "bytes", "image", "synthetic", "transform"], ["."], ["prepare"]],
     "engine/model": [["spec"], ["layers"], ["."]],
     "engine/train": [["input"], ["."]],
     "engine/passes": [

@@ -1,4 +1,4 @@
-#include "engine/data/window.h"
+#include "engine/data/prepare/window.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>

@@ -1,4 +1,4 @@
-#include "engine/data/scaling.h"
+#include "engine/data/prepare/scaling.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "engine/data/window.h"
+#include "engine/data/prepare/window.h"
 
 #include <limits>
 #include <utility>

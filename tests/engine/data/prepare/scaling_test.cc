@@ -1,4 +1,4 @@
-#include "engine/data/scaling.h"
+#include "engine/data/prepare/scaling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

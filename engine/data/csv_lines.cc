@@ -26,6 +26,7 @@ absl::StatusOr<std::optional<std::string_view>> CsvLines::Next() {
   size_t scanned = 0;    // bytes of the record that `quotes` has
   size_t first_end = 0;  // its bytes up to the first line end, or 0
   const auto ends_in_quotes = [&](size_t at) {
+    if (form_ == LineForm::kJson) return false;
     const std::string_view part(buffer_.data() + begin_ + scanned,
                                 at - begin_ - scanned);
     scanned += part.size();
@@ -85,7 +86,11 @@ std::string_view CsvLines::Take(size_t line_end, size_t next) {
 absl::StatusOr<bool> CsvLines::Fill() {
   if (end_ - begin_ > kMaxLineBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "is longer than ", kMaxLineBytes, " bytes; is this a CSV file?"));
+        "is longer than ", kMaxLineBytes, " bytes; ",
+        form_ == LineForm::kCsv
+            ? "is this a CSV file?"
+            : "write each object on a line of its own, or upload wide rows as "
+              "NPY files or an NPZ archive"));
   }
   // Moves the unfinished record to the front, so the buffer stays as long as a
   // record and a chunk.

@@ -1,6 +1,6 @@
-// Divides the bytes of a CSV file into records: lines without their ends, "\n"
-// or "\r\n". A record goes on after a line end inside quotes. A byte order mark
-// is skipped. Not thread-safe.
+// Divides the bytes of a CSV file, or of JSON lines, into records: lines
+// without their ends, "\n" or "\r\n". In CSV files a record goes on after a
+// line end inside quotes. A byte order mark is skipped. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,20 @@
 
 namespace gpupool::engine {
 
+enum class LineForm : uint8_t { kCsv, kJson };
+
 class CsvLines {
  public:
   // The stream must outlive the lines.
-  explicit CsvLines(ByteStream& stream) : stream_(stream) {}
+  explicit CsvLines(ByteStream& stream, LineForm form = LineForm::kCsv)
+      : stream_(stream), form_(form) {}
 
   // Returns the next record, or nothing at the end. The view is valid until the
   // next call. INVALID_ARGUMENT when
   // - a line has more than 64 MiB,
-  // - a record goes on in quotes more than 1 MiB after its first line end, or
-  // - the last quote is not closed.
+  // - a record of CSV goes on in quotes more than 1 MiB after its first line
+  //   end, or
+  // - the last quote of CSV is not closed.
   // Texts of errors continue "line N ".
   absl::StatusOr<std::optional<std::string_view>> Next();
 
@@ -38,6 +42,7 @@ class CsvLines {
   absl::StatusOr<bool> Fill();
 
   ByteStream& stream_;
+  const LineForm form_;
   std::vector<char> buffer_;
   size_t begin_ = 0;     // start of the record
   size_t end_ = 0;       // end of the bytes that were read

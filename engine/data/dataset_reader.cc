@@ -16,6 +16,7 @@
 #include "engine/data/csv_reader.h"
 #include "engine/data/idx_reader.h"
 #include "engine/data/image_reader.h"
+#include "engine/data/json_lines_reader.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/npy_reader.h"
 #include "engine/data/npz_reader.h"
@@ -102,6 +103,20 @@ CsvOptions ToCsvOptions(const v1::DatasetLayout& layout) {
   return options;
 }
 
+bool IsJsonLinesName(absl::string_view lower_name) {
+  const absl::string_view name = absl::StripSuffix(lower_name, ".gz");
+  return absl::EndsWith(name, ".jsonl") || absl::EndsWith(name, ".ndjson");
+}
+
+// Returns whether a file of the format CSV has JSON lines. The bytes decide.
+// Only a new file goes by its name, too, so that its errors are those of JSON.
+bool HasJsonLines(const v1::DatasetFile& file, std::string_view bytes,
+                  const ReadLimits& limits) {
+  return BeginsWithObject(bytes) ||
+         (limits.is_new &&
+          IsJsonLinesName(absl::AsciiStrToLower(file.file_name())));
+}
+
 absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
                                      const std::vector<v1::DatasetFile>& files,
                                      const std::string& blob_dir,
@@ -110,8 +125,10 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   ASSIGN_OR_RETURN(const auto blob, OpenBlob(*file, blob_dir, Digest::kCheck));
   CsvOptions options = ToCsvOptions(layout);
   options.whole_header = limits.is_new;
-  auto table =
-      ReadCsv({blob->bytes().data(), blob->bytes().size()}, options, limits);
+  const std::string_view bytes(blob->bytes().data(), blob->bytes().size());
+  auto table = HasJsonLines(*file, bytes, limits)
+                   ? ReadJsonLines(bytes, options, limits)
+                   : ReadCsv(bytes, options, limits);
   if (!table.ok()) return AtPlace(file->file_name(), table.status());
   return table;
 }
@@ -288,7 +305,7 @@ absl::StatusOr<Result> InFiles(const ArrayFiles& files,
 v1::DatasetFormat FormatOfFileName(const std::string& file_name) {
   const std::string lower = absl::AsciiStrToLower(file_name);
   absl::string_view name = absl::StripSuffix(lower, ".gz");
-  if (absl::EndsWith(name, ".csv")) return v1::CSV;
+  if (absl::EndsWith(name, ".csv") || IsJsonLinesName(lower)) return v1::CSV;
   if (absl::EndsWith(name, ".npy")) return v1::NPY;
   if (absl::EndsWith(name, ".npz")) return v1::NPZ;
   if (absl::EndsWith(name, ".idx") || absl::EndsWith(name, "-ubyte")) {

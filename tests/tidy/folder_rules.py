@@ -35,7 +35,8 @@ FLOOR_EXCEPTIONS = {
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
     "engine/data": [
-        ["csv", "bytes", "image", "synthetic", "transform"], ["."], ["prepare"]],
+        ["csv", "bytes", "image", "synthetic", "transform"], ["json"], ["."],
+        ["prepare"]],
     "engine/model": [["spec"], ["layers"], ["."]],
     "engine/train": [["input"], ["."]],
     "engine/passes": [

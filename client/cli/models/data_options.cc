@@ -106,9 +106,11 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   verb.add_flag("--header", options.has_header,
                 "CSV: the first line holds names");
   AddCsvOptions(verb, options);
-  verb.add_option("--format", options.format,
-                  "Format of the file (default: by its name)")
-      ->check(CLI::IsMember({"csv", "idx", "npy", "npz", "images"}))
+  verb.add_option(
+          "--format", options.format,
+          "Format of the file (default: by its name). Options for CSV are "
+          "for JSON lines (jsonl), too; keys are the names of columns")
+      ->check(CLI::IsMember({"csv", "jsonl", "idx", "npy", "npz", "images"}))
       ->type_name("FORMAT");
   verb.add_option("--features-array", options.features_array,
                   "NPZ: name of the array of features (default: x)")
@@ -229,13 +231,16 @@ absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
   upload.labels_file = options.labels_file;
   upload.more_files = options.more_files;
   v1::DatasetFormat format = v1::DATASET_FORMAT_UNSPECIFIED;
-  v1::DatasetFormat_Parse(absl::AsciiStrToUpper(options.format), &format);
+  // JSON lines are the same format, rows in lines, with names for the columns.
+  const bool json_lines = options.format == "jsonl";
+  v1::DatasetFormat_Parse(
+      json_lines ? "CSV" : absl::AsciiStrToUpper(options.format), &format);
   upload.layout.set_format(format);
   if (options.label_column.has_value()) {
     upload.layout.set_label_column(*options.label_column);
   }
   AddLabelColumns(options.label_columns, upload.layout);
-  upload.layout.set_has_header(options.has_header);
+  upload.layout.set_has_header(options.has_header || json_lines);
   AddCsvLayout(options, upload.layout);
   upload.layout.set_features_array(options.features_array);
   upload.layout.set_labels_array(options.labels_array);

@@ -20,7 +20,7 @@ struct DataOptions {
   std::optional<int> label_column;
   std::vector<std::string> label_columns;  // numbers or names
   bool has_header = false;
-  std::string format;  // "csv", ...; empty: from the file's name
+  std::string format;  // "csv", "jsonl", ...; empty: from the file's name
   std::string features_array;
   std::string labels_array;
   std::string missing;  // "mean", "zero", "drop-row"; empty: refuse

@@ -150,23 +150,25 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       datasets, "upload",
       "Store a table of examples under a name. Uploading the same bytes again "
-      "changes nothing. CSV: one example per line, of numbers and text. Files "
-      "may be compressed (.gz). Images: a folder with a folder for each class, "
-      "or tar archives of such folders or of NAME.jpg beside NAME.cls.",
+      "changes nothing. CSV: one example per line, of numbers and text. JSON "
+      "lines (.jsonl, .ndjson): one object per line, with the options of CSV. "
+      "Files may be compressed (.gz). Images: a folder with a folder for each "
+      "class, or tar archives of such folders or of NAME.jpg beside NAME.cls.",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
       "price,rent\n"
       "  gpupool datasets upload people people.csv --header --missing mean \\\n"
       "      --text one-hot --skip-columns name\n"
+      "  gpupool datasets upload plants plants.jsonl --label-columns kind\n"
       "  gpupool datasets upload reviews reviews.npz --input input_ids=ids \\\n"
       "      --input attention_mask=mask --target label=y\n"
       "  gpupool datasets upload pets pets/ --image-size 224");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
   auto files = std::make_shared<std::vector<std::string>>();
   verb->add_option("FILE", *files,
-                   "CSV, IDX, NPY or NPZ, which may be .gz; a folder of "
-                   "images, or archives of them (.tar)")
+                   "CSV, JSON lines, IDX, NPY or NPZ, which may be .gz; a "
+                   "folder of images, or archives of them (.tar)")
       ->required();
   AddLayoutOptions(*verb, *options);
   invocation.On(verb, [name, files, options](Context& c) {

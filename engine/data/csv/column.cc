@@ -16,6 +16,9 @@ constexpr ptrdiff_t kNamedCategories = 10;
 constexpr const char* kLeaveOut =
     "leave the column out by skipped_columns (gpupool: --skip-columns), by its "
     "name or its number from 0";
+constexpr const char* kMakeText =
+    "name the column in text_columns (gpupool: --text-columns) to take all its "
+    "values as categories";
 
 }  // namespace
 
@@ -37,7 +40,12 @@ CsvColumn::CsvColumn(const ColumnPlan& plan, const CsvOptions& options,
 }
 
 absl::StatusOr<float> CsvColumn::Take(std::string_view cell) {
-  if (IsMissing(cell)) return TakeMissing(cell);
+  if (IsMissing(cell)) {
+    return TakeMissing([cell]() -> std::string {
+      if (cell.empty()) return "the cell is empty";
+      return absl::StrCat("the cell is missing (", QuotedCell(cell), ")");
+    });
+  }
   if (kind_ == Kind::kUnknown) RETURN_IF_ERROR(Decide(cell));
   if (kind_ == Kind::kText) return TakeText(cell);
   const std::optional<float> number = TakeNumber(cell);
@@ -52,10 +60,43 @@ absl::Status CsvColumn::Decide(std::string_view cell) {
   }
   // A column of numbers with separators would become a category for each.
   if (LooksLikeNumber(cell)) return NoNumber(cell);
+  BecomeText();
+  return absl::OkStatus();
+}
+
+void CsvColumn::BecomeText() {
   kind_ = Kind::kText;
   guessed_ = true;
   indexes_ = std::make_unique<absl::flat_hash_map<std::string, uint32_t>>();
-  return absl::OkStatus();
+}
+
+absl::StatusOr<float> CsvColumn::TakeTyped(double number,
+                                           std::string_view text) {
+  if (kind_ == Kind::kUnknown) kind_ = Kind::kNumber;
+  if (kind_ == Kind::kText && !guessed_) return TakeText(text);
+  if (kind_ == Kind::kText) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(CutUtf8(text, kShownBytes)),
+                     " is a number, but the values before it are ",
+                     "strings; write it in quotes, or ", kMakeText));
+  }
+  const std::optional<float> taken = TakeNumber(number);
+  if (taken) return *taken;
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(CutUtf8(text, kShownBytes)),
+      " is outside the range of a 32-bit float, -3.4e38 to 3.4e38; scale the "
+      "numbers, or ",
+      kLeaveOut));
+}
+
+absl::StatusOr<float> CsvColumn::TakeString(std::string_view text) {
+  if (kind_ == Kind::kUnknown) BecomeText();
+  if (kind_ == Kind::kText) return TakeText(text);
+  return absl::InvalidArgumentError(absl::StrCat(
+      QuotedCell(text),
+      " is a string, but the values before it are numbers; write a number, "
+      "without quotes, or ",
+      kMakeText));
 }
 
 absl::Status CsvColumn::NoNumber(std::string_view cell) const {
@@ -68,18 +109,17 @@ absl::Status CsvColumn::NoNumber(std::string_view cell) const {
       "--text-columns) to take its cells as categories"));
 }
 
-absl::StatusOr<float> CsvColumn::TakeMissing(std::string_view cell) {
+absl::StatusOr<float> CsvColumn::TakeMissing(
+    absl::FunctionRef<std::string()> what) {
   const bool fill = options_->missing == MissingRule::kMean ||
                     options_->missing == MissingRule::kZero;
   if (!fill || facts_.label) {
     return absl::InvalidArgumentError(absl::StrCat(
-        cell.empty()
-            ? "the cell is empty"
-            : absl::StrCat("the cell is missing (", QuotedCell(cell), ")"),
-        facts_.label ? ", and labels are not filled in; correct it, or set "
-                       "missing to DROP_ROW (gpupool: --missing drop-row)"
-                     : "; correct it, or set missing to MEAN, ZERO or DROP_ROW "
-                       "(gpupool: --missing mean|zero|drop-row)"));
+        what(), facts_.label
+                    ? ", and labels are not filled in; correct it, or set "
+                      "missing to DROP_ROW (gpupool: --missing drop-row)"
+                    : "; correct it, or set missing to MEAN, ZERO or DROP_ROW "
+                      "(gpupool: --missing mean|zero|drop-row)"));
   }
   if (learning_) ++facts_.missing;
   if (kind_ == Kind::kText && (fixed_ || !learning_)) return TakeText("");

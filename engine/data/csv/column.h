@@ -1,7 +1,7 @@
-// One column of a CSV file while its cells are read. The first cell that is not
-// missing decides whether the column holds numbers or text, unless the options
-// do. Cells of text become the index of their category, in the order of first
-// appearance. Not thread-safe.
+// One column of a CSV file, or one key of JSON lines, while its cells are read.
+// The first cell that is not missing decides whether the column holds numbers
+// or text, unless the options do. Cells of text become the index of their
+// category, in the order of first appearance. Not thread-safe.
 #pragma once
 
 #include <cmath>
@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/csv/column_facts.h"
@@ -33,9 +34,12 @@ class CsvColumn {
   std::optional<float> TakeNumber(std::string_view cell) {
     if (kind_ != Kind::kNumber) return std::nullopt;
     const std::optional<double> value = ParseNumber(cell);
-    if (!value) return std::nullopt;
+    return value ? TakeNumber(*value) : std::nullopt;
+  }
+  std::optional<float> TakeNumber(double value) {
+    if (kind_ != Kind::kNumber) return std::nullopt;
     // The range is that of a float: 1e39 is a finite double, but not here.
-    const float number = static_cast<float>(*value);
+    const float number = static_cast<float>(value);
     if (!std::isfinite(number)) return std::nullopt;
     if (learning_) Count(number);
     return number;
@@ -46,12 +50,22 @@ class CsvColumn {
   // survey the number of a missing cell is not yet known and is 0.
   absl::StatusOr<float> Take(std::string_view cell);
 
-  // Keeps the text of a cell that Take took for the facts if it is one of the
+  // These three do the same for files that tell numbers, text and missing
+  // values from each other. Numbers and text in one column are an error, unless
+  // the options make the column text. `text` is the number as it is written.
+  absl::StatusOr<float> TakeTyped(double number, std::string_view text);
+  absl::StatusOr<float> TakeString(std::string_view text);
+  // `what` begins the error, such as "the cell is empty".
+  absl::StatusOr<float> TakeMissing(absl::FunctionRef<std::string()> what);
+
+  // Returns whether Show keeps the next text.
+  bool shows() const {
+    return learning_ && facts_.first_values.size() < kShownRows;
+  }
+  // Keeps the text of a value that was taken for the facts if it is one of the
   // first kShownRows.
   void Show(std::string_view cell) {
-    if (learning_ && facts_.first_values.size() < kShownRows) {
-      AddFirstValue(cell);
-    }
+    if (shows()) AddFirstValue(cell);
   }
 
   // Ends a survey of all cells. They are then taken once more and not counted
@@ -83,7 +97,7 @@ class CsvColumn {
   }
   void AddFirstValue(std::string_view cell);
   absl::Status Decide(std::string_view cell);
-  absl::StatusOr<float> TakeMissing(std::string_view cell);
+  void BecomeText();
   absl::StatusOr<float> TakeText(std::string_view cell);
   absl::StatusOr<uint32_t> AddCategory(std::string_view cell);
   absl::Status CheckFirstLine(std::string_view cell) const;

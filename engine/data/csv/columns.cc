@@ -21,14 +21,18 @@ constexpr size_t kMaxNameBytes = 255;
 // The columns of a file.
 class Existing {
  public:
-  Existing(absl::Span<const std::string> header, uint64_t width)
-      : width_(width), first_names_(QuotedCells(header, kMostNames)) {
+  Existing(absl::Span<const std::string> header, uint64_t width,
+           bool json_lines)
+      : width_(width),
+        json_lines_(json_lines),
+        first_names_(QuotedCells(header, kMostNames)) {
     for (uint64_t i = 0; i < std::min<uint64_t>(width, header.size()); ++i) {
       places_.emplace(header[i], i);
     }
   }
 
   uint64_t width() const { return width_; }
+  bool json_lines() const { return json_lines_; }
   // Returns the first names of the header for messages, or nothing.
   const std::string& first_names() const { return first_names_; }
   // Returns the position of the first column with the name.
@@ -40,6 +44,7 @@ class Existing {
 
  private:
   uint64_t width_;
+  bool json_lines_;
   std::string first_names_;
   absl::flat_hash_map<absl::string_view, uint64_t> places_;
 };
@@ -61,12 +66,13 @@ absl::StatusOr<uint64_t> ColumnByName(const std::string& field,
                                       const Existing& existing) {
   const std::optional<uint64_t> found = existing.Find(name);
   if (found) return *found;
-  return absl::InvalidArgumentError(
-      absl::StrCat("has no column ", QuotedCell(name), " for ", field,
-                   existing.first_names().empty()
-                       ? "; without a header, columns go by number"
-                       : "; its header has: ",
-                   existing.first_names()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "has no column ", QuotedCell(name), " for ", field,
+      existing.json_lines() ? "; the keys of the first object are: "
+      : existing.first_names().empty()
+          ? "; without a header, columns go by number"
+          : "; its header has: ",
+      existing.first_names()));
 }
 
 // Returns the position of a column that goes by name or else by number.
@@ -190,7 +196,9 @@ absl::Status CheckHeader(const CsvOptions& options, uint64_t names,
       " names; give each column one name, or choose columns by number"));
 }
 
-absl::Status CheckWidth(uint64_t width, uint64_t skipped, uint64_t labels) {
+absl::Status CheckWidth(const CsvOptions& options, uint64_t width,
+                        uint64_t skipped) {
+  const uint64_t labels = LabelWidth(options);
   if (width > kMaxCsvColumns) {
     return absl::InvalidArgumentError(
         absl::StrCat("has ", width, " columns, the limit is ", kMaxCsvColumns,
@@ -202,7 +210,8 @@ absl::Status CheckWidth(uint64_t width, uint64_t skipped, uint64_t labels) {
       skipped == 0 ? "" : absl::StrCat(", ", skipped, " of them left out"),
       "; at least one feature and ",
       labels == 1 ? "one label" : absl::StrCat(labels, " label columns"),
-      ", separated by ',', are needed"));
+      options.json_lines ? ", each a key, are needed"
+                         : ", separated by ',', are needed"));
 }
 
 }  // namespace
@@ -215,9 +224,8 @@ uint64_t LabelWidth(const CsvOptions& options) {
 absl::StatusOr<std::vector<ColumnPlan>> PlanColumns(
     const CsvOptions& options, absl::Span<const std::string> header,
     uint64_t width) {
-  const uint64_t labels = LabelWidth(options);
-  RETURN_IF_ERROR(CheckWidth(width, 0, labels));
-  const Existing existing(header, width);
+  RETURN_IF_ERROR(CheckWidth(options, width, 0));
+  const Existing existing(header, width, options.json_lines);
   RETURN_IF_ERROR(CheckHeader(options, header.size(), existing));
   std::vector<ColumnPlan> plans(width);
   for (uint64_t i = 0; i < width; ++i) plans[i].name = NameOf(i, header);
@@ -227,7 +235,7 @@ absl::StatusOr<std::vector<ColumnPlan>> PlanColumns(
   const auto skipped = std::count_if(
       plans.begin(), plans.end(),
       [](const ColumnPlan& plan) { return plan.place == kSkippedColumn; });
-  RETURN_IF_ERROR(CheckWidth(width, static_cast<uint64_t>(skipped), labels));
+  RETURN_IF_ERROR(CheckWidth(options, width, static_cast<uint64_t>(skipped)));
   return plans;
 }
 

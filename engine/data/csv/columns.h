@@ -1,4 +1,5 @@
-// Finds what the options of a CSV file say about each of its columns. Pure.
+// Finds what the options of a CSV file, or of JSON lines, say about each of
+// the columns. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Says how to read a CSV file. A value.
+// Says how to read a CSV file, or JSON lines. A value.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,9 @@ struct CsvOptions {
   bool has_header = false;
   // The header must have a name for each column if options go by name.
   bool whole_header = false;
+  // The columns are the keys of objects, for errors. Names are then known as
+  // with has_header, which must be set.
+  bool json_lines = false;
   MissingRule missing = MissingRule::kRefuse;
   TextRule text = TextRule::kIndex;
   // By the header's name, or else by number.

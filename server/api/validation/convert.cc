@@ -36,12 +36,23 @@ bool IsNameByte(char c) {
          c == '-' || c == '.';
 }
 
+// Returns whether a file of the format CSV has objects of JSON by its name.
+// Their keys are the names of the columns.
+bool IsJsonLinesName(absl::string_view file_name) {
+  const std::string name = absl::AsciiStrToLower(file_name);
+  absl::string_view stem = name;
+  absl::ConsumeSuffix(&stem, ".gz");
+  return absl::EndsWith(stem, ".jsonl") || absl::EndsWith(stem, ".ndjson");
+}
+
 // Returns the format by the file name's ending, ignoring ".gz".
 v1::DatasetFormat FormatOf(absl::string_view file_name) {
   const std::string name = absl::AsciiStrToLower(file_name);
   absl::string_view stem = name;
   absl::ConsumeSuffix(&stem, ".gz");
-  if (absl::EndsWith(stem, ".csv")) return v1::CSV;
+  if (absl::EndsWith(stem, ".csv") || IsJsonLinesName(file_name)) {
+    return v1::CSV;
+  }
   if (absl::EndsWith(stem, ".idx") || absl::EndsWith(stem, "ubyte")) {
     return v1::IDX;
   }
@@ -112,7 +123,8 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
     return absl::InvalidArgumentError(absl::StrCat(
         "layout.format is not set and does not follow from the file name ",
         Quoted(file_name),
-        " (gpupool: --format); known endings: .csv .idx .npy, also with .gz, "
+        " (gpupool: --format); known endings: .csv .jsonl .ndjson .idx .npy, "
+        "also with .gz, "
         ".npz and .tar"));
   }
   if (!v1::DatasetFormat_IsValid(layout->format())) {
@@ -124,7 +136,8 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
 }
 
 // Checks that label columns are given in one way only, for CSV only.
-absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
+absl::Status CheckLabelColumns(const v1::UploadDatasetRequest::Header& header) {
+  const v1::DatasetLayout& layout = header.layout();
   const int count =
       std::max(layout.label_columns_size(), layout.label_names_size());
   if (count == 0) return absl::OkStatus();
@@ -147,7 +160,8 @@ absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
         absl::StrCat("layout names ", count, " label columns, the limit is ",
                      kMaxLabelColumns, "; use NPZ for larger labels"));
   }
-  if (layout.label_names_size() > 0 && !layout.has_header()) {
+  if (layout.label_names_size() > 0 && !layout.has_header() &&
+      !IsJsonLinesName(header.files(0).file_name())) {
     return absl::InvalidArgumentError(
         "layout.label_names needs a header line; set has_header (gpupool: "
         "--header)");
@@ -339,7 +353,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
     RETURN_IF_ERROR(CheckFile(file, limit_bytes, &total_bytes));
   }
   RETURN_IF_ERROR(FillFormat(header));
-  RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
+  RETURN_IF_ERROR(CheckLabelColumns(*header));
   RETURN_IF_ERROR(CheckCsvLayout(header->layout()));
   RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
   RETURN_IF_ERROR(CheckImageLayout(header->layout()));

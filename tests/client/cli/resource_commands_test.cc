@@ -75,6 +75,19 @@ TEST_F(DatasetsTest, OptionsForCsvReachTheServer) {
   EXPECT_EQ(Run({"datasets", "upload", "c", file, "--missing", "median"}), 2);
 }
 
+TEST_F(DatasetsTest, JsonLinesAreRowsInLinesWithNames) {
+  const std::string file = WriteFile("a.txt", "{\"x\": 1, \"y\": 0}\n");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, "--format", "jsonl",
+                 "--label-columns", "y"}),
+            0)
+      << err();
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::DatasetLayout& layout = server_.state.datasets["a"].layout();
+  EXPECT_EQ(layout.format(), v1::CSV);
+  EXPECT_TRUE(layout.has_header());
+  EXPECT_THAT(layout.label_names(), ::testing::ElementsAre("y"));
+}
+
 TEST_F(DatasetsTest, CategoriesAreThoseOfAnotherDataset) {
   const std::string file = WriteFile("a.csv", "size,kind\n1,cat\n");
   ASSERT_EQ(Run({"datasets", "upload", "a", file, "--header"}), 0) << err();

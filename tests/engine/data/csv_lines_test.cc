@@ -102,9 +102,30 @@ TEST(CsvLinesTest, BytesBeforeTheFirstLineEndDoNotCountAsQuoted) {
   EXPECT_EQ(RecordsOf(first + "b\nc\"\n2\n").size(), 2u);
 }
 
+TEST(CsvLinesTest, QuotesOfJsonHoldNoLineEnds) {
+  const std::string_view text = "{\"a\nb\r\n\"";
+  const auto stream = PlainStream(text);
+  CsvLines lines(*stream, LineForm::kJson);
+  for (const char* line : {"{\"a", "b", "\""}) {
+    const auto next = lines.Next();
+    ASSERT_TRUE(next.ok()) << next.status();
+    ASSERT_TRUE(next->has_value()) << line;
+    EXPECT_EQ(**next, line);
+  }
+  EXPECT_EQ(lines.line_number(), 3u);
+  const auto end = lines.Next();
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_FALSE(end->has_value());
+}
+
 TEST(CsvLinesTest, LinesAreBounded) {
-  EXPECT_THAT(LineError(std::string((64 << 20) + (1 << 20), '1')),
-              HasSubstr("is longer than 67108864 bytes"));
+  const std::string text((64 << 20) + (1 << 20), '1');
+  EXPECT_THAT(LineError(text), HasSubstr("is longer than 67108864 bytes; is "
+                                         "this a CSV file?"));
+  const auto stream = PlainStream(text);
+  CsvLines lines(*stream, LineForm::kJson);
+  EXPECT_THAT(std::string(lines.Next().status().message()),
+              HasSubstr("is longer than 67108864 bytes; write each object"));
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ class DatasetReaderTest : public ::testing::Test {
 TEST_F(DatasetReaderTest, TellsTheFormatByTheFileName) {
   EXPECT_EQ(FormatOfFileName("a.csv"), v1::CSV);
   EXPECT_EQ(FormatOfFileName("A.CSV.GZ"), v1::CSV);
+  EXPECT_EQ(FormatOfFileName("a.jsonl"), v1::CSV);
+  EXPECT_EQ(FormatOfFileName("A.NDJSON.gz"), v1::CSV);
   EXPECT_EQ(FormatOfFileName("train-images-idx3-ubyte.gz"), v1::IDX);
   EXPECT_EQ(FormatOfFileName("x.npy"), v1::NPY);
   EXPECT_EQ(FormatOfFileName("x.npz"), v1::NPZ);
@@ -80,6 +82,30 @@ TEST_F(DatasetReaderTest, ReadsCsvPlainAndPacked) {
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->rows, 2u);
   }
+}
+
+TEST_F(DatasetReaderTest, TellsJsonLinesByTheirBytes) {
+  const std::string text = "{\"x\": 1, \"y\": 0}\n{\"x\": 2, \"y\": 1}\n";
+  v1::DatasetLayout csv;
+  csv.set_format(v1::CSV);
+  for (const auto& file :
+       {Store("t.jsonl", text), Store("t.ndjson.gz", Gzip(text)),
+        Store("t.json", text)}) {
+    const auto table = Read({file}, csv);
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2));
+  }
+  EXPECT_THAT(
+      Read({Store("t.jsonl", "{\"x\": 1, \"y\": null}\n")}).status().message(),
+      HasSubstr("t.jsonl: line 1 key \"y\": the value is null"));
+}
+
+TEST_F(DatasetReaderTest, NewFilesWithANameOfJsonLinesAreJsonLines) {
+  const std::vector<v1::DatasetFile> files = {Store("t.jsonl", "1,2\n3,4\n")};
+  EXPECT_TRUE(Read(files).ok()) << "as an older server stored it";
+  const auto table = ReadDataset({}, files, dir_, {.is_new = true});
+  EXPECT_THAT(std::string(table.status().message()),
+              HasSubstr("t.jsonl: line 1 is not a JSON object but \"1,2\""));
 }
 
 TEST_F(DatasetReaderTest, ReadsArchivesOfImages) {

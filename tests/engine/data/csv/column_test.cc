@@ -179,6 +179,43 @@ TEST(CsvColumnTest, GivenCategoriesAreTheOnlyOnes) {
   EXPECT_THAT(filled.Error(""), HasSubstr("a missing cell is not among the 2"));
 }
 
+TEST(CsvColumnTest, TypedNumbersAndStringsDoNotMix) {
+  Fed numbers({.has_header = true});
+  EXPECT_FALSE(numbers->TakeNumber(1.0).has_value()) << "it may become text";
+  EXPECT_EQ(*numbers->TakeTyped(1.5, "1.50"), 1.5F);
+  EXPECT_EQ(*numbers->TakeNumber(2.0), 2.0F);
+  EXPECT_FALSE(numbers->TakeNumber(1e39).has_value());
+  EXPECT_THAT(std::string(numbers->TakeTyped(1e39, "1e39").status().message()),
+              HasSubstr("1e39 is outside the range of a 32-bit float"));
+  EXPECT_THAT(std::string(numbers->TakeString("7").status().message()),
+              HasSubstr("\"7\" is a string, but the values before it are"));
+  Fed text({.has_header = true});
+  EXPECT_EQ(*text->TakeString("NA"), 0);
+  EXPECT_EQ(*text->TakeString("7"), 1);
+  EXPECT_THAT(std::string(text->TakeTyped(7, "7").status().message()),
+              HasSubstr("7 is a number, but the values before it are strings"));
+  Fed declared({.has_header = true}, {.name = "c", .text = true});
+  EXPECT_EQ(*declared->TakeTyped(7, "7"), 0);
+  EXPECT_EQ(*declared->TakeString("7"), 0);
+  EXPECT_EQ(*declared->TakeTyped(1.5, "1.50"), 1);
+  EXPECT_THAT(declared->TakeFacts().categories, ElementsAre("7", "1.50"));
+}
+
+TEST(CsvColumnTest, TypedValuesAreMissingAsCellsAre) {
+  const auto null = [] { return std::string("the value is null"); };
+  Fed refuses;
+  EXPECT_EQ(std::string(refuses->TakeMissing(null).status().message()),
+            "the value is null; correct it, or set missing to MEAN, ZERO or "
+            "DROP_ROW (gpupool: --missing mean|zero|drop-row)");
+  Fed mean({.missing = MissingRule::kMean});
+  EXPECT_TRUE(mean->shows());
+  EXPECT_EQ(*mean->TakeMissing(null), 0);
+  EXPECT_EQ(*mean->TakeTyped(4, "4"), 4);
+  ASSERT_TRUE(mean->EndSurvey().ok());
+  EXPECT_FALSE(mean->shows());
+  EXPECT_EQ(*mean->TakeMissing(null), 4);
+}
+
 TEST(CsvColumnTest, ANumberBelowTheFirstLinesTextAsksForAHeader) {
   Fed fed;
   EXPECT_EQ(fed.Number("size"), 0);

@@ -50,6 +50,14 @@ TEST(PlanColumnsTest, LabelsByNameStandBeforeThoseByNumber) {
               ElementsAre(1, kFeatureColumn, 0, kFeatureColumn));
 }
 
+TEST(PlanColumnsTest, ErrorsOfJsonLinesSpeakOfKeys) {
+  EXPECT_THAT(PlanError({.label_names = {"x"}, .json_lines = true}),
+              HasSubstr("has no column \"x\" for label_names; the keys of the "
+                        "first object are: \"id\", \"color\""));
+  EXPECT_THAT(PlanError({.json_lines = true}, 1),
+              HasSubstr("at least one feature and one label, each a key, are"));
+}
+
 TEST(PlanColumnsTest, ANameThatIsANumberIsAName) {
   const auto plans = PlanColumns({.skipped_columns = {"1"}},
                                  std::vector<std::string>{"1", "x", "y"}, 3);

@@ -99,6 +99,18 @@ TEST(CheckUploadHeaderTest, FillsFormatAndRolesFromTheFileNames) {
   EXPECT_EQ(idx.files(1).role(), v1::DatasetFile::LABELS);
 }
 
+TEST(CheckUploadHeaderTest, JsonLinesHaveRowsInLinesWithNames) {
+  for (const char* name : {"a.jsonl", "A.NDJSON", "a.jsonl.gz"}) {
+    auto header = CsvHeader();
+    header.mutable_layout()->Clear();
+    header.mutable_layout()->add_label_names("price");
+    header.mutable_files(0)->set_file_name(name);
+    ASSERT_TRUE(CheckUploadHeader(&header, kLimit).ok()) << name;
+    EXPECT_EQ(header.layout().format(), v1::CSV);
+    EXPECT_EQ(header.files(0).role(), v1::DatasetFile::TABLE);
+  }
+}
+
 TEST(CheckUploadHeaderTest, KeepsTheOrderThatTheClientNames) {
   auto npy = PairHeader("y.npy", "x.npy");
   npy.mutable_files(0)->set_role(v1::DatasetFile::LABELS);
@@ -111,7 +123,8 @@ TEST(CheckUploadHeaderTest, KeepsTheOrderThatTheClientNames) {
 TEST(CheckUploadHeaderTest, RefusesWhatDoesNotFitTogether) {
   auto header = CsvHeader();
   header.mutable_files(0)->set_file_name("digits.xlsx");
-  Refused(CheckUploadHeader(&header, kLimit), {"digits.xlsx", ".csv"});
+  Refused(CheckUploadHeader(&header, kLimit),
+          {"digits.xlsx", ".csv", ".jsonl"});
   header = PairHeader("a.csv", "b.csv");
   Refused(CheckUploadHeader(&header, kLimit), {"CSV", "1 file", "got 2"});
   header = CsvHeader();

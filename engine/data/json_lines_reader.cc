@@ -1,0 +1,304 @@
+#include "engine/data/json_lines_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/base/counted.h"
+#include "engine/base/status_macros.h"
+#include "engine/data/bytes/byte_stream.h"
+#include "engine/data/csv/cells.h"
+#include "engine/data/csv/column.h"
+#include "engine/data/csv_lines.h"
+#include "engine/data/json/keys.h"
+#include "engine/data/json/line.h"
+#include "engine/data/table_builder.h"
+
+namespace gpupool::engine {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+constexpr size_t kFrontBytes = 4096;
+constexpr std::string_view kMark = "\xEF\xBB\xBF";
+
+CsvOptions WithKeys(CsvOptions options) {
+  options.has_header = true;
+  options.json_lines = true;
+  return options;
+}
+
+bool IsMissingValue(const JsonValue& value) {
+  return value.kind == Kind::kAbsent || value.kind == Kind::kNull ||
+         (value.kind == Kind::kText && value.text.empty());
+}
+
+const char* MissingText(const JsonValue& value) {
+  if (value.kind == Kind::kAbsent) return "the object does not have the key";
+  return value.kind == Kind::kNull ? "the value is null"
+                                   : "the string is empty";
+}
+
+// Takes the values of objects to a table.
+class JsonLinesParser {
+ public:
+  JsonLinesParser(const CsvOptions& options, const ReadLimits& limits)
+      : builder_(WithKeys(options), limits) {}
+
+  bool surveying() const { return builder_.surveying(); }
+
+  // Reads all lines. During a survey the table stays empty.
+  absl::Status ReadLines(ByteStream& stream);
+  // Ends the survey. ReadLines is then called once more.
+  absl::Status EndSurvey() {
+    return builder_.EndSurvey(
+        [this](size_t column) { return PlaceOf(column); });
+  }
+  absl::StatusOr<Table> Finish() { return builder_.Finish(); }
+
+ private:
+  absl::Status AddLine(std::string_view line);
+  absl::Status TakeColumns();
+  absl::Status TakeKey(size_t key);
+  absl::Status TakeScalar(size_t column, const JsonValue& value);
+  absl::Status TakeArray(size_t key, const JsonValue& value);
+  absl::Status TakeElement(size_t column, double element);
+  absl::Status TakeMissing(size_t column, const char* what);
+  // Puts the number that a column made of a value into the row.
+  absl::Status Put(size_t column, const absl::StatusOr<float>& number);
+  bool HasMissing() const;
+
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("line ", line_number_, " ", what));
+  }
+  absl::Status ErrorAt(size_t column, absl::string_view what) const {
+    return Error(absl::StrCat(PlaceOf(column), ": ", what));
+  }
+  // Returns the key of a column, and its place in an array, for errors.
+  std::string PlaceOf(size_t column) const;
+
+  TableBuilder builder_;
+  JsonLineParser parser_;
+  JsonColumns columns_;
+  uint64_t line_number_ = 0;
+};
+
+absl::Status JsonLinesParser::ReadLines(ByteStream& stream) {
+  CsvLines lines(stream, LineForm::kJson);
+  builder_.BeginPass();
+  for (;;) {
+    auto next = lines.Next();
+    line_number_ = lines.line_number();
+    if (!next.ok()) {
+      return absl::Status(
+          next.status().code(),
+          absl::StrCat("line ", line_number_, " ", next.status().message()));
+    }
+    if (!next->has_value()) return absl::OkStatus();
+    if (!Trimmed(**next).empty()) RETURN_IF_ERROR(AddLine(**next));
+  }
+}
+
+absl::Status JsonLinesParser::AddLine(std::string_view line) {
+  const absl::Status parsed = parser_.Parse(line);
+  if (!parsed.ok()) return Error(parsed.message());
+  if (builder_.columns() == 0) RETURN_IF_ERROR(TakeColumns());
+  if (builder_.options().missing == MissingRule::kDropRow && HasMissing()) {
+    builder_.DropRow();
+    return absl::OkStatus();
+  }
+  builder_.BeginRow();
+  for (size_t key = 0; key < columns_.keys.size(); ++key) {
+    RETURN_IF_ERROR(TakeKey(key));
+  }
+  const absl::Status ended = builder_.EndRow();
+  return absl::IsInvalidArgument(ended) ? Error(ended.message()) : ended;
+}
+
+// Takes the columns from the first object.
+absl::Status JsonLinesParser::TakeColumns() {
+  auto columns =
+      PlanJsonColumns(builder_.options(), parser_.keys(), parser_.values());
+  if (!columns.ok()) return Error(columns.status().message());
+  columns_ = *std::move(columns);
+  builder_.SetColumns(std::move(columns_.plans), columns_.label_width);
+  return absl::OkStatus();
+}
+
+absl::Status JsonLinesParser::TakeKey(size_t key) {
+  const auto [first, count, array] = columns_.keys[key];
+  const JsonValue& value = parser_.values()[key];
+  if (builder_.skipped(first)) return absl::OkStatus();
+  if (value.kind == Kind::kOther) {
+    return Error(absl::StrCat(
+        "key ", QuotedCell(parser_.keys()[key]), ": the value is ", value.what,
+        value.text.empty() ? "" : absl::StrCat(", ", QuotedCell(value.text)),
+        "; write its values as keys of their own, an array of numbers as one "
+        "array, or leave the key out by skipped_columns (gpupool: "
+        "--skip-columns)"));
+  }
+  if (IsMissingValue(value)) {
+    for (size_t i = 0; i < count; ++i) {
+      RETURN_IF_ERROR(TakeMissing(first + i, MissingText(value)));
+    }
+    return absl::OkStatus();
+  }
+  if (array || value.kind == Kind::kArray) return TakeArray(key, value);
+  return TakeScalar(first, value);
+}
+
+absl::Status JsonLinesParser::TakeScalar(size_t column,
+                                         const JsonValue& value) {
+  CsvColumn& taker = builder_.column(column);
+  if (value.kind == Kind::kText) {
+    const absl::StatusOr<float> number = taker.TakeString(value.text);
+    if (number.ok()) taker.Show(value.text);
+    return Put(column, number);
+  }
+  const std::optional<float> known = taker.TakeNumber(value.number);
+  if (known && !taker.shows()) {
+    builder_.Add(column, *known);
+    return absl::OkStatus();
+  }
+  const std::string text = NumberText(value);
+  const absl::StatusOr<float> number =
+      known ? *known : taker.TakeTyped(value.number, text);
+  if (number.ok()) taker.Show(text);
+  return Put(column, number);
+}
+
+absl::Status JsonLinesParser::TakeArray(size_t key, const JsonValue& value) {
+  const auto [first, count, array] = columns_.keys[key];
+  const std::string name = QuotedCell(parser_.keys()[key]);
+  if (!array) {
+    return Error(
+        absl::StrCat("key ", name, ": the value is an array of ",
+                     Counted(value.count, "number"),
+                     ", where the first object has none; "
+                     "begin the file with an object that has an array there"));
+  }
+  if (value.kind != Kind::kArray) {
+    return Error(absl::StrCat(
+        "key ", name, ": the value is ",
+        value.kind == Kind::kText ? QuotedCell(value.text) : NumberText(value),
+        ", where the first object has an array; write an array of ",
+        Counted(count, "number"), ", or null if it is missing"));
+  }
+  if (value.count != count) {
+    return Error(absl::StrCat("key ", name, ": the array has ",
+                              Counted(value.count, "number"),
+                              " where that of the first object has ", count,
+                              "; all arrays of a key have one length"));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    RETURN_IF_ERROR(TakeElement(first + i, parser_.elements(value)[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JsonLinesParser::TakeElement(size_t column, double element) {
+  if (std::isnan(element)) return TakeMissing(column, "the number is null");
+  CsvColumn& taker = builder_.column(column);
+  const std::optional<float> known = taker.TakeNumber(element);
+  if (known && !taker.shows()) {
+    builder_.Add(column, *known);
+    return absl::OkStatus();
+  }
+  const std::string text = NumberText(element);
+  const absl::StatusOr<float> number =
+      known ? *known : taker.TakeTyped(element, text);
+  if (number.ok()) taker.Show(text);
+  return Put(column, number);
+}
+
+absl::Status JsonLinesParser::TakeMissing(size_t column, const char* what) {
+  CsvColumn& taker = builder_.column(column);
+  const absl::StatusOr<float> number =
+      taker.TakeMissing([what] { return std::string(what); });
+  if (number.ok()) taker.Show("null");
+  return Put(column, number);
+}
+
+absl::Status JsonLinesParser::Put(size_t column,
+                                  const absl::StatusOr<float>& number) {
+  if (!number.ok()) return ErrorAt(column, number.status().message());
+  builder_.Add(column, *number);
+  return absl::OkStatus();
+}
+
+bool JsonLinesParser::HasMissing() const {
+  for (size_t key = 0; key < columns_.keys.size(); ++key) {
+    if (builder_.skipped(columns_.keys[key].first)) continue;
+    const JsonValue& value = parser_.values()[key];
+    if (IsMissingValue(value)) return true;
+    if (value.kind != Kind::kArray) continue;
+    const auto elements = parser_.elements(value);
+    if (std::any_of(elements.begin(), elements.end(),
+                    [](double element) { return std::isnan(element); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string JsonLinesParser::PlaceOf(size_t column) const {
+  const size_t key = KeyOfColumn(columns_, column);
+  const JsonKeyColumns& place = columns_.keys[key];
+  return absl::StrCat(
+      "key ", QuotedCell(parser_.keys()[key]),
+      place.array ? absl::StrCat("[", column - place.first, "]") : "");
+}
+
+// Returns the first bytes of what the stream unpacks.
+std::string FrontOf(ByteStream& stream) {
+  std::string front(kFrontBytes, '\0');
+  size_t read = 0;
+  while (read < front.size()) {
+    const absl::StatusOr<size_t> count =
+        stream.Read(absl::MakeSpan(front).subspan(read));
+    if (!count.ok() || *count == 0) break;
+    read += *count;
+  }
+  front.resize(read);
+  return front;
+}
+
+std::string_view WithoutSpace(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> ReadJsonLines(std::string_view bytes,
+                                    const CsvOptions& options,
+                                    const ReadLimits& limits) {
+  JsonLinesParser parser(options, limits);
+  if (parser.surveying()) {
+    RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
+    RETURN_IF_ERROR(parser.EndSurvey());
+  }
+  RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
+  return parser.Finish();
+}
+
+bool BeginsWithObject(std::string_view bytes) {
+  const std::string front = FrontOf(*OpenByteStream(bytes));
+  std::string_view text = front;
+  if (text.substr(0, kMark.size()) == kMark) text.remove_prefix(kMark.size());
+  text = WithoutSpace(text);
+  if (text.empty() || text.front() != '{') return false;
+  text = WithoutSpace(text.substr(1));
+  return !text.empty() && (text.front() == '"' || text.front() == '}');
+}
+
+}  // namespace gpupool::engine

@@ -35,4 +35,9 @@ struct Span {
   std::string error = {};  // why it failed
 };
 
+// Adds an attribute. The key is a literal.
+void AddAttribute(Span* span, absl::string_view key, absl::string_view value);
+void AddAttribute(Span* span, absl::string_view key, int64_t value);
+void AddAttribute(Span* span, absl::string_view key, double value);
+
 }  // namespace gpupool::server

@@ -36,19 +36,6 @@ bool IsServerError(absl::StatusCode code) {
   }
 }
 
-// Adds an attribute. g++ 12 warns falsely of one that is moved into the vector.
-void AddAttribute(Span* span, absl::string_view key, absl::string_view value) {
-  SpanAttribute& attribute = span->attributes.emplace_back();
-  attribute.key = key;
-  attribute.value = std::string(value);
-}
-
-void AddAttribute(Span* span, absl::string_view key, int64_t value) {
-  SpanAttribute& attribute = span->attributes.emplace_back();
-  attribute.key = key;
-  attribute.value = value;
-}
-
 }  // namespace
 
 Tracer::Tracer(TracerOptions options)

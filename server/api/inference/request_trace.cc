@@ -52,24 +52,23 @@ void RequestTrace::End(const absl::Status& status, const Facts& facts) {
 Span RequestTrace::Root(const absl::Status& status, const Facts& facts,
                         absl::Time now) const {
   Span root = ServerSpanOf(open_, name_, {begin_, now}, status.code());
-  auto& attributes = root.attributes;
-  attributes.push_back({"gpupool.model", Shortened(facts.model)});
+  AddAttribute(&root, "gpupool.model", Shortened(facts.model));
   if (!facts.id.empty()) {
-    attributes.push_back({"gpupool.request.id", Shortened(facts.id)});
+    AddAttribute(&root, "gpupool.request.id", Shortened(facts.id));
   }
   if (facts.version != nullptr) {
     const auto number = static_cast<int64_t>(facts.version->facts().version);
-    attributes.push_back({"gpupool.version", number});
-    attributes.push_back({"gpupool.device", facts.version->device()});
-    attributes.push_back({"gpupool.rows", int64_t{facts.rows}});
+    AddAttribute(&root, "gpupool.version", number);
+    AddAttribute(&root, "gpupool.device", facts.version->device());
+    AddAttribute(&root, "gpupool.rows", int64_t{facts.rows});
   }
   if (IsReached(stages_.taken)) {
-    attributes.push_back(
-        {"gpupool.batch.requests", int64_t{stages_.batch_requests}});
-    attributes.push_back({"gpupool.batch.rows", int64_t{stages_.batch_rows}});
+    AddAttribute(&root, "gpupool.batch.requests",
+                 int64_t{stages_.batch_requests});
+    AddAttribute(&root, "gpupool.batch.rows", int64_t{stages_.batch_rows});
   }
   if (stages_.tries > 1) {
-    attributes.push_back({"gpupool.tries", int64_t{stages_.tries}});
+    AddAttribute(&root, "gpupool.tries", int64_t{stages_.tries});
   }
   if (root.failed) root.error = Shortened(status.message());
   return root;
@@ -100,8 +99,8 @@ Span RequestTrace::Compute() {
                            std::max(way / 2, absl::ZeroDuration()) +
                            stages_.wait;
   Span span = Stage("compute", {start, start + stages_.compute});
-  span.attributes.push_back(
-      {"gpupool.device_wait_seconds", absl::ToDoubleSeconds(stages_.wait)});
+  AddAttribute(&span, "gpupool.device_wait_seconds",
+               absl::ToDoubleSeconds(stages_.wait));
   return span;
 }
 

@@ -135,8 +135,7 @@ void JobTraces::TakeChange(const v1::Job& job, const v1::JobEvent& event,
   const auto add = [&](const OpenSpan& parent, absl::string_view name) {
     Span& span =
         spans.emplace_back(ChildOf(parent, tracer_->NewSpan(), name, stay));
-    span.attributes.push_back(
-        {"gpupool.reason", event.state_change().reason()});
+    AddAttribute(&span, "gpupool.reason", event.state_change().reason());
   };
   if (before.state == v1::QUEUED) add(before.span, "queue");
   if (before.state == v1::BACKING_OFF) add(before.span, "back-off");
@@ -184,9 +183,8 @@ Span JobTraces::WholeJob(const v1::Job& job, const v1::JobEvent& event,
                      {"gpupool.tenant", job.spec().tenant()},
                      {"gpupool.queue", QueueOf(job)}};
   if (job.array_id() != 0) {
-    span.attributes.push_back({"gpupool.array.id", Number(job.array_id())});
-    span.attributes.push_back(
-        {"gpupool.array.index", Number(job.array_index())});
+    AddAttribute(&span, "gpupool.array.id", Number(job.array_id()));
+    AddAttribute(&span, "gpupool.array.index", Number(job.array_index()));
   }
   span.failed = change.to() == v1::FAILED;
   if (span.failed) span.error = change.error().message();

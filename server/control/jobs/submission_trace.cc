@@ -53,9 +53,9 @@ void SubmissionTrace::End(const absl::Status& status, uint64_t id) {
   Span span = ServerSpanOf(open_, SpanNameOf(method_), {begin_, absl::Now()},
                            status.code());
   if (id != 0) {
-    span.attributes.push_back(
-        {method_ == "SubmitJob" ? "gpupool.job.id" : "gpupool.array.id",
-         static_cast<int64_t>(id)});
+    AddAttribute(&span,
+                 method_ == "SubmitJob" ? "gpupool.job.id" : "gpupool.array.id",
+                 static_cast<int64_t>(id));
   }
   if (span.failed) span.error = std::string(status.message());
   tracer_->Add(std::move(span));

@@ -27,8 +27,11 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
+// Bytes that are unpacked at a time to find the first object.
 constexpr size_t kFrontBytes = 4096;
-constexpr std::string_view kMark = "\xEF\xBB\xBF";
+constexpr std::string_view kSpace = " \t\r\n";
+// The parser takes a byte order mark in front of each object.
+constexpr std::string_view kSpaceAndMark = " \t\r\n\xEF\xBB\xBF";
 
 CsvOptions WithKeys(CsvOptions options) {
   options.has_header = true;
@@ -258,25 +261,6 @@ std::string JsonLinesParser::PlaceOf(size_t column) const {
       place.array ? absl::StrCat("[", column - place.first, "]") : "");
 }
 
-// Returns the first bytes of what the stream unpacks.
-std::string FrontOf(ByteStream& stream) {
-  std::string front(kFrontBytes, '\0');
-  size_t read = 0;
-  while (read < front.size()) {
-    const absl::StatusOr<size_t> count =
-        stream.Read(absl::MakeSpan(front).subspan(read));
-    if (!count.ok() || *count == 0) break;
-    read += *count;
-  }
-  front.resize(read);
-  return front;
-}
-
-std::string_view WithoutSpace(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return text;
-}
-
 }  // namespace
 
 absl::StatusOr<Table> ReadJsonLines(std::string_view bytes,
@@ -292,13 +276,20 @@ absl::StatusOr<Table> ReadJsonLines(std::string_view bytes,
 }
 
 bool BeginsWithObject(std::string_view bytes) {
-  const std::string front = FrontOf(*OpenByteStream(bytes));
-  std::string_view text = front;
-  if (text.substr(0, kMark.size()) == kMark) text.remove_prefix(kMark.size());
-  text = WithoutSpace(text);
-  if (text.empty() || text.front() != '{') return false;
-  text = WithoutSpace(text.substr(1));
-  return !text.empty() && (text.front() == '"' || text.front() == '}');
+  const std::unique_ptr<ByteStream> stream = OpenByteStream(bytes);
+  std::string chunk(kFrontBytes, '\0');
+  bool in_object = false;
+  for (;;) {
+    const absl::StatusOr<size_t> count = stream->Read(absl::MakeSpan(chunk));
+    if (!count.ok() || *count == 0) return false;
+    for (const char c : std::string_view(chunk).substr(0, *count)) {
+      const std::string_view skipped = in_object ? kSpace : kSpaceAndMark;
+      if (skipped.find(c) != std::string_view::npos) continue;
+      if (in_object) return c == '"' || c == '}';
+      if (c != '{') return false;
+      in_object = true;
+    }
+  }
 }
 
 }  // namespace gpupool::engine

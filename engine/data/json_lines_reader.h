@@ -26,7 +26,9 @@ absl::StatusOr<Table> ReadJsonLines(std::string_view bytes,
                                     const CsvOptions& options,
                                     const ReadLimits& limits);
 
-// Returns whether the bytes, plain or gzip, begin as an object with a key does.
+// Returns whether the bytes, plain or gzip, begin as an object with a key does,
+// after any count of blank lines and byte order marks. True for all bytes that
+// ReadJsonLines takes.
 bool BeginsWithObject(std::string_view bytes);
 
 }  // namespace gpupool::engine

@@ -281,7 +281,7 @@ TEST(JsonLinesReaderTest, ALineIsBounded) {
                         "line of its own"));
 }
 
-TEST(BeginsWithObjectTest, LooksAtTheFirstBytes) {
+TEST(BeginsWithObjectTest, LooksBehindBlanksAndMarks) {
   for (const char* text : {"{\"x\": 1}", " \r\n\n\t{ \"x\"", "{}",
                            "\xEF\xBB\xBF{\"x\"", "{\n  \"x\": 1"}) {
     EXPECT_TRUE(BeginsWithObject(text)) << text;
@@ -291,8 +291,23 @@ TEST(BeginsWithObjectTest, LooksAtTheFirstBytes) {
                            "\"{\"\"a\"\"}\",1", "x,y\n{\"x\": 1}"}) {
     EXPECT_FALSE(BeginsWithObject(text)) << text;
   }
-  EXPECT_FALSE(BeginsWithObject(std::string(5000, ' ') + "{\"x\": 1}"));
+  EXPECT_FALSE(BeginsWithObject(std::string(9000, '\n') + "1,2\n"));
+  EXPECT_FALSE(BeginsWithObject("{\xEF\xBB\xBF\"x\": 1}"));
   EXPECT_FALSE(BeginsWithObject("\x1F\x8B broken"));
+}
+
+// A stored file has no name that says what it is.
+TEST(BeginsWithObjectTest, IsTrueForAllThatIsTaken) {
+  const std::string row = "{\"x\": 1, \"y\": 0}\n";
+  const std::string mark = "\xEF\xBB\xBF";
+  for (const std::string& text :
+       {std::string(9000, '\n') + row, std::string(9000, ' ') + row,
+        "{" + std::string(9000, ' ') + row.substr(1), mark + mark + row,
+        "\n" + mark + row}) {
+    EXPECT_TRUE(ReadLines(text).ok()) << ReadLines(text).status();
+    EXPECT_TRUE(BeginsWithObject(text));
+    EXPECT_TRUE(BeginsWithObject(files::Gzip(text)));
+  }
 }
 
 }  // namespace

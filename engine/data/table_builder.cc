@@ -1,5 +1,6 @@
 #include "engine/data/table_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,10 @@ void TableBuilder::SetColumns(std::vector<ColumnPlan> plans,
     columns_.emplace_back(plan, options_, &name_bytes_);
   }
   row_labels_.resize(label_width);
+  const auto kept = std::count_if(
+      plans_.begin(), plans_.end(),
+      [](const ColumnPlan& plan) { return plan.place != kSkippedColumn; });
+  least_row_bytes_ = static_cast<uint64_t>(kept) * sizeof(float);
 }
 
 void TableBuilder::AddOneHot(uint64_t width, size_t index) {
@@ -49,9 +54,16 @@ void TableBuilder::AddOneHot(uint64_t width, size_t index) {
 }
 
 absl::Status TableBuilder::EndRow() {
-  if (!surveying_) RETURN_IF_ERROR(Store());
+  RETURN_IF_ERROR(surveying_ ? CheckSurvey() : Store());
   ++rows_;
   return absl::OkStatus();
+}
+
+// Bounds the survey of JSON lines, where a few bytes are a row of all columns.
+// The size of CSV files does that, since their rows have a cell for each.
+absl::Status TableBuilder::CheckSurvey() const {
+  if (!options_.json_lines) return absl::OkStatus();
+  return CheckedTableBytes(rows_ + 1, least_row_bytes_, limits_).status();
 }
 
 absl::Status TableBuilder::Store() {

@@ -77,6 +77,7 @@ class TableBuilder {
 
  private:
   void AddOneHot(uint64_t width, size_t index);
+  absl::Status CheckSurvey() const;
   absl::Status Store();
   absl::Status CheckTextColumns() const;
   absl::Status CheckOneHotRows() const;
@@ -94,6 +95,7 @@ class TableBuilder {
   size_t name_bytes_ = 0;  // of all categories
   uint64_t rows_ = 0;
   uint64_t dropped_rows_ = 0;
+  uint64_t least_row_bytes_ = 0;     // without what one-hot adds
   uint64_t row_numbers_ = 0;         // numbers of a row, once one was stored
   std::vector<float> row_features_;  // of the row
   std::vector<float> row_labels_;    // by the places of the plans

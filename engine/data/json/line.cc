@@ -223,6 +223,7 @@ bool JsonLineParser::Events::LearnKey(const std::string& name) {
   if (!parser_.places_.emplace(name, key_).second) return Twice(name);
   parser_.keys_.push_back(name);
   parser_.values_.emplace_back();
+  parser_.present_.push_back(key_);
   in_key_ = true;
   return true;
 }
@@ -247,6 +248,7 @@ bool JsonLineParser::Events::FindKey(const std::string& name) {
   if (parser_.values_[key_].kind != JsonValue::Kind::kAbsent) {
     return Twice(name);
   }
+  parser_.present_.push_back(key_);
   return true;
 }
 
@@ -287,7 +289,9 @@ absl::Status JsonLineParser::Parse(std::string_view line) {
         absl::StrCat("holds a byte of 0 at ", line.find('\0') + 1,
                      "; is this a file of JSON lines in UTF-8?"));
   }
-  values_.assign(keys_.size(), {});
+  // Not all values: a short line would cost as much as the first one.
+  for (const size_t key : present_) values_[key] = {};
+  present_.clear();
   elements_.clear();
   text_.clear();
   text_.reserve(line.size());

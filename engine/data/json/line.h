@@ -74,6 +74,7 @@ class JsonLineParser {
   std::vector<std::string> keys_;
   absl::flat_hash_map<std::string, size_t> places_;  // of the keys
   std::vector<JsonValue> values_;
+  std::vector<size_t> present_;  // the keys of the latest line
   std::vector<double> elements_;
   std::string text_;  // of the values; as long as the line, so it never moves
 };

@@ -140,6 +140,20 @@ TEST(TableBuilderTest, StopsAtTheByteLimitAndUsesTheDisk) {
   EXPECT_THAT(Floats(table->features()), ElementsAre(1, 3));
 }
 
+TEST(TableBuilderTest, ASurveyOfJsonLinesStopsAtTheByteLimit) {
+  for (const bool json_lines : {false, true}) {
+    TableBuilder builder({.has_header = true,
+                          .json_lines = json_lines,
+                          .missing = MissingRule::kZero},
+                         {.max_table_bytes = 16});
+    builder.SetColumns(
+        {Feature("x"), {.name = "id", .place = kSkippedColumn}, Label("y")}, 1);
+    AddPass(builder, {{"1", "?", "2"}, {"", "?", "4"}});
+    EXPECT_EQ(AddCells(builder, {"5", "?", "6"}).ok(), !json_lines);
+    EXPECT_EQ(builder.EndSurvey(&PlaceOf).ok(), json_lines);
+  }
+}
+
 TEST(TableBuilderTest, CategoriesMakeNoRowsWithoutLimit) {
   // 27 columns of 10,000 categories are more than 262,144 numbers. The names
   // are short, because those of all columns together are bounded, too.

@@ -87,6 +87,12 @@ TEST(JsonLineParserTest, KeysOfLaterLinesComeInAnyOrderOrNotAtAll) {
   EXPECT_EQ(parser.values()[1].number, 5);
   ASSERT_TRUE(parser.Parse("{}").ok());
   EXPECT_EQ(parser.values()[1].kind, Kind::kAbsent);
+  ASSERT_TRUE(parser.Parse(R"({"b": [6, 7]})").ok());
+  EXPECT_EQ(parser.values()[0].kind, Kind::kAbsent);
+  EXPECT_EQ(parser.values()[1].count, 2u);
+  ASSERT_TRUE(parser.Parse(R"({"a": 8, "b": [9]})").ok());
+  EXPECT_EQ(parser.values()[0].number, 8);
+  EXPECT_EQ(parser.values()[1].count, 1u);
 }
 
 TEST(JsonLineParserTest, AKeyIsThereOnce) {

@@ -74,7 +74,8 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
     return Number(value ? 1 : 0, value ? "true" : "false");
   }
   bool number_integer(number_integer_t value) override {
-    return Whole(static_cast<double>(value), value);
+    // Numbers without a sign go to number_unsigned, so 0 is written as -0.
+    return Whole(value == 0 ? -0.0 : static_cast<double>(value), value);
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Whole(static_cast<double>(value), value);

@@ -264,7 +264,10 @@ bool JsonElements::ReadDouble(size_t index, double* value) const {
     case Kind::kBool:
       return false;
     case Kind::kNegative:
-      *value = static_cast<double>(static_cast<int64_t>(bits_[index]));
+      // Answers have -0.0 as -0.
+      *value = bits_[index] == 0
+                   ? -0.0
+                   : static_cast<double>(static_cast<int64_t>(bits_[index]));
       return true;
     case Kind::kUnsigned:
       *value = static_cast<double>(bits_[index]);

@@ -72,6 +72,7 @@ TEST(JsonLineParserTest, WholeNumbersKeepTheirDigits) {
   EXPECT_THAT(texts,
               ElementsAre("7", "-9007199254740993", "18446744073709551615",
                           "123456789012345678901234567890", "0"));
+  EXPECT_TRUE(std::signbit(parser.values()[4].number)) << "as in CSV files";
   EXPECT_EQ(NumberText(-3.0), "-3");
   EXPECT_EQ(NumberText(0.25), "0.25");
 }

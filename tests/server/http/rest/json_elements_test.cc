@@ -119,11 +119,16 @@ TEST_F(JsonElementsTest, IntegersAreNoFractionsAndNoBooleans) {
   ExpectMisfit("FP32", elements_, "is true; FP32 takes");
 }
 
-TEST_F(JsonElementsTest, MinusZeroIsZero) {
+TEST_F(JsonElementsTest, MinusZeroKeepsItsSignAsAFloat) {
   elements_.Open();
   elements_.AddNegative(0);
   elements_.Close();
   ExpectValue<uint8_t>("UINT8", elements_, 0);
+  const std::vector<int64_t> shape = {1};
+  const auto floats = Unpacked<float>(*elements_.Pack({"x", "FP32", shape}));
+  EXPECT_TRUE(floats[0] == 0 && std::signbit(floats[0]));
+  const auto doubles = Unpacked<double>(*elements_.Pack({"x", "FP64", shape}));
+  EXPECT_TRUE(doubles[0] == 0 && std::signbit(doubles[0]));
 }
 
 TEST_F(JsonElementsTest, BooleansAreAlsoOneAndZero) {

@@ -4,8 +4,11 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/quoted_names.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/csv/cells.h"
@@ -90,13 +93,14 @@ Arrays ArraysOf(const std::vector<Column>& columns) {
   return forms;
 }
 
-using TextColumns = std::vector<const v1::DatasetColumn*>;
+using Columns = std::vector<const v1::DatasetColumn*>;
 
-// Returns the text columns in the order of their numbers in a row.
-TextColumns TextColumnsOf(const v1::Dataset& dataset) {
-  TextColumns columns;
+// Returns the described columns in the order of their numbers in a row,
+// features before labels.
+Columns ColumnsOf(const v1::Dataset& dataset) {
+  Columns columns;
   for (const v1::DatasetColumn& column : dataset.description().columns()) {
-    if (column.is_text()) columns.push_back(&column);
+    columns.push_back(&column);
   }
   std::sort(columns.begin(), columns.end(),
             [](const v1::DatasetColumn* a, const v1::DatasetColumn* b) {
@@ -104,6 +108,23 @@ TextColumns TextColumnsOf(const v1::Dataset& dataset) {
                      std::pair(b->role(), b->first_number());
             });
   return columns;
+}
+
+Columns TextColumnsOf(const v1::Dataset& dataset) {
+  Columns columns = ColumnsOf(dataset);
+  columns.erase(std::remove_if(columns.begin(), columns.end(),
+                               [](const v1::DatasetColumn* column) {
+                                 return !column->is_text();
+                               }),
+                columns.end());
+  return columns;
+}
+
+// Returns whether the name may be that of a header or a key. Without a header,
+// names are numbers, which skipped columns change.
+bool IsName(const std::string& name) {
+  int64_t number;
+  return !name.empty() && !absl::SimpleAtoi(name, &number);
 }
 
 bool SamePlace(const v1::DatasetColumn& a, const v1::DatasetColumn& b) {
@@ -133,13 +154,15 @@ v1::DatasetLayout::Missing MissingOf(const v1::Dataset& dataset) {
              : missing;
 }
 
+bool AreCsv(const v1::Dataset& one, const v1::Dataset& other) {
+  return one.layout().format() == v1::CSV && other.layout().format() == v1::CSV;
+}
+
 // Checks that missing cells become the same in both CSV files.
 absl::Status CheckSameMissing(const v1::Dataset& one,
                               const v1::Dataset& other) {
   const v1::DatasetLayout::Missing a = MissingOf(one), b = MissingOf(other);
-  const bool csv =
-      one.layout().format() == v1::CSV && other.layout().format() == v1::CSV;
-  if (!csv || a == b) return absl::OkStatus();
+  if (!AreCsv(one, other) || a == b) return absl::OkStatus();
   const auto name = [](v1::DatasetLayout::Missing missing) {
     return v1::DatasetLayout::Missing_Name(missing);
   };
@@ -187,7 +210,7 @@ absl::Status CheckSameForm(const RowForm& one, const RowForm& other) {
 absl::Status CheckSameCategories(const v1::Dataset& one,
                                  const v1::Dataset& other) {
   RETURN_IF_ERROR(CheckSameMissing(one, other));
-  const TextColumns a = TextColumnsOf(one), b = TextColumnsOf(other);
+  const Columns a = TextColumnsOf(one), b = TextColumnsOf(other);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const bool both = i < a.size() && i < b.size() && SamePlace(*a[i], *b[i]);
     if (!both) {
@@ -208,6 +231,30 @@ absl::Status CheckSameCategories(const v1::Dataset& one,
                      ", but that of \"", one.name(), "\" has ",
                      CategoriesText(*a[i])),
         one, other);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSameOrder(const v1::Dataset& one, const v1::Dataset& other) {
+  if (!AreCsv(one, other)) return absl::OkStatus();
+  const Columns a = ColumnsOf(one), b = ColumnsOf(other);
+  absl::flat_hash_set<absl::string_view> names;
+  for (const v1::DatasetColumn* column : b) names.insert(column->name());
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const std::string& name = a[i]->name();
+    if (name == b[i]->name() || !IsName(name) || !names.contains(name)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.validation: the columns of dataset \"", other.name(),
+        "\" have another order than those of \"", one.name(),
+        "\": ", QuotedCell(b[i]->name()), " is where ", QuotedCell(name),
+        " should be, so its numbers would mean something else; upload \"",
+        other.name(),
+        "\" again with the same label, and with its columns in "
+        "the order of \"",
+        one.name(),
+        "\" (in JSON lines, the order of the keys of the first object)"));
   }
   return absl::OkStatus();
 }

@@ -53,4 +53,10 @@ absl::Status CheckSameForm(const RowForm& one, const RowForm& other);
 absl::Status CheckSameCategories(const v1::Dataset& one,
                                  const v1::Dataset& other);
 
+// Checks that no column of `one` is at another place of a row of `other`, by
+// the names of headers and keys. Columns with names of their own may have any
+// place, as those of files without a header. INVALID_ARGUMENT names both
+// datasets and the columns.
+absl::Status CheckSameOrder(const v1::Dataset& one, const v1::Dataset& other);
+
 }  // namespace gpupool::engine

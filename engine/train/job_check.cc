@@ -360,6 +360,7 @@ absl::StatusOr<DataFacts> FactsOf(const v1::JobSpec& spec,
     // First, because other categories may make one-hot rows longer.
     RETURN_IF_ERROR(CheckSameCategories(dataset, validation));
     RETURN_IF_ERROR(CheckSameForm(FormOf(dataset), FormOf(validation)));
+    RETURN_IF_ERROR(CheckSameOrder(dataset, validation));
   }
   return facts;
 }

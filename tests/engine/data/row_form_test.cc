@@ -132,6 +132,56 @@ TEST(RowFormTest, MissingCellsOfBothBecomeTheSame) {
       << "arrays have no missing cells";
 }
 
+// Returns a dataset whose last column is the label.
+v1::Dataset WithColumns(const std::string& name,
+                        const std::vector<std::string>& columns) {
+  v1::Dataset dataset;
+  dataset.set_name(name);
+  dataset.mutable_layout()->set_format(v1::CSV);
+  uint32_t number = 0;
+  for (const std::string& title : columns) {
+    v1::DatasetColumn* column = dataset.mutable_description()->add_columns();
+    column->set_name(title);
+    column->set_role(v1::DatasetColumn::FEATURE);
+    column->set_first_number(number++);
+  }
+  v1::DatasetColumn& label = *dataset.mutable_description()->mutable_columns(
+      static_cast<int>(columns.size()) - 1);
+  label.set_role(v1::DatasetColumn::LABEL);
+  label.set_first_number(0);
+  return dataset;
+}
+
+TEST(RowFormTest, ColumnsOfBothHaveTheSameOrder) {
+  const v1::Dataset train = WithColumns("train", {"a", "b", "y"});
+  EXPECT_TRUE(CheckSameOrder(train, WithColumns("v", {"a", "b", "y"})).ok());
+  EXPECT_THAT(
+      std::string(
+          CheckSameOrder(train, WithColumns("val", {"b", "a", "y"})).message()),
+      HasSubstr("columns of dataset \"val\" have another order than those of "
+                "\"train\": \"b\" is where \"a\" should be"));
+  EXPECT_THAT(
+      std::string(
+          CheckSameOrder(train, WithColumns("val", {"a", "y", "b"})).message()),
+      HasSubstr("\"y\" is where \"b\" should be"));
+  v1::Dataset arrays = WithColumns("arrays", {"b", "a", "y"});
+  arrays.mutable_layout()->set_format(v1::NPZ);
+  EXPECT_TRUE(CheckSameOrder(train, arrays).ok());
+}
+
+TEST(RowFormTest, ColumnsWithOtherNamesHaveAnyOrder) {
+  const v1::Dataset train = WithColumns("train", {"a", "b", "y"});
+  for (const auto& names : std::vector<std::vector<std::string>>{
+           {"0", "1", "2"}, {"A", "B", "Y"}, {"", "", ""}}) {
+    EXPECT_TRUE(CheckSameOrder(train, WithColumns("v", names)).ok());
+    EXPECT_TRUE(CheckSameOrder(WithColumns("v", names), train).ok());
+  }
+  EXPECT_TRUE(CheckSameOrder(WithColumns("train", {"1", "2", "3"}),
+                             WithColumns("v", {"0", "1", "2"}))
+                  .ok())
+      << "without a header, and column 0 of one file is left out";
+}
+
 TEST(RowFormTest, ShapesAgreeInNumbersAndInSeveralDimensions) {
   EXPECT_TRUE(ShapesAgree({1, 2, 3}, {2, 1, 3}));
   EXPECT_TRUE(ShapesAgree({6}, {2, 3}));

@@ -123,7 +123,7 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
     return depth_ == 2 && parser_.values_[key_].kind == JsonValue::Kind::kArray;
   }
   bool Open() {
-    if (++depth_ <= kMaxJsonDepth) return true;
+    if (++depth_ <= kMaxJsonDepth + 1) return true;
     return Fail(absl::StrCat(
         KeyText(), "holds arrays or objects in each other, more than ",
         kMaxJsonDepth,
@@ -191,7 +191,7 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
   const std::string_view line_;
   const bool learning_;  // the line is the first one
   absl::Status status_;
-  size_t depth_ = 0;     // open objects and arrays
+  size_t depth_ = 0;     // open objects and arrays; 1 is the line's object
   bool in_key_ = false;  // a key was read
   size_t key_ = 0;       // the latest
 };

@@ -25,7 +25,7 @@ namespace gpupool::engine {
 
 // Keys of an object, and elements of all arrays of a line.
 inline constexpr size_t kMaxJsonValues = kMaxCsvColumns;
-// Arrays and objects in each other, in a key that is left out.
+// Arrays and objects in each other, in the value of a key that is left out.
 inline constexpr size_t kMaxJsonDepth = 32;
 inline constexpr size_t kMaxJsonKeyBytes = 255;
 

@@ -142,8 +142,8 @@ TEST(JsonLineParserTest, DepthIsBounded) {
                         std::string(arrays, ']'), "}");
   };
   JsonLineParser parser;
-  EXPECT_TRUE(parser.Parse(nested(kMaxJsonDepth - 1)).ok());
-  for (const size_t arrays : {kMaxJsonDepth, size_t{1'000'000}}) {
+  EXPECT_TRUE(parser.Parse(nested(kMaxJsonDepth)).ok());
+  for (const size_t arrays : {kMaxJsonDepth + 1, size_t{1'000'000}}) {
     EXPECT_THAT(ErrorOf({nested(arrays)}),
                 StartsWith("key \"a\": holds arrays or objects in each other, "
                            "more than 32 deep"));

@@ -37,6 +37,29 @@ absl::StatusOr<JsonKeyColumns> ColumnsOfKey(const ColumnPlan& plan,
   return JsonKeyColumns{.count = value.count, .array = true};
 }
 
+// Checks the columns before any is made. A short line may ask for a long name
+// a million times.
+absl::Status CheckColumns(absl::Span<const std::string> keys,
+                          const JsonColumns& columns, size_t count) {
+  if (count > kMaxCsvColumns) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has ", count, " numbers in its keys and arrays, the limit is ",
+        kMaxCsvColumns, "; upload wider rows as NPY files or an NPZ archive"));
+  }
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!columns.keys[i].array) continue;
+    bytes += uint64_t{columns.keys[i].count} * keys[i].size();
+    if (bytes <= kMaxJsonNameBytes) continue;
+    return KeyError(
+        keys[i],
+        absl::StrCat("the keys in the names of all columns of arrays have more "
+                     "than ",
+                     kMaxJsonNameBytes, " bytes; give the key a shorter name"));
+  }
+  return absl::OkStatus();
+}
+
 // Returns the plan of one of the columns of a key with an array. `place` is
 // that of the key's first column.
 ColumnPlan ElementPlan(const ColumnPlan& key, int32_t place, size_t element) {
@@ -76,11 +99,7 @@ absl::StatusOr<JsonColumns> PlanJsonColumns(
     count += key.count;
     columns.keys.push_back(key);
   }
-  if (count > kMaxCsvColumns) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "has ", count, " numbers in its keys and arrays, the limit is ",
-        kMaxCsvColumns, "; upload wider rows as NPY files or an NPZ archive"));
-  }
+  RETURN_IF_ERROR(CheckColumns(keys, columns, count));
   const std::vector<uint64_t> places =
       LabelPlaces(plans, columns, LabelWidth(options));
   columns.plans.reserve(count);

@@ -15,6 +15,9 @@
 
 namespace gpupool::engine {
 
+// Bytes of the keys in the names of all columns of arrays.
+inline constexpr uint64_t kMaxJsonNameBytes = 64 << 20;
+
 struct JsonKeyColumns {
   size_t first = 0;    // its first column
   size_t count = 1;    // its columns
@@ -30,8 +33,9 @@ struct JsonColumns {
 // Returns the columns for the first line's keys and values. Options that name
 // or number a column mean a key, with all of its columns. INVALID_ARGUMENT
 // - as PlanColumns,
-// - for an empty array, or one of a column that the options make text, and
-// - for more than kMaxCsvColumns columns.
+// - for an empty array, or one of a column that the options make text,
+// - for more than kMaxCsvColumns columns, and
+// - for more than kMaxJsonNameBytes.
 // Its text continues "line N ".
 absl::StatusOr<JsonColumns> PlanJsonColumns(const CsvOptions& options,
                                             absl::Span<const std::string> keys,

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace gpupool::engine {
 namespace {
 
@@ -98,6 +100,22 @@ TEST(PlanJsonColumnsTest, ArraysHoldNumbersAndAtLeastOne) {
   EXPECT_THAT(PlanRefusal({.text_columns = {"pixels"}}),
               HasSubstr("key \"pixels\": text_columns or categories (gpupool: "
                         "--text-columns, --like) name it"));
+}
+
+TEST(PlanJsonColumnsTest, TheNamesOfAllColumnsAreBounded) {
+  constexpr size_t kNumbers = 300'000;
+  std::string array = "[0";
+  for (size_t i = 1; i < kNumbers; ++i) array += ",0";
+  const auto line = [&](size_t key_bytes) {
+    return absl::StrCat("{\"", std::string(key_bytes, 'k'), "\": ", array,
+                        "], \"y\": 1}");
+  };
+  const size_t most = kMaxJsonNameBytes / kNumbers;
+  const auto columns = Plan({}, line(most));
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  EXPECT_EQ(columns->plans.size(), kNumbers + 1);
+  EXPECT_THAT(PlanRefusal({}, line(most + 1)),
+              HasSubstr("have more than 67108864 bytes; give the key a"));
 }
 
 TEST(PlanJsonColumnsTest, AFeatureAndALabelAreNeeded) {

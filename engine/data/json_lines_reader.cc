@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -73,7 +74,9 @@ class JsonLinesParser {
   absl::Status TakeKey(size_t key);
   absl::Status TakeScalar(size_t column, const JsonValue& value);
   absl::Status TakeArray(size_t key, const JsonValue& value);
-  absl::Status TakeElement(size_t column, double element);
+  // Takes a number. `text` returns it as it is written.
+  absl::Status TakeNumber(size_t column, double value,
+                          absl::FunctionRef<std::string()> text);
   absl::Status TakeMissing(size_t column, const char* what);
   // Puts the number that a column made of a value into the row.
   absl::Status Put(size_t column, const absl::StatusOr<float>& number);
@@ -161,21 +164,29 @@ absl::Status JsonLinesParser::TakeKey(size_t key) {
 
 absl::Status JsonLinesParser::TakeScalar(size_t column,
                                          const JsonValue& value) {
-  CsvColumn& taker = builder_.column(column);
-  if (value.kind == Kind::kText) {
-    const absl::StatusOr<float> number = taker.TakeString(value.text);
-    if (number.ok()) taker.Show(value.text);
-    return Put(column, number);
+  if (value.kind != Kind::kText) {
+    return TakeNumber(column, value.number,
+                      [&value] { return NumberText(value); });
   }
-  const std::optional<float> known = taker.TakeNumber(value.number);
+  CsvColumn& taker = builder_.column(column);
+  const absl::StatusOr<float> number = taker.TakeString(value.text);
+  if (number.ok()) taker.Show(value.text);
+  return Put(column, number);
+}
+
+absl::Status JsonLinesParser::TakeNumber(
+    size_t column, double value, absl::FunctionRef<std::string()> text) {
+  CsvColumn& taker = builder_.column(column);
+  const std::optional<float> known = taker.TakeNumber(value);
+  // The text is made only where it is needed, since most values need none.
   if (known && !taker.shows()) {
     builder_.Add(column, *known);
     return absl::OkStatus();
   }
-  const std::string text = NumberText(value);
+  const std::string written = text();
   const absl::StatusOr<float> number =
-      known ? *known : taker.TakeTyped(value.number, text);
-  if (number.ok()) taker.Show(text);
+      known ? *known : taker.TakeTyped(value, written);
+  if (number.ok()) taker.Show(written);
   return Put(column, number);
 }
 
@@ -203,24 +214,14 @@ absl::Status JsonLinesParser::TakeArray(size_t key, const JsonValue& value) {
                               "; all arrays of a key have one length"));
   }
   for (size_t i = 0; i < count; ++i) {
-    RETURN_IF_ERROR(TakeElement(first + i, parser_.elements(value)[i]));
+    const double element = parser_.elements(value)[i];
+    RETURN_IF_ERROR(std::isnan(element)
+                        ? TakeMissing(first + i, "the number is null")
+                        : TakeNumber(first + i, element, [element] {
+                            return NumberText(element);
+                          }));
   }
   return absl::OkStatus();
-}
-
-absl::Status JsonLinesParser::TakeElement(size_t column, double element) {
-  if (std::isnan(element)) return TakeMissing(column, "the number is null");
-  CsvColumn& taker = builder_.column(column);
-  const std::optional<float> known = taker.TakeNumber(element);
-  if (known && !taker.shows()) {
-    builder_.Add(column, *known);
-    return absl::OkStatus();
-  }
-  const std::string text = NumberText(element);
-  const absl::StatusOr<float> number =
-      known ? *known : taker.TakeTyped(element, text);
-  if (number.ok()) taker.Show(text);
-  return Put(column, number);
 }
 
 absl::Status JsonLinesParser::TakeMissing(size_t column, const char* what) {

@@ -45,8 +45,8 @@ absl::string_view KeyOf(absl::string_view name) {
 
 bool IsHidden(absl::string_view name) {
   return absl::StartsWith(name, ".") || absl::StrContains(name, "/.") ||
-         // macOS adds this folder to archives. Its files have names of images
-         // and are none.
+         // macOS adds this folder to archives. Its files have the names of
+         // images, but hold something else.
          absl::StartsWith(name, "__MACOSX/");
 }
 

@@ -52,8 +52,6 @@ uint64_t PassesFlops(const ResizeAttributes& resize, const Shape& input) {
   auto elements = static_cast<uint64_t>(input.elements());
   for (const ResizeAxis& axis : resize.axes) {
     if (input[axis.axis] == 0) return 0;
-    // The axes are resized one after the other, and each pass changes the size
-    // for the next one.
     elements = Multiply(elements / static_cast<uint64_t>(input[axis.axis]),
                         static_cast<uint64_t>(axis.size));
     total =

@@ -54,9 +54,9 @@ absl::StatusOr<std::string> Text(const Json& object, const char* key) {
 absl::Status ReadModel(const Json& object, v1::ModelSpec* model) {
   const auto found = object.find("model");
   if (found == object.end()) return BrokenManifest("\"model\" is missing");
+  // Fields that this version does not know are an error. A model that was read
+  // only in part would compute something else.
   const auto status =
-      // Fields that this version does not know are an error. A model that was
-      // read only in part would compute something else.
       google::protobuf::util::JsonStringToMessage(found->dump(), model);
   if (!status.ok()) {
     return BrokenManifest(

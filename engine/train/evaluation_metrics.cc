@@ -240,7 +240,7 @@ absl::Status EvaluationMetrics::AddRanks(RankLink& link) {
     ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                      link.Gather(BytesOf(absl::Span<const int64_t>(own))));
     const auto all = ValuesAs<int64_t>(bytes);
-    // The gathered numbers include the own ones, so the sums start at 0.
+    // The gathered numbers include those of this rank, so the sums start at 0.
     for (size_t i = 0; i < own.size(); ++i) {
       own[i] = 0;
       for (size_t r = 0; r < size; ++r) own[i] += all[r * own.size() + i];

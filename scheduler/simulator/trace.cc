@@ -27,7 +27,7 @@ absl::StatusOr<Columns> ReadHeader(absl::string_view line) {
     if (name == "submit_s") columns.submit = i;
     if (name == "gpus") columns.gpus = i;
     if (name == "duration_s") columns.duration = i;
-    // The traces of Helios call a tenant a virtual cluster.
+    // The traces of Philly and Helios call a tenant a virtual cluster.
     if (name == "vc" || name == "tenant") columns.tenant = i;
   }
   for (const auto& [column, name] :

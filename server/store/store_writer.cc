@@ -229,7 +229,7 @@ absl::Status StoreWriter::Checkpoint() {
                                 SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   switch (code & 0xff) {
     case SQLITE_OK:
-    // A reader still uses the log. A later commit tries again.
+    // Another connection is at a checkpoint. A later commit tries again.
     case SQLITE_BUSY:
       return absl::OkStatus();
     case SQLITE_FULL:  // the log still holds everything

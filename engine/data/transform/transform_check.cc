@@ -32,7 +32,7 @@ absl::Status CheckProbability(const auto& random) {
 }
 
 absl::Status CheckSize(const Sizes& size) {
-  // One number stands for both sides.
+  // One number means both sides. Of `resize` it is the shorter side.
   if (size.empty() || size.size() > 2) {
     return Refuse("size has ", size.size(),
                   " numbers; write size: [HEIGHT, WIDTH]");

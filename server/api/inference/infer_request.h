@@ -86,8 +86,8 @@ class InferRequest : public InferenceCall {
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
   std::vector<int> outputs_;
-  std::optional<CacheKey> cache_key_;    // set when the cache had no answer
-  absl::Duration cache_lookup_;          // time until that was known
+  std::optional<CacheKey> cache_key_;    // set when the cache is asked
+  absl::Duration cache_lookup_;          // until it was known to have no answer
   std::unique_ptr<RequestTrace> trace_;  // null: not traced
 };
 

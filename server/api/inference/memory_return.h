@@ -38,8 +38,9 @@ class QuietTime {
 
  private:
   uint64_t last_asked_ = 0;
-  int quiet_looks_ = 0;  // since the last count
-  // Since memory was given back: what the allocator cannot give.
+  int quiet_looks_ = 0;  // one after the other
+  // The least bytes that were kept since memory was given back. The allocator
+  // cannot give them.
   uint64_t least_kept_ = std::numeric_limits<uint64_t>::max();
 };
 

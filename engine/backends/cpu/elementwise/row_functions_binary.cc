@@ -172,8 +172,7 @@ struct ReluSlope {
 };
 struct SigmoidSlope {
   HWY_INLINE V operator()(V dy, V y, const C&) const {
-    // The slopes of sigmoid and tanh follow from the results: y (1 - y), and 1
-    // - y^2 below.
+    // The slopes of sigmoid and tanh follow from the results.
     return hn::Mul(dy, hn::Mul(y, hn::Sub(Constant(1), y)));
   }
 };

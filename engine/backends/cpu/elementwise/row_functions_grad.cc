@@ -93,8 +93,7 @@ struct HardSigmoidSlope {
 };
 struct HardSwishSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
-    // Between -3 and 3 hard swish is x (x + 3) / 6, whose slope is x / 3 + 1 /
-    // 2.
+    // Between -3 and 3 hard swish is x (x + 3) / 6. The slope is x / 3 + 0.5.
     V slope = hn::MulAdd(x, Constant(1.0f / 3), Constant(0.5f));
     slope = hn::IfThenElse(hn::Gt(x, Constant(3)), Constant(1), slope);
     slope = hn::IfThenElse(hn::Lt(x, Constant(-3)), Constant(0), slope);

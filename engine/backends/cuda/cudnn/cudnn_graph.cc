@@ -113,12 +113,12 @@ void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name) {
   operations_.push_back(std::move(operation));
 }
 
-// Keeps an operation that `part` describes. The operation refers to the part.
+// Keeps an operation and the part that describes it. The operation refers to
+// the part, so both live as long as the graph.
 void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name,
                       cudnnBackendAttributeName_t attribute,
                       CudnnDescriptor part) {
   operation.SetDescriptor(attribute, part.get());
-  // cuDNN keeps a pointer to the part, so it must live as long as the graph.
   parts_.push_back(std::move(part));
   Keep(std::move(operation), name);
 }
@@ -197,7 +197,7 @@ void CudnnGraph::Apply(cudnnPointwiseMode_t mode,
   absl::StrAppend(&text_, "mode", static_cast<int>(mode), "axis", axis);
   CudnnDescriptor function(functions_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  // Halves are computed in float too, since 16 bits lose too much.
+  // Tensors of 16 bits are computed in float, too, as in every other operation.
   function.SetType(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
   if (axis >= 0) function.SetInteger(CUDNN_ATTR_POINTWISE_AXIS, axis);
   Note(function.Finalize("describing a pointwise function"));

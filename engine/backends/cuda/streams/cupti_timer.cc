@@ -70,8 +70,8 @@ struct Running {
 Running running ABSL_GUARDED_BY(running_mutex);
 
 void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* size, size_t* most) {
+  // CUPTI drops records when it gets no buffer.
   *buffer =
-      // CUPTI drops records when it gets no buffer.
       static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
   *size = *buffer == nullptr ? 0 : kBufferBytes;
   *most = 0;  // no limit but the size

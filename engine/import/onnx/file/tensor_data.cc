@@ -52,7 +52,7 @@ absl::StatusOr<ExternalRange> RangeOf(const TensorProto& tensor) {
   ExternalRange range;
   for (const auto& entry : tensor.external_data()) {
     uint64_t number = 0;
-    // Other keys, such as "checksum", are ignored.
+    // Keys but these and "location", such as "checksum", are ignored.
     const bool counts = entry.key() == "offset" || entry.key() == "length";
     // The ONNX format keeps these numbers as texts.
     if (counts && !absl::SimpleAtoi(entry.value(), &number)) {

@@ -170,9 +170,9 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
         NodeTitle(node), ": with loops unrolled and functions expanded the ",
         "model has more than ", kMaxImportedNodes, " nodes"));
   }
-  RETURN_IF_ERROR(Visit(node));
   // The budget is charged before any work, so that a hostile file cannot make
   // the importer slow.
+  RETURN_IF_ERROR(Visit(node));
   const absl::string_view domain = NormalDomain(node.domain());
   // The file's own functions come before operators of the same name.
   if (const auto* function = file_.function(domain, node.op_type())) {

@@ -8,7 +8,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -128,14 +127,12 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
   options.deadlines.finish = kScrapesEnd;
   options.threads[static_cast<size_t>(Lane::kGet)] = kScrapes;
   auto served = HttpPort::Start(options, MetricsRouter(std::move(text)));
-  if (served.ok()) {
-    return absl::WrapUnique(new MetricsEndpoint(*std::move(served)));
+  if (!served.ok()) {
+    return absl::Status(
+        served.status().code(),
+        absl::StrCat("--metrics-port: ", served.status().message()));
   }
-  const bool ip6 = absl::StrContains(listen, ':');
-  return absl::UnavailableError(absl::StrCat(
-      "cannot serve metrics on ", ip6 ? "[" : "", listen, ip6 ? "]" : "", ":",
-      port, ": the address is taken or not ours; choose another ",
-      "--metrics-port"));
+  return absl::WrapUnique(new MetricsEndpoint(*std::move(served)));
 }
 
 uint16_t MetricsEndpoint::port() const {

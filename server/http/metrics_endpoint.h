@@ -25,7 +25,8 @@ class MetricsEndpoint {
  public:
   // Listens and serves. `listen` is an IP address; port 0 takes any free port.
   // Several threads call `text`, which returns the metrics in Prometheus' text
-  // format. Unavailable when the address is not available.
+  // format. Unavailable when the system refuses the address or the port, with
+  // its reason; InvalidArgument when `listen` is no address.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& listen, uint16_t port,
       std::function<std::string()> text);

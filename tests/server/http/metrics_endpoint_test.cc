@@ -155,8 +155,9 @@ TEST_F(MetricsEndpointTest, TakenPortIsUnavailableAndNamed) {
   const auto second = Start(endpoint_->port());
   EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
   EXPECT_THAT(std::string(second.status().message()),
-              AllOf(HasSubstr(absl::StrCat("127.0.0.1:", endpoint_->port())),
-                    HasSubstr("--metrics-port")));
+              AllOf(StartsWith("--metrics-port: "),
+                    HasSubstr(absl::StrCat("127.0.0.1:", endpoint_->port(),
+                                           ": Address already in use"))));
 }
 
 }  // namespace

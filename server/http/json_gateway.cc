@@ -78,9 +78,6 @@ class JsonGateway::Impl {
              return Answered(200, list_);
            }});
     }
-    router->Add({.method = "GET",
-                 .pattern = "/api/**",
-                 .answer = [](HttpRequest&) { return RefuseGet(); }});
     for (const char* path : {"/api", "/api/", "/api/**"}) {
       router->Add(
           {.method = "POST",
@@ -103,15 +100,6 @@ class JsonGateway::Impl {
   }
 
  private:
-  static HttpResponse RefuseGet() {
-    HttpResponse response = Refused(
-        absl::UnimplementedError("methods are called by POST with a JSON body; "
-                                 "GET /api lists them"),
-        405);
-    response.Set("Allow", "POST");
-    return response;
-  }
-
   // Returns the answer for a request that is wrong whatever its body is.
   std::optional<HttpResponse> Refuse(const HttpRequest& request) const {
     const absl::Status origin = CheckOrigin(

@@ -270,6 +270,7 @@ class StreamConnection final
         owner_.router().Find(request.method, request.path);
     route_ = match.route;
     request.parts = std::move(match.parts);
+    other_method_ = match.other_method;
     allow_ = std::move(match.allow);
     const auto length = parser_->content_length();
     Admission admission = AdmitRequest(
@@ -332,8 +333,9 @@ class StreamConnection final
     if (refusal_.has_value()) {
       return Respond(*std::exchange(refusal_, std::nullopt));
     }
-    if (!allow_.empty()) {
-      return Respond(WrongMethod(Errors(), parser_->request(), allow_));
+    if (other_method_ != nullptr) {
+      return Respond(
+          WrongMethod(other_method_->error, parser_->request(), allow_));
     }
     state_ = State::kAnswering;
     if (route_->lane == Lane::kHere) return Respond(Answer());
@@ -533,10 +535,11 @@ class StreamConnection final
 
   // The request.
   std::optional<RequestParser> parser_;
-  const HttpRoute* route_ = nullptr;        // null before its headers are read
-  std::string allow_;                       // methods of its path, if it is 405
-  std::optional<HttpResponse> refusal_;     // goes out when the body is read
-  std::optional<BodyBudget::Place> place_;  // of its body, then of the answer
+  const HttpRoute* route_ = nullptr;         // null before its headers are read
+  const HttpRoute* other_method_ = nullptr;  // not null: it gets a 405
+  std::string allow_;                        // methods of its path, for the 405
+  std::optional<HttpResponse> refusal_;      // goes out when the body is read
+  std::optional<BodyBudget::Place> place_;   // of its body, then of the answer
   bool body_is_read_ = false;
   bool keep_alive_ = false;
   std::shared_ptr<ClientPresence> presence_;  // null before it is needed

@@ -56,23 +56,27 @@ HttpRouter::Match HttpRouter::Find(absl::string_view method,
   for (const HttpRoute& route : routes_) {
     if (route.method != method) continue;
     auto parts = MatchPath(route.pattern, path);
-    if (parts.has_value()) return {&route, *std::move(parts), {}};
+    if (parts.has_value()) return {&route, *std::move(parts), nullptr, {}};
   }
-  return {&other_, {}, MethodsOf(path)};
+  return FindOther(path);
 }
 
-std::string HttpRouter::MethodsOf(absl::string_view path) const {
+HttpRouter::Match HttpRouter::FindOther(absl::string_view path) const {
+  Match match;
+  match.route = &other_;
   std::vector<absl::string_view> methods;
   for (const HttpRoute& route : routes_) {
-    if (!MatchPath(route.pattern, path).has_value() ||
-        std::find(methods.begin(), methods.end(), route.method) !=
-            methods.end()) {
+    if (!MatchPath(route.pattern, path).has_value()) continue;
+    if (match.other_method == nullptr) match.other_method = &route;
+    if (std::find(methods.begin(), methods.end(), route.method) !=
+        methods.end()) {
       continue;
     }
     methods.push_back(route.method);
     if (route.method == "GET") methods.push_back("HEAD");
   }
-  return absl::StrJoin(methods, ", ");
+  match.allow = absl::StrJoin(methods, ", ");
+  return match;
 }
 
 }  // namespace gpupool::server

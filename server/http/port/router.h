@@ -53,8 +53,9 @@ class HttpRouter {
   struct Match {
     const HttpRoute* route = nullptr;
     std::vector<std::string> parts;
-    // The methods of the path, as in "GET, HEAD", if the request has another
-    // one; empty otherwise.
+    // The first route of the path, and the methods of all its routes, as in
+    // "GET, HEAD", if the request has another method; null and empty otherwise.
+    const HttpRoute* other_method = nullptr;
     std::string allow;
   };
 
@@ -72,8 +73,8 @@ class HttpRouter {
   const HttpRoute& other() const { return other_; }
 
  private:
-  // Returns the methods of the routes that fit the path, as in "GET, HEAD".
-  std::string MethodsOf(absl::string_view path) const;
+  // Returns what a request gets that no route fits.
+  Match FindOther(absl::string_view path) const;
 
   HttpRoute other_;
   std::vector<HttpRoute> routes_;

@@ -257,9 +257,16 @@ TEST_F(JsonGatewayTest, GetListsMethodsAndCallsNone) {
     EXPECT_EQ(list->status, 200);
     EXPECT_THAT(list->body, HasSubstr(kWatchJob));
   }
-  const auto result = NewClient()->Get(kGetJob);
-  ExpectError(result, 405, "UNIMPLEMENTED", "POST");
-  EXPECT_EQ(result->get_header_value("Allow"), "POST");
+}
+
+TEST_F(JsonGatewayTest, MethodsOfTheApiAreCalledByPostOnly) {
+  const auto expect_post = [](const httplib::Result& result) {
+    ExpectError(result, 405, "UNIMPLEMENTED", "its methods are POST");
+    EXPECT_EQ(result->get_header_value("Allow"), "POST");
+  };
+  expect_post(NewClient()->Get(kGetJob));
+  expect_post(NewClient()->Put(kGetJob, "{}", "text/plain"));
+  expect_post(NewClient()->Delete(kGetJob));
 }
 
 TEST_F(JsonGatewayTest, StreamsOfRequestsAreRefusedWithTheCallToUse) {

@@ -51,6 +51,7 @@ HttpRouter MakeRouter() {
   router.Add({.method = "GET", .pattern = "/models/stats"});
   router.Add({.method = "GET", .pattern = "/models/*"});
   router.Add({.method = "POST", .pattern = "/models/*"});
+  router.Add({.method = "POST", .pattern = "/call"});
   return router;
 }
 
@@ -80,9 +81,17 @@ TEST(RouterTest, AWrongMethodIsToldThoseOfThePath) {
   const HttpRouter router = MakeRouter();
   EXPECT_EQ(router.Find("PUT", "/models/a").allow, "GET, HEAD, POST");
   EXPECT_EQ(router.Find("PUT", "/models/stats").allow, "GET, HEAD, POST");
-  EXPECT_EQ(router.Find("GET", "/models/a").allow, "");
-  EXPECT_EQ(router.Find("HEAD", "/models/a").allow, "");
-  EXPECT_EQ(router.Find("PUT", "/nowhere").allow, "");
+  const HttpRouter::Match call = router.Find("GET", "/call");
+  EXPECT_EQ(call.allow, "POST");
+  EXPECT_EQ(call.route, &router.other());
+  ASSERT_NE(call.other_method, nullptr);
+  EXPECT_EQ(call.other_method->pattern, "/call");
+  for (const auto& [method, path] :
+       {std::pair("GET", "/models/a"), std::pair("HEAD", "/models/a"),
+        std::pair("PUT", "/nowhere")}) {
+    EXPECT_EQ(router.Find(method, path).allow, "") << method;
+    EXPECT_EQ(router.Find(method, path).other_method, nullptr) << method;
+  }
 }
 
 TEST(RouterTest, RoutesWithoutErrorsHaveThoseOfTheRouter) {

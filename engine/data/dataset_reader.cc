@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "engine/base/data_file_name.h"
 #include "engine/base/image_limits.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
@@ -103,18 +101,12 @@ CsvOptions ToCsvOptions(const v1::DatasetLayout& layout) {
   return options;
 }
 
-bool IsJsonLinesName(absl::string_view lower_name) {
-  const absl::string_view name = absl::StripSuffix(lower_name, ".gz");
-  return absl::EndsWith(name, ".jsonl") || absl::EndsWith(name, ".ndjson");
-}
-
 // Returns whether a file of the format CSV has JSON lines. The bytes decide.
 // Only a new file goes by its name, too, so that its errors are those of JSON.
 bool HasJsonLines(const v1::DatasetFile& file, std::string_view bytes,
                   const ReadLimits& limits) {
   return BeginsWithObject(bytes) ||
-         (limits.is_new &&
-          IsJsonLinesName(absl::AsciiStrToLower(file.file_name())));
+         (limits.is_new && IsJsonLinesName(file.file_name()));
 }
 
 absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
@@ -265,7 +257,7 @@ absl::StatusOr<v1::DatasetFormat> FormatOf(
   }
   v1::DatasetFormat format = layout.format();
   if (format == v1::DATASET_FORMAT_UNSPECIFIED) {
-    format = FormatOfFileName(files[0].file_name());
+    format = FormatOfFileName<v1::DatasetFormat>(files[0].file_name());
   }
   if (format == v1::DATASET_FORMAT_UNSPECIFIED) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -301,20 +293,6 @@ absl::StatusOr<Result> InFiles(const ArrayFiles& files,
 }
 
 }  // namespace
-
-v1::DatasetFormat FormatOfFileName(const std::string& file_name) {
-  const std::string lower = absl::AsciiStrToLower(file_name);
-  absl::string_view name = absl::StripSuffix(lower, ".gz");
-  if (absl::EndsWith(name, ".csv") || IsJsonLinesName(lower)) return v1::CSV;
-  if (absl::EndsWith(name, ".npy")) return v1::NPY;
-  if (absl::EndsWith(name, ".npz")) return v1::NPZ;
-  if (absl::EndsWith(name, ".idx") || absl::EndsWith(name, "-ubyte")) {
-    return v1::IDX;
-  }
-  // Images are compressed already, so .tar.gz is refused.
-  if (absl::EndsWith(lower, ".tar")) return v1::IMAGES;
-  return v1::DATASET_FORMAT_UNSPECIFIED;
-}
 
 absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
                                   const std::vector<v1::DatasetFile>& files,

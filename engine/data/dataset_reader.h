@@ -32,10 +32,4 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                                        const std::string& blob_dir,
                                        const ReadLimits& limits);
 
-// Returns the format for a file name's ending: ".csv", ".npy", ".npz", ".idx",
-// "-ubyte" and the like, each with or without ".gz", and ".tar"; unspecified
-// otherwise. JSON lines, ".jsonl" and ".ndjson", have the format CSV, of rows
-// in lines; ReadDataset knows them by their bytes.
-v1::DatasetFormat FormatOfFileName(const std::string& file_name);
-
 }  // namespace gpupool::engine

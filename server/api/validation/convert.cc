@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/data_file_name.h"
 #include "engine/base/image_limits.h"
 #include "engine/base/job_limits.h"
 #include "engine/base/sha256.h"
@@ -34,32 +35,6 @@ constexpr uint32_t kMaxDelayMicroseconds = 10'000'000;
 bool IsNameByte(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
          c == '-' || c == '.';
-}
-
-// Returns whether a file of the format CSV has objects of JSON by its name.
-// Their keys are the names of the columns.
-bool IsJsonLinesName(absl::string_view file_name) {
-  const std::string name = absl::AsciiStrToLower(file_name);
-  absl::string_view stem = name;
-  absl::ConsumeSuffix(&stem, ".gz");
-  return absl::EndsWith(stem, ".jsonl") || absl::EndsWith(stem, ".ndjson");
-}
-
-// Returns the format by the file name's ending, ignoring ".gz".
-v1::DatasetFormat FormatOf(absl::string_view file_name) {
-  const std::string name = absl::AsciiStrToLower(file_name);
-  absl::string_view stem = name;
-  absl::ConsumeSuffix(&stem, ".gz");
-  if (absl::EndsWith(stem, ".csv") || IsJsonLinesName(file_name)) {
-    return v1::CSV;
-  }
-  if (absl::EndsWith(stem, ".idx") || absl::EndsWith(stem, "ubyte")) {
-    return v1::IDX;
-  }
-  if (absl::EndsWith(stem, ".npy")) return v1::NPY;
-  if (absl::EndsWith(stem, ".npz")) return v1::NPZ;
-  if (absl::EndsWith(name, ".tar")) return v1::IMAGES;
-  return v1::DATASET_FORMAT_UNSPECIFIED;
 }
 
 // Returns whether the format is one table (CSV, NPZ); IDX and NPY are a pair of
@@ -117,7 +92,7 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   const std::string& file_name = header->files(0).file_name();
   RETURN_IF_ERROR(CheckNotPacked(*header));
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
-    layout->set_format(FormatOf(file_name));
+    layout->set_format(engine::FormatOfFileName<v1::DatasetFormat>(file_name));
   }
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -161,7 +136,7 @@ absl::Status CheckLabelColumns(const v1::UploadDatasetRequest::Header& header) {
                      kMaxLabelColumns, "; use NPZ for larger labels"));
   }
   if (layout.label_names_size() > 0 && !layout.has_header() &&
-      !IsJsonLinesName(header.files(0).file_name())) {
+      !engine::IsJsonLinesName(header.files(0).file_name())) {
     return absl::InvalidArgumentError(
         "layout.label_names needs a header line; set has_header (gpupool: "
         "--header)");

@@ -60,17 +60,7 @@ class DatasetReaderTest : public ::testing::Test {
   const std::string dir_ = folder_.path();
 };
 
-TEST_F(DatasetReaderTest, TellsTheFormatByTheFileName) {
-  EXPECT_EQ(FormatOfFileName("a.csv"), v1::CSV);
-  EXPECT_EQ(FormatOfFileName("A.CSV.GZ"), v1::CSV);
-  EXPECT_EQ(FormatOfFileName("a.jsonl"), v1::CSV);
-  EXPECT_EQ(FormatOfFileName("A.NDJSON.gz"), v1::CSV);
-  EXPECT_EQ(FormatOfFileName("train-images-idx3-ubyte.gz"), v1::IDX);
-  EXPECT_EQ(FormatOfFileName("x.npy"), v1::NPY);
-  EXPECT_EQ(FormatOfFileName("x.npz"), v1::NPZ);
-  EXPECT_EQ(FormatOfFileName("x.TAR"), v1::IMAGES);
-  EXPECT_EQ(FormatOfFileName("x.tar.gz"), v1::DATASET_FORMAT_UNSPECIFIED);
-  EXPECT_EQ(FormatOfFileName("x.parquet"), v1::DATASET_FORMAT_UNSPECIFIED);
+TEST_F(DatasetReaderTest, AFormatThatNoNameTellsMustBeGiven) {
   EXPECT_THAT(Read({Store("x.parquet", "1,2\n")}).status().message(),
               HasSubstr("set layout.format"));
 }

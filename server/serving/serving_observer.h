@@ -44,8 +44,8 @@ struct BatchSample {
 // A request that was looked up in the response cache and answered with success.
 struct CacheSample {
   bool hit = false;
-  // Time of a hit: from the arrival until the answer was copied. Time of a
-  // miss: to look for an answer, and to keep the one that was computed.
+  // Time of a hit: to find the answer and to copy it. Time of a miss: to look
+  // for an answer, and to keep the one that was computed.
   absl::Duration time;
 };
 
@@ -54,8 +54,8 @@ class VersionObserver {
   virtual ~VersionObserver() = default;
   virtual void RequestDone(const RequestSample& sample) = 0;
   virtual void BatchDone(const BatchSample& sample) = 0;
-  // Receives each request to a version with a response cache. RequestDone is
-  // called for misses only.
+  // Receives each request that the response cache has answered, or has missed
+  // and that was computed with success. RequestDone is called for misses only.
   virtual void CacheDone(const CacheSample& sample) = 0;
   // Receives the number of requests that wait for a batch, after each change.
   virtual void QueueLength(size_t requests) = 0;

@@ -27,7 +27,7 @@ struct BatchSizeStatistics {
 
 struct StatisticsSnapshot {
   int64_t last_inference_unix_millis = 0;  // 0: none yet
-  uint64_t rows = 0;                       // answered with success
+  uint64_t rows = 0;                       // computed with success
   uint64_t batches = 0;                    // executed by the worker
   StageSum success, fail, queue, copy_in, compute, copy_out;
   StageSum cache_hit, cache_miss;

@@ -1,6 +1,8 @@
 #include "engine/data/json/line.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -49,7 +51,10 @@ std::string NumberText(double number) {
   if (number == std::floor(number) && std::abs(number) <= kMostExact) {
     return absl::StrCat(static_cast<int64_t>(number));
   }
-  return absl::StrCat(number);
+  std::array<char, 32> text;  // the longest text has 24 characters
+  const auto written =
+      std::to_chars(text.data(), text.data() + text.size(), number);
+  return std::string(text.data(), written.ptr);
 }
 
 std::string NumberText(const JsonValue& value) {

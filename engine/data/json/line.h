@@ -42,7 +42,8 @@ struct JsonValue {
   size_t count = 0;       // kArray: its elements
 };
 
-// Returns a number as a text.
+// Returns a number as a text: a value as it is written, a double as the
+// shortest text that reads back as the same double.
 std::string NumberText(const JsonValue& value);
 std::string NumberText(double number);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,16 @@ TEST(JsonLineParserTest, WholeNumbersKeepTheirDigits) {
   EXPECT_TRUE(std::signbit(parser.values()[4].number)) << "as in CSV files";
   EXPECT_EQ(NumberText(-3.0), "-3");
   EXPECT_EQ(NumberText(0.25), "0.25");
+}
+
+TEST(NumberTextTest, ReadsBackAsTheSameNumber) {
+  EXPECT_EQ(NumberText(0.1), "0.1");
+  EXPECT_EQ(NumberText(0.123456789), "0.123456789");
+  EXPECT_EQ(NumberText(-1234567.5), "-1234567.5");
+  for (const double number : {1.0 / 3.0, 5e-324, -1.7976931348623157e308}) {
+    const std::string text = NumberText(number);
+    EXPECT_EQ(std::strtod(text.c_str(), nullptr), number) << text;
+  }
 }
 
 TEST(JsonLineParserTest, KeysOfLaterLinesComeInAnyOrderOrNotAtAll) {

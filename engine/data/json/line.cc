@@ -107,6 +107,13 @@ std::vector<HugeNumber> ReplaceHuge(std::string_view line,
   return huge;
 }
 
+// Returns whether a string of the line has half of a pair of surrogates.
+bool IsLoneSurrogate(absl::string_view error) {
+  // The rest of the error quotes the line.
+  return absl::StrContains(error.substr(0, error.find("; last read")),
+                           "invalid string: surrogate");
+}
+
 }  // namespace
 
 std::string NumberText(double number) {
@@ -369,6 +376,12 @@ bool JsonLineParser::Events::parse_error(size_t position,
   const size_t fault = position - std::min<size_t>(position, 1);
   const std::string shown =
       QuotedCell(CutUtf8(line_.substr(fault), kNearBytes));
+  if (IsLoneSurrogate(error.what())) {
+    return Fail(absl::StrCat(
+        "is not JSON near byte ", fault + 1, after_key,
+        ", because a \\u escape is half of a pair of surrogates; write both "
+        "halves, such as \\ud83d\\ude00, or \\ufffd in its place"));
+  }
   if (depth_ == 0 && in_key_) {
     return Fail(absl::StrCat("goes on after its object, at byte ", fault + 1,
                              ", ", shown, "; ", kOneObject));

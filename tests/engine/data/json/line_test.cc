@@ -14,6 +14,7 @@ namespace gpupool::engine {
 namespace {
 
 using Kind = JsonValue::Kind;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -182,8 +183,13 @@ TEST(JsonLineParserTest, NamesTheByteAndTheRemedy) {
               StartsWith("is not JSON at byte 1, at \"hel"));
   EXPECT_THAT(ErrorOf({"{\"x\": \"a\tb\"}"}),
               StartsWith("is not JSON at byte"));
-  EXPECT_THAT(ErrorOf({R"({"x": "\ud800"})"}),
-              StartsWith("is not JSON at byte"));
+  for (const char* half : {"\\ud800", "\\udc00", "\\ud800\\u0041"}) {
+    EXPECT_THAT(ErrorOf({absl::StrCat("{\"x\": \"", half, "\"}")}),
+                AllOf(StartsWith("is not JSON near byte"),
+                      HasSubstr("half of a pair of surrogates; write both")));
+  }
+  EXPECT_THAT(ErrorOf({R"({"x": "invalid string: surrogate" 5})"}),
+              HasSubstr("write each row as one object"));
   EXPECT_THAT(ErrorOf({R"({"x": 01})"}), StartsWith("is not JSON at byte"));
   EXPECT_THAT(ErrorOf({"{\"x\": 1} // one"}),
               StartsWith("goes on after its object, at byte"));

@@ -183,6 +183,23 @@ SettingKind BytesKind(Field<uint64_t> field, uint64_t least, uint64_t most) {
       }};
 }
 
+SettingKind BytesOrZeroKind(Field<uint64_t> field, uint64_t least,
+                            uint64_t most) {
+  const std::string allowed =
+      absl::StrCat("0, or ", RangeText(BytesText(least), BytesText(most)));
+  return {
+      .value_name = "BYTES",
+      .allowed = allowed,
+      .set = [=](absl::string_view value, Config* config) {
+        ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(value));
+        if (bytes != 0 && (bytes < least || bytes > most)) {
+          return absl::InvalidArgumentError(absl::StrCat("must be ", allowed));
+        }
+        field(*config) = bytes;
+        return absl::OkStatus();
+      }};
+}
+
 SettingKind CountKind(Field<uint32_t> field, uint32_t least, uint32_t most) {
   return {.value_name = "COUNT",
           .allowed = RangeText(absl::StrCat(least), absl::StrCat(most)),

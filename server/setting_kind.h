@@ -75,6 +75,9 @@ SettingKind DeviceListKind(Field<std::string> field);
 SettingKind AddressKind(Field<std::string> field);
 SettingKind PortKind(Field<uint16_t> field);
 SettingKind BytesKind(Field<uint64_t> field, uint64_t least, uint64_t most);
+// Makes a kind for bytes that 0 turns off.
+SettingKind BytesOrZeroKind(Field<uint64_t> field, uint64_t least,
+                            uint64_t most);
 SettingKind CountKind(Field<uint32_t> field, uint32_t least, uint32_t most);
 // Makes a kind for whole seconds.
 SettingKind SecondsKind(Field<absl::Duration> field, uint32_t least,

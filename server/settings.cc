@@ -17,6 +17,10 @@ constexpr uint64_t kTiB = uint64_t{1} << 40;
 constexpr uint32_t kHour = 3600;
 constexpr uint32_t kDay = 24 * kHour;
 
+// ResponseCache keeps answers of up to an eighth of its memory, and the
+// smallest answer takes some 700 bytes.
+constexpr uint64_t kLeastCacheBytes = 8 * kKiB;
+
 // Defaults that other programs need too are members of their structs.
 constexpr SlotRingOptions kRing = {};
 using scheduler::QueuePolicy;
@@ -244,7 +248,9 @@ std::vector<Setting> RepositorySettings() {
        "time between two looks at the folders; a changed file is taken when "
        "two looks found it with the same size and time"},
       {kGroup, "response-cache-bytes",
-       BytesKind(In<&Config::response_cache_bytes>, 0, kTiB), "0",
+       BytesOrZeroKind(In<&Config::response_cache_bytes>, kLeastCacheBytes,
+                       kTiB),
+       "0",
        "memory for answers of models whose config.pbtxt has response_cache; 0: "
        "no answers are kept, and such models are refused",
        "", "[The response cache](model_repository.md#the-response-cache)"},

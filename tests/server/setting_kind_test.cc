@@ -102,6 +102,21 @@ TEST_F(SettingKindTest, BytesEndAtTheirBounds) {
   Refuses(kind, "1GB", "KiB, MiB, GiB");
 }
 
+TEST_F(SettingKindTest, BytesThatMayBeZeroHaveABoundAboveIt) {
+  const SettingKind kind =
+      BytesOrZeroKind(In<&Config::response_cache_bytes>, 8192, 65536);
+  EXPECT_EQ(kind.allowed, "0, or 8KiB to 64KiB");
+  Takes(kind, "8KiB");
+  EXPECT_EQ(config_.response_cache_bytes, 8192u);
+  Takes(kind, "64KiB");
+  for (const char* value : {"1", "8191", "65537", "128KiB"}) {
+    Refuses(kind, value, "must be 0, or 8KiB to 64KiB");
+  }
+  EXPECT_EQ(config_.response_cache_bytes, 65536u);
+  Takes(kind, "0");
+  EXPECT_EQ(config_.response_cache_bytes, 0u);
+}
+
 TEST_F(SettingKindTest, CountsAndSecondsAreWholeNumbersInTheirRange) {
   const SettingKind count = CountKind(In<&Config::keep_jobs>, 2, 9);
   Takes(count, "9");

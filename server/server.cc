@@ -42,6 +42,7 @@
 #include "server/pool/worker_pool.h"
 #include "server/pool/worker_port.h"
 #include "server/repository/folder_repository.h"
+#include "server/repository/replaced_versions.h"
 #include "server/repository/version_calls.h"
 #include "server/server_log.h"
 #include "server/server_tracer.h"
@@ -289,7 +290,8 @@ class Server::Impl {
         FolderRepositoryDependencies{.calls = calls_.get(),
                                      .blobs = blobs_.get(),
                                      .others = repository_.get(),
-                                     .set_caching = CachingSwitch()});
+                                     .set_caching = CachingSwitch(),
+                                     .replaced = &replaced_});
   }
 
   // Returns an empty function without a response cache.
@@ -416,7 +418,12 @@ class Server::Impl {
         .ring =
             [this](const std::string& device) { return pool_->ring(device); },
         .catalogue =
-            [this](absl::string_view model) { return store_->GetModel(model); },
+            [this](absl::string_view model) {
+              return replaced_.WithReplaced(model,
+                                            [this](absl::string_view name) {
+                                              return store_->GetModel(name);
+                                            });
+            },
         .observer = &observer_,
         .target_delay = config_.serving_target_delay,
         .load_changed =
@@ -554,6 +561,7 @@ class Server::Impl {
   Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};
   ServerLog log_{config_.log_format};
+  ReplacedVersions replaced_;
   std::unique_ptr<Tracer> tracer_;        // null without --trace-endpoint
   std::unique_ptr<ResponseCache> cache_;  // null: no answers are kept
   std::unique_ptr<ControlLoop> control_;

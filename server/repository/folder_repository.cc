@@ -77,7 +77,8 @@ FolderRepository::FolderRepository(FolderRepositoryOptions options,
              .blobs = needs.blobs,
              .file_limit_bytes = options_.file_limit_bytes,
              .stop = &stop_,
-             .set_caching = needs.set_caching}) {}
+             .set_caching = needs.set_caching,
+             .replaced = needs.replaced}) {}
 
 FolderRepository::~FolderRepository() {
   BeginStop();

@@ -49,7 +49,8 @@ struct FolderRepositoryDependencies {
   VersionCalls* calls = nullptr;
   const BlobStore* blobs = nullptr;
   ModelRepository* others = nullptr;
-  SetCaching set_caching = {};  // see ModelSyncOptions
+  SetCaching set_caching = {};           // see ModelSyncOptions
+  ReplacedVersions* replaced = nullptr;  // see ModelSyncOptions
 };
 
 class FolderRepository : public ModelRepository {

@@ -155,6 +155,13 @@ absl::Status ModelSync::BringVersion(const ModelFolder& model,
       std::find_if(wish.stored.begin(), wish.stored.end(), same);
   if (stored != wish.stored.end()) return LoadStored(*stored, wish);
   RETURN_IF_ERROR(StoreFiles(files, spec, *options_.blobs));
+  const bool replaces = std::any_of(
+      wish.stored.begin(), wish.stored.end(), [&](const v1::ModelVersion& row) {
+        return IsServed(row) && row.model() == model.name &&
+               row.version() == version.number;
+      });
+  const ReplacedVersions::Mark mark(replaces ? options_.replaced : nullptr,
+                                    model.name, version.number);
   RepositoryImport import{.number = version.number,
                           .device = wish.options.device};
   import.model.set_name(model.name);
@@ -170,7 +177,11 @@ absl::Status ModelSync::LoadStored(const v1::ModelVersion& row,
                                    const Wish& wish) {
   RETURN_IF_ERROR(CheckConfigTensors(wish.config, row.plan()));
   // A served version does not move.
-  if (IsServed(row) && row.wanted_device() != wish.options.device) {
+  const bool moves =
+      IsServed(row) && row.wanted_device() != wish.options.device;
+  const ReplacedVersions::Mark mark(moves ? options_.replaced : nullptr,
+                                    row.model(), row.version());
+  if (moves) {
     RETURN_IF_ERROR(options_.calls->Unload(row.model(), row.version()));
   }
   return options_.calls->Load(row.model(), row.version(), wish.options.device);

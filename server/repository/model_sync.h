@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "server/repository/folder_scan.h"
+#include "server/repository/replaced_versions.h"
 #include "server/repository/version_calls.h"
 #include "server/store/blob_store.h"
 
@@ -29,6 +30,7 @@ struct ModelSyncOptions {
   uint64_t file_limit_bytes = 0;
   const std::atomic<bool>* stop = nullptr;
   SetCaching set_caching = {};  // empty: the server has no response cache
+  ReplacedVersions* replaced = nullptr;  // null: nobody asks
 };
 
 struct SyncResult {

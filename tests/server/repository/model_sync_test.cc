@@ -13,6 +13,36 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// Calls that note whether the version they move is marked as replaced.
+class WatchedCalls : public FakeCalls {
+ public:
+  explicit WatchedCalls(const ReplacedVersions* replaced)
+      : replaced_(replaced) {}
+
+  absl::Status Import(const RepositoryImport& import) override {
+    Note("import", import.model.name());
+    return FakeCalls::Import(import);
+  }
+  absl::Status Load(const std::string& model, uint64_t version,
+                    const std::string& device) override {
+    Note("load", model);
+    return FakeCalls::Load(model, version, device);
+  }
+
+  std::vector<std::string> notes;
+
+ private:
+  void Note(const std::string& call, const std::string& model) {
+    const auto nothing = [](absl::string_view) -> absl::StatusOr<v1::Model> {
+      return absl::NotFoundError("not stored");
+    };
+    const bool marked = replaced_->WithReplaced(model, nothing).ok();
+    notes.push_back(call + (marked ? " marked" : ""));
+  }
+
+  const ReplacedVersions* const replaced_;
+};
+
 class ModelSyncTest : public RepositoryTest {
  protected:
   SyncResult Bring(const std::string& name) {
@@ -74,6 +104,34 @@ TEST_F(ModelSyncTest, AVersionThatIsWantedElsewhereIsUnloadedFirst) {
   Write("a/config.pbtxt", "instance_group { kind: KIND_CPU }");
   Bring("a");
   EXPECT_THAT(calls_.TakeCalls(), ElementsAre("unload a/1", "load a/1cpu"));
+}
+
+TEST_F(ModelSyncTest, AServedVersionIsMarkedWhileItIsReplaced) {
+  ReplacedVersions replaced;
+  WatchedCalls calls(&replaced);
+  ModelSync sync({.calls = &calls,
+                  .blobs = blobs_.get(),
+                  .file_limit_bytes = 10,
+                  .stop = &stop_,
+                  .replaced = &replaced});
+  Write("a/1/model.onnx", "one");
+  sync.Bring(Find("a"));
+  Write("a/1/model.onnx", "other");
+  sync.Bring(Find("a"));
+  sync.Bring(Find("a"));
+  Write("a/config.pbtxt", "instance_group { kind: KIND_CPU }");
+  sync.Bring(Find("a"));
+  calls.SetState("a", 1, v1::UNLOADED);
+  Write("a/1/model.onnx", "third");
+  sync.Bring(Find("a"));
+  EXPECT_THAT(calls.notes, ElementsAre("import", "import marked", "load",
+                                       "load marked", "import"))
+      << "only versions that are served have clients";
+  const auto after = replaced.WithReplaced(
+      "a", [](absl::string_view) -> absl::StatusOr<v1::Model> {
+        return absl::NotFoundError("not stored");
+      });
+  EXPECT_TRUE(absl::IsNotFound(after.status())) << "the marks are gone";
 }
 
 TEST_F(ModelSyncTest, ABadConfigChangesNothing) {

@@ -174,7 +174,7 @@ void RoomBound::Renew(Site& site) {
   for (size_t i = site.first; i < site.first + site.spots; ++i) {
     const OnSpot& spot = spots_[by_site_[i]];
     site.most = std::max(site.most, spot.open);
-    // These arrays are for gangs only.
+    // open_ and reach_ bound gangs only.
     open_[i] = spot.open_gangs == 0 ? spot.open : 0;
     reach_[i] = spot.reach_gangs == 0 ? spot.reach : 0;
   }

@@ -145,7 +145,7 @@ void WorkerLink::Greet(ControlChannel channel) {
   hello->set_daemon_boot_id(options_.daemon_boot_id);
   // The worker sends all reports after this one again.
   hello->set_last_report_sequence(acknowledged_);
-  // These two serve no requests, so they need no ring.
+  // A worker that plans or rehearses serves no requests and needs no ring.
   if (device_.name == kMetaDevice || device_.name == kRehearsalWorker) {
     if (absl::Status sent = SendNow(message); !sent.ok()) Lose(sent);
     return;

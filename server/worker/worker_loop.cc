@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<SlotRingServer>> WorkerLoop::TakeRing(
     const worker::v1::Hello& hello) {
   std::vector<UniqueFd> fds = candidate_->TakeDescriptors();
   if (!hello.has_ring()) return nullptr;
-  // These are the ring's memory and two bells, one for each direction.
+  // A ring has one memory and two bells, one for each direction.
   if (fds.size() != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a Hello with a ring brings 3 descriptors; ", fds.size(), " came"));

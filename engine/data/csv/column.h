@@ -50,9 +50,10 @@ class CsvColumn {
   // survey the number of a missing cell is not yet known and is 0.
   absl::StatusOr<float> Take(std::string_view cell);
 
-  // These three do the same for files that tell numbers, text and missing
-  // values from each other. Numbers and text in one column are an error, unless
-  // the options make the column text. `text` is the number as it is written.
+  // TakeTyped, TakeString and TakeMissing do the same for files that tell
+  // numbers, text and missing values from each other. Numbers and text in one
+  // column are an error, unless the options make the column text. `text` is the
+  // number as it is written.
   absl::StatusOr<float> TakeTyped(double number, std::string_view text);
   absl::StatusOr<float> TakeString(std::string_view text);
   // `what` begins the error, such as "the cell is empty".

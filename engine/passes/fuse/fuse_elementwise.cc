@@ -182,7 +182,7 @@ class ElementwiseFuser {
     uint64_t kept = 0;
     for (const ValueId id : InputsOf(members)) {
       const Value& value = graph_.value(id);
-      // These values have memory until the end of the step in any case.
+      // Other values keep their memory until the end of the step in any case.
       if (value.kind != ValueKind::kIntermediate || index_.is_output(id)) {
         continue;
       }

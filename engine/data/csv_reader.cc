@@ -15,7 +15,7 @@
 #include "engine/data/csv/cells.h"
 #include "engine/data/csv/column.h"
 #include "engine/data/csv/columns.h"
-#include "engine/data/csv_lines.h"
+#include "engine/data/csv/lines.h"
 #include "engine/data/table_builder.h"
 
 namespace gpupool::engine {

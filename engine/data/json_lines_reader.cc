@@ -18,7 +18,7 @@
 #include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv/cells.h"
 #include "engine/data/csv/column.h"
-#include "engine/data/csv_lines.h"
+#include "engine/data/csv/lines.h"
 #include "engine/data/json/keys.h"
 #include "engine/data/json/line.h"
 #include "engine/data/table_builder.h"

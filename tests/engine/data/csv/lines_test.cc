@@ -1,4 +1,4 @@
-#include "engine/data/csv_lines.h"
+#include "engine/data/csv/lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

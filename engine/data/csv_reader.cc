@@ -1,7 +1,6 @@
 #include "engine/data/csv_reader.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,12 +10,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/base/status_macros.h"
-#include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv/cells.h"
 #include "engine/data/csv/column.h"
 #include "engine/data/csv/columns.h"
-#include "engine/data/csv/lines.h"
-#include "engine/data/table_builder.h"
+#include "engine/data/row_lines_reader.h"
 
 namespace gpupool::engine {
 namespace {
@@ -24,70 +21,32 @@ namespace {
 using Cells = absl::Span<const std::string_view>;
 
 // Takes the cells of lines to a table.
-class CsvParser {
+class CsvParser final : public RowLinesReader {
  public:
   CsvParser(const CsvOptions& options, const ReadLimits& limits)
-      : builder_(options, limits) {}
-
-  bool surveying() const { return builder_.surveying(); }
-
-  // Reads all lines. During a survey the table stays empty.
-  absl::Status ReadLines(ByteStream& stream);
-  // Ends the survey. ReadLines is then called once more.
-  absl::Status EndSurvey() {
-    return builder_.EndSurvey(
-        [this](size_t column) { return PlaceOf(column); });
-  }
-  absl::StatusOr<Table> Finish() { return builder_.Finish(); }
+      : RowLinesReader(options, limits, LineForm::kCsv) {}
 
  private:
-  absl::Status AddLine(std::string_view line);
+  void BeginLines() override { in_header_ = builder_.options().has_header; }
+  absl::Status AddLine(std::string_view line) override;
+  // Returns the column's number and name.
+  std::string PlaceOf(size_t column) const override;
   absl::Status AddRow(Cells cells);
   absl::Status TakeColumns(uint64_t width);
   absl::Status TakeCell(size_t column, std::string_view cell);
   bool HasMissing(Cells cells) const;
 
-  absl::Status Error(absl::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("line ", line_number_, " ", what));
-  }
-  // Returns the column's number and name for errors.
-  std::string PlaceOf(size_t column) const;
-
-  TableBuilder builder_;
   CellSplitter splitter_;
   std::vector<std::string> header_;
-  uint64_t line_number_ = 0;
+  bool in_header_ = false;
 };
-
-absl::Status CsvParser::ReadLines(ByteStream& stream) {
-  CsvLines lines(stream);
-  bool in_header = builder_.options().has_header;
-  builder_.BeginPass();
-  for (;;) {
-    auto next = lines.Next();
-    line_number_ = lines.line_number();
-    if (!next.ok()) {
-      return absl::Status(
-          next.status().code(),
-          absl::StrCat("line ", line_number_, " ", next.status().message()));
-    }
-    if (!next->has_value()) return absl::OkStatus();
-    if (Trimmed(**next).empty()) continue;
-    if (!std::exchange(in_header, false)) {
-      RETURN_IF_ERROR(AddLine(**next));
-      continue;
-    }
-    const auto names = splitter_.Split(**next);
-    if (!names.ok()) return Error(names.status().message());
-    header_.assign(names->begin(), names->end());
-  }
-}
 
 absl::Status CsvParser::AddLine(std::string_view line) {
   const auto cells = splitter_.Split(line);
   if (!cells.ok()) return Error(cells.status().message());
-  return AddRow(*cells);
+  if (!std::exchange(in_header_, false)) return AddRow(*cells);
+  header_.assign(cells->begin(), cells->end());
+  return absl::OkStatus();
 }
 
 absl::Status CsvParser::AddRow(Cells cells) {
@@ -106,8 +65,7 @@ absl::Status CsvParser::AddRow(Cells cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
     RETURN_IF_ERROR(TakeCell(i, cells[i]));
   }
-  const absl::Status ended = builder_.EndRow();
-  return absl::IsInvalidArgument(ended) ? Error(ended.message()) : ended;
+  return EndRow();
 }
 
 // Takes the columns from the first line.
@@ -124,10 +82,7 @@ absl::Status CsvParser::TakeCell(size_t column, std::string_view cell) {
   std::optional<float> number = taker.TakeNumber(cell);
   if (!number) {
     const absl::StatusOr<float> other = taker.Take(cell);
-    if (!other.ok()) {
-      return Error(
-          absl::StrCat(PlaceOf(column), ": ", other.status().message()));
-    }
+    if (!other.ok()) return ErrorAt(column, other.status().message());
     number = *other;
   }
   taker.Show(cell);
@@ -153,13 +108,7 @@ std::string CsvParser::PlaceOf(size_t column) const {
 
 absl::StatusOr<Table> ReadCsv(std::string_view bytes, const CsvOptions& options,
                               const ReadLimits& limits) {
-  CsvParser parser(options, limits);
-  if (parser.surveying()) {
-    RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
-    RETURN_IF_ERROR(parser.EndSurvey());
-  }
-  RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
-  return parser.Finish();
+  return CsvParser(options, limits).Read(bytes);
 }
 
 }  // namespace gpupool::engine

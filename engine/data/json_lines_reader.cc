@@ -18,10 +18,9 @@
 #include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv/cells.h"
 #include "engine/data/csv/column.h"
-#include "engine/data/csv/lines.h"
 #include "engine/data/json/keys.h"
 #include "engine/data/json/line.h"
-#include "engine/data/table_builder.h"
+#include "engine/data/row_lines_reader.h"
 
 namespace gpupool::engine {
 namespace {
@@ -52,24 +51,15 @@ const char* MissingText(const JsonValue& value) {
 }
 
 // Takes the values of objects to a table.
-class JsonLinesParser {
+class JsonLinesParser final : public RowLinesReader {
  public:
   JsonLinesParser(const CsvOptions& options, const ReadLimits& limits)
-      : builder_(WithKeys(options), limits) {}
-
-  bool surveying() const { return builder_.surveying(); }
-
-  // Reads all lines. During a survey the table stays empty.
-  absl::Status ReadLines(ByteStream& stream);
-  // Ends the survey. ReadLines is then called once more.
-  absl::Status EndSurvey() {
-    return builder_.EndSurvey(
-        [this](size_t column) { return PlaceOf(column); });
-  }
-  absl::StatusOr<Table> Finish() { return builder_.Finish(); }
+      : RowLinesReader(WithKeys(options), limits, LineForm::kJson) {}
 
  private:
-  absl::Status AddLine(std::string_view line);
+  absl::Status AddLine(std::string_view line) override;
+  // Returns the key of the column, and its place in an array.
+  std::string PlaceOf(size_t column) const override;
   absl::Status TakeColumns();
   absl::Status TakeKey(size_t key);
   absl::Status TakeScalar(size_t column, const JsonValue& value);
@@ -82,37 +72,9 @@ class JsonLinesParser {
   absl::Status Put(size_t column, const absl::StatusOr<float>& number);
   bool HasMissing() const;
 
-  absl::Status Error(absl::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("line ", line_number_, " ", what));
-  }
-  absl::Status ErrorAt(size_t column, absl::string_view what) const {
-    return Error(absl::StrCat(PlaceOf(column), ": ", what));
-  }
-  // Returns the key of a column, and its place in an array, for errors.
-  std::string PlaceOf(size_t column) const;
-
-  TableBuilder builder_;
   JsonLineParser parser_;
   JsonColumns columns_;
-  uint64_t line_number_ = 0;
 };
-
-absl::Status JsonLinesParser::ReadLines(ByteStream& stream) {
-  CsvLines lines(stream, LineForm::kJson);
-  builder_.BeginPass();
-  for (;;) {
-    auto next = lines.Next();
-    line_number_ = lines.line_number();
-    if (!next.ok()) {
-      return absl::Status(
-          next.status().code(),
-          absl::StrCat("line ", line_number_, " ", next.status().message()));
-    }
-    if (!next->has_value()) return absl::OkStatus();
-    if (!Trimmed(**next).empty()) RETURN_IF_ERROR(AddLine(**next));
-  }
-}
 
 absl::Status JsonLinesParser::AddLine(std::string_view line) {
   const absl::Status parsed = parser_.Parse(line);
@@ -126,8 +88,7 @@ absl::Status JsonLinesParser::AddLine(std::string_view line) {
   for (size_t key = 0; key < columns_.keys.size(); ++key) {
     RETURN_IF_ERROR(TakeKey(key));
   }
-  const absl::Status ended = builder_.EndRow();
-  return absl::IsInvalidArgument(ended) ? Error(ended.message()) : ended;
+  return EndRow();
 }
 
 // Takes the columns from the first object.
@@ -267,13 +228,7 @@ std::string JsonLinesParser::PlaceOf(size_t column) const {
 absl::StatusOr<Table> ReadJsonLines(std::string_view bytes,
                                     const CsvOptions& options,
                                     const ReadLimits& limits) {
-  JsonLinesParser parser(options, limits);
-  if (parser.surveying()) {
-    RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
-    RETURN_IF_ERROR(parser.EndSurvey());
-  }
-  RETURN_IF_ERROR(parser.ReadLines(*OpenByteStream(bytes)));
-  return parser.Finish();
+  return JsonLinesParser(options, limits).Read(bytes);
 }
 
 bool BeginsWithObject(std::string_view bytes) {

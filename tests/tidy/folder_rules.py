@@ -35,7 +35,7 @@ FLOOR_EXCEPTIONS = {
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
     "engine/data": [
-        ["csv", "bytes", "image", "synthetic", "transform"], ["json"], ["."],
+        ["bytes", "image", "synthetic", "transform"], ["csv"], ["json"], ["."],
         ["prepare"]],
     "engine/model": [["spec"], ["layers"], ["."]],
     "engine/train": [["input"], ["."]],

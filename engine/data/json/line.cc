@@ -4,11 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -47,66 +45,6 @@ std::string SyntaxRemedy(std::string_view before, std::string_view after) {
   return kOneObject;
 }
 
-// A number that is too large for a double.
-struct HugeNumber {
-  size_t ordinal = 0;     // among the numbers of its line, from 0
-  std::string_view text;  // as it is written
-};
-
-// Returns whether the text is a number of JSON, and too large for a double.
-bool IsHuge(std::string_view text) {
-  const std::string number(text);
-  const size_t first = text.front() == '-' ? 1 : 0;
-  const auto is_digit = [&number](size_t i) {
-    return i < number.size() &&
-           absl::ascii_isdigit(static_cast<unsigned char>(number[i]));
-  };
-  // strtod also takes these three, which are not JSON.
-  if (!is_digit(first)) return false;
-  if (number[first] == '0' && is_digit(first + 1)) return false;
-  const size_t point = number.find('.');
-  if (point != std::string::npos && !is_digit(point + 1)) return false;
-  char* end = nullptr;
-  const double value = std::strtod(number.c_str(), &end);
-  return std::isinf(value) && end == number.c_str() + number.size();
-}
-
-// Writes small numbers of the same length over numbers that are too large for a
-// double, at most kMaxJsonValues of them, and returns what was there. The texts
-// point into `line`; `changed` begins as its copy.
-std::vector<HugeNumber> ReplaceHuge(std::string_view line,
-                                    std::string& changed) {
-  std::vector<HugeNumber> huge;
-  size_t numbers = 0;
-  bool in_string = false;
-  size_t i = 0;
-  while (i < line.size() && huge.size() < kMaxJsonValues) {
-    const char c = line[i];
-    if (in_string) {
-      in_string = c != '"';
-      i += c == '\\' ? 2 : 1;
-      continue;
-    }
-    if (c != '-' && !absl::ascii_isdigit(static_cast<unsigned char>(c))) {
-      in_string = c == '"';
-      ++i;
-      continue;
-    }
-    const size_t end =
-        std::min(line.find_first_not_of("+-.0123456789eE", i), line.size());
-    const std::string_view text = line.substr(i, end - i);
-    if (IsHuge(text)) {
-      huge.push_back({numbers, text});
-      const size_t digits = text.size() - (c == '-' ? 1 : 0);
-      changed.replace(end - digits, digits,
-                      absl::StrCat("1e", std::string(digits - 2, '0')));
-    }
-    ++numbers;
-    i = end;
-  }
-  return huge;
-}
-
 // Returns whether a string of the line has half of a pair of surrogates.
 bool IsLoneSurrogate(absl::string_view error) {
   // The rest of the error quotes the line.
@@ -117,9 +55,6 @@ bool IsLoneSurrogate(absl::string_view error) {
 }  // namespace
 
 std::string NumberText(double number) {
-  if (std::isinf(number)) {
-    return number > 0 ? "more than 1.8e308" : "less than -1.8e308";
-  }
   if (number == std::floor(number) && std::abs(number) <= kMostExact) {
     return absl::StrCat(static_cast<int64_t>(number));
   }
@@ -135,20 +70,13 @@ std::string NumberText(const JsonValue& value) {
 }
 
 // Takes the parser's events. Every handler returns false to end the parse;
-// status() then has the reason. `huge` are numbers in whose place the line has
-// others.
+// status() then has the reason.
 class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
  public:
-  Events(JsonLineParser& parser, std::string_view line,
-         absl::Span<const HugeNumber> huge)
-      : parser_(parser),
-        line_(line),
-        learning_(parser.keys_.empty()),
-        huge_(huge) {}
+  Events(JsonLineParser& parser, std::string_view line)
+      : parser_(parser), line_(line), learning_(parser.keys_.empty()) {}
 
   const absl::Status& status() const { return status_; }
-  // Returns whether the parse ended at a number that is too large for a double.
-  bool met_huge() const { return met_huge_; }
 
   bool null() override {
     if (InArray()) return AddElement(std::numeric_limits<double>::quiet_NaN());
@@ -158,20 +86,13 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
     return Number(value ? 1 : 0, value ? "true" : "false");
   }
   bool number_integer(number_integer_t value) override {
-    ++numbers_;
     // Numbers without a sign go to number_unsigned, so 0 is written as -0.
     return Whole(value == 0 ? -0.0 : static_cast<double>(value), value);
   }
   bool number_unsigned(number_unsigned_t value) override {
-    ++numbers_;
     return Whole(static_cast<double>(value), value);
   }
   bool number_float(number_float_t value, const string_t& text) override {
-    if (!huge_.empty() && huge_.front().ordinal == numbers_) {
-      return Huge(
-          std::copysign(std::numeric_limits<double>::infinity(), value));
-    }
-    ++numbers_;
     if (InArray()) return AddElement(value);
     return Number(value, Keep(text));
   }
@@ -235,13 +156,6 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
     return Place(
         {.kind = JsonValue::Kind::kNumber, .number = number, .text = text});
   }
-  // Takes the first number of huge_.
-  bool Huge(double number) {
-    const std::string_view text = huge_.front().text;
-    huge_.remove_prefix(1);
-    ++numbers_;
-    return Number(number, Keep(text));
-  }
   template <typename Integer>
   bool Whole(double number, Integer value) {
     if (InArray() || std::abs(number) < kMostExact) return Number(number, {});
@@ -259,7 +173,7 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
 
   // Keeps a text until the next line. JSON writes a text in at least as many
   // bytes, so it fits what Parse reserves.
-  std::string_view Keep(std::string_view text) {
+  std::string_view Keep(const std::string& text) {
     const size_t begin = parser_.text_.size();
     parser_.text_.append(text);
     return std::string_view(parser_.text_).substr(begin);
@@ -292,9 +206,6 @@ class JsonLineParser::Events final : public nlohmann::json_sax<Json> {
   size_t depth_ = 0;     // open objects and arrays; 1 is the line's object
   bool in_key_ = false;  // a key was read
   size_t key_ = 0;       // the latest
-  size_t numbers_ = 0;   // of the line so far
-  absl::Span<const HugeNumber> huge_;  // those that are still to come
-  bool met_huge_ = false;
 };
 
 bool JsonLineParser::Events::AddElement(double number) {
@@ -358,10 +269,10 @@ bool JsonLineParser::Events::parse_error(size_t position,
                                          const std::string& token,
                                          const Json::exception& error) {
   if (error.id == kNumberOverflow) {
-    met_huge_ = true;
     return Fail(absl::StrCat(KeyText(), std::string(CutUtf8(token, kNearBytes)),
                              " is outside the range of a number, -3.4e38 to "
-                             "3.4e38; scale the numbers"));
+                             "3.4e38; scale the numbers, or take the key out "
+                             "of the file"));
   }
   if (!IsUtf8(line_)) return Fail("is not UTF-8; save the file as UTF-8");
   const std::string after_key =
@@ -391,44 +302,22 @@ bool JsonLineParser::Events::parse_error(size_t position,
       SyntaxRemedy(line_.substr(0, fault), line_.substr(fault))));
 }
 
-void JsonLineParser::BeginLine(size_t bytes) {
-  // Not all values: a short line would cost as much as the first one.
-  for (const size_t key : present_) values_[key] = {};
-  present_.clear();
-  elements_.clear();
-  text_.clear();
-  text_.reserve(bytes);
-}
-
-void JsonLineParser::ForgetKeys() {
-  keys_.clear();
-  places_.clear();
-  values_.clear();
-  present_.clear();
-}
-
 absl::Status JsonLineParser::Parse(std::string_view line) {
-  // To nlohmann's parser a byte of 0 is the end.
+  // nlohmann's parser takes it for the end.
   if (line.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("holds a byte of 0 at ", line.find('\0') + 1,
                      "; is this a file of JSON lines in UTF-8?"));
   }
-  const bool first = keys_.empty();
-  BeginLine(line.size());
-  Events events(*this, line, {});
+  // Not all values: a short line would cost as much as the first one.
+  for (const size_t key : present_) values_[key] = {};
+  present_.clear();
+  elements_.clear();
+  text_.clear();
+  text_.reserve(line.size());
+  Events events(*this, line);
   if (!Json::sax_parse(line.data(), line.data() + line.size(), &events)) {
-    if (!events.met_huge()) return events.status();
-    // nlohmann's parser ends there, even in a key that is left out.
-    if (first) ForgetKeys();
-    std::string changed(line);
-    const std::vector<HugeNumber> huge = ReplaceHuge(line, changed);
-    BeginLine(line.size());
-    Events again(*this, changed, huge);
-    if (!Json::sax_parse(changed.data(), changed.data() + changed.size(),
-                         &again)) {
-      return again.status();
-    }
+    return events.status();
   }
   if (!keys_.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

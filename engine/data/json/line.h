@@ -32,9 +32,7 @@ inline constexpr size_t kMaxJsonKeyBytes = 255;
 struct JsonValue {
   enum class Kind : uint8_t { kAbsent, kNull, kNumber, kText, kArray, kOther };
   Kind kind = Kind::kAbsent;
-  // kNumber: its value; true is 1 and false is 0. Infinite if no double holds
-  // it.
-  double number = 0;
+  double number = 0;  // kNumber: its value; true is 1 and false is 0
   // kText: the string. kNumber: as it is written, but empty for whole numbers
   // that `number` holds exactly. kOther: the string that an array holds, if
   // that is the fault.
@@ -55,9 +53,9 @@ class JsonLineParser {
   // Parses a line. INVALID_ARGUMENT when
   // - it is not one JSON object in UTF-8,
   // - a key is there twice, is empty, or is longer than kMaxJsonKeyBytes,
-  // - a key is not among those of the first line, or
-  // - a limit above is exceeded.
-  // A number that no double holds is infinite.
+  // - a key is not among those of the first line,
+  // - a limit above is exceeded, or
+  // - a number does not fit a double.
   // Its text continues "line N ". No line can be parsed after an error.
   absl::Status Parse(std::string_view line);
 
@@ -73,11 +71,6 @@ class JsonLineParser {
 
  private:
   class Events;
-
-  // Forgets the values of the latest line. The next has that many bytes.
-  void BeginLine(size_t bytes);
-  // Makes the next line the first one.
-  void ForgetKeys();
 
   std::vector<std::string> keys_;
   absl::flat_hash_map<std::string, size_t> places_;  // of the keys

@@ -256,18 +256,6 @@ TEST(JsonLinesReaderTest, LinesEndAsTheyDoInCsvFiles) {
   EXPECT_EQ(Refusal(" \n\n"), "holds no row");
 }
 
-TEST(JsonLinesReaderTest, NumbersThatNoFloatHoldsAreRefusedWhereTheyAreUsed) {
-  EXPECT_THAT(Refusal("{\"x\": 1e400, \"y\": 2}\n"),
-              StartsWith("line 1 key \"x\": 1e400 is outside the range of a "
-                         "32-bit float, -3.4e38 to 3.4e38; scale the numbers"));
-  EXPECT_THAT(Refusal("{\"x\": [1, -1e400], \"y\": 2}\n"),
-              StartsWith("line 1 key \"x\"[1]: less than -1.8e308 is outside"));
-  const auto table = ReadLines("{\"id\": 5e1234, \"x\": 1, \"y\": 2}\n",
-                               {.skipped_columns = {"id"}});
-  ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_THAT(Floats(table->features()), ElementsAre(1));
-}
-
 TEST(JsonLinesReaderTest, QuotesDoNotJoinLines) {
   EXPECT_THAT(Refusal("{\"x\": \"a\n b\", \"y\": 2}\n"),
               StartsWith("line 1 ends within its object, after key \"x\""));

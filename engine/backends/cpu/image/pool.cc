@@ -1,16 +1,13 @@
 // Max and average pools with their gradients by oneDNN. Its workspace for max
 // pools is the graph's argmax. Where the types differ (windows near 256 cells),
-// plain loops take over. Global average pools are loops.
+// plain loops take over.
 #include <algorithm>
 #include <utility>
 
-#include "engine/backends/cpu/image/planes.h"
 #include "engine/backends/cpu/image/pool_plain.h"
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
 #include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
-#include "engine/backends/cpu/kernel/parallel.h"
-#include "engine/backends/function_kernel.h"
 #include "engine/graph/window.h"
 
 namespace gpupool::engine {
@@ -120,50 +117,6 @@ KernelOr MakeGradient(const CompileRequest& request,
   return kernel;
 }
 
-constexpr int64_t kChannelRun = 64;
-
-// Computes the means of `count` neighbouring channels. x points to the first
-// cell of the first channel.
-void AverageChannels(const Planes& planes, int64_t count, const float* x,
-                     float* y) {
-  std::fill(y, y + count, 0.0f);
-  for (int64_t i = 0; i < planes.area; ++i, x += planes.channels) {
-#pragma omp simd
-    for (int64_t c = 0; c < count; ++c) y[c] += x[c];
-  }
-  const float scale = 1.0f / static_cast<float>(planes.area);
-  for (int64_t c = 0; c < count; ++c) y[c] *= scale;
-}
-
-void SpreadChannels(const Planes& planes, int64_t count, const float* dy,
-                    float* dx) {
-  const float scale = 1.0f / static_cast<float>(planes.area);
-  for (int64_t i = 0; i < planes.area; ++i, dx += planes.channels) {
-#pragma omp simd
-    for (int64_t c = 0; c < count; ++c) dx[c] = dy[c] * scale;
-  }
-}
-
-// Computes the same for planes that follow each other.
-void AveragePlanes(const Planes& planes, int64_t count, const float* x,
-                   float* y) {
-  const float scale = 1.0f / static_cast<float>(planes.area);
-  for (int64_t c = 0; c < count; ++c, x += planes.area) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < planes.area; ++i) sum += x[i];
-    y[c] = sum * scale;
-  }
-}
-
-void SpreadPlanes(const Planes& planes, int64_t count, const float* dy,
-                  float* dx) {
-  const float scale = 1.0f / static_cast<float>(planes.area);
-  for (int64_t c = 0; c < count; ++c, dx += planes.area) {
-    std::fill(dx, dx + planes.area, dy[c] * scale);
-  }
-}
-
 }  // namespace
 
 KernelOr MakePool(const CompileRequest& request, const CpuContext& context) {
@@ -171,37 +124,6 @@ KernelOr MakePool(const CompileRequest& request, const CpuContext& context) {
       request.node.op == Op::kMaxPool || request.node.op == Op::kAvgPool;
   return forward ? MakeForward(request, context)
                  : MakeGradient(request, context);
-}
-
-KernelOr MakeGlobalPool(const CompileRequest& request,
-                        const CpuContext& context) {
-  const bool forward = request.node.op == Op::kGlobalAvgPool;
-  const Value& x = forward ? InputOf(request, 0) : OutputOf(request, 0);
-  const Planes planes(x.shape, x.layout);
-  const int threads = context.ThreadsForBytes(MovedBytes(request));
-  const auto average =
-      x.layout == Layout::kChannelsLast ? AverageChannels : AveragePlanes;
-  const auto spread =
-      x.layout == Layout::kChannelsLast ? SpreadChannels : SpreadPlanes;
-  // A part is a run of channels of one image.
-  const int64_t runs = (planes.channels + kChannelRun - 1) / kChannelRun;
-  return MakeKernel([=](const KernelArguments& at) {
-    ParallelFor(
-        threads, planes.images * runs, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t first = i % runs * kChannelRun;
-            const int64_t plane = i / runs * planes.channels + first;
-            const int64_t count =
-                std::min(kChannelRun, planes.channels - first);
-            const int64_t cell = planes.offset(plane, 0);
-            if (forward) {
-              average(planes, count, at.in(0) + cell, at.out(0) + plane);
-            } else {
-              spread(planes, count, at.in(0) + plane, at.out(0) + cell);
-            }
-          }
-        });
-  });
 }
 
 }  // namespace gpupool::engine

@@ -141,10 +141,11 @@ HWY_INLINE void ConvolveAnyRun(const DepthwisePlan& p,
 template <int kKernel, int kStride>
 void ConvolveRows(const DepthwisePlan& p, const DepthwiseBuffers& at,
                   int64_t begin, int64_t end) {
+  const int64_t width = p.block_channels();
   for (int64_t item = begin; item < end; ++item) {
     const int64_t block = item / p.rows % p.blocks();
-    const int64_t first = block * kDepthwiseBlock;
-    const int64_t last = std::min(first + kDepthwiseBlock, p.channels);
+    const int64_t first = block * width;
+    const int64_t last = std::min(first + width, p.channels);
     DepthwiseRun run{.image = item / p.rows / p.blocks(), .row = item % p.rows};
     for (run.column = 0; run.column < p.columns; run.column += kRun) {
       run.count = std::min<int64_t>(kRun, p.columns - run.column);

@@ -48,12 +48,6 @@ namespace {
 
 HWY_EXPORT(FindRows);
 
-// Widths of results up to which 3x3 windows are faster here than in oneDNN.
-// Measured on an AMD EPYC with AVX-512: 0.8 to 1.0 of the time for up to 28
-// columns, and 1.1 for 56 and more. Larger windows take 0.8 of the time, and
-// those before a SiLU two thirds.
-constexpr int64_t kMostColumns = 28;
-
 class DepthwiseKernel : public Kernel {
  public:
   DepthwiseKernel(const DepthwisePlan& plan, DepthwiseRows rows, int threads,
@@ -172,10 +166,7 @@ KernelOr MakeDepthwiseConv2d(const CompileRequest& request,
                      .end = EndOf(conv.epilogue)};
   const DepthwiseRows rows =
       HWY_DYNAMIC_DISPATCH(FindRows)(plan.kernel, plan.stride);
-  if (rows == nullptr || (plan.kernel == 3 && plan.columns > kMostColumns &&
-                          plan.end != DepthwiseEnd::kSilu)) {
-    return nullptr;
-  }
+  if (rows == nullptr) return nullptr;
   // Depthwise convolutions run at half of the peak rate.
   const int threads =
       context.ThreadsForFlops(2 * NodeFlops(request.graph, request.node));

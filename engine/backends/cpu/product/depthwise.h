@@ -9,8 +9,11 @@
 
 namespace gpupool::engine {
 
-// The channels of a cell that are computed one vector after another.
-inline constexpr int64_t kDepthwiseBlock = 64;
+// The most channels of a cell that are computed one vector after another.
+// Blocks of a cell are read from cache lines that follow each other. Wider
+// blocks push the rows that a window shares with the next one out of the first
+// cache.
+inline constexpr int64_t kMostBlockChannels = 160;
 
 // Names what follows the sum of a window. The most frequent epilogues have
 // loops of their own.
@@ -27,7 +30,11 @@ struct DepthwisePlan {
   DepthwiseEnd end = DepthwiseEnd::kOther;
 
   int64_t blocks() const {
-    return (channels + kDepthwiseBlock - 1) / kDepthwiseBlock;
+    return (channels + kMostBlockChannels - 1) / kMostBlockChannels;
+  }
+  // Blocks are of nearly equal widths, since threads get equal counts of rows.
+  int64_t block_channels() const {
+    return ((channels + blocks() - 1) / blocks() + 15) / 16 * 16;
   }
 };
 

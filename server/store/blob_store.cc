@@ -1,6 +1,5 @@
 #include "server/store/blob_store.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "server/store/blob_files.h"
 
 namespace gpupool::server {
 namespace {
@@ -25,16 +25,6 @@ constexpr char kTemporaryPrefix[] = ".incoming-";
 constexpr size_t kReadChunkBytes = 1 << 20;
 // Free bytes that are left to the database and the workers.
 constexpr uint64_t kSpareBytes = uint64_t{4} << 20;
-
-absl::Status FileError(absl::string_view what) {
-  const int error = errno;
-  const std::string text =
-      absl::StrCat("blob store: ", what, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == EMFILE) {
-    return absl::ResourceExhaustedError(text);
-  }
-  return absl::InternalError(text);
-}
 
 // Converts, since Debian's Abseil has a string_view of its own.
 std::string_view AsStd(absl::string_view text) {
@@ -49,14 +39,6 @@ absl::Status CheckDigest(absl::string_view sha256) {
   if (IsDigest(sha256)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a sha256 must be 64 lower-case hexadecimal digits");
-}
-
-absl::Status SyncFolder(const std::string& directory) {
-  const BlobFile folder(
-      open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.fd() < 0) return FileError("opening the folder");
-  if (fsync(folder.fd()) != 0) return FileError("syncing the folder");
-  return absl::OkStatus();
 }
 
 // File that holds the bytes until they are all there.
@@ -98,15 +80,9 @@ class FileBlobWriter : public BlobWriter {
           "more bytes than the ", wanted_bytes_, " that were announced"));
     }
     digest_.Update(bytes.data(), bytes.size());
+    const uint64_t place = written_;
     written_ += bytes.size();
-    while (!bytes.empty()) {
-      const ssize_t count =
-          write(temporary_.file.fd(), bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return FileError("writing");
-      bytes.remove_prefix(static_cast<size_t>(count));
-    }
-    return absl::OkStatus();
+    return WriteAt(temporary_.file.fd(), bytes, place);
   }
 
   absl::Status Finish() {
@@ -143,60 +119,59 @@ class FileBlobWriter : public BlobWriter {
   bool committed_ = false;
 };
 
-// Returns the names of all entries of the folder.
-absl::StatusOr<std::vector<std::string>> ListFolder(
-    const std::string& directory) {
-  DIR* folder = opendir(directory.c_str());
-  if (folder == nullptr) return FileError("listing the folder");
-  std::vector<std::string> names;
-  while (const dirent* entry = readdir(folder)) {
-    names.push_back(entry->d_name);
-  }
-  closedir(folder);
-  return names;
-}
-
 }  // namespace
 
-BlobFile& BlobFile::operator=(BlobFile&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-BlobFile::~BlobFile() {
-  if (fd_ >= 0) close(fd_);
-}
-
-BlobStore::BlobStore(std::string directory)
-    : directory_(std::move(directory)) {}
+BlobStore::BlobStore(std::string directory,
+                     std::unique_ptr<PartialBlobs> partials)
+    : directory_(std::move(directory)), partials_(std::move(partials)) {}
 
 std::string BlobStore::PathOf(absl::string_view name) const {
   return absl::StrCat(directory_, "/", name);
 }
 
 absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
-    const std::string& directory) {
+    const std::string& directory, const PartialOptions& kept) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("creating the folder");
   }
   // A folder that cannot be synced would lose blobs in a crash. That is found
   // at the start.
   RETURN_IF_ERROR(SyncFolder(directory));
-  return absl::WrapUnique(new BlobStore(directory));
+  ASSIGN_OR_RETURN(auto partials, PartialBlobs::Open(directory, kept));
+  return absl::WrapUnique(new BlobStore(directory, std::move(partials)));
+}
+
+absl::StatusOr<uint64_t> BlobStore::MakeRoom(uint64_t bytes,
+                                             const std::string& except) const {
+  // Subtracts rather than adds, because a sum with a client's number of bytes
+  // could overflow.
+  const auto fits = [bytes](uint64_t free) {
+    return free >= kSpareBytes && free - kSpareBytes >= bytes;
+  };
+  ASSIGN_OR_RETURN(uint64_t free, FreeBytes());
+  while (!fits(free) && fits(free + partials_->IdleBytes(except)) &&
+         partials_->DropOldest(except)) {
+    ASSIGN_OR_RETURN(free, FreeBytes());
+  }
+  return free;
+}
+
+absl::Status BlobStore::CheckRoom(uint64_t bytes,
+                                  const std::string& except) const {
+  ASSIGN_OR_RETURN(const uint64_t free, MakeRoom(bytes, except));
+  if (free >= kSpareBytes && free - kSpareBytes >= bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the disk of ", directory_, " has no room for ", bytes,
+                   " bytes: ", free, " are free, of which ", kSpareBytes,
+                   " are kept; delete files there or enlarge the disk"));
 }
 
 absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
     absl::string_view sha256, uint64_t bytes) const {
   RETURN_IF_ERROR(CheckDigest(sha256));
-  ASSIGN_OR_RETURN(const uint64_t free, FreeBytes());
-  // Subtracts rather than adds, because a sum with a client's number of bytes
-  // could overflow.
-  if (free < kSpareBytes || free - kSpareBytes < bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the disk of ", directory_, " has no room for ", bytes,
-                     " bytes: ", free, " are free, of which ", kSpareBytes,
-                     " are kept; delete files there or enlarge the disk"));
-  }
+  RETURN_IF_ERROR(CheckRoom(bytes, /*except=*/""));
   // In the same folder, because rename works only within a file system.
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
@@ -204,6 +179,21 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
   return std::make_unique<FileBlobWriter>(
       directory_, TemporaryFile{std::move(temporary), std::move(file)},
       std::string(sha256), bytes);
+}
+
+absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Begin(
+    const PartialUpload& upload) const {
+  if (upload.key.empty()) return Create(upload.sha256, upload.total_bytes);
+  RETURN_IF_ERROR(CheckDigest(upload.sha256));
+  if (upload.offset > upload.total_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("offset is ", upload.offset, "; the file has ",
+                     upload.total_bytes, " bytes"));
+  }
+  RETURN_IF_ERROR(CheckRoom(upload.total_bytes - upload.offset, upload.key));
+  ASSIGN_OR_RETURN(auto writer, partials_->Begin(upload));
+  if (writer != nullptr) return writer;
+  return Create(upload.sha256, upload.total_bytes);
 }
 
 absl::StatusOr<std::string> BlobStore::Put(absl::string_view bytes) const {

@@ -4,6 +4,9 @@
 // and never changes afterwards. Workers read and write the same folder by the
 // same rule.
 //
+// What arrives of an upload with a key is kept when the upload breaks
+// (partial_blobs.h).
+//
 // Thread-safety: any thread may use a BlobStore. A BlobWriter belongs to one
 // caller at a time and must not outlive its store.
 #pragma once
@@ -17,53 +20,27 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/store/blob_writer.h"
+#include "server/store/partial_blobs.h"
 
 namespace gpupool::server {
 
-// Owns a file descriptor.
-class BlobFile {
- public:
-  explicit BlobFile(int fd) : fd_(fd) {}
-  BlobFile(BlobFile&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  BlobFile& operator=(BlobFile&& other) noexcept;
-  ~BlobFile();
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-// Writes one blob. Destroying it before Commit leaves nothing behind.
-class BlobWriter {
- public:
-  virtual ~BlobWriter() = default;
-
-  // Appends bytes. InvalidArgument above the announced size; ResourceExhausted
-  // when the disk is full. After an error the writer refuses everything.
-  virtual absl::Status Append(absl::string_view bytes) = 0;
-  // Makes the blob visible. InvalidArgument when bytes are missing or the
-  // digest differs (names both). Storing a blob again is harmless, since its
-  // bytes are the same. Call once.
-  virtual absl::Status Commit() = 0;
-  virtual uint64_t bytes_written() const = 0;
-};
-
-struct SweepResult {
-  uint64_t removed_files = 0;
-  uint64_t removed_bytes = 0;
-};
-
 class BlobStore {
  public:
-  // Opens the folder and creates it if necessary.
+  // Opens the folder and creates it if necessary. Takes over the uploads that
+  // an earlier server kept.
   static absl::StatusOr<std::unique_ptr<BlobStore>> Open(
-      const std::string& directory);
+      const std::string& directory, const PartialOptions& kept = {});
 
   // Begins a blob. `sha256` is 64 lower-case hexadecimal digits, `bytes` the
   // exact size. ResourceExhausted, with path, free bytes and remedy, without
   // room for it.
   absl::StatusOr<std::unique_ptr<BlobWriter>> Create(absl::string_view sha256,
                                                      uint64_t bytes) const;
+  // Begins a blob at `upload.offset`, or as Create without a key. Errors as
+  // from Create and PartialBlobs::Begin.
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
+      const PartialUpload& upload) const;
   // Stores bytes from memory and returns their digest.
   absl::StatusOr<std::string> Put(absl::string_view bytes) const;
 
@@ -86,13 +63,23 @@ class BlobStore {
 
   // Returns the bytes of the file system that are free for us.
   absl::StatusOr<uint64_t> FreeBytes() const;
+  // Returns the same, after deleting kept uploads, the oldest first, until
+  // `bytes` have room. Deletes none if that is not enough, and never the one
+  // with the key `except`.
+  absl::StatusOr<uint64_t> MakeRoom(uint64_t bytes,
+                                    const std::string& except = {}) const;
+  // The uploads that broke and are kept.
+  PartialBlobs& partials() const { return *partials_; }
   const std::string& directory() const { return directory_; }
 
  private:
-  explicit BlobStore(std::string directory);
+  BlobStore(std::string directory, std::unique_ptr<PartialBlobs> partials);
   std::string PathOf(absl::string_view name) const;
+  // ResourceExhausted if `bytes` have no room on the disk.
+  absl::Status CheckRoom(uint64_t bytes, const std::string& except) const;
 
   std::string directory_;
+  std::unique_ptr<PartialBlobs> partials_;
 };
 
 }  // namespace gpupool::server

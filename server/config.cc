@@ -1,5 +1,6 @@
 #include "server/config.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -13,6 +14,18 @@ Config::Config() {
     if (setting.initial.empty()) continue;
     GPUPOOL_CHECK(setting.kind.set(setting.initial, this).ok());
   }
+}
+
+PartialOptions PartialOptionsOf(const Config& config) {
+  PartialOptions options;
+  options.keep = config.keep_uploads;
+  options.most_files = config.upload_files;
+  options.most_bytes = config.upload_bytes;
+  if (config.upload_bytes == 0) {
+    options.most_bytes = 4 * std::max(config.limits.dataset_bytes,
+                                      config.limits.model_file_bytes);
+  }
+  return options;
 }
 
 scheduler::QueuePolicy SchedulingOf(const Config& config) {

@@ -11,6 +11,7 @@
 #include "scheduler/text/named_words.h"
 #include "server/api/rpc/api_limits.h"
 #include "server/ipc/slot_ring.h"
+#include "server/store/partial_blobs.h"
 #include "tls/tls_files.h"
 
 namespace gpupool::server {
@@ -35,6 +36,9 @@ struct Config {
   std::string worker_binary;  // empty: gpupool-worker beside this program
   std::string cuda_lib_dir;   // NVIDIA's libraries; empty: the system's
   ApiLimits limits;
+  absl::Duration keep_uploads;      // zero: none are kept
+  uint32_t upload_files = 0;        // open and kept ones
+  uint64_t upload_bytes = 0;        // of these; 0: see PartialOptionsOf
   uint64_t disk_reserve_bytes = 0;  // 0: none
   uint32_t keep_jobs = 0;           // ended jobs; 0: all
   uint32_t keep_job_events = 0;     // ended jobs with events; 0: all
@@ -59,5 +63,9 @@ struct Config {
 // Returns the whole policy. Queues take what they do not set from the other
 // settings.
 scheduler::QueuePolicy SchedulingOf(const Config& config);
+
+// Returns the limits of partial uploads. By default their bytes may be four
+// times the largest upload.
+PartialOptions PartialOptionsOf(const Config& config);
 
 }  // namespace gpupool::server

@@ -222,7 +222,8 @@ class Server::Impl {
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
-    ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs"));
+    ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs",
+                                             PartialOptionsOf(config_)));
     metrics_.Set(GaugeName::kBuildInfo, {build_.version, build_.commit}, 1);
     return absl::OkStatus();
   }

@@ -20,6 +20,7 @@
 #include "server/api/services/job_service.h"
 #include "server/api/services/model_service.h"
 #include "server/api/services/reservation_service.h"
+#include "server/api/services/upload_service.h"
 #include "server/api/services/usage_service.h"
 
 namespace gpupool::server {
@@ -70,6 +71,7 @@ class ApiServer::Impl {
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
                                    options.limits.watch_streams)),
         admin_(dependencies.control, std::move(dependencies.hooks)),
+        uploads_(dependencies.blobs),
         usage_(dependencies.control),
         reservations_(dependencies.control),
         more_services_(std::move(dependencies.more_services)),
@@ -137,6 +139,7 @@ class ApiServer::Impl {
         {v1::DatasetService::service_full_name(), &datasets_},
         {v1::DeviceService::service_full_name(), &devices_->service()},
         {v1::AdminService::service_full_name(), &admin_},
+        {v1::UploadService::service_full_name(), &uploads_},
         {v1::UsageService::service_full_name(), &usage_},
         {v1::ReservationService::service_full_name(), &reservations_}};
     services.insert(services.end(), more_services_.begin(),
@@ -149,6 +152,7 @@ class ApiServer::Impl {
   DatasetService datasets_;
   const std::unique_ptr<DeviceService> devices_;
   AdminService admin_;
+  UploadService uploads_;
   UsageService usage_;
   ReservationService reservations_;
   const std::vector<NamedService> more_services_;

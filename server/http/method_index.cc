@@ -11,6 +11,7 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/reservation.pb.h"
+#include "gpupool/v1/upload.pb.h"
 #include "gpupool/v1/usage.pb.h"
 #include "nlohmann/json.hpp"
 
@@ -32,6 +33,7 @@ std::vector<const FileDescriptor*> FilesWithServices() {
           v1::Job::descriptor()->file(),
           v1::Model::descriptor()->file(),
           v1::Reservation::descriptor()->file(),
+          v1::Upload::descriptor()->file(),
           v1::GetUsageRequest::descriptor()->file()};
 }
 

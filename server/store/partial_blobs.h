@@ -40,7 +40,7 @@
 namespace gpupool::server {
 
 struct PartialOptions {
-  // How long an upload is kept after its last bytes. Zero: none is kept.
+  // Time after its last bytes for which an upload is kept. Zero: none is kept.
   absl::Duration keep = absl::Hours(24);
   uint32_t most_files = 1024;  // open and kept ones together
   // Announced bytes of all files, open and kept ones together.
@@ -55,7 +55,7 @@ struct PartialUpload {
   uint64_t offset = 0;  // of the first byte that will be appended
 };
 
-// What is known of an upload.
+// The state of an upload.
 struct KeptUpload {
   std::string sha256;
   uint64_t total_bytes = 0;

@@ -47,6 +47,7 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
     if (!known.ok()) return false;
     if (SameContent(*known, DatasetOf(upload_.header()))) {
       *response_ = *std::move(known);
+      upload_.ForgetAfter(absl::OkStatus());
       End(absl::OkStatus());
     } else {
       End(absl::AlreadyExistsError(absl::StrCat(
@@ -63,6 +64,7 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
     server::RegisterDataset(*control_, *dataset,
                             [this](absl::StatusOr<v1::Dataset> result) {
                               if (result.ok()) *response_ = *result;
+                              upload_.ForgetAfter(result.status());
                               End(result.status());
                             });
   }

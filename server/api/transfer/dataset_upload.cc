@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/api/transfer/file_upload.h"
 #include "server/api/validation/convert.h"
+#include "server/api/validation/upload_part_check.h"
 
 namespace gpupool::server {
 
@@ -30,27 +32,34 @@ absl::Status DatasetUpload::TakeHeader(
   }
   header_ = header;
   RETURN_IF_ERROR(CheckUploadHeader(&header_, limit_bytes_));
+  RETURN_IF_ERROR(CheckUploadParts(header_));
   RETURN_IF_ERROR(CheckDisk());
-  for (const v1::DatasetFile& file : header_.files()) {
-    ASSIGN_OR_RETURN(auto writer,
-                     blobs_->Create(file.sha256(), file.total_bytes()));
-    writers_.push_back(std::move(writer));
+  for (int i = 0; i < header_.files_size(); ++i) {
+    const v1::DatasetFile& file = header_.files(i);
+    auto writer = blobs_->Begin(
+        PartialUploadOf(file.sha256(), file.total_bytes(), PartOf(i)));
+    RETURN_IF_ERROR(InFile(i, writer.status()));
+    writers_.push_back(*std::move(writer));
   }
   has_header_ = true;
   return absl::OkStatus();
 }
 
+v1::UploadPart DatasetUpload::PartOf(int index) const {
+  return header_.parts().empty() ? v1::UploadPart() : header_.parts(index);
+}
+
 // Checks the sum of the files; each writer checks only its own size.
 absl::Status DatasetUpload::CheckDisk() const {
   uint64_t total_bytes = 0;
-  for (const v1::DatasetFile& file : header_.files()) {
-    total_bytes += file.total_bytes();
+  for (int i = 0; i < header_.files_size(); ++i) {
+    total_bytes += header_.files(i).total_bytes() - PartOf(i).offset();
   }
   ASSIGN_OR_RETURN(const uint64_t free_bytes, blobs_->FreeBytes());
   if (total_bytes <= free_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the dataset has ", total_bytes,
-                   " bytes, the server's disk has ", free_bytes, " left"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the dataset has ", total_bytes, " bytes to send, the server's disk has ",
+      free_bytes, " left"));
 }
 
 // Appends the chunk to its file. Chunks of a file must not follow those of a
@@ -84,6 +93,11 @@ absl::Status DatasetUpload::InFile(int index,
       status.code(),
       absl::StrCat("file ", Quoted(header_.files(index).file_name()), ": ",
                    std::string(status.message())));
+}
+
+void DatasetUpload::ForgetAfter(const absl::Status& answer) {
+  if (!IsFinalAnswer(answer)) return;
+  for (const auto& writer : writers_) writer->Forget();
 }
 
 absl::StatusOr<v1::Dataset> DatasetUpload::Finish() {

@@ -2,7 +2,8 @@
 // It is a header, then chunks in the order of the header's files. At the end
 // every file must be complete and have the announced digest.
 //
-// Used by one thread at a time. Destroying it before Finish leaves no file.
+// Used by one thread at a time. Destroying it before Finish leaves no file,
+// unless files have an upload key: then their bytes are kept for the client.
 #pragma once
 
 #include <memory>
@@ -23,12 +24,15 @@ class DatasetUpload {
 
   // Takes the stream's next message. InvalidArgument for a message that
   // dataset.proto does not allow; ResourceExhausted for a dataset beyond the
-  // limit or the disk.
+  // limit or the disk; Aborted for parts that cannot go on.
   absl::Status Take(const v1::UploadDatasetRequest& message);
 
   // Returns true once the header was taken.
   bool has_header() const { return has_header_; }
   const v1::UploadDatasetRequest::Header& header() const { return header_; }
+
+  // Gives up what is kept of the files if `answer` is final.
+  void ForgetAfter(const absl::Status& answer);
 
   // Stores the files of a complete stream. Returns the dataset as far as it is
   // known here: name, layout and files.
@@ -38,6 +42,8 @@ class DatasetUpload {
   absl::Status TakeHeader(const v1::UploadDatasetRequest::Header& header);
   absl::Status TakeChunk(const v1::UploadDatasetRequest::Chunk& chunk);
   absl::Status CheckDisk() const;
+  // Returns the part of a file; an empty one if the header has none.
+  v1::UploadPart PartOf(int index) const;
   // Adds the file's name to a writer's error.
   absl::Status InFile(int index, const absl::Status& status) const;
 

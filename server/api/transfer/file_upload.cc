@@ -6,8 +6,31 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "server/api/validation/convert.h"
+#include "server/api/validation/upload_part_check.h"
 
 namespace gpupool::server {
+
+bool IsFinalAnswer(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+PartialUpload PartialUploadOf(const std::string& sha256, uint64_t total_bytes,
+                              const v1::UploadPart& part) {
+  return {.key = part.upload_key(),
+          .sha256 = sha256,
+          .total_bytes = total_bytes,
+          .offset = part.offset()};
+}
 
 absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
                                              const Announced& file,
@@ -25,13 +48,17 @@ absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
         "the file has ", file.bytes, " bytes, this server takes at most ",
         limit_bytes, "; start gpupoold with a larger --model-limit"));
   }
-  ASSIGN_OR_RETURN(const uint64_t free_bytes, blobs.FreeBytes());
-  if (file.bytes > free_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the file has ", file.bytes,
-                     " bytes, the server's disk has ", free_bytes, " left"));
+  RETURN_IF_ERROR(CheckUploadPart("header.part", file.part, file.bytes));
+  const uint64_t missing = file.bytes - file.part.offset();
+  ASSIGN_OR_RETURN(const uint64_t free_bytes,
+                   blobs.MakeRoom(missing, file.part.upload_key()));
+  if (missing > free_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the file has ", missing, " bytes to send, the server's disk has ",
+        free_bytes, " left"));
   }
-  ASSIGN_OR_RETURN(auto writer, blobs.Create(file.sha256, file.bytes));
+  ASSIGN_OR_RETURN(auto writer, blobs.Begin(PartialUploadOf(
+                                    file.sha256, file.bytes, file.part)));
   return FileUpload(std::move(writer));
 }
 

@@ -45,16 +45,20 @@ class ModelFileUpload : public UploadReactor<v1::UploadModelFileRequest> {
   absl::Status TakeHeader(const v1::UploadModelFileRequest::Header& header) {
     if (file_.has_value()) return HeaderTwice();
     ASSIGN_OR_RETURN(file_,
-                     FileUpload::Begin(*context_.blobs,
-                                       {header.sha256(), header.total_bytes()},
-                                       context_.file_limit_bytes));
+                     FileUpload::Begin(
+                         *context_.blobs,
+                         {header.sha256(), header.total_bytes(), header.part()},
+                         context_.file_limit_bytes));
     response_->set_sha256(header.sha256());
     response_->set_bytes(header.total_bytes());
     return absl::OkStatus();
   }
 
   void Complete() override {
-    End(file_.has_value() ? file_->Finish() : NoHeader());
+    if (!file_.has_value()) return End(NoHeader());
+    const absl::Status stored = file_->Finish();
+    if (stored.ok()) file_->ForgetAfter(stored);
+    End(stored);
   }
 
   const ModelUploadContext context_;
@@ -86,9 +90,10 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
       return CheckNoWeights(header);
     }
     ASSIGN_OR_RETURN(weights_,
-                     FileUpload::Begin(*context_.blobs,
-                                       {header.sha256(), header.total_bytes()},
-                                       context_.file_limit_bytes));
+                     FileUpload::Begin(
+                         *context_.blobs,
+                         {header.sha256(), header.total_bytes(), header.part()},
+                         context_.file_limit_bytes));
     return absl::OkStatus();
   }
 
@@ -96,12 +101,13 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
   // others.
   static absl::Status CheckNoWeights(
       const v1::UploadModelRequest::Header& header) {
-    if (header.total_bytes() == 0 && header.sha256().empty()) {
+    if (header.total_bytes() == 0 && header.sha256().empty() &&
+        !header.has_part()) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
         "an ONNX file brings its own weights, and spec.weights names others; "
-        "leave total_bytes and sha256 empty and send no chunks");
+        "leave total_bytes, sha256 and part empty and send no chunks");
   }
 
   absl::Status TakeChunk(const std::string& chunk) {
@@ -120,6 +126,9 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
     server::ImportModel(*context_.control, *header_,
                         [this](absl::StatusOr<v1::ModelVersion> version) {
                           if (version.ok()) *response_ = *version;
+                          if (weights_.has_value()) {
+                            weights_->ForgetAfter(version.status());
+                          }
                           End(version.status());
                         });
   }

@@ -84,6 +84,7 @@ void BlobJanitor::Run() {
       // another.
       wanted_ = false;
     }
+    SweepPartials(absl::Now());
     auto result = SweepOnce(absl::Now());
     if (!result.ok()) {
       LogWarning(absl::StrCat(
@@ -94,6 +95,13 @@ void BlobJanitor::Run() {
                            " bytes=", result->removed_bytes));
     }
   }
+}
+
+void BlobJanitor::SweepPartials(absl::Time now) {
+  const SweepResult removed = blobs_->partials().Sweep(now);
+  if (removed.removed_files == 0) return;
+  LogInfo(absl::StrCat("event=uploads_expired files=", removed.removed_files,
+                       " bytes=", removed.removed_bytes));
 }
 
 absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(

@@ -1,5 +1,6 @@
 // Removes blobs that nothing refers to any more: data of pruned checkpoints,
-// deleted versions, dropped profiles, abandoned uploads.
+// deleted versions, dropped profiles, abandoned uploads. Also removes partial
+// uploads that have expired.
 //
 // Thread-safety: any thread. A thread of its own does the work, so that reading
 // manifests never delays the control thread.
@@ -48,6 +49,8 @@ class BlobJanitor {
   absl::StatusOr<absl::flat_hash_set<std::string>> References();
   absl::StatusOr<std::vector<worker::v1::Report>> Spooled() const;
   absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& manifest);
+  // Needs no references, so it works when a manifest cannot be read.
+  void SweepPartials(absl::Time now);
   void Run();
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return wanted_ || stopping_;

@@ -17,6 +17,7 @@
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
 #include "gpupool/v1/reservation.grpc.pb.h"
+#include "gpupool/v1/upload.grpc.pb.h"
 #include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 
@@ -67,6 +68,7 @@ struct Client::Impl {
         models(v1::ModelService::NewStub(connection.channel())),
         devices(v1::DeviceService::NewStub(connection.channel())),
         admin(v1::AdminService::NewStub(connection.channel())),
+        uploads(v1::UploadService::NewStub(connection.channel())),
         usage(v1::UsageService::NewStub(connection.channel())),
         reservations(v1::ReservationService::NewStub(connection.channel())),
         inference(
@@ -79,6 +81,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::ModelService::Stub> models;
   const std::unique_ptr<v1::DeviceService::Stub> devices;
   const std::unique_ptr<v1::AdminService::Stub> admin;
+  const std::unique_ptr<v1::UploadService::Stub> uploads;
   const std::unique_ptr<v1::UsageService::Stub> usage;
   const std::unique_ptr<v1::ReservationService::Stub> reservations;
   const std::unique_ptr<::inference::GRPCInferenceService::Stub> inference;
@@ -426,6 +429,13 @@ absl::StatusOr<v1::Dataset> Client::StreamDataset(
     std::function<absl::StatusOr<bool>(v1::UploadDatasetRequest&)> next) {
   return impl_->connection.WriteStream<v1::Dataset>(
       *impl_->datasets, &v1::DatasetService::Stub::UploadDataset, next);
+}
+
+absl::StatusOr<v1::Upload> Client::GetUpload(
+    const v1::GetUploadRequest& request) {
+  return impl_->connection.Call(*impl_->uploads,
+                                &v1::UploadService::Stub::GetUpload, request,
+                                Connection::kRepeat);
 }
 
 absl::StatusOr<v1::ModelFile> Client::StreamModelFile(

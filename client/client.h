@@ -28,6 +28,7 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/reservation.pb.h"
+#include "gpupool/v1/upload.pb.h"
 #include "gpupool/v1/usage.pb.h"
 
 namespace inference {
@@ -72,6 +73,10 @@ struct ClientOptions {
   absl::Duration call_timeout = absl::Seconds(30);  // of one call, all tries
   absl::Duration wait_timeout = absl::Minutes(5);   // of calls with `wait`
   absl::Duration retry_window = absl::Seconds(3);   // 0: never retry
+  // Gets a line for people when an upload breaks, and when it goes on. Called
+  // in the thread that uploads.
+  std::function<void(const std::string& line)> upload_notice = {};
+  std::stop_token upload_stop = {};  // ends uploads with Cancelled
 };
 
 class Client {
@@ -139,7 +144,11 @@ class Client {
   absl::StatusOr<v1::DeleteDatasetResponse> DeleteDataset(
       const v1::DeleteDatasetRequest& request);
 
-  // Models. Uploads and exports are not retried: see model_files.h.
+  // Returns how much of an upload the server has; see resumable_upload.h.
+  absl::StatusOr<v1::Upload> GetUpload(const v1::GetUploadRequest& request);
+
+  // Models. Uploads and exports are not retried here: see
+  // model_files.h.
   absl::StatusOr<v1::ModelFile> StreamModelFile(
       std::function<absl::StatusOr<bool>(v1::UploadModelFileRequest&)> next);
   absl::StatusOr<v1::ModelVersion> StreamModel(

@@ -18,6 +18,7 @@
 #include "client/files/local_file.h"
 #include "client/files/onnx_locations.h"
 #include "client/files/partial_file.h"
+#include "client/resumable_upload.h"
 
 namespace gpupool::client {
 namespace {
@@ -83,23 +84,34 @@ struct SentFile {
   uint64_t bytes = 0;
 };
 
+// Receives the number of bytes of a file that were sent or skipped.
+using FileProgress = std::function<void(uint64_t)>;
+
 // Fills messages with the header of a file and then with its bytes.
 class FileSource {
  public:
-  // Calls `sent` with the bytes of each chunk.
-  FileSource(const SentFile& described, std::function<void(uint64_t)> sent)
-      : described_(described), sent_(std::move(sent)) {}
+  FileSource(const SentFile& described, const FileProgress& sent,
+             UploadTries& tries)
+      : described_(described), sent_(sent), tries_(tries) {}
+
+  // Asks where the file begins. Call it first.
+  absl::Status Begin() {
+    tries_.Start();
+    absl::StatusOr<v1::UploadPart> part =
+        tries_.PartOf(described_.path, {described_.bytes, described_.sha256});
+    if (!part.ok()) return part.status();
+    part_ = *std::move(part);
+    done_ = part_.offset();
+    return absl::OkStatus();
+  }
+
+  uint64_t done() const { return done_; }
 
   // Returns false after the last message.
   absl::StatusOr<bool> Next(v1::UploadModelFileRequest& message) {
-    if (!file_.has_value()) {
-      absl::StatusOr<LocalFile> file = LocalFile::Open(described_.path);
-      if (!file.ok()) return file.status();
-      file_ = *std::move(file);
-      message.mutable_header()->set_sha256(described_.sha256);
-      message.mutable_header()->set_total_bytes(described_.bytes);
-      return true;
-    }
+    const absl::Status stop = tries_.CheckStop();
+    if (!stop.ok()) return stop;
+    if (!file_.has_value()) return Open(*message.mutable_header());
     const absl::Status read = file_->ReadChunk(*message.mutable_chunk());
     if (!read.ok()) return read;
     const uint64_t count = message.chunk().size();
@@ -109,25 +121,49 @@ class FileSource {
           described_.path, " changed while it was uploaded: it had ",
           described_.bytes, " bytes; upload it again"));
     }
-    if (count > 0) sent_(count);
+    if (count > 0) sent_(done_);
     return count > 0;
   }
 
  private:
-  const SentFile described_;
-  const std::function<void(uint64_t)> sent_;
+  absl::StatusOr<bool> Open(v1::UploadModelFileRequest::Header& header) {
+    absl::StatusOr<LocalFile> file = LocalFile::Open(described_.path);
+    if (!file.ok()) return file.status();
+    const absl::Status sought = file->Seek(part_.offset());
+    if (!sought.ok()) return sought;
+    file_ = *std::move(file);
+    header.set_sha256(described_.sha256);
+    header.set_total_bytes(described_.bytes);
+    *header.mutable_part() = part_;
+    return true;
+  }
+
+  const SentFile& described_;
+  const FileProgress& sent_;
+  UploadTries& tries_;
+  v1::UploadPart part_;
   std::optional<LocalFile> file_;
   uint64_t done_ = 0;
 };
 
-absl::Status SendFile(Client& client, const SentFile& file,
-                      const std::function<void(uint64_t)>& sent) {
-  FileSource source(file, sent);
+absl::Status SendFileOnce(Client& client, FileSource& source) {
+  const absl::Status begun = source.Begin();
+  if (!begun.ok()) return begun;
   return client
       .StreamModelFile([&source](v1::UploadModelFileRequest& message) {
         return source.Next(message);
       })
       .status();
+}
+
+absl::Status SendFile(Client& client, const SentFile& file,
+                      const FileProgress& sent) {
+  UploadTries tries(client);
+  while (true) {
+    FileSource source(file, sent, tries);
+    absl::Status status = SendFileOnce(client, source);
+    if (status.ok() || !tries.Again(status, source.done())) return status;
+  }
 }
 
 // Uploads the file of `weights` and replaces its path by its description.
@@ -138,10 +174,8 @@ absl::Status UploadWeights(Client& client, const std::string& base,
       (std::filesystem::path(base) / weights.file()).native();
   const absl::StatusOr<FileFacts> facts = DescribeFile(path);
   if (!facts.ok()) return facts.status();
-  uint64_t done = 0;
-  const absl::Status sent = SendFile(
-      client, {path, facts->sha256, facts->bytes}, [&](uint64_t count) {
-        done += count;
+  const absl::Status sent =
+      SendFile(client, {path, facts->sha256, facts->bytes}, [&](uint64_t done) {
         if (progress) progress(done, facts->bytes);
       });
   if (!sent.ok()) return sent;
@@ -187,13 +221,13 @@ absl::StatusOr<v1::OnnxModel> UploadOnnx(Client& client,
     files.push_back({*external, file.sha256(), file.bytes()});
     total += file.bytes();
   }
-  uint64_t done = 0;
+  uint64_t earlier = 0;
   for (const SentFile& file : files) {
-    const absl::Status sent = SendFile(client, file, [&](uint64_t count) {
-      done += count;
-      if (progress) progress(done, total);
+    const absl::Status sent = SendFile(client, file, [&](uint64_t done) {
+      if (progress) progress(earlier + done, total);
     });
     if (!sent.ok()) return sent;
+    earlier += file.bytes;
   }
   return onnx;
 }

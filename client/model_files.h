@@ -21,7 +21,7 @@ class Client;
 absl::StatusOr<v1::OnnxModel> DescribeOnnx(const std::string& path);
 
 // Uploads the files of an ONNX model, and returns its description for the
-// server.
+// server. Retries and goes on as UploadDataset does (upload.h).
 absl::StatusOr<v1::OnnxModel> UploadOnnx(Client& client,
                                          const std::string& path,
                                          const UploadProgress& progress);

@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/client.h"
 #include "client/files/image_folder.h"
 #include "client/files/local_file.h"
-#include "client/retry.h"
+#include "client/resumable_upload.h"
 
 namespace gpupool::client {
 namespace {
@@ -34,23 +33,44 @@ std::string BaseName(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-// Opens a file, or a folder of images as an archive.
-absl::StatusOr<ChunkReader> OpenChunks(const std::string& path) {
+// Returns a reader without the first `place` bytes, which are read and thrown
+// away.
+ChunkReader Without(ChunkReader chunks, uint64_t place) {
+  return [chunks = std::move(chunks),
+          place](std::string& chunk) mutable -> absl::Status {
+    absl::Status read = chunks(chunk);
+    while (read.ok() && place > 0 && !chunk.empty()) {
+      const uint64_t cut = std::min<uint64_t>(place, chunk.size());
+      chunk.erase(0, cut);
+      place -= cut;
+      if (chunk.empty()) read = chunks(chunk);
+    }
+    return read;
+  };
+}
+
+// Opens a file, or a folder of images as an archive, from the byte at `place`
+// on.
+absl::StatusOr<ChunkReader> OpenChunks(const std::string& path,
+                                       uint64_t place) {
   if (IsFolder(path)) {
     absl::StatusOr<ImageList> list = ListImages(path);
     if (!list.ok()) return list.status();
-    return [folder = std::make_shared<ImageFolder>(*std::move(list))](
-               std::string& chunk) { return folder->ReadChunk(chunk); };
+    return Without([folder = std::make_shared<ImageFolder>(*std::move(list))](
+                       std::string& chunk) { return folder->ReadChunk(chunk); },
+                   place);
   }
   absl::StatusOr<LocalFile> file = LocalFile::Open(path);
   if (!file.ok()) return file.status();
+  const absl::Status sought = file->Seek(place);
+  if (!sought.ok()) return sought;
   return [file = std::make_shared<LocalFile>(*std::move(file))](
              std::string& chunk) { return file->ReadChunk(chunk); };
 }
 
 absl::StatusOr<v1::DatasetFile> Describe(const std::string& path,
                                          v1::DatasetFile::Role role) {
-  const absl::StatusOr<ChunkReader> chunks = OpenChunks(path);
+  const absl::StatusOr<ChunkReader> chunks = OpenChunks(path, 0);
   if (!chunks.ok()) return chunks.status();
   const absl::StatusOr<FileFacts> facts = DescribeChunks(path, *chunks);
   if (!facts.ok()) return facts.status();
@@ -67,8 +87,8 @@ class MessageSource {
  public:
   MessageSource(const DatasetUpload& upload,
                 const std::vector<v1::DatasetFile>& files,
-                const UploadProgress& progress)
-      : upload_(upload), files_(files), progress_(progress) {
+                const UploadProgress& progress, UploadTries& tries)
+      : upload_(upload), files_(files), progress_(progress), tries_(tries) {
     paths_ = {upload.file};
     if (!upload.labels_file.empty()) paths_.push_back(upload.labels_file);
     paths_.insert(paths_.end(), upload.more_files.begin(),
@@ -76,7 +96,24 @@ class MessageSource {
     for (const v1::DatasetFile& file : files) total_ += file.total_bytes();
   }
 
+  // Asks where each file begins. Call it first.
+  absl::Status Begin() {
+    tries_.Start();
+    for (const v1::DatasetFile& file : files_) {
+      absl::StatusOr<v1::UploadPart> part =
+          tries_.PartOf(file.file_name(), {file.total_bytes(), file.sha256()});
+      if (!part.ok()) return part.status();
+      parts_.push_back(*std::move(part));
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the bytes that were sent or skipped.
+  uint64_t sent() const { return sent_; }
+
   absl::StatusOr<bool> Next(v1::UploadDatasetRequest& message) {
+    const absl::Status stop = tries_.CheckStop();
+    if (!stop.ok()) return stop;
     if (!header_sent_) {
       FillHeader(*message.mutable_header());
       header_sent_ = true;
@@ -84,10 +121,12 @@ class MessageSource {
     }
     while (index_ < paths_.size()) {
       if (chunks_ == nullptr) {
-        absl::StatusOr<ChunkReader> chunks = OpenChunks(paths_[index_]);
+        const uint64_t offset = parts_[index_].offset();
+        absl::StatusOr<ChunkReader> chunks = OpenChunks(paths_[index_], offset);
         if (!chunks.ok()) return chunks.status();
         chunks_ = *std::move(chunks);
-        sent_of_file_ = 0;
+        sent_of_file_ = offset;
+        sent_ += offset;
       }
       std::string& data = *message.mutable_chunk()->mutable_data();
       absl::Status read = chunks_(data);
@@ -107,6 +146,7 @@ class MessageSource {
     header.set_name(upload_.name);
     *header.mutable_layout() = upload_.layout;
     for (const v1::DatasetFile& file : files_) *header.add_files() = file;
+    for (const v1::UploadPart& part : parts_) *header.add_parts() = part;
   }
 
   absl::StatusOr<bool> Count(v1::UploadDatasetRequest& message) {
@@ -129,7 +169,9 @@ class MessageSource {
   const DatasetUpload& upload_;
   const std::vector<v1::DatasetFile>& files_;
   const UploadProgress& progress_;
+  UploadTries& tries_;
   std::vector<std::string> paths_;
+  std::vector<v1::UploadPart> parts_;
   ChunkReader chunks_;
   size_t index_ = 0;
   uint64_t sent_of_file_ = 0;
@@ -138,23 +180,25 @@ class MessageSource {
   bool header_sent_ = false;
 };
 
+absl::StatusOr<v1::Dataset> SendDatasetOnce(Client& client,
+                                            MessageSource& source) {
+  const absl::Status begun = source.Begin();
+  if (!begun.ok()) return begun;
+  return client.StreamDataset([&source](v1::UploadDatasetRequest& message) {
+    return source.Next(message);
+  });
+}
+
 absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
                                  const std::vector<v1::DatasetFile>& files,
                                  const UploadProgress& progress) {
-  const absl::Time last_try = absl::Now() + client.options().retry_window;
-  Backoff backoff({}, static_cast<uint32_t>(files[0].total_bytes()));
+  UploadTries tries(client);
   while (true) {
-    // Each try starts from the header, because the server keeps no part of a
-    // broken upload.
-    MessageSource source(upload, files, progress);
-    absl::StatusOr<v1::Dataset> dataset =
-        client.StreamDataset([&source](v1::UploadDatasetRequest& message) {
-          return source.Next(message);
-        });
-    if (dataset.ok() || !IsRetryable(dataset.status())) return dataset;
-    const absl::Duration wait = backoff.Next();
-    if (absl::Now() + wait > last_try) return dataset;
-    absl::SleepFor(wait);
+    MessageSource source(upload, files, progress, tries);
+    const absl::StatusOr<v1::Dataset> dataset = SendDatasetOnce(client, source);
+    if (dataset.ok() || !tries.Again(dataset.status(), source.sent())) {
+      return dataset;
+    }
   }
 }
 

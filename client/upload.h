@@ -26,7 +26,8 @@ struct DatasetUpload {
   std::vector<std::string> more_files;  // further archives of images
 };
 
-// Receives the sent bytes and all bytes, after each chunk.
+// Receives the sent bytes and all bytes, after each chunk. Bytes that the
+// server had from an earlier upload count as sent.
 using UploadProgress = std::function<void(uint64_t sent, uint64_t total)>;
 
 // Returns role, base name, size and SHA-256 of each file of `upload`, in the
@@ -35,10 +36,11 @@ using UploadProgress = std::function<void(uint64_t sent, uint64_t total)>;
 absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
     const DatasetUpload& upload);
 
-// Stores a dataset. Retries the whole upload while the server is unavailable,
-// which is harmless: the same bytes under the same name change nothing.
-// AlreadyExists if the name is taken by other content. DataLoss if a file
-// changed meanwhile.
+// Stores a dataset. Retries while the server is unavailable. Files of at least
+// 4 MiB go on where the bytes on the server end, also when an earlier call
+// broke (resumable_upload.h). Smaller ones are sent again, which is harmless:
+// the same bytes under the same name change nothing. AlreadyExists if the name
+// is taken by other content. DataLoss if a file changed meanwhile.
 absl::StatusOr<v1::Dataset> UploadDataset(Client& client,
                                           const DatasetUpload& upload,
                                           const UploadProgress& progress);

@@ -46,6 +46,13 @@ absl::Status LocalFile::ReadChunk(std::string& chunk) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
 }
 
+absl::Status LocalFile::Seek(uint64_t place) {
+  if (fseeko(handle_.get(), static_cast<off_t>(place), SEEK_SET) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
+}
+
 absl::StatusOr<FileFacts> DescribeFile(const std::string& path) {
   absl::StatusOr<LocalFile> file = LocalFile::Open(path);
   if (!file.ok()) return file.status();

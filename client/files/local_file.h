@@ -27,6 +27,8 @@ class LocalFile {
   // Reads the next bytes, at most 1 MiB. `chunk` is empty at the end.
   // InvalidArgument if the file is a folder.
   absl::Status ReadChunk(std::string& chunk);
+  // Goes to the byte at `place` from the beginning, at most the size.
+  absl::Status Seek(uint64_t place);
   const std::string& path() const { return path_; }
 
  private:

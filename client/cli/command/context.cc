@@ -15,6 +15,12 @@ absl::StatusOr<Client*> Context::client() {
     options.address = options_.address;
     options.tls = options_.tls;
     options.call_timeout = options_.timeout;
+    options.upload_stop = stop_;
+    options.upload_notice = [this](const std::string& line) {
+      // A progress line may stand in this row.
+      if (err().is_terminal) *err().stream << "\r\x1b[K";
+      Say(line);
+    };
     absl::StatusOr<std::unique_ptr<Client>> client =
         Client::Create(std::move(options));
     if (!client.ok()) return client.status();

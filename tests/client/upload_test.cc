@@ -109,6 +109,52 @@ TEST_F(UploadTest, RepeatsTheWholeUploadWhileUnavailable) {
   EXPECT_EQ(server_.state.calls["UploadDataset"], 2);
 }
 
+TEST_F(UploadTest, GoesOnWhereTheBytesOfTheServerEnd) {
+  std::string bytes(9 << 20, 'a');
+  bytes.back() = 'z';
+  upload_.file = WriteFile("large.csv", bytes);
+  std::vector<std::string> notices;
+  client_ = *Client::Create(
+      {.address = server_.address(),
+       .upload_notice = [&](const auto& line) { notices.push_back(line); }});
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.upload_breaks_at = 5 << 20;
+  }
+  uint64_t sent = 0;
+  const auto dataset =
+      UploadDataset(*client_, upload_, [&](uint64_t s, uint64_t) { sent = s; });
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(sent, bytes.size());
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.uploaded_bytes, bytes);
+  EXPECT_EQ(server_.state.calls["UploadDataset"], 2);
+  EXPECT_EQ(server_.state.upload_header.parts(0).offset(), 5u << 20);
+  ASSERT_EQ(notices.size(), 2u);
+  EXPECT_THAT(notices[0], ::testing::HasSubstr("the upload broke"));
+  EXPECT_EQ(notices[1], "upload_test_large.csv: resumed at 5.0 MiB of 9.0 MiB");
+}
+
+TEST_F(UploadTest, AFolderOfImagesGoesOnInTheMiddleOfItsArchive) {
+  const std::string folder =
+      ::testing::TempDir() + "/client_" + std::to_string(::getpid()) + "/many";
+  std::filesystem::create_directories(folder + "/cat");
+  std::ofstream(folder + "/cat/1.jpg") << std::string(6 << 20, 'c');
+  upload_.file = folder;
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.upload_breaks_at = (5 << 20) + 1;
+  }
+  const auto dataset = UploadDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  absl::MutexLock lock(&server_.state.mutex);
+  // A header and the end of the archive are around the image.
+  EXPECT_EQ(server_.state.uploaded_bytes.size(), (6u << 20) + 1536);
+  EXPECT_EQ(server_.state.uploaded_bytes.substr(512, 6 << 20),
+            std::string(6 << 20, 'c'));
+  EXPECT_GT(server_.state.upload_header.parts(0).offset(), 5u << 20);
+}
+
 TEST_F(UploadTest, ReportsTheServersRefusal) {
   {
     absl::MutexLock lock(&server_.state.mutex);

@@ -24,6 +24,20 @@ TEST(ConfigTest, HasTheDefaultsOfTheTable) {
   EXPECT_TRUE(config.queues.empty());
 }
 
+TEST(PartialOptionsOfTest, BytesFollowTheLargestUploadUnlessTheyAreSet) {
+  Config config;
+  EXPECT_EQ(PartialOptionsOf(config).most_bytes, uint64_t{32} << 30);
+  ASSERT_TRUE(Set("dataset-limit", "10GiB", &config).ok());
+  EXPECT_EQ(PartialOptionsOf(config).most_bytes, uint64_t{40} << 30);
+  ASSERT_TRUE(Set("upload-bytes", "1GiB", &config).ok());
+  ASSERT_TRUE(Set("upload-files", "7", &config).ok());
+  ASSERT_TRUE(Set("keep-uploads", "60", &config).ok());
+  const PartialOptions options = PartialOptionsOf(config);
+  EXPECT_EQ(options.most_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(options.most_files, 7u);
+  EXPECT_EQ(options.keep, absl::Minutes(1));
+}
+
 TEST(SchedulingOfTest, TrainingGivesWayToServingUnlessTheDelayIsZero) {
   Config config;
   EXPECT_TRUE(SchedulingOf(config).yields_to_serving);

@@ -84,7 +84,6 @@ void BlobJanitor::Run() {
       // another.
       wanted_ = false;
     }
-    SweepPartials(absl::Now());
     auto result = SweepOnce(absl::Now());
     if (!result.ok()) {
       LogWarning(absl::StrCat(
@@ -168,6 +167,7 @@ absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
 }
 
 absl::StatusOr<SweepResult> BlobJanitor::SweepOnce(absl::Time now) {
+  SweepPartials(now);
   ASSIGN_OR_RETURN(const auto used, References());
   return blobs_->Sweep(used, options_.min_age, now);
 }

@@ -40,8 +40,8 @@ class BlobJanitor {
   // Sweeps soon instead of at the next interval.
   void Want();
 
-  // Runs one sweep now. Keeps what a report in a worker's spool names, unless
-  // the report came too late to count. Removes nothing when a spool, or a
+  // Runs one sweep now. Removes partial uploads that have expired. Keeps what a report in a worker's spool names, unless
+  // the report came too late to count. Removes no blob when a spool, or a
   // manifest in use, cannot be read.
   absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
 
@@ -49,7 +49,6 @@ class BlobJanitor {
   absl::StatusOr<absl::flat_hash_set<std::string>> References();
   absl::StatusOr<std::vector<worker::v1::Report>> Spooled() const;
   absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& manifest);
-  // Needs no references, so it works when a manifest cannot be read.
   void SweepPartials(absl::Time now);
   void Run();
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

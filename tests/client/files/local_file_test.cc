@@ -44,6 +44,16 @@ TEST_F(LocalFileTest, ChunksAreOneMebibyteAtMost) {
   EXPECT_TRUE(chunk.empty());
 }
 
+TEST_F(LocalFileTest, ReadsFromTheByteThatWasSought) {
+  Write("abcdef");
+  auto file = LocalFile::Open(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Seek(4).ok());
+  std::string chunk;
+  ASSERT_TRUE(file->ReadChunk(chunk).ok());
+  EXPECT_EQ(chunk, "ef");
+}
+
 TEST_F(LocalFileTest, MissingEmptyAndFoldersAreErrors) {
   EXPECT_EQ(DescribeFile(path_).status().code(), absl::StatusCode::kNotFound);
   Write("");

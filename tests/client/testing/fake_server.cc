@@ -14,6 +14,7 @@
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
 #include "gpupool/v1/reservation.grpc.pb.h"
+#include "gpupool/v1/upload.grpc.pb.h"
 #include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 
@@ -245,17 +246,21 @@ class Datasets final : public v1::DatasetService::Service {
                        grpc::ServerReader<v1::UploadDatasetRequest>* reader,
                        v1::Dataset* dataset) override {
     ENTER("UploadDataset");
-    state_.uploaded_bytes.clear();
     v1::UploadDatasetRequest message;
     while (reader->Read(&message)) {
       if (message.has_header()) {
         dataset->set_name(message.header().name());
         *dataset->mutable_layout() = message.header().layout();
         *dataset->mutable_files() = message.header().files();
+        state_.upload_header = message.header();
+        state_.uploaded_bytes.resize(message.header().parts().empty()
+                                         ? 0
+                                         : message.header().parts(0).offset());
       }
       state_.largest_chunk =
           std::max(state_.largest_chunk, message.chunk().data().size());
       state_.uploaded_bytes += message.chunk().data();
+      if (Breaks()) return Status(grpc::StatusCode::UNAVAILABLE, "restarting");
     }
     dataset->set_rows(1797);
     state_.datasets[dataset->name()] = *dataset;
@@ -287,6 +292,20 @@ class Datasets final : public v1::DatasetService::Service {
   }
 
  private:
+  bool Breaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex) {
+    if (state_.upload_breaks_at == 0 ||
+        state_.uploaded_bytes.size() < state_.upload_breaks_at) {
+      return false;
+    }
+    state_.upload_breaks_at = 0;
+    const v1::UploadDatasetRequest::Header& header = state_.upload_header;
+    v1::Upload& kept = state_.kept_uploads[header.parts(0).upload_key()];
+    kept.set_sha256(header.files(0).sha256());
+    kept.set_total_bytes(header.files(0).total_bytes());
+    kept.set_bytes(state_.uploaded_bytes.size());
+    return true;
+  }
+
   FakeState& state_;
 };
 
@@ -534,6 +553,20 @@ class Admin final : public v1::AdminService::Service {
   FakeState& state_;
 };
 
+class Uploads final : public v1::UploadService::Service {
+ public:
+  explicit Uploads(FakeState& state) : state_(state) {}
+
+ private:
+  Status GetUpload(ServerContext*, const v1::GetUploadRequest* request,
+                   v1::Upload* upload) override {
+    ENTER("GetUpload");
+    return Find(state_.kept_uploads, request->upload_key(), "upload", upload);
+  }
+
+  FakeState& state_;
+};
+
 class Usage final : public v1::UsageService::Service {
  public:
   explicit Usage(FakeState& state) : state_(state) {}
@@ -673,6 +706,7 @@ struct FakeServer::Services {
         models(state),
         devices(state),
         admin(state),
+        uploads(state),
         usage(state),
         reservations(state),
         inference(state) {}
@@ -682,6 +716,7 @@ struct FakeServer::Services {
   Models models;
   Devices devices;
   Admin admin;
+  Uploads uploads;
   Usage usage;
   Reservations reservations;
   Inference inference;
@@ -707,6 +742,7 @@ void FakeServer::Start() {
   builder.RegisterService(&services_->models);
   builder.RegisterService(&services_->devices);
   builder.RegisterService(&services_->admin);
+  builder.RegisterService(&services_->uploads);
   builder.RegisterService(&services_->usage);
   builder.RegisterService(&services_->reservations);
   builder.RegisterService(&services_->inference);

@@ -52,6 +52,12 @@ struct FakeState {
   std::map<std::string, v1::Dataset> datasets ABSL_GUARDED_BY(mutex);
   std::string uploaded_bytes ABSL_GUARDED_BY(mutex);
   size_t largest_chunk ABSL_GUARDED_BY(mutex) = 0;
+  v1::UploadDatasetRequest::Header upload_header ABSL_GUARDED_BY(mutex);
+  // Answers of GetUpload by key.
+  std::map<std::string, v1::Upload> kept_uploads ABSL_GUARDED_BY(mutex);
+  // Number of bytes after which an upload of a dataset breaks once, and its
+  // first file is kept (0: never).
+  size_t upload_breaks_at ABSL_GUARDED_BY(mutex) = 0;
 
   std::map<std::string, v1::Model> models ABSL_GUARDED_BY(mutex);
   v1::PromoteCheckpointRequest promoted ABSL_GUARDED_BY(mutex);

@@ -121,6 +121,35 @@ TEST_F(DatasetUploadTest, MissingAndSurplusBytesAreRefused) {
   Refused(upload_->Finish().status(), {"only 4 of the 5"});
 }
 
+TEST_F(DatasetUploadTest, FilesWithKeysGoOnWhereTheyEnd) {
+  auto header = Header({"features", "labels"});
+  header.mutable_header()->add_parts()->set_upload_key(std::string(32, 'a'));
+  header.mutable_header()->add_parts()->set_upload_key(std::string(32, 'b'));
+  Take(header);
+  Take(Chunk(0, "features"));
+  Take(Chunk(1, "lab"));
+  upload_ = std::make_unique<DatasetUpload>(blobs_.get(), kLimit);
+  header.mutable_header()->mutable_parts(0)->set_offset(8);
+  header.mutable_header()->mutable_parts(1)->set_offset(3);
+  Take(header);
+  Take(Chunk(1, "els"));
+  const auto dataset = upload_->Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_TRUE(blobs_->Contains(engine::Sha256Hex("features")));
+  EXPECT_TRUE(blobs_->Contains(engine::Sha256Hex("labels")));
+  upload_->ForgetAfter(absl::UnavailableError("not stored yet"));
+  EXPECT_TRUE(blobs_->partials().Find(std::string(32, 'a')).ok());
+  upload_->ForgetAfter(absl::OkStatus());
+  upload_.reset();
+  EXPECT_FALSE(blobs_->partials().Find(std::string(32, 'a')).ok());
+}
+
+TEST_F(DatasetUploadTest, PartsFitTheFiles) {
+  auto header = Header({"features", "labels"});
+  header.mutable_header()->add_parts();
+  Refused(upload_->Take(header), {"parts has 1 entries for 2 files"});
+}
+
 TEST_F(DatasetUploadTest, TooLargeIsRefusedBeforeAnyByteComes) {
   auto header = Header({"x"});
   header.mutable_header()->mutable_files(0)->set_total_bytes(kLimit + 1);

@@ -52,5 +52,32 @@ TEST_F(FileUploadTest, ChunksAreNeitherEmptyNorLarge) {
   EXPECT_FALSE(upload->Finish().ok()) << "bytes lack";
 }
 
+TEST_F(FileUploadTest, AKeyKeepsTheBytesOfABrokenUpload) {
+  v1::UploadPart part;
+  part.set_upload_key(std::string(32, 'a'));
+  const FileUpload::Announced file = {engine::Sha256Hex("abc"), 3, part};
+  {
+    auto upload = FileUpload::Begin(*blobs_, file, 3);
+    ASSERT_TRUE(upload.ok()) << upload.status();
+    ASSERT_TRUE(upload->Append("ab").ok());
+  }
+  part.set_offset(2);
+  auto upload =
+      FileUpload::Begin(*blobs_, {engine::Sha256Hex("abc"), 3, part}, 3);
+  ASSERT_TRUE(upload.ok()) << upload.status();
+  ASSERT_TRUE(upload->Append("c").ok());
+  EXPECT_TRUE(upload->Finish().ok());
+  EXPECT_TRUE(blobs_->Contains(engine::Sha256Hex("abc")));
+}
+
+TEST_F(FileUploadTest, OnlyAnswersThatStayTheSameAreFinal) {
+  EXPECT_TRUE(IsFinalAnswer(absl::OkStatus()));
+  EXPECT_TRUE(IsFinalAnswer(absl::InvalidArgumentError("line 3")));
+  EXPECT_TRUE(IsFinalAnswer(absl::AlreadyExistsError("taken")));
+  EXPECT_FALSE(IsFinalAnswer(absl::UnavailableError("stopping")));
+  EXPECT_FALSE(IsFinalAnswer(absl::ResourceExhaustedError("full")));
+  EXPECT_FALSE(IsFinalAnswer(absl::CancelledError("gone")));
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -94,6 +94,20 @@ TEST_F(BlobJanitorTest, RemovesNothingWhenAManifestCannotBeRead) {
   EXPECT_TRUE(blobs->Contains(stray));
 }
 
+TEST_F(BlobJanitorTest, RemovesExpiredUploadsEvenIfAManifestCannotBeRead) {
+  Checkpoint("not json");
+  const std::string key(64, 'a');
+  {
+    auto writer = blobs->Begin({.key = key, .sha256 = key, .total_bytes = 2});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Append("x").ok());
+  }
+  EXPECT_FALSE(Sweep(absl::Hours(23)).ok());
+  EXPECT_TRUE(blobs->partials().Find(key).ok());
+  EXPECT_FALSE(Sweep(absl::Hours(25)).ok());
+  EXPECT_TRUE(absl::IsNotFound(blobs->partials().Find(key).status()));
+}
+
 TEST_F(BlobJanitorTest, KeepsRecordedProfilesAsLongAsTheirJob) {
   v1::Job job;
   job.set_id(1);

@@ -21,6 +21,8 @@ class UploadTriesTest : public ::testing::Test {
     options.upload_notice = [this](const std::string& line) {
       notices_.push_back(line);
     };
+    // Longer than any test takes, so that only the number of tries ends them.
+    options.retry_window = absl::Minutes(10);
     options.upload_stop = stop_.get_token();
     client_ = *Client::Create(options);
   }

@@ -172,7 +172,7 @@ TEST_F(PartialBlobsTest, BytesFromTheOffsetOnAreReplaced) {
 }
 
 TEST_F(PartialBlobsTest, WrongKeptBytesAreDeletedAndTheUploadBeginsAnew) {
-  Write(0, "XXX").reset();
+  Write(0, "YYY").reset();
   auto writer = Write(3, "def");
   ASSERT_NE(writer, nullptr);
   const absl::Status status = writer->Commit();

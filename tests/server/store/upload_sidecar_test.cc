@@ -51,7 +51,7 @@ TEST(UploadSidecarTest, DamagedTextIsRefused) {
         "gpupool-upload 1 " + digest + " 7 8 b\n",
         "gpupool-upload 1 " + digest + " 0 0 b\n",
         "gpupool-upload 1 " + digest + " -7 3 b\n",
-        "gpupool-upload 1 ../x 7 3 b\n",
+        std::string("gpupool-upload 1 ../x 7 3 b\n"),
         "gpupool-upload 1 " + digest + " 7 3 \n",
         "gpupool-upload 1 " + digest + " 7 3 b c\n"}) {
     EXPECT_TRUE(absl::IsDataLoss(ParseSidecar(text).status())) << text;

@@ -111,6 +111,7 @@ TEST_F(UploadServiceTest, OffsetsThatDoNotFitAreErrors) {
   Break("abX");
   EXPECT_EQ(Send(4, "ef").error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(Send(3, "defg").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(WaitUntil([&] { return Get(key_).ok() && !upload_.in_use(); }));
   const grpc::Status overlapping = Send(2, "cdef");
   EXPECT_TRUE(overlapping.ok()) << overlapping.error_message();
 }

@@ -142,7 +142,7 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
 }
 
 absl::StatusOr<uint64_t> BlobStore::MakeRoom(uint64_t bytes,
-                                             const std::string& except) const {
+                                             const UploadKeys& except) const {
   // Subtracts rather than adds, because a sum with a client's number of bytes
   // could overflow.
   const auto fits = [bytes](uint64_t free) {
@@ -157,7 +157,7 @@ absl::StatusOr<uint64_t> BlobStore::MakeRoom(uint64_t bytes,
 }
 
 absl::Status BlobStore::CheckRoom(uint64_t bytes,
-                                  const std::string& except) const {
+                                  const UploadKeys& except) const {
   ASSIGN_OR_RETURN(const uint64_t free, MakeRoom(bytes, except));
   if (free >= kSpareBytes && free - kSpareBytes >= bytes) {
     return absl::OkStatus();
@@ -171,7 +171,7 @@ absl::Status BlobStore::CheckRoom(uint64_t bytes,
 absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
     absl::string_view sha256, uint64_t bytes) const {
   RETURN_IF_ERROR(CheckDigest(sha256));
-  RETURN_IF_ERROR(CheckRoom(bytes, /*except=*/""));
+  RETURN_IF_ERROR(CheckRoom(bytes, /*except=*/{}));
   // In the same folder, because rename works only within a file system.
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
@@ -190,7 +190,7 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Begin(
         absl::StrCat("offset is ", upload.offset, "; the file has ",
                      upload.total_bytes, " bytes"));
   }
-  RETURN_IF_ERROR(CheckRoom(upload.total_bytes - upload.offset, upload.key));
+  RETURN_IF_ERROR(CheckRoom(upload.total_bytes - upload.offset, {upload.key}));
   ASSIGN_OR_RETURN(auto writer, partials_->Begin(upload));
   if (writer != nullptr) return writer;
   return Create(upload.sha256, upload.total_bytes);

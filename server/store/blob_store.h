@@ -64,10 +64,10 @@ class BlobStore {
   // Returns the bytes of the file system that are free for us.
   absl::StatusOr<uint64_t> FreeBytes() const;
   // Returns the same, after deleting kept uploads, the oldest first, until
-  // `bytes` have room. Deletes none if that is not enough, and never the one
-  // with the key `except`.
+  // `bytes` have room. Deletes none if that is not enough, and never one with a
+  // key in `except`.
   absl::StatusOr<uint64_t> MakeRoom(uint64_t bytes,
-                                    const std::string& except = {}) const;
+                                    const UploadKeys& except = {}) const;
   // The uploads that broke and are kept.
   PartialBlobs& partials() const { return *partials_; }
   const std::string& directory() const { return directory_; }
@@ -76,7 +76,7 @@ class BlobStore {
   BlobStore(std::string directory, std::unique_ptr<PartialBlobs> partials);
   std::string PathOf(absl::string_view name) const;
   // ResourceExhausted if `bytes` have no room on the disk.
-  absl::Status CheckRoom(uint64_t bytes, const std::string& except) const;
+  absl::Status CheckRoom(uint64_t bytes, const UploadKeys& except) const;
 
   std::string directory_;
   std::unique_ptr<PartialBlobs> partials_;

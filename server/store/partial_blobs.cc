@@ -29,6 +29,10 @@ constexpr size_t kLeastKeyDigits = 32;
 constexpr size_t kMostKeyDigits = 64;
 constexpr char kSidecarEnd[] = ".info";
 
+bool Contains(const UploadKeys& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
 absl::Status TakenOver() {
   return absl::AbortedError(
       "another stream has taken this upload over; ask GetUpload how many bytes "
@@ -83,16 +87,18 @@ class PartialBlobs::Writer : public BlobWriter {
       return absl::InvalidArgumentError(absl::StrCat(
           "more bytes than the ", upload_.total_bytes, " that were announced"));
     }
-    RETURN_IF_ERROR(owner_->Advance(upload_.key, stream_, written_));
+    // Held, because a write that came after another stream's Commit would
+    // change a blob.
+    RETURN_IF_ERROR(owner_->Hold(upload_.key, stream_));
     RETURN_IF_ERROR(WriteAt(file_.fd(), bytes, written_));
     if (hashed_ == written_) {
       digest_.Update(bytes.data(), bytes.size());
       hashed_ += bytes.size();
     }
     written_ += bytes.size();
-    RETURN_IF_ERROR(owner_->Advance(upload_.key, stream_, written_));
     RETURN_IF_ERROR(HashUpTo(std::min(written_, hashed_ + kHashBytes)));
-    return written_ - synced_ >= kSyncBytes ? Sync() : absl::OkStatus();
+    if (written_ - synced_ >= kSyncBytes) RETURN_IF_ERROR(Sync());
+    return owner_->Advance(upload_.key, stream_, written_);
   }
 
   // Reads back what was not hashed yet.
@@ -104,7 +110,7 @@ class PartialBlobs::Writer : public BlobWriter {
           pread(file_.fd(), piece.data(), wanted, static_cast<off_t>(hashed_));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return FileError("reading a partial upload");
-      if (count == 0) return TakenOver();  // another stream has cut it off
+      if (count == 0) return absl::InternalError("a partial upload shrank");
       digest_.Update(piece.data(), static_cast<size_t>(count));
       hashed_ += static_cast<uint64_t>(count);
     }
@@ -124,12 +130,14 @@ class PartialBlobs::Writer : public BlobWriter {
   // Makes the bytes durable, unless another stream has taken over. Cuts off a
   // chunk that was written in part.
   void Keep() {
-    if (!owner_->Advance(upload_.key, stream_, written_).ok()) return;
+    if (!owner_->Hold(upload_.key, stream_).ok()) return;
     if (!status_.ok() &&
         ftruncate(file_.fd(), static_cast<off_t>(written_)) != 0) {
       return;
     }
-    Sync().IgnoreError();
+    if (Sync().ok()) {
+      owner_->Advance(upload_.key, stream_, written_).IgnoreError();
+    }
   }
 
   absl::Status Finish() {
@@ -273,11 +281,10 @@ bool PartialBlobs::InUse(const Entry& entry) const {
          (entry.held || options_.now() - entry.written < kSilence);
 }
 
-PartialBlobs::Entries::iterator PartialBlobs::Oldest(
-    const std::string& except) {
+PartialBlobs::Entries::iterator PartialBlobs::Oldest(const UploadKeys& except) {
   auto oldest = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->second.stream != 0 || entry->first == except) continue;
+    if (entry->second.stream != 0 || Contains(except, entry->first)) continue;
     if (oldest == entries_.end() ||
         entry->second.written < oldest->second.written) {
       oldest = entry;
@@ -320,7 +327,7 @@ void PartialBlobs::DropUntilFits(const PartialUpload& upload) {
   for (const auto& [key, entry] : entries_) announced += entry.total_bytes;
   while (entries_.size() >= options_.most_files ||
          announced > options_.most_bytes) {
-    const auto oldest = Oldest(/*except=*/"");
+    const auto oldest = Oldest(/*except=*/{});
     if (oldest == entries_.end()) return;
     announced -= oldest->second.total_bytes;
     Remove(oldest);
@@ -461,16 +468,16 @@ SweepResult PartialBlobs::Sweep(absl::Time now) {
   return result;
 }
 
-uint64_t PartialBlobs::IdleBytes(const std::string& except) const {
+uint64_t PartialBlobs::IdleBytes(const UploadKeys& except) const {
   absl::MutexLock lock(&mutex_);
   uint64_t bytes = 0;
   for (const auto& [key, entry] : entries_) {
-    if (entry.stream == 0 && key != except) bytes += entry.bytes;
+    if (entry.stream == 0 && !Contains(except, key)) bytes += entry.bytes;
   }
   return bytes;
 }
 
-bool PartialBlobs::DropOldest(const std::string& except) {
+bool PartialBlobs::DropOldest(const UploadKeys& except) {
   absl::MutexLock lock(&mutex_);
   const auto oldest = Oldest(except);
   if (oldest == entries_.end()) return false;
@@ -486,6 +493,7 @@ absl::Status PartialBlobs::Advance(const std::string& key, uint64_t stream,
     return TakenOver();
   }
   found->second.bytes = bytes;
+  found->second.held = false;
   found->second.written = options_.now();
   return absl::OkStatus();
 }

@@ -12,8 +12,8 @@
 //      again.
 //   3. An upload has at most one stream that writes it. It loses the upload to
 //      another stream when it has sent nothing for 10 seconds, since the
-//      connection of a client that went away may look open. Once Commit has
-//      begun it keeps the upload to its end.
+//      connection of a client that went away may look open. It does not lose
+//      it during a write, nor once Commit has begun.
 //   4. A complete file becomes a blob by a second name for it (link). It is
 //      kept under the first name until Forget, so that a client that gets no
 //      answer need not send it again.
@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -64,6 +65,8 @@ struct KeptUpload {
   absl::Time expires;  // if not in use
 };
 
+using UploadKeys = std::vector<std::string>;
+
 // Returns whether `text` has the form of a key: 32 to 64 lower-case hex digits.
 bool IsUploadKey(absl::string_view text);
 
@@ -96,12 +99,13 @@ class PartialBlobs {
   // Deletes what no stream writes and has expired at `now`.
   SweepResult Sweep(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Returns the bytes that no stream writes, without those of the key `except`.
-  uint64_t IdleBytes(const std::string& except) const
+  // Returns the bytes that no stream writes, without those of the keys
+  // `except`.
+  uint64_t IdleBytes(const UploadKeys& except) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Deletes the upload that no stream writes with the oldest last byte, but not
-  // the one with the key `except`. Returns false if there is none.
-  bool DropOldest(const std::string& except) ABSL_LOCKS_EXCLUDED(mutex_);
+  // one with a key in `except`. Returns false if there is none.
+  bool DropOldest(const UploadKeys& except) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   class Writer;
@@ -111,7 +115,7 @@ class PartialBlobs {
     uint64_t bytes = 0;
     absl::Time written;   // time of the last bytes
     uint64_t stream = 0;  // number of the stream that writes; 0: none
-    bool held = false;    // the stream has all bytes, and stores the file
+    bool held = false;    // the stream writes now, or stores the whole file
   };
   using Entries = std::map<std::string, Entry>;
 
@@ -123,7 +127,7 @@ class PartialBlobs {
   void LoadOne(const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveFiles(absl::string_view key) const;
   bool InUse(const Entry& entry) const;
-  Entries::iterator Oldest(const std::string& except)
+  Entries::iterator Oldest(const UploadKeys& except)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -142,12 +146,12 @@ class PartialBlobs {
   // Returns the file, cut off at the offset.
   absl::StatusOr<BlobFile> OpenAt(const PartialUpload& upload) const;
 
-  // Notes that a stream has `bytes`. Aborted if the upload is not its own any
-  // more.
+  // Notes that a stream has `bytes`, and ends a Hold. Aborted if the upload is
+  // not its own any more.
   absl::Status Advance(const std::string& key, uint64_t stream, uint64_t bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Keeps other streams from the upload until Release, however long the stream
-  // needs to store it. Aborted as from Advance.
+  // Keeps other streams from the upload until Advance or Release, however long
+  // the disk takes. Aborted as from Advance.
   absl::Status Hold(const std::string& key, uint64_t stream)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends a stream's hold of the upload, which stays as it is or is deleted.

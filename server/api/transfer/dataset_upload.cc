@@ -52,10 +52,13 @@ v1::UploadPart DatasetUpload::PartOf(int index) const {
 // Checks the sum of the files; each writer checks only its own size.
 absl::Status DatasetUpload::CheckDisk() const {
   uint64_t total_bytes = 0;
+  UploadKeys keys;
   for (int i = 0; i < header_.files_size(); ++i) {
     total_bytes += header_.files(i).total_bytes() - PartOf(i).offset();
+    keys.push_back(PartOf(i).upload_key());
   }
-  ASSIGN_OR_RETURN(const uint64_t free_bytes, blobs_->FreeBytes());
+  ASSIGN_OR_RETURN(const uint64_t free_bytes,
+                   blobs_->MakeRoom(total_bytes, keys));
   if (total_bytes <= free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "the dataset has ", total_bytes, " bytes to send, the server's disk has ",

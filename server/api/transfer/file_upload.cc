@@ -51,7 +51,7 @@ absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
   RETURN_IF_ERROR(CheckUploadPart("header.part", file.part, file.bytes));
   const uint64_t missing = file.bytes - file.part.offset();
   ASSIGN_OR_RETURN(const uint64_t free_bytes,
-                   blobs.MakeRoom(missing, file.part.upload_key()));
+                   blobs.MakeRoom(missing, {file.part.upload_key()}));
   if (missing > free_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the file has ", missing, " bytes to send, the server's disk has ",

@@ -363,11 +363,11 @@ TEST_F(PartialBlobsTest, TheOldestIsDroppedForRoomOnTheDisk) {
   now_ += absl::Seconds(1);
   key_ = std::string(64, 'b');
   Write(0, "ab").reset();
-  EXPECT_EQ(store_->partials().IdleBytes(/*except=*/""), 5u);
-  EXPECT_EQ(store_->partials().IdleBytes(oldest), 2u);
-  EXPECT_TRUE(store_->partials().DropOldest(/*except=*/""));
+  EXPECT_EQ(store_->partials().IdleBytes({}), 5u);
+  EXPECT_EQ(store_->partials().IdleBytes({oldest}), 2u);
+  EXPECT_TRUE(store_->partials().DropOldest({}));
   EXPECT_FALSE(store_->partials().Find(oldest).ok());
-  EXPECT_FALSE(store_->partials().DropOldest(key_));
+  EXPECT_FALSE(store_->partials().DropOldest({key_}));
   EXPECT_EQ(Kept(), 2u);
 }
 

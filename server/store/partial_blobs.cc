@@ -371,6 +371,9 @@ absl::StatusOr<BlobFile> PartialBlobs::OpenAt(
     return absl::InternalError("a partial upload lost bytes; upload again");
   }
   if (bytes == upload.offset) return file;
+  if (info.st_nlink > 1) {
+    return absl::AbortedError("the upload is stored; upload from offset 0");
+  }
   // First the sidecar, which must not call bytes durable that come later.
   ASSIGN_OR_RETURN(UploadSidecar sidecar, ReadSidecar(SidecarOf(upload.key)));
   sidecar.durable_bytes = std::min(sidecar.durable_bytes, upload.offset);

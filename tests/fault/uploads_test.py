@@ -2,7 +2,6 @@
 """Uploads that break go on where the bytes on the server end."""
 import hashlib
 import json
-import os
 import pathlib
 import random
 import signal
@@ -243,7 +242,8 @@ class HostileUploads(harness.TestCase):
         shutil.rmtree(cls.state, ignore_errors=True)
 
     def setUp(self):
-        self.data = os.urandom(3 * MIB)
+        self.random = random.Random(f"{SEED} {self.id()}")
+        self.data = self.random.randbytes(3 * MIB)
         self.key = sha256(self.data)
 
     def messages(self, sent, offset=0, key=None, data=None, hold=None):
@@ -342,7 +342,7 @@ class HostileUploads(harness.TestCase):
 
     def test_the_key_of_another_file(self):
         self.break_after(self.data[:MIB])
-        other = os.urandom(len(self.data))
+        other = self.random.randbytes(len(self.data))
         self.refused("INVALID_ARGUMENT", "belongs to", sent=other[MIB:], offset=MIB,
                      data=other)
         self.send(other, data=other)

@@ -40,8 +40,9 @@ class BlobJanitor {
   // Sweeps soon instead of at the next interval.
   void Want();
 
-  // Runs one sweep now. Removes partial uploads that have expired. Keeps what a report in a worker's spool names, unless
-  // the report came too late to count. Removes no blob when a spool, or a
+  // Runs one sweep now. Removes partial uploads that have expired, then blobs.
+  // Keeps what a report in a worker's spool names, unless the report came too
+  // late to count. Removes no blob when a spool, or a
   // manifest in use, cannot be read.
   absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
 

@@ -293,9 +293,10 @@ TEST_F(PartialBlobsTest, DamagedFilesAreDeletedAtTheStart) {
   Write(0, "abc").reset();
   store_.reset();
   std::ofstream(Path() + ".info", std::ios::trunc) << "nonsense\n";
-  std::ofstream(directory_ / "blobs/partial/" + std::string(32, 'b'));
-  std::ofstream(directory_ / "blobs/partial/" + std::string(32, 'c') + ".info");
-  std::ofstream(directory_ / "blobs/partial/notes.txt");
+  const std::string folder = directory_ / "blobs/partial/";
+  std::ofstream(folder + std::string(32, 'b')) << "bytes without a sidecar";
+  std::ofstream(folder + std::string(32, 'c') + ".info") << "no file";
+  std::ofstream(folder + "notes.txt") << "of somebody else";
   Open();
   EXPECT_EQ(Kept(), 0u);
   int files = 0;

@@ -42,8 +42,8 @@ class BlobJanitor {
 
   // Runs one sweep now. Removes partial uploads that have expired, then blobs.
   // Keeps what a report in a worker's spool names, unless the report came too
-  // late to count. Removes no blob when a spool, or a
-  // manifest in use, cannot be read.
+  // late to count. Removes no blob when a spool, or a manifest in use, cannot
+  // be read.
   absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
 
  private:

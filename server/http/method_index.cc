@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/auth.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -28,6 +29,7 @@ constexpr size_t kMostOfName = 80;
 // Returns the proto files with services, each found by one of its messages.
 std::vector<const FileDescriptor*> FilesWithServices() {
   return {v1::ServerInfo::descriptor()->file(),
+          v1::Token::descriptor()->file(),
           v1::Dataset::descriptor()->file(),
           v1::Device::descriptor()->file(),
           v1::Job::descriptor()->file(),

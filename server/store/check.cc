@@ -14,6 +14,7 @@
 #include "SQLiteCpp/Backup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/auth.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
@@ -92,6 +93,7 @@ class Checker {
         });
     CheckReservations();
     CheckDeviceBenches();
+    CheckTokens();
     CheckIds();
     return report_;
   }
@@ -275,6 +277,15 @@ class Checker {
         });
   }
 
+  void CheckTokens() {
+    CheckRows<v1::StoredToken>(
+        "tokens", "SELECT row, checksum, id, secret_sha256 FROM tokens",
+        [](const v1::StoredToken& row, SQLite::Statement& at) {
+          return row.token().id() == Id(at, 2) &&
+                 row.secret_sha256() == at.getColumn(3).getString();
+        });
+  }
+
   // Checks that the counters are not behind the ids in use: an id must not be
   // given again.
   void CheckIds() {
@@ -286,7 +297,9 @@ class Checker {
         " UNION ALL SELECT 'version', MAX(id),"
         " (SELECT last FROM ids WHERE name = 'version') FROM versions"
         " UNION ALL SELECT 'reservation', MAX(id),"
-        " (SELECT last FROM ids WHERE name = 'reservation') FROM reservations",
+        " (SELECT last FROM ids WHERE name = 'reservation') FROM reservations"
+        " UNION ALL SELECT 'token', MAX(id),"
+        " (SELECT last FROM ids WHERE name = 'token') FROM tokens",
         [&](SQLite::Statement& at) {
           if (Id(at, 1) <= Id(at, 2)) return;
           Say(absl::StrCat("the next ", at.getColumn(0).getString(),

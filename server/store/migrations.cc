@@ -152,6 +152,17 @@ CREATE TABLE device_benches(
 ALTER TABLE jobs ADD COLUMN has_profiles INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX jobs_by_profiles ON jobs(id) WHERE has_profiles = 1;
 )sql",
+    // The last use has a column of its own, so that noting it never undoes a
+    // change of the row. 0: never used.
+    R"sql(
+CREATE TABLE tokens(
+  id INTEGER PRIMARY KEY,
+  secret_sha256 TEXT NOT NULL UNIQUE,
+  last_use_ns INTEGER NOT NULL DEFAULT 0,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL
+);
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

@@ -115,6 +115,8 @@ const char* IdName(IdKind kind) {
       return "version";
     case IdKind::kReservation:
       return "reservation";
+    case IdKind::kToken:
+      return "token";
   }
   return "";
 }
@@ -150,7 +152,8 @@ bool WriteBatch::empty() const {
          set_counters.empty() && delete_counters.empty() && add_usage.empty() &&
          set_memory_fractions.empty() && set_drains.empty() &&
          set_device_benches.empty() && upsert_reservations.empty() &&
-         delete_reservations.empty();
+         delete_reservations.empty() && upsert_tokens.empty() &&
+         set_token_uses.empty() && delete_tokens.empty();
 }
 
 Store::Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,

@@ -1,6 +1,6 @@
 // The daemon's durable state in one SQLite database (WAL, synchronous=FULL):
 // jobs and their events, datasets, model versions, checkpoints, settings and
-// reservations of devices, and id counters. A row is the v1 message itself
+// reservations of devices, tokens, and id counters. A row is the v1 message itself
 // beside the columns that reads select by.
 //
 // Thread-safety: one thread, the writer (the control thread), calls AllocateId,
@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "gpupool/v1/auth.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -60,7 +61,7 @@ struct RetiredJobs {
   std::vector<uint64_t> events_of;  // ids of jobs
 };
 
-enum class IdKind { kJob, kDataset, kVersion, kReservation };
+enum class IdKind { kJob, kDataset, kVersion, kReservation, kToken };
 
 // Changes that are committed together.
 struct WriteBatch {
@@ -89,6 +90,9 @@ struct WriteBatch {
   std::map<std::string, v1::DeviceBench> set_device_benches;  // by device
   std::vector<v1::Reservation> upsert_reservations;  // request_id unique
   std::vector<uint64_t> delete_reservations;         // ids
+  std::vector<v1::StoredToken> upsert_tokens;  // secret_sha256 unique
+  std::map<uint64_t, absl::Time> set_token_uses;  // last uses by id
+  std::vector<uint64_t> delete_tokens;            // ids
   // Sums to add. Deleting a job turns its sums into those of no job.
   std::map<UsageKey, UsageSums> add_usage;
 
@@ -197,6 +201,9 @@ class Store {
 
   // Returns all reservations by rising id.
   absl::StatusOr<std::vector<v1::Reservation>> LoadReservations() const;
+
+  // Returns all tokens by rising id, with their last uses.
+  absl::StatusOr<std::vector<v1::StoredToken>> LoadTokens() const;
 
   // Returns sums of usage. InvalidArgument for a `since` after `until` (which
   // defaults to now), or for a page token that GetUsage did not make.

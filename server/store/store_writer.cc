@@ -96,6 +96,13 @@ constexpr char kUpsertReservation[] =
     " end_time_ns = excluded.end_time_ns, row = excluded.row,"
     " checksum = excluded.checksum";
 constexpr char kDeleteReservation[] = "DELETE FROM reservations WHERE id = ?";
+constexpr char kUpsertToken[] =
+    "INSERT INTO tokens(id, secret_sha256, row, checksum) VALUES(?, ?, ?, ?)"
+    " ON CONFLICT(id) DO UPDATE SET row = excluded.row,"
+    " checksum = excluded.checksum";
+constexpr char kSetTokenUse[] =
+    "UPDATE tokens SET last_use_ns = ? WHERE id = ?";
+constexpr char kDeleteToken[] = "DELETE FROM tokens WHERE id = ?";
 constexpr char kUpsertCounter[] =
     "INSERT INTO counters(name, value) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET value = excluded.value";
@@ -311,6 +318,7 @@ void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& reservation : batch.upsert_reservations) {
     WriteReservation(reservation);
   }
+  WriteTokens(batch);
 }
 
 void StoreWriter::WriteJob(const v1::Job& job) {
@@ -383,6 +391,23 @@ void StoreWriter::WriteReservation(const v1::Reservation& reservation) {
                                                    : reservation.end_time()));
   statement.BindRow(5, reservation);
   statement->exec();
+}
+
+void StoreWriter::WriteTokens(const WriteBatch& batch) {
+  for (const v1::StoredToken& stored : batch.upsert_tokens) {
+    CachedStatement statement(connection_.Prepare(kUpsertToken));
+    statement.BindId(1, stored.token().id());
+    statement.BindText(2, stored.secret_sha256());
+    statement.BindRow(3, stored);
+    statement->exec();
+  }
+  for (const auto& [id, time] : batch.set_token_uses) {
+    CachedStatement statement(connection_.Prepare(kSetTokenUse));
+    statement->bind(1, absl::ToUnixNanos(time));
+    statement.BindId(2, id);
+    statement->exec();
+  }
+  for (const uint64_t id : batch.delete_tokens) DeleteById(kDeleteToken, id);
 }
 
 void StoreWriter::AddUsage(const UsageKey& key, const UsageSums& sums) {

@@ -44,6 +44,7 @@ class StoreWriter {
   void WriteVersion(const v1::ModelVersion& version);
   void WriteCheckpoint(const v1::Checkpoint& checkpoint);
   void WriteReservation(const v1::Reservation& reservation);
+  void WriteTokens(const WriteBatch& batch);
   void AddUsage(const UsageKey& key, const UsageSums& sums);
   void WriteNumber(const char* sql, const std::string& name, uint64_t value);
   void DeleteById(const char* sql, uint64_t id);

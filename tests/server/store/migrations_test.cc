@@ -25,7 +25,12 @@ class MigrationsTest : public ::testing::Test {
 
   absl::Status Open() { return Store::Open(path_).status(); }
 
+  void GoBackToNinthSchema() {
+    Execute("DROP TABLE tokens; PRAGMA user_version = 9");
+  }
+
   void GoBackToEighthSchema() {
+    GoBackToNinthSchema();
     Execute(
         "DROP INDEX jobs_by_profiles; ALTER TABLE jobs DROP COLUMN "
         "has_profiles; PRAGMA user_version = 8");
@@ -138,6 +143,21 @@ TEST_F(MigrationsTest, AFileOfTheSixthSchemaGetsReservations) {
   reservation.set_id(1);
   EXPECT_TRUE((*store)->Commit({.upsert_reservations = {reservation}}).ok());
   EXPECT_EQ((*store)->LoadReservations()->size(), 1u);
+}
+
+TEST_F(MigrationsTest, AFileOfTheNinthSchemaGetsTokens) {
+  {
+    auto store = *Store::Open(path_);
+    ASSERT_TRUE(store->Commit({.set_counters = {{"kept", 7}}}).ok());
+  }
+  GoBackToNinthSchema();
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
+  v1::StoredToken stored;
+  stored.mutable_token()->set_id(1);
+  EXPECT_TRUE((*store)->Commit({.upsert_tokens = {stored}}).ok());
+  EXPECT_EQ((*store)->LoadTokens()->size(), 1u);
 }
 
 TEST_F(MigrationsTest, AFileOfTheEighthSchemaFindsProfiledJobs) {

@@ -1,0 +1,51 @@
+// Decides whether a caller may call a method: the one check behind the gRPC
+// port and the HTTP port.
+//
+// Thread-safety: any thread; nothing blocks. Ownership: owns its tokens.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/auth/token_book.h"
+
+namespace gpupool::server {
+
+class AccessGate {
+ public:
+  // Without `wants_tokens` everybody is an admin without a tenant. `now` is the
+  // clock.
+  AccessGate(bool wants_tokens, std::function<absl::Time()> now);
+
+  bool wants_tokens() const { return wants_tokens_; }
+  TokenBook& tokens() { return tokens_; }
+
+  // Checks a call of "/package.Service/Method" by the value of its header
+  // `authorization`, which is empty if there is none. Methods that are open to
+  // everybody get an identity without role and tenant. Errors:
+  //   * Unauthenticated: no token, or one that is unknown, revoked or expired
+  //   * PermissionDenied: the token's role may not call the method, or nobody
+  //     may
+  absl::StatusOr<Identity> Admit(absl::string_view method,
+                                 absl::string_view authorization);
+
+  // Returns who calls, without a look at the method.
+  absl::StatusOr<Identity> Identify(absl::string_view authorization);
+
+ private:
+  const bool wants_tokens_;
+  const std::function<absl::Time()> now_;
+  TokenBook tokens_;
+};
+
+// Fills in the tenant of a bound caller where a request names none. Does the
+// same for a caller that is not bound but has a tenant. PermissionDenied if a
+// bound caller names another tenant.
+absl::Status AdoptTenant(const Identity& identity, std::string* tenant);
+
+// Returns whether the caller may see and change what the tenant has.
+bool MaySee(const Identity& identity, absl::string_view tenant);
+
+}  // namespace gpupool::server

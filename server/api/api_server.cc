@@ -14,14 +14,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gpupool/v1/device.grpc.pb.h"
+#include "server/api/rpc/method_guard.h"
 #include "server/api/rpc/server_credentials.h"
+#include "server/api/services/auth_service.h"
 #include "server/api/services/dataset_service.h"
 #include "server/api/services/device_service.h"
+#include "server/api/services/job_access.h"
 #include "server/api/services/job_service.h"
 #include "server/api/services/model_service.h"
 #include "server/api/services/reservation_service.h"
 #include "server/api/services/upload_service.h"
 #include "server/api/services/usage_service.h"
+#include "server/auth/access_gate.h"
 
 namespace gpupool::server {
 namespace {
@@ -63,17 +67,23 @@ std::string AddressOf(const ApiOptions& options) {
 class ApiServer::Impl {
  public:
   Impl(const ApiOptions& options, ApiDependencies dependencies)
-      : jobs_(dependencies.control, dependencies.blobs,
+      : access_(dependencies.control, dependencies.gate),
+        jobs_(dependencies.control, dependencies.blobs, &access_,
               options.limits.watch_streams),
-        models_(dependencies.control, dependencies.blobs, options.limits,
-                dependencies.folders),
+        models_({.control = dependencies.control,
+                 .blobs = dependencies.blobs,
+                 .folders = dependencies.folders,
+                 .access = &access_},
+                options.limits),
         datasets_(dependencies.control, dependencies.blobs, options.limits),
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
                                    options.limits.watch_streams)),
         admin_(dependencies.control, std::move(dependencies.hooks)),
         uploads_(dependencies.blobs),
-        usage_(dependencies.control),
+        usage_(dependencies.control, &access_),
         reservations_(dependencies.control),
+        auth_(dependencies.control, dependencies.gate),
+        gate_(dependencies.gate),
         more_services_(std::move(dependencies.more_services)),
         message_bytes_(options.limits.message_bytes) {}
 
@@ -85,7 +95,8 @@ class ApiServer::Impl {
     SetLimits(&builder, options.limits.message_bytes);
     const std::string address = AddressOf(options);
     builder.AddListeningPort(
-        address, ServerCredentialsOf(options.tls, options.tls_reload_seconds),
+        address,
+        ServerCredentialsOf(options.tls, options.tls_reload_seconds, Guard()),
         &port_);
     for (const NamedService& one : Services()) {
       builder.RegisterService(one.service);
@@ -131,6 +142,12 @@ class ApiServer::Impl {
   }
 
  private:
+  // Returns null if everybody may call everything.
+  std::shared_ptr<MethodGuard> Guard() const {
+    if (gate_ == nullptr || !gate_->wants_tokens()) return nullptr;
+    return std::make_shared<MethodGuard>(gate_);
+  }
+
   // Returns the services in the order of registration.
   std::vector<NamedService> Services() {
     std::vector<NamedService> services = {
@@ -141,12 +158,14 @@ class ApiServer::Impl {
         {v1::AdminService::service_full_name(), &admin_},
         {v1::UploadService::service_full_name(), &uploads_},
         {v1::UsageService::service_full_name(), &usage_},
-        {v1::ReservationService::service_full_name(), &reservations_}};
+        {v1::ReservationService::service_full_name(), &reservations_},
+        {v1::AuthService::service_full_name(), &auth_}};
     services.insert(services.end(), more_services_.begin(),
                     more_services_.end());
     return services;
   }
 
+  const JobAccess access_;
   JobService jobs_;
   ModelService models_;
   DatasetService datasets_;
@@ -155,6 +174,8 @@ class ApiServer::Impl {
   UploadService uploads_;
   UsageService usage_;
   ReservationService reservations_;
+  AuthService auth_;
+  AccessGate* const gate_;
   const std::vector<NamedService> more_services_;
   const uint64_t message_bytes_;
   int port_ = 0;

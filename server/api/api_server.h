@@ -23,6 +23,7 @@ class Service;
 
 namespace gpupool::server {
 
+class AccessGate;
 class BlobStore;
 class ModelRepository;
 struct ControlContext;
@@ -46,6 +47,9 @@ struct ApiDependencies {
   // Models in folders, which LoadVersion reads when they are not stored; may be
   // null.
   ModelRepository* folders = nullptr;
+  // Checks the calls that come over the port. Null: everybody may call
+  // everything.
+  AccessGate* gate = nullptr;
   AdminHooks hooks;
   std::vector<NamedService> more_services;  // the inference service
 };
@@ -61,7 +65,9 @@ class ApiServer {
   uint16_t port() const;
   // Sets grpc.health.v1 for the server as a whole and for every service.
   void SetServing(bool serving);
-  // Returns a channel to this server that needs no socket.
+  // Returns a channel to this server that needs no socket. Its calls are not
+  // checked by the gate: check them before, and pass on `authorization`, by
+  // which services know the tenant.
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Ends the streams, lets running calls finish for up to `grace`, then cancels

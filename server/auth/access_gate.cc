@@ -66,7 +66,7 @@ absl::Status AdoptTenant(const Identity& identity, std::string* tenant) {
   if (MaySee(identity, *tenant)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "token ", identity.token, " is of tenant \"", identity.tenant,
-      "\", the request names \"", *tenant, "\"; leave the tenant out"));
+      "\", and the request names another one; leave the tenant out"));
 }
 
 bool MaySee(const Identity& identity, absl::string_view tenant) {

@@ -6,8 +6,12 @@
 namespace gpupool::server {
 
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
-    const tls::TlsFiles& files, unsigned reload_seconds) {
-  if (!files.on()) return grpc::InsecureServerCredentials();
+    const tls::TlsFiles& files, unsigned reload_seconds,
+    const std::shared_ptr<MethodGuard>& guard) {
+  if (!files.on()) {
+    return guard == nullptr ? grpc::InsecureServerCredentials()
+                            : GuardedPlainCredentials(guard);
+  }
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
           files.key, files.certificate, files.client_ca, reload_seconds));
@@ -17,7 +21,9 @@ std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
     options.set_cert_request_type(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }
-  return grpc::experimental::TlsServerCredentials(options);
+  auto credentials = grpc::experimental::TlsServerCredentials(options);
+  if (guard != nullptr) credentials->SetAuthMetadataProcessor(guard);
+  return credentials;
 }
 
 }  // namespace gpupool::server

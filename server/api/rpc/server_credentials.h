@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "server/api/rpc/method_guard.h"
 #include "tls/tls_files.h"
 
 namespace gpupool::server {
@@ -12,12 +13,13 @@ namespace gpupool::server {
 // Returns credentials for TLS 1.2 and 1.3 with these files, which must have
 // been checked (tls::ReadServerFiles), or for plain connections when TLS is
 // off. If there are authorities of clients, a client without a certificate of
-// one of them is refused.
+// one of them is refused. `guard` checks each call; null: none is checked.
 //
 // A thread reads the files every `reload_seconds`. Connections that begin after
 // a change use the new contents. While a certificate and a key do not belong
 // together, no connection begins.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
-    const tls::TlsFiles& files, unsigned reload_seconds);
+    const tls::TlsFiles& files, unsigned reload_seconds,
+    const std::shared_ptr<MethodGuard>& guard = nullptr);
 
 }  // namespace gpupool::server

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/api/rpc/event_writer.h"
 #include "server/api/rpc/unary.h"
+#include "server/api/services/job_access.h"
 #include "server/api/services/job_service.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/job_spec_check.h"
@@ -30,7 +32,12 @@ grpc::ServerUnaryReactor* JobService::SubmitArray(
     v1::JobArray* response) {
   const SubmissionTracePtr trace = BeginTrace(*context, "SubmitArray");
   SubmittedArray array{.request = *request, .tasks = {}, .trace = trace};
-  const absl::Status checked = CheckTasks(&array);
+  absl::Status checked =
+      access_->CheckTenantOf(*context, array.request.mutable_spec());
+  if (checked.ok()) checked = CheckTasks(&array);
+  if (checked.ok()) {
+    checked = access_->CheckPrerequisites(*context, array.request.spec());
+  }
   if (!checked.ok()) {
     if (trace != nullptr) trace->End(checked, 0);
     return Reply(context, checked);
@@ -45,7 +52,8 @@ grpc::ServerUnaryReactor* JobService::SubmitArray(
 grpc::ServerUnaryReactor* JobService::GetArray(
     grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
     v1::JobArray* response) {
-  const absl::Status checked = CheckId("id", request->id());
+  absl::Status checked = CheckId("id", request->id());
+  if (checked.ok()) checked = access_->CheckArray(*context, request->id());
   if (!checked.ok()) return Reply(context, checked);
   return Reply(context, control_->store->GetArray(request->id()), response);
 }
@@ -53,13 +61,18 @@ grpc::ServerUnaryReactor* JobService::GetArray(
 grpc::ServerUnaryReactor* JobService::ListArrays(
     grpc::CallbackServerContext* context, const v1::ListArraysRequest* request,
     v1::ListArraysResponse* response) {
-  return Reply(context, control_->store->ListArrays(*request), response);
+  v1::ListArraysRequest filtered = *request;
+  const absl::Status checked =
+      access_->CheckFilter(*context, filtered.mutable_tenant());
+  if (!checked.ok()) return Reply(context, checked);
+  return Reply(context, control_->store->ListArrays(filtered), response);
 }
 
 grpc::ServerUnaryReactor* JobService::AskOfArray(
     grpc::CallbackServerContext* context, uint64_t id,
     scheduler::ArrayRequest what, v1::JobArray* response) {
-  const absl::Status checked = CheckId("id", id);
+  absl::Status checked = CheckId("id", id);
+  if (checked.ok()) checked = access_->CheckArray(*context, id);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::AskOfArray(*control_, id, what, ReplyLater(reactor, response));
@@ -95,7 +108,9 @@ grpc::ServerUnaryReactor* JobService::RequeueArray(
 }
 
 grpc::ServerWriteReactor<v1::JobArray>* JobService::WatchArray(
-    grpc::CallbackServerContext*, const v1::GetJobRequest* request) {
+    grpc::CallbackServerContext* context, const v1::GetJobRequest* request) {
+  const absl::Status checked = access_->CheckArray(*context, request->id());
+  if (!checked.ok()) return new Refuse<v1::JobArray>(checked);
   return WatchArrayStream::Begin(
       std::make_shared<WatchArrayStream>(control_, request->id()), &watches_);
 }

@@ -10,6 +10,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/rpc/trace_headers.h"
 #include "server/api/rpc/unary.h"
+#include "server/api/services/job_access.h"
 #include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/job_spec_check.h"
@@ -87,7 +88,13 @@ grpc::ServerUnaryReactor* JobService::SubmitJob(
     checked = absl::InvalidArgumentError(
         "the spec is that of an array of jobs; call SubmitArray");
   }
+  if (checked.ok()) {
+    checked = access_->CheckTenantOf(*context, submit.mutable_spec());
+  }
   if (checked.ok()) checked = CheckJobSpec(submit.mutable_spec());
+  if (checked.ok()) {
+    checked = access_->CheckPrerequisites(*context, submit.spec());
+  }
   if (!checked.ok()) {
     if (trace != nullptr) trace->End(checked, 0);
     return Reply(context, checked);
@@ -102,7 +109,8 @@ grpc::ServerUnaryReactor* JobService::SubmitJob(
 grpc::ServerUnaryReactor* JobService::GetJob(
     grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
     v1::Job* response) {
-  const absl::Status checked = CheckId("id", request->id());
+  absl::Status checked = CheckId("id", request->id());
+  if (checked.ok()) checked = access_->CheckJob(*context, request->id());
   if (!checked.ok()) return Reply(context, checked);
   return Reply(context, server::GetJob(*control_, request->id()), response);
 }
@@ -121,15 +129,20 @@ grpc::ServerUnaryReactor* JobService::ListJobs(
     checked = absl::InvalidArgumentError(
         "states has more entries than there are states");
   }
+  v1::ListJobsRequest filtered = *request;
+  if (checked.ok()) {
+    checked = access_->CheckFilter(*context, filtered.mutable_tenant());
+  }
   if (!checked.ok()) return Reply(context, checked);
-  return Reply(context, server::ListJobs(*control_, *request), response);
+  return Reply(context, server::ListJobs(*control_, filtered), response);
 }
 
 template <typename Response>
 grpc::ServerUnaryReactor* JobService::AskById(
     grpc::CallbackServerContext* context, uint64_t id, OfControl<Response> ask,
     Response* response) {
-  const absl::Status checked = CheckId("id", id);
+  absl::Status checked = CheckId("id", id);
+  if (checked.ok()) checked = access_->CheckJob(*context, id);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   ask(*control_, id, ReplyLater(reactor, response));
@@ -167,14 +180,18 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(
-    grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
+    grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
+  const absl::Status checked = access_->CheckJob(*context, request->id());
+  if (!checked.ok()) return new Refuse<v1::JobEvent>(checked);
   return WatchJobStream::Begin(
       std::make_shared<WatchJobStream>(control_, *request), &watches_);
 }
 
 grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
-    grpc::CallbackServerContext*, const v1::ProfileJobRequest* request) {
-  const absl::Status checked = CheckProfileRequest(*request);
+    grpc::CallbackServerContext* context,
+    const v1::ProfileJobRequest* request) {
+  absl::Status checked = CheckProfileRequest(*request);
+  if (checked.ok()) checked = access_->CheckJob(*context, request->id());
   if (!checked.ok()) return new Refuse<v1::ProfileJobResponse>(checked);
   return JobProfile::Begin(
       std::make_shared<JobProfile>(
@@ -196,7 +213,8 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
     v1::PlanJobResponse* response) {
   v1::PlanJobRequest planned = *request;
   v1::JobSpec& spec = *planned.mutable_spec();
-  absl::Status checked;
+  absl::Status checked = access_->CheckTenantOf(*context, &spec);
+  if (!checked.ok()) return Reply(context, checked);
   if (spec.has_array()) {
     auto tasks = CheckArraySpec(&spec);
     checked = tasks.status();
@@ -204,6 +222,7 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
   } else {
     checked = CheckJobSpec(&spec);
   }
+  if (checked.ok()) checked = access_->CheckPrerequisites(*context, spec);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::PlanJob(*control_, planned, ReplyLater(reactor, response));

@@ -15,15 +15,19 @@ enum class ArrayRequest;
 namespace gpupool::server {
 
 class BlobStore;
+class JobAccess;
 struct ControlContext;
 
 class JobService : public v1::JobService::CallbackService {
  public:
-  // `control` and `blobs` must outlive the service. At most `watch_limit`
-  // WatchJob streams may be open at a time.
+  // `control`, `blobs` and `access` must outlive the service. At most
+  // `watch_limit` WatchJob streams may be open at a time.
   JobService(const ControlContext* control, const BlobStore* blobs,
-             size_t watch_limit)
-      : control_(control), blobs_(blobs), watches_(watch_limit) {}
+             const JobAccess* access, size_t watch_limit)
+      : control_(control),
+        blobs_(blobs),
+        access_(access),
+        watches_(watch_limit) {}
 
   // Ends all streams with Unavailable, so that clients come back and WatchJob
   // resumes.
@@ -115,6 +119,7 @@ class JobService : public v1::JobService::CallbackService {
 
   const ControlContext* const control_;
   const BlobStore* const blobs_;
+  const JobAccess* const access_;
   StreamRegistry watches_;
   StreamRegistry profiles_{kMaxProfiles};
 };

@@ -7,6 +7,7 @@
 #include "server/api/inference/model_repository.h"
 #include "server/api/rpc/event_writer.h"
 #include "server/api/rpc/unary.h"
+#include "server/api/services/job_access.h"
 #include "server/api/transfer/model_export.h"
 #include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
@@ -131,7 +132,8 @@ grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
     grpc::CallbackServerContext* context,
     const v1::PromoteCheckpointRequest* request, v1::ModelVersion* response) {
   v1::PromoteCheckpointRequest promote = *request;
-  const absl::Status checked = CheckPromote(&promote);
+  absl::Status checked = CheckPromote(&promote);
+  if (checked.ok()) checked = access_->CheckJob(*context, promote.job_id());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::PromoteCheckpoint(*control_, promote, ReplyLater(reactor, response));

@@ -8,17 +8,25 @@
 
 namespace gpupool::server {
 
+class JobAccess;
 class ModelRepository;
 struct ControlContext;
 
+// All must outlive the service. `folders` may be null.
+struct ModelServiceNeeds {
+  const ControlContext* control = nullptr;
+  const BlobStore* blobs = nullptr;
+  ModelRepository* folders = nullptr;
+  const JobAccess* access = nullptr;
+};
+
 class ModelService : public v1::ModelService::CallbackService {
  public:
-  // All must outlive the service. `folders` may be null.
-  ModelService(const ControlContext* control, const BlobStore* blobs,
-               const ApiLimits& limits, ModelRepository* folders)
-      : control_(control),
-        blobs_(blobs),
-        folders_(folders),
+  ModelService(const ModelServiceNeeds& needs, const ApiLimits& limits)
+      : control_(needs.control),
+        blobs_(needs.blobs),
+        folders_(needs.folders),
+        access_(needs.access),
         limits_(limits),
         uploads_(kMostUploads),
         exports_(kMostUploads) {}
@@ -78,6 +86,7 @@ class ModelService : public v1::ModelService::CallbackService {
   const ControlContext* const control_;
   const BlobStore* const blobs_;
   ModelRepository* const folders_;
+  const JobAccess* const access_;
   const ApiLimits limits_;
   StreamRegistry uploads_;
   StreamRegistry exports_;

@@ -5,12 +5,14 @@
 
 namespace gpupool::server {
 
+class JobAccess;
 struct ControlContext;
 
 class UsageService : public v1::UsageService::CallbackService {
  public:
-  // `control` must outlive the service.
-  explicit UsageService(const ControlContext* control) : control_(control) {}
+  // Both must outlive the service.
+  UsageService(const ControlContext* control, const JobAccess* access)
+      : control_(control), access_(access) {}
 
   grpc::ServerUnaryReactor* GetUsage(grpc::CallbackServerContext* context,
                                      const v1::GetUsageRequest* request,
@@ -18,6 +20,7 @@ class UsageService : public v1::UsageService::CallbackService {
 
  private:
   const ControlContext* const control_;
+  const JobAccess* const access_;
 };
 
 }  // namespace gpupool::server

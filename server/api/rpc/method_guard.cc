@@ -1,0 +1,96 @@
+#include "server/api/rpc/method_guard.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/api/rpc/grpc_status.h"
+
+namespace gpupool::server {
+namespace {
+
+using InputMetadata = grpc::AuthMetadataProcessor::InputMetadata;
+using SharedGuard = std::shared_ptr<MethodGuard>;
+
+grpc::string_ref TextOf(const grpc_slice& slice) {
+  return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)),
+          GRPC_SLICE_LENGTH(slice)};
+}
+
+// Is a grpc_auth_metadata_processor's `process`. `state` is a SharedGuard.
+void ProcessPlain(void* state, grpc_auth_context*, const grpc_metadata* entries,
+                  size_t count, grpc_process_auth_metadata_done_cb done,
+                  void* user_data) {
+  InputMetadata metadata;
+  for (size_t i = 0; i < count; ++i) {
+    metadata.emplace(TextOf(entries[i].key), TextOf(entries[i].value));
+  }
+  const grpc::Status status =
+      (*static_cast<SharedGuard*>(state))->Check(metadata);
+  done(user_data, nullptr, 0, nullptr, 0,
+       static_cast<grpc_status_code>(status.error_code()),
+       status.ok() ? nullptr : status.error_message().c_str());
+}
+
+void DestroyPlain(void* state) { delete static_cast<SharedGuard*>(state); }
+
+class PlainPort : public grpc::ServerCredentials {
+ public:
+  explicit PlainPort(SharedGuard guard) : guard_(std::move(guard)) {}
+
+  // The guard is given once and for all.
+  void SetAuthMetadataProcessor(
+      const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address,
+                      grpc_server* server) override {
+    grpc_server_credentials* credentials =
+        grpc_insecure_server_credentials_create();
+    grpc_server_credentials_set_auth_metadata_processor(
+        credentials, {ProcessPlain, DestroyPlain, new SharedGuard(guard_)});
+    const int port =
+        grpc_server_add_http2_port(server, address.c_str(), credentials);
+    grpc_server_credentials_release(credentials);
+    return port;
+  }
+
+  bool IsInsecure() const override { return true; }
+
+  const SharedGuard guard_;
+};
+
+}  // namespace
+
+grpc::Status MethodGuard::Process(const InputMetadata& metadata,
+                                  grpc::AuthContext*, OutputMetadata*,
+                                  OutputMetadata*) {
+  return Check(metadata);
+}
+
+grpc::Status MethodGuard::Check(const InputMetadata& metadata) const {
+  const auto path = metadata.find(":path");
+  if (path == metadata.end()) {
+    return ToGrpc(absl::PermissionDeniedError("the call names no method"));
+  }
+  const absl::string_view method(path->second.data(), path->second.size());
+  return ToGrpc(gate_->Admit(method, AuthorizationIn(metadata)).status());
+}
+
+absl::string_view AuthorizationIn(const InputMetadata& metadata) {
+  const size_t count = metadata.count("authorization");
+  if (count == 0) return {};
+  if (count > 1) return "several headers";
+  const grpc::string_ref& value = metadata.find("authorization")->second;
+  return {value.data(), value.size()};
+}
+
+std::shared_ptr<grpc::ServerCredentials> GuardedPlainCredentials(
+    std::shared_ptr<MethodGuard> guard) {
+  return std::make_shared<PlainPort>(std::move(guard));
+}
+
+}  // namespace gpupool::server

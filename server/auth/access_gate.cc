@@ -31,18 +31,17 @@ absl::StatusOr<Identity> AccessGate::Admit(absl::string_view method,
   absl::StatusOr<Identity> identity = Identify(authorization);
   if (!identity.ok()) return identity;
   if (!least.has_value()) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "nobody may call ", method.substr(0, kMostOfMethod),
-        ", which this server does not have"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("nobody may call ", method.substr(0, kMostOfMethod),
+                     ", which this server does not have"));
   }
   if (identity->role >= *least) return identity;
   return absl::PermissionDeniedError(absl::StrCat(
-      method, " needs the role ", RoleName(*least), "; token ",
-      identity->token, " has the role ", RoleName(identity->role)));
+      method, " needs the role ", RoleName(*least), "; token ", identity->token,
+      " has the role ", RoleName(identity->role)));
 }
 
-absl::StatusOr<Identity> AccessGate::Identify(
-    absl::string_view authorization) {
+absl::StatusOr<Identity> AccessGate::Identify(absl::string_view authorization) {
   if (!wants_tokens_) return Identity{};
   if (authorization.empty()) {
     return absl::UnauthenticatedError(

@@ -57,8 +57,8 @@ bool EqualInConstantTime(absl::string_view a, absl::string_view b) {
   volatile unsigned char difference = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     difference = static_cast<unsigned char>(
-        difference | (static_cast<unsigned char>(a[i]) ^
-                      static_cast<unsigned char>(b[i])));
+        difference |
+        (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
   }
   return difference == 0;
 }

@@ -1,6 +1,6 @@
 // Secrets of tokens: "gpk_" and 32 random bytes in base64url, without padding.
-// Only the SHA-256 of a secret is kept. Nothing slower is needed, because nobody
-// can guess 256 random bits.
+// Only the SHA-256 of a secret is kept. Nothing slower is needed, because
+// nobody can guess 256 random bits.
 //
 // Pure functions, but for NewSecret.
 #pragma once
@@ -27,9 +27,9 @@ std::string DigestOf(absl::string_view secret);
 // lengths alone.
 bool EqualInConstantTime(absl::string_view a, absl::string_view b);
 
-// Returns the secret in the value of an `authorization` header, "Bearer SECRET";
-// the case of the first word does not count (RFC 6750, RFC 9110). Empty if the
-// value has another form.
+// Returns the secret in the value of an `authorization` header, "Bearer
+// SECRET"; the case of the first word does not count (RFC 6750, RFC 9110).
+// Empty if the value has another form.
 absl::string_view SecretIn(absl::string_view authorization);
 
 }  // namespace gpupool::server

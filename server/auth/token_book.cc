@@ -63,10 +63,10 @@ absl::StatusOr<Identity> TokenBook::Find(absl::string_view secret,
       return Unknown();
     }
     if (!IsLive(token, now)) {
-      return absl::UnauthenticatedError(absl::StrCat(
-          "token ", token.id(), " expired at ",
-          TimeUtil::ToString(token.expire_time()),
-          "; ask an admin for a new one (gpupool tokens create)"));
+      return absl::UnauthenticatedError(
+          absl::StrCat("token ", token.id(), " expired at ",
+                       TimeUtil::ToString(token.expire_time()),
+                       "; ask an admin for a new one (gpupool tokens create)"));
     }
     identity = {.token = token.id(),
                 .name = token.name(),

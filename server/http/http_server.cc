@@ -14,6 +14,7 @@
 #include "server/http/port/http_port.h"
 #include "server/http/port/router.h"
 #include "server/http/rest_routes.h"
+#include "server/http/route_access.h"
 #include "server/http/served_certificate.h"
 #include "server/http/web_routes.h"
 
@@ -102,7 +103,8 @@ class HttpServer::Gateway {
   }
 
   absl::Status Start() {
-    HttpRouter router(NoSuchRoute(options_.max_body_bytes));
+    HttpRouter router(NoSuchRoute(options_.max_body_bytes),
+                      GuardOf(options_.gate));
     rest_.AddTo(&router);
     AddWebRoutes(&router);
     json_.AddRoutes(&router);

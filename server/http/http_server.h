@@ -7,6 +7,10 @@
 //   POST /api/SERVICE/METHOD
 //   GET / and /web/...       the web page (web_routes.h)
 //
+// With a gate that wants tokens every request needs the header "Authorization:
+// Bearer TOKEN", except for the files of the web page and the probes
+// (route_access.h).
+//
 // Limits, deadlines and threads are those of port/http_port.h: one thread
 // serves all connections, and probes, other GETs of /v2, POSTs of /v2 and the
 // API have threads of their own, so that none of them delays another.
@@ -30,6 +34,8 @@ class Channel;
 
 namespace gpupool::server {
 
+class AccessGate;
+
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
   int port = 0;  // 0: any free one
@@ -43,6 +49,9 @@ struct HttpServerOptions {
   std::vector<std::string> names;  // of this machine; see TrustedHosts
   tls::TlsFiles tls = {};          // the port takes TLS only if it is on
   size_t handshakes = 256;         // of TLS at a time
+  // Checks each request by the method that it calls. Must outlive the server.
+  // Null: everybody may call everything.
+  AccessGate* gate = nullptr;
   // Time that calls in flight have to end when the server stops. Streams have
   // none.
   absl::Duration calls_end = absl::Seconds(1);

@@ -23,12 +23,17 @@
 #include "server/http/port/client_presence.h"
 #include "server/http/request_body.h"
 #include "server/http/request_check.h"
+#include "server/http/route_access.h"
 #include "server/http/trace_headers.h"
 
 namespace gpupool::server {
 namespace {
 
 using google::protobuf::MethodDescriptor;
+
+// Tells as much as the list of methods.
+constexpr char kReflection[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
 // A method, and a request that has passed the checks.
 struct CheckedCall {
@@ -74,14 +79,16 @@ class JsonGateway::Impl {
   void AddRoutes(HttpRouter* router) {
     for (const char* path : {"/api", "/api/"}) {
       router->Add(
-          {.method = "GET", .pattern = path, .answer = [this](HttpRequest&) {
-             return Answered(200, list_);
-           }});
+          {.method = "GET",
+           .pattern = path,
+           .calls = kReflection,
+           .answer = [this](HttpRequest&) { return Answered(200, list_); }});
     }
     for (const char* path : {"/api", "/api/", "/api/**"}) {
       router->Add(
           {.method = "POST",
            .pattern = path,
+           .calls = kPathBehindApi,
            .lane = Lane::kApi,
            .most_body_bytes = options_.most_body_bytes,
            .bodies = &bodies_,
@@ -165,6 +172,7 @@ class JsonGateway::Impl {
     if (!call.ok()) return Refused(call.status());
     const OnClientLoss loss(request.client, [&] { (*call)->Cancel(); });
     PassTraceContext(request, call->get());
+    PassAuthorization(request, call->get());
     (*call)->StartUnary(checked.path, std::move(checked.request));
     (*call)->Next(absl::InfiniteFuture());
     const absl::Status status = calls_.StatusOf(**call);
@@ -178,6 +186,7 @@ class JsonGateway::Impl {
     auto call = streams_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
     PassTraceContext(request, call->get());
+    PassAuthorization(request, call->get());
     (*call)->Start(checked.path, std::move(checked.request));
     const bool events =
         absl::StrContains(request.Header("Accept"), "text/event-stream");

@@ -25,6 +25,7 @@
 #include "server/http/rest/rest_log.h"
 #include "server/http/rest/rest_repository.h"
 #include "server/http/rest/rest_trace.h"
+#include "server/http/route_access.h"
 #include "server/http/trace_headers.h"
 
 namespace gpupool::server {
@@ -79,12 +80,12 @@ class RestRoutes::Impl {
     AddServerRoutes(router);
     AddModelRoutes(router);
     AddRepositoryRoutes(router);
-    AddGet(router, Lane::kGet, "/v2/logging", &Impl::TellLog);
-    AddPost(router, "/v2/logging", &Impl::ChangeLog);
+    AddGet(router, {"/v2/logging", "LogSettings"}, &Impl::TellLog);
+    AddPost(router, {"/v2/logging", "LogSettings"}, &Impl::ChangeLog);
     for (const std::string trace :
          {"/v2/trace/setting", "/v2/models/*/trace/setting"}) {
-      AddGet(router, Lane::kGet, trace, &Impl::TellTrace);
-      AddPost(router, trace, &Impl::ChangeTrace);
+      AddGet(router, {trace, "TraceSetting"}, &Impl::TellTrace);
+      AddPost(router, {trace, "TraceSetting"}, &Impl::ChangeTrace);
     }
   }
 
@@ -93,21 +94,28 @@ class RestRoutes::Impl {
  private:
   using Handler = HttpResponse (Impl::*)(HttpRequest&);
 
-  void AddGet(HttpRouter* router, Lane lane, const std::string& pattern,
-              Handler handler) {
+  // A route and the rpc that it becomes.
+  struct Entry {
+    std::string pattern;
+    absl::string_view rpc;
+    Lane lane = Lane::kGet;  // of a GET
+  };
+
+  void AddGet(HttpRouter* router, const Entry& entry, Handler handler) {
     router->Add({.method = "GET",
-                 .pattern = pattern,
-                 .lane = lane,
+                 .pattern = entry.pattern,
+                 .calls = PathOf(entry.rpc),
+                 .lane = entry.lane,
                  .answer = [this, handler](HttpRequest& request) {
                    return (this->*handler)(request);
                  }});
   }
 
-  void AddPost(HttpRouter* router, const std::string& pattern,
-               Handler handler) {
+  void AddPost(HttpRouter* router, const Entry& entry, Handler handler) {
     router->Add(
         {.method = "POST",
-         .pattern = pattern,
+         .pattern = entry.pattern,
+         .calls = PathOf(entry.rpc),
          .lane = Lane::kPost,
          .most_body_bytes = options_.most_body_bytes,
          .bodies = &bodies_,
@@ -120,22 +128,27 @@ class RestRoutes::Impl {
   }
 
   void AddServerRoutes(HttpRouter* router) {
-    AddGet(router, Lane::kHealth, "/v2/health/live", &Impl::TellLive);
-    AddGet(router, Lane::kHealth, "/v2/health/ready", &Impl::TellReady);
-    AddGet(router, Lane::kGet, "/v2", &Impl::DescribeServer);
-    AddGet(router, Lane::kGet, "/v2/", &Impl::DescribeServer);
+    AddGet(router, {"/v2/health/live", "ServerLive", Lane::kHealth},
+           &Impl::TellLive);
+    AddGet(router, {"/v2/health/ready", "ServerReady", Lane::kHealth},
+           &Impl::TellReady);
+    for (const char* server : {"/v2", "/v2/"}) {
+      AddGet(router, {server, "ServerMetadata"}, &Impl::DescribeServer);
+    }
   }
 
   void AddModelRoutes(HttpRouter* router) {
     // Before the routes with a model's name, which it would be taken for.
-    AddGet(router, Lane::kGet, "/v2/models/stats", &Impl::TellAllStatistics);
+    AddGet(router, {"/v2/models/stats", "ModelStatistics"},
+           &Impl::TellAllStatistics);
     for (const std::string model :
          {"/v2/models/*", "/v2/models/*/versions/*"}) {
-      AddGet(router, Lane::kGet, model, &Impl::DescribeModel);
-      AddGet(router, Lane::kGet, model + "/ready", &Impl::TellModelReady);
-      AddGet(router, Lane::kGet, model + "/config", &Impl::TellConfig);
-      AddGet(router, Lane::kGet, model + "/stats", &Impl::TellStatistics);
-      AddPost(router, model + "/infer", &Impl::Infer);
+      AddGet(router, {model, "ModelMetadata"}, &Impl::DescribeModel);
+      AddGet(router, {model + "/ready", "ModelReady"}, &Impl::TellModelReady);
+      AddGet(router, {model + "/config", "ModelConfig"}, &Impl::TellConfig);
+      AddGet(router, {model + "/stats", "ModelStatistics"},
+             &Impl::TellStatistics);
+      AddPost(router, {model + "/infer", "ModelInfer"}, &Impl::Infer);
     }
   }
 
@@ -144,9 +157,13 @@ class RestRoutes::Impl {
     using Unload = inference::RepositoryModelUnloadRequest;
     for (const std::string repository :
          {"/v2/repository", "/v2/repository/*"}) {
-      AddPost(router, repository + "/index", &Impl::ListModels);
-      AddPost(router, repository + "/models/*/load", &Impl::Change<Load>);
-      AddPost(router, repository + "/models/*/unload", &Impl::Change<Unload>);
+      AddPost(router, {repository + "/index", "RepositoryIndex"},
+              &Impl::ListModels);
+      AddPost(router, {repository + "/models/*/load", "RepositoryModelLoad"},
+              &Impl::Change<Load>);
+      AddPost(router,
+              {repository + "/models/*/unload", "RepositoryModelUnload"},
+              &Impl::Change<Unload>);
     }
   }
 
@@ -425,6 +442,7 @@ class RestRoutes::Impl {
     auto call = calls_.Open(channel_, absl::Now() + *timeout);
     if (!call.ok()) return call.status();
     PassTraceContext(request, call->get());
+    PassAuthorization(request, call->get());
     auto body = TakeBody(request, options_.most_body_bytes);
     if (!body.ok()) return body.status();
     GenericCall& opened = **call;

@@ -74,11 +74,13 @@ absl::string_view ContentTypeOf(absl::string_view name) {
 
 void AddWebRoutes(HttpRouter* router) {
   router->Add(
-      {.method = "GET", .pattern = "/", .answer = [](HttpRequest& request) {
-         return Serve(kPage, request);
-       }});
+      {.method = "GET",
+       .pattern = "/",
+       .calls = kOpenToAll,
+       .answer = [](HttpRequest& request) { return Serve(kPage, request); }});
   router->Add({.method = "GET",
                .pattern = "/web/**",
+               .calls = kOpenToAll,
                .answer = [](HttpRequest& request) {
                  return Serve(request.parts[0], request);
                }});

@@ -1,7 +1,7 @@
 // The daemon's durable state in one SQLite database (WAL, synchronous=FULL):
 // jobs and their events, datasets, model versions, checkpoints, settings and
-// reservations of devices, tokens, and id counters. A row is the v1 message itself
-// beside the columns that reads select by.
+// reservations of devices, tokens, and id counters. A row is the v1 message
+// itself beside the columns that reads select by.
 //
 // Thread-safety: one thread, the writer (the control thread), calls AllocateId,
 // AllocateVersion and Commit. Every other function is a read, which any thread
@@ -90,9 +90,9 @@ struct WriteBatch {
   std::map<std::string, v1::DeviceBench> set_device_benches;  // by device
   std::vector<v1::Reservation> upsert_reservations;  // request_id unique
   std::vector<uint64_t> delete_reservations;         // ids
-  std::vector<v1::StoredToken> upsert_tokens;  // secret_sha256 unique
-  std::map<uint64_t, absl::Time> set_token_uses;  // last uses by id
-  std::vector<uint64_t> delete_tokens;            // ids
+  std::vector<v1::StoredToken> upsert_tokens;        // secret_sha256 unique
+  std::map<uint64_t, absl::Time> set_token_uses;     // last uses by id
+  std::vector<uint64_t> delete_tokens;               // ids
   // Sums to add. Deleting a job turns its sums into those of no job.
   std::map<UsageKey, UsageSums> add_usage;
 

@@ -20,8 +20,8 @@ constexpr char kTokenUses[] =
 // makes good.
 absl::StatusOr<std::vector<v1::StoredToken>> Store::LoadTokens() const {
   const auto nothing = [](CachedStatement&) {};
-  ASSIGN_OR_RETURN(auto rows, reader_->Select<v1::StoredToken>(
-                                  "tokens", kTokens, nothing));
+  ASSIGN_OR_RETURN(
+      auto rows, reader_->Select<v1::StoredToken>("tokens", kTokens, nothing));
   std::map<uint64_t, int64_t> uses;
   RETURN_IF_ERROR(
       reader_->ForEach(kTokenUses, nothing, [&](SQLite::Statement& row) {

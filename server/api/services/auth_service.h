@@ -1,5 +1,5 @@
-// Implements AuthService of gpupool.v1; auth.proto is its contract. Who may call
-// it is decided before, by the table of methods.
+// Implements AuthService of gpupool.v1; auth.proto is its contract. Who may
+// call it is decided before, by the table of methods.
 #pragma once
 
 #include "absl/status/status.h"
@@ -24,9 +24,9 @@ class AuthService : public v1::AuthService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::ListTokensRequest* request,
       v1::ListTokensResponse* response) override;
-  grpc::ServerUnaryReactor* RevokeToken(
-      grpc::CallbackServerContext* context,
-      const v1::RevokeTokenRequest* request, v1::Token* response) override;
+  grpc::ServerUnaryReactor* RevokeToken(grpc::CallbackServerContext* context,
+                                        const v1::RevokeTokenRequest* request,
+                                        v1::Token* response) override;
 
  private:
   // Returns FailedPrecondition unless the server wants tokens.

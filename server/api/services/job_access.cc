@@ -75,9 +75,9 @@ absl::Status JobAccess::CheckPrerequisite(const Identity& caller,
   absl::Status found = CheckJobOf(caller, id);
   if (absl::IsNotFound(found)) found = CheckArrayOf(caller, id);
   if (!absl::IsNotFound(found)) return found;
-  return absl::NotFoundError(
-      absl::StrCat(field, " names ", id, ", but there is no job or array ", id,
-                   "; see `gpupool jobs`"));
+  return absl::NotFoundError(absl::StrCat(field, " names ", id,
+                                          ", but there is no job or array ", id,
+                                          "; see `gpupool jobs`"));
 }
 
 }  // namespace gpupool::server

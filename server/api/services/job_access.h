@@ -37,8 +37,8 @@ class JobAccess {
   absl::Status CheckArray(const grpc::CallbackServerContext& context,
                           uint64_t id) const;
 
-  // Fills in the tenant of a spec, or checks it. Call it before the check of the
-  // spec's form, which fills in a tenant of its own.
+  // Fills in the tenant of a spec, or checks it. Call it before the check of
+  // the spec's form, which fills in a tenant of its own.
   absl::Status CheckTenantOf(const grpc::CallbackServerContext& context,
                              v1::JobSpec* spec) const;
   // Checks that the caller has the jobs and arrays that the job waits for.

@@ -18,9 +18,8 @@ void StoreToken(const ControlContext& context, const v1::StoredToken& stored,
               transaction.store().AllocateId(IdKind::kToken));
         }
         transaction.batch().upsert_tokens.push_back(row);
-        transaction.AfterCommit([row = std::move(row), callback] {
-          callback(row);
-        });
+        transaction.AfterCommit(
+            [row = std::move(row), callback] { callback(row); });
       });
 }
 

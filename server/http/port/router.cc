@@ -16,6 +16,26 @@ absl::string_view TakePart(absl::string_view* rest) {
   return part;
 }
 
+using Refuse = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
+
+// Returns a function that asks the guard first and the route itself then.
+Refuse Guarded(const RouteGuard& guard, const HttpRoute& route) {
+  return [guard,
+          route](const HttpRequest& request) -> std::optional<HttpResponse> {
+    const absl::Status allowed = guard(route, request);
+    if (allowed.ok()) {
+      if (route.refuse == nullptr) return std::nullopt;
+      return route.refuse(request);
+    }
+    HttpResponse response = route.error(allowed, 0);
+    // RFC 9110, 11.6.1.
+    if (absl::IsUnauthenticated(allowed)) {
+      response.Set("WWW-Authenticate", "Bearer realm=\"gpupool\"");
+    }
+    return response;
+  };
+}
+
 }  // namespace
 
 std::optional<std::vector<std::string>> MatchPath(absl::string_view pattern,
@@ -43,10 +63,12 @@ std::optional<std::vector<std::string>> MatchPath(absl::string_view pattern,
   return parts;
 }
 
-HttpRouter::HttpRouter(HttpRoute other) : other_(std::move(other)) {}
+HttpRouter::HttpRouter(HttpRoute other, RouteGuard guard)
+    : other_(std::move(other)), guard_(std::move(guard)) {}
 
 void HttpRouter::Add(HttpRoute route) {
   if (route.error == nullptr) route.error = other_.error;
+  if (guard_ != nullptr) route.refuse = Guarded(guard_, route);
   routes_.push_back(std::move(route));
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/http/port/body_budget.h"
 #include "server/http/port/http_request.h"
@@ -28,11 +29,17 @@ enum class Lane {
 };
 inline constexpr size_t kLanes = 5;
 
+// What a route calls if it shows nothing of the server's state.
+inline constexpr char kOpenToAll[] = "open to all";
+
 struct HttpRoute {
   std::string method;
   // The path, where "*" is any part between slashes, and "**" at the end is any
   // rest, but not an empty one: "/v2/models/*/infer", "/web/**".
   std::string pattern;
+  // What the route calls, for the guard of the router; or kOpenToAll. Empty:
+  // nobody may take the route, if there is a guard.
+  std::string calls;
   Lane lane = Lane::kHere;
   // A larger body is answered with 413.
   size_t most_body_bytes = 64 << 10;
@@ -48,6 +55,11 @@ struct HttpRoute {
   ErrorWriter error;
 };
 
+// Says whether a request may take a route, before anything else looks at it.
+// Runs on the thread of the port, so it must not block.
+using RouteGuard =
+    std::function<absl::Status(const HttpRoute&, const HttpRequest&)>;
+
 class HttpRouter {
  public:
   struct Match {
@@ -61,7 +73,9 @@ class HttpRouter {
 
   // Takes the route of requests that take no other, whose method and pattern do
   // not matter. It has an `error`.
-  explicit HttpRouter(HttpRoute other);
+  // `guard` looks at the requests of all routes that are added; null: there is
+  // none.
+  explicit HttpRouter(HttpRoute other, RouteGuard guard = nullptr);
 
   // Adds a route. The first one that fits is taken.
   void Add(HttpRoute route);
@@ -71,12 +85,14 @@ class HttpRouter {
   Match Find(absl::string_view method, absl::string_view path) const;
 
   const HttpRoute& other() const { return other_; }
+  const std::vector<HttpRoute>& routes() const { return routes_; }
 
  private:
   // Returns what a request gets that no route fits.
   Match FindOther(absl::string_view path) const;
 
   HttpRoute other_;
+  RouteGuard guard_;
   std::vector<HttpRoute> routes_;
 };
 

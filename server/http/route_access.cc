@@ -1,0 +1,38 @@
+#include "server/http/route_access.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/strip.h"
+#include "server/http/generic_call.h"
+#include "server/http/trace_headers.h"
+
+namespace gpupool::server {
+
+RouteGuard GuardOf(AccessGate* gate) {
+  if (gate == nullptr || !gate->wants_tokens()) return nullptr;
+  return [gate](const HttpRoute& route, const HttpRequest& request) {
+    if (route.calls == kOpenToAll) return absl::OkStatus();
+    return gate->Admit(MethodOf(route, request), AuthorizationOf(request))
+        .status();
+  };
+}
+
+std::string MethodOf(const HttpRoute& route, const HttpRequest& request) {
+  if (route.calls != kPathBehindApi) return route.calls;
+  absl::string_view path = request.path;
+  absl::ConsumePrefix(&path, "/api");
+  return std::string(path);
+}
+
+absl::string_view AuthorizationOf(const HttpRequest& request) {
+  if (request.Count("Authorization") > 1) return "several headers";
+  return request.Header("Authorization");
+}
+
+void PassAuthorization(const HttpRequest& request, GenericCall* call) {
+  const std::string value(AuthorizationOf(request));
+  if (MayBeMetadata(value)) call->AddMetadata("authorization", value);
+}
+
+}  // namespace gpupool::server

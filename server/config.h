@@ -30,6 +30,7 @@ struct Config {
   uint16_t metrics_port = 0;
   bool triton_metrics = false;
   tls::TlsFiles tls;      // of gRPC and HTTP
+  std::string auth;       // "none" or "tokens"
   std::string port_file;  // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"

@@ -114,10 +114,17 @@ void RaiseLimits() {
 void WarnAboutListening(const Config& config) {
   const bool local = config.listen == "127.0.0.1" || config.listen == "::1";
   if (local || !config.tls.client_ca.empty()) return;
-  if (config.tls.on()) {
+  const bool tokens = config.auth == "tokens";
+  if (tokens && config.tls.on()) return;
+  if (tokens) {
+    spdlog::warn(
+        "tokens are sent in the clear listen={} remedy=\"set tls-certificate "
+        "and tls-key\"",
+        config.listen);
+  } else if (config.tls.on()) {
     spdlog::warn(
         "any client that reaches the server may call it listen={} "
-        "remedy=\"set tls-client-ca\"",
+        "remedy=\"set tls-client-ca or auth\"",
         config.listen);
   } else {
     spdlog::warn(

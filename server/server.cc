@@ -44,6 +44,7 @@
 #include "server/repository/folder_repository.h"
 #include "server/repository/replaced_versions.h"
 #include "server/repository/version_calls.h"
+#include "server/server_access.h"
 #include "server/server_log.h"
 #include "server/server_tracer.h"
 #include "server/serving/model_registry.h"
@@ -55,8 +56,6 @@
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 #include "server/trace/tracer.h"
-#include "tls/pem.h"
-#include "tls/tls_files.h"
 
 namespace gpupool::server {
 namespace {
@@ -117,7 +116,7 @@ class Server::Impl {
   ~Impl() { TakeDown(); }
 
   absl::Status Start() {
-    RETURN_IF_ERROR(CheckTls());
+    RETURN_IF_ERROR(CheckTls(config_.tls, clock_.Now()));
     worker_binary_ = WorkerBinary(config_);
     RETURN_IF_ERROR(CheckProgram(worker_binary_));
     ASSIGN_OR_RETURN(machine_, LookAtMachine());
@@ -161,19 +160,6 @@ class Server::Impl {
   }
 
  private:
-  absl::Status CheckTls() const {
-    if (!config_.tls.on()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const tls::ServerPem files,
-                     tls::ReadServerFiles(config_.tls, clock_.Now()));
-    spdlog::info("TLS is on certificate={} expires={} client_certificates={}",
-                 config_.tls.certificate,
-                 absl::FormatTime("%Y-%m-%dT%H:%M:%SZ",
-                                  tls::ExpiryOf(files.own.certificate),
-                                  absl::UTCTimeZone()),
-                 files.client_authorities.empty() ? "no" : "required");
-    return absl::OkStatus();
-  }
-
   // Asks for the GPUs, and prints a message when that takes long.
   absl::StatusOr<std::vector<UsableGpu>> FindGpus() const {
     bool told = false;
@@ -222,6 +208,9 @@ class Server::Impl {
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
+    ASSIGN_OR_RETURN(gate_,
+                     OpenGate(config_.auth, state_dir_->path(), store_.get(),
+                              [this] { return clock_.Now(); }));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs",
                                              PartialOptionsOf(config_)));
     metrics_.Set(GaugeName::kBuildInfo, {build_.version, build_.commit}, 1);
@@ -248,6 +237,7 @@ class Server::Impl {
     cache_ = MakeResponseCache(config_.response_cache_bytes, &metrics_);
     serving_ = std::make_unique<Serving>(ServingNeeds());
     control_->Start(pool_.get(), serving_.get());
+    NoteTokenUses(gate_.get(), &control_->context());
     serving_->Start();
     return absl::OkStatus();
   }
@@ -268,6 +258,7 @@ class Server::Impl {
              .names = absl::StrSplit(config_.http_names, absl::ByAnyChar(", "),
                                      absl::SkipEmpty()),
              .tls = config_.tls,
+             .gate = gate_.get(),
              .calls_end = kCallsEnd},
             api_->InProcessChannel()));
     ports_.http = static_cast<uint16_t>(http_->port());
@@ -446,6 +437,7 @@ class Server::Impl {
         .control = &control_->context(),
         .blobs = blobs_.get(),
         .folders = folders_.get(),
+        .gate = gate_.get(),
         .hooks = {.info = [this] { return Info(); },
                   .stop = [this] { RequestStop(); },
                   .database = DatabasePath()},
@@ -558,6 +550,7 @@ class Server::Impl {
   std::unique_ptr<StartupCheck> startup_check_;
   std::unique_ptr<StateDir> state_dir_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<AccessGate> gate_;
   std::unique_ptr<BlobStore> blobs_;
   Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};

@@ -127,6 +127,17 @@ std::vector<Setting> TlsSettings() {
   };
 }
 
+std::vector<Setting> AccessSettings() {
+  static constexpr char kGroup[] = "Who may call";
+  return {
+      {kGroup, "auth", WordKind("KIND", In<&Config::auth>, {"none", "tokens"}),
+       "none",
+       "none: whoever reaches the server may do everything; tokens: each call "
+       "needs a token, whose role says what it may do",
+       "", "[Tokens and roles](#tokens-and-roles)"},
+  };
+}
+
 std::vector<Setting> LimitSettings() {
   static constexpr char kGroup[] = "Limits and what is kept";
   return {
@@ -294,8 +305,9 @@ std::vector<Setting> TraceSettings() {
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   for (const auto& group :
-       {DeviceSettings, PlaceSettings, TlsSettings, LimitSettings,
-        OrderSettings, PlacementSettings, RepositorySettings, TraceSettings}) {
+       {DeviceSettings, PlaceSettings, TlsSettings, AccessSettings,
+        LimitSettings, OrderSettings, PlacementSettings, RepositorySettings,
+        TraceSettings}) {
     std::vector<Setting> settings = group();
     std::move(settings.begin(), settings.end(), std::back_inserter(all));
   }

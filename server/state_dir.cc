@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(
 }
 
 absl::Status WriteFileAtomically(const std::string& path,
-                                 absl::string_view bytes) {
+                                 absl::string_view bytes, mode_t mode) {
   std::string temporary = absl::StrCat(path, ".XXXXXX");
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return SystemError("cannot write", path);
@@ -94,7 +94,7 @@ absl::Status WriteFileAtomically(const std::string& path,
                           absl::StrCat("cannot write ", path, ": ",
                                        std::string(status.message())));
   }
-  if (status.ok() && (fchmod(fd, 0644) != 0 || fsync(fd) != 0)) {
+  if (status.ok() && (fchmod(fd, mode) != 0 || fsync(fd) != 0)) {
     status = SystemError("cannot write", path);
   }
   close(fd);

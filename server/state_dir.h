@@ -1,6 +1,8 @@
 // The state folder, held by one daemon at a time.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 
@@ -31,9 +33,9 @@ class StateDir {
   const int lock_fd_;
 };
 
-// Replaces `path` by a file with these bytes. A reader sees either the old or
-// the whole new file.
+// Replaces `path` by a file with these bytes and this mode. A reader sees
+// either the old or the whole new file.
 absl::Status WriteFileAtomically(const std::string& path,
-                                 absl::string_view bytes);
+                                 absl::string_view bytes, mode_t mode = 0644);
 
 }  // namespace gpupool::server

@@ -11,7 +11,9 @@
 #include "client/channel_credentials.h"
 #include "client/connection.h"
 #include "client/server_defaults.h"
+#include "client/token.h"
 #include "gpupool/v1/admin.grpc.pb.h"
+#include "gpupool/v1/auth.grpc.pb.h"
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
@@ -44,6 +46,11 @@ TlsOptions DefaultTls() {
           .key = FromEnvironment("GPUPOOL_CLIENT_KEY")};
 }
 
+TokenOptions DefaultToken() {
+  return {.token = FromEnvironment("GPUPOOL_TOKEN"),
+          .file = FromEnvironment("GPUPOOL_TOKEN_FILE")};
+}
+
 std::string NewRequestId() {
   std::array<unsigned char, 16> bytes;
   // OpenSSL may have no entropy yet. An id must differ from others, and need
@@ -69,6 +76,7 @@ struct Client::Impl {
         devices(v1::DeviceService::NewStub(connection.channel())),
         admin(v1::AdminService::NewStub(connection.channel())),
         uploads(v1::UploadService::NewStub(connection.channel())),
+        auth(v1::AuthService::NewStub(connection.channel())),
         usage(v1::UsageService::NewStub(connection.channel())),
         reservations(v1::ReservationService::NewStub(connection.channel())),
         inference(
@@ -82,6 +90,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::DeviceService::Stub> devices;
   const std::unique_ptr<v1::AdminService::Stub> admin;
   const std::unique_ptr<v1::UploadService::Stub> uploads;
+  const std::unique_ptr<v1::AuthService::Stub> auth;
   const std::unique_ptr<v1::UsageService::Stub> usage;
   const std::unique_ptr<v1::ReservationService::Stub> reservations;
   const std::unique_ptr<::inference::GRPCInferenceService::Stub> inference;
@@ -94,6 +103,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   absl::StatusOr<std::string> address = CompleteAddress(options.address);
   if (!address.ok()) return address.status();
   options.address = *std::move(address);
+  absl::StatusOr<std::string> token = TokenOf(options.token);
+  if (!token.ok()) return token.status();
+  options.token.token = *std::move(token);
+  if (!options.token.token.empty()) {
+    const absl::Status safe = CheckTokenIsSafe(options);
+    if (!safe.ok()) return safe;
+  }
   const auto credentials = ChannelCredentialsOf(options.tls);
   if (!credentials.ok()) return credentials.status();
   return std::unique_ptr<Client>(
@@ -378,6 +394,27 @@ absl::StatusOr<v1::DatabaseReport> Client::CheckDatabase(
   return impl_->connection.Call(
       *impl_->admin, &v1::AdminService::Stub::CheckDatabase, request,
       {Connection::kRepeat, TimeLimit(impl_->options, true)});
+}
+
+absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(
+    const v1::CreateTokenRequest& request) {
+  return impl_->connection.Call(*impl_->auth,
+                                &v1::AuthService::Stub::CreateToken, request,
+                                Connection::kOnce);
+}
+
+absl::StatusOr<v1::ListTokensResponse> Client::ListTokens(
+    const v1::ListTokensRequest& request) {
+  return impl_->connection.Call(*impl_->auth,
+                                &v1::AuthService::Stub::ListTokens, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Token> Client::RevokeToken(
+    const v1::RevokeTokenRequest& request) {
+  return impl_->connection.Call(*impl_->auth,
+                                &v1::AuthService::Stub::RevokeToken, request,
+                                Connection::kRepeat);
 }
 
 absl::Status Client::StreamBackup(

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "client/server_defaults.h"
 #include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/auth.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -67,9 +68,23 @@ struct TlsOptions {
 // name. An empty variable is none.
 TlsOptions DefaultTls();
 
+// The token by which the server knows the client. It is sent with each call.
+struct TokenOptions {
+  std::string token;  // empty: the one in `file`
+  std::string file;   // empty: none
+  // Whether the token may be sent to another machine without TLS, where others
+  // can read it.
+  bool insecure = false;
+};
+
+// Returns the token of GPUPOOL_TOKEN and the file that GPUPOOL_TOKEN_FILE
+// names. An empty variable is none.
+TokenOptions DefaultToken();
+
 struct ClientOptions {
   std::string address = DefaultServerAddress();  // host, host:port or unix:PATH
   TlsOptions tls = {};
+  TokenOptions token = {};
   absl::Duration call_timeout = absl::Seconds(30);  // of one call, all tries
   absl::Duration wait_timeout = absl::Minutes(5);   // of calls with `wait`
   absl::Duration retry_window = absl::Seconds(3);   // 0: never retry
@@ -82,7 +97,8 @@ struct ClientOptions {
 class Client {
  public:
   // Makes a client, which does not connect yet. InvalidArgument for a malformed
-  // address and for files of `tls` that cannot be used.
+  // address, for files of `tls` and `token` that cannot be used, and for a
+  // token that would be sent to another machine in the clear.
   static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
   ~Client();
   Client(const Client&) = delete;
@@ -215,6 +231,12 @@ class Client {
       const v1::GetReconcileStateRequest& request);
   absl::StatusOr<v1::DatabaseReport> CheckDatabase(
       const v1::CheckDatabaseRequest& request);
+  // Not retried, since a lost answer has the only copy of the secret.
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(
+      const v1::CreateTokenRequest& request);
+  absl::StatusOr<v1::ListTokensResponse> ListTokens(
+      const v1::ListTokensRequest& request);
+  absl::StatusOr<v1::Token> RevokeToken(const v1::RevokeTokenRequest& request);
   // Not retried: see backup_file.h.
   absl::Status StreamBackup(
       const v1::BackUpDatabaseRequest& request,

@@ -67,9 +67,17 @@ Connection::Connection(
     const std::shared_ptr<grpc::ChannelCredentials>& credentials)
     : address_(options.address),
       tls_(options.tls),
+      authorization_(options.token.token.empty()
+                         ? ""
+                         : absl::StrCat("Bearer ", options.token.token)),
       call_timeout_(options.call_timeout),
       retry_window_(options.retry_window),
       channel_(OpenChannel(options.address, credentials)) {}
+
+void Connection::AddToken(grpc::ClientContext* context) const {
+  if (authorization_.empty()) return;
+  context->AddMetadata("authorization", authorization_);
+}
 
 Connection::Limits Connection::StartCall(const Patience& patience) const {
   const absl::Duration timeout = patience.timeout > absl::ZeroDuration()

@@ -62,6 +62,7 @@ class Connection {
     Backoff backoff({}, NewSeed());
     while (true) {
       grpc::ClientContext context;
+      AddToken(&context);
       context.set_deadline(absl::ToChronoTime(limits.deadline));
       Response response;
       const absl::Status status =
@@ -85,6 +86,7 @@ class Connection {
                           const Request& request,
                           const Listener<Message>& listener) {
     grpc::ClientContext context;
+    AddToken(&context);
     auto reader = (stub.*method)(&context, request);
     std::stop_callback cancel(listener.stop,
                               [&context] { context.TryCancel(); });
@@ -112,6 +114,7 @@ class Connection {
           grpc::ClientContext*, Response*),
       const std::function<absl::StatusOr<bool>(Message&)>& next) {
     grpc::ClientContext context;
+    AddToken(&context);
     Response response;
     auto writer = (stub.*method)(&context, &response);
     while (true) {
@@ -138,6 +141,8 @@ class Connection {
     absl::Time last_try;
   };
 
+  // Adds the client's token, if it has one, to a call that has not started.
+  void AddToken(grpc::ClientContext* context) const;
   Limits StartCall(const Patience& patience) const;
   // Returns the same code. If the connection failed and not the server, the
   // text says what could not be reached, why, and what to do.
@@ -146,6 +151,7 @@ class Connection {
 
   const std::string address_;
   const TlsOptions tls_;
+  const std::string authorization_;  // value of the header; empty: none
   const absl::Duration call_timeout_;
   const absl::Duration retry_window_;
   const std::shared_ptr<grpc::Channel> channel_;

@@ -47,6 +47,21 @@ void AddTlsOptions(CLI::App& app, TlsOptions& tls) {
       ->type_name("FILE");
 }
 
+void AddTokenOptions(CLI::App& app, TokenOptions& token) {
+  app.add_option_function<std::string>(
+         "--token-file",
+         [&token](const std::string& file) {
+           token.token.clear();
+           token.file = file;
+         },
+         "File with the token by which the server knows you (default: "
+         "GPUPOOL_TOKEN_FILE; GPUPOOL_TOKEN has the token itself)")
+      ->type_name("FILE");
+  app.add_flag("--insecure", token.insecure,
+               "Send the token to another machine without TLS, where others "
+               "can read it");
+}
+
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   static const std::map<std::string, OutputFormat> kFormats = {
       {"table", OutputFormat::kTable},
@@ -57,6 +72,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
                               "GPUPOOL_ADDRESS or ",
                               DefaultServerAddress(), ")"));
   AddTlsOptions(app, options.tls);
+  AddTokenOptions(app, options.token);
   app.add_option_function<std::string>(
          "-o,--output",
          [&options](const std::string& name) {
@@ -105,6 +121,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddDevices(app, invocation);
   AddAdmin(app, invocation);
   AddTls(app, invocation);
+  AddTokens(app, invocation);
   AddUsage(app, invocation);
   AddDoctor(app, invocation);
   AddSim(app, invocation);
@@ -213,7 +230,9 @@ std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
 
 int RunCommandLine(const std::vector<std::string>& arguments,
                    const Console& console, std::stop_token stop) {
-  GlobalOptions options{.address = DefaultAddress(), .tls = DefaultTls()};
+  GlobalOptions options{.address = DefaultAddress(),
+                        .tls = DefaultTls(),
+                        .token = DefaultToken()};
   Invocation invocation;
   const std::unique_ptr<CLI::App> app = MakeApp(options, invocation);
   if (arguments.empty()) {

@@ -14,6 +14,7 @@ absl::StatusOr<Client*> Context::client() {
     ClientOptions options;
     options.address = options_.address;
     options.tls = options_.tls;
+    options.token = options_.token;
     options.call_timeout = options_.timeout;
     options.upload_stop = stop_;
     options.upload_notice = [this](const std::string& line) {

@@ -35,6 +35,7 @@ namespace gpupool::client {
 struct GlobalOptions {
   std::string address;
   TlsOptions tls = {};
+  TokenOptions token = {};
   OutputFormat output = OutputFormat::kTable;
   absl::Duration timeout = absl::Seconds(30);
   bool timeout_given = false;

@@ -45,6 +45,7 @@ void AddSim(CLI::App& app, Invocation& invocation);
 void AddSimFill(CLI::App& sim, Invocation& invocation);
 void AddDoctor(CLI::App& app, Invocation& invocation);
 void AddTls(CLI::App& app, Invocation& invocation);
+void AddTokens(CLI::App& app, Invocation& invocation);
 void AddUsage(CLI::App& app, Invocation& invocation);
 void AddVersion(CLI::App& app, Invocation& invocation);
 void AddCompletion(CLI::App& app, Invocation& invocation);

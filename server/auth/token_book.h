@@ -22,7 +22,7 @@
 
 namespace gpupool::server {
 
-// Who calls.
+// A caller, as its token says.
 struct Identity {
   // Returns whether the caller sees and changes only what its tenant has.
   bool is_bound() const { return role < v1::OPERATOR; }

@@ -16,7 +16,7 @@ namespace gpupool::server {
 
 class GenericCall;
 
-// What a route calls if its path is "/api" and the rpc.
+// Value of HttpRoute::calls for a path that is "/api" and the rpc.
 inline constexpr char kPathBehindApi[] = "/api/**";
 
 // Returns the guard of a port; null if everybody may take every route.

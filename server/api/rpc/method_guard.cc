@@ -20,22 +20,29 @@ grpc::string_ref TextOf(const grpc_slice& slice) {
           GRPC_SLICE_LENGTH(slice)};
 }
 
-// Is a grpc_auth_metadata_processor's `process`. `state` is a SharedGuard.
-void ProcessPlain(void* state, grpc_auth_context*, const grpc_metadata* entries,
-                  size_t count, grpc_process_auth_metadata_done_cb done,
-                  void* user_data) {
-  InputMetadata metadata;
-  for (size_t i = 0; i < count; ++i) {
-    metadata.emplace(TextOf(entries[i].key), TextOf(entries[i].value));
-  }
-  const grpc::Status status =
-      (*static_cast<SharedGuard*>(state))->Check(metadata);
-  done(user_data, nullptr, 0, nullptr, 0,
-       static_cast<grpc_status_code>(status.error_code()),
-       status.ok() ? nullptr : status.error_message().c_str());
+// Returns a processor for gRPC's core that owns a reference to the guard.
+grpc_auth_metadata_processor ProcessorOf(const SharedGuard& guard) {
+  grpc_auth_metadata_processor processor = {};
+  processor.state = new SharedGuard(guard);
+  processor.destroy = [](void* state) {
+    delete static_cast<SharedGuard*>(state);
+  };
+  processor.process = [](void* state, grpc_auth_context*,
+                         const grpc_metadata* entries, size_t count,
+                         grpc_process_auth_metadata_done_cb done,
+                         void* user_data) {
+    InputMetadata metadata;
+    for (size_t i = 0; i < count; ++i) {
+      metadata.emplace(TextOf(entries[i].key), TextOf(entries[i].value));
+    }
+    const grpc::Status status =
+        (*static_cast<SharedGuard*>(state))->Check(metadata);
+    done(user_data, nullptr, 0, nullptr, 0,
+         static_cast<grpc_status_code>(status.error_code()),
+         status.ok() ? nullptr : status.error_message().c_str());
+  };
+  return processor;
 }
-
-void DestroyPlain(void* state) { delete static_cast<SharedGuard*>(state); }
 
 class PlainPort : public grpc::ServerCredentials {
  public:
@@ -50,8 +57,8 @@ class PlainPort : public grpc::ServerCredentials {
                       grpc_server* server) override {
     grpc_server_credentials* credentials =
         grpc_insecure_server_credentials_create();
-    grpc_server_credentials_set_auth_metadata_processor(
-        credentials, {ProcessPlain, DestroyPlain, new SharedGuard(guard_)});
+    grpc_server_credentials_set_auth_metadata_processor(credentials,
+                                                        ProcessorOf(guard_));
     const int port =
         grpc_server_add_http2_port(server, address.c_str(), credentials);
     grpc_server_credentials_release(credentials);

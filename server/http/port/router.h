@@ -29,7 +29,8 @@ enum class Lane {
 };
 inline constexpr size_t kLanes = 5;
 
-// What a route calls if it shows nothing of the server's state.
+// Value of HttpRoute::calls for a route that shows nothing of the server's
+// state.
 inline constexpr char kOpenToAll[] = "open to all";
 
 struct HttpRoute {
@@ -37,7 +38,7 @@ struct HttpRoute {
   // The path, where "*" is any part between slashes, and "**" at the end is any
   // rest, but not an empty one: "/v2/models/*/infer", "/web/**".
   std::string pattern;
-  // What the route calls, for the guard of the router; or kOpenToAll. Empty:
+  // The rpc that the route becomes, for the guard of the router. Empty:
   // nobody may take the route, if there is a guard.
   std::string calls;
   Lane lane = Lane::kHere;

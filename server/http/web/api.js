@@ -1,12 +1,37 @@
 // Calls of the server's API as JSON: POST /api/gpupool.v1.SERVICE/METHOD.
 
 const JSON_TYPE = {'Content-Type': 'application/json'};
+// Key of the token in the storage of this tab, which ends with the tab.
+const TOKEN = 'gpupool-token';
+
+let wantToken = () => {};
 
 export class ApiError extends Error {
   constructor(code, message) {
     super(message);
     this.code = code;
   }
+}
+
+// Returns the token that calls send; empty if there is none.
+export function token() {
+  return sessionStorage.getItem(TOKEN) ?? '';
+}
+
+// Sets the token of later calls. Characters that no header can have are left out.
+export function setToken(text) {
+  const known = text.replace(/[^!-~]/g, '');
+  if (known === '') sessionStorage.removeItem(TOKEN);
+  else sessionStorage.setItem(TOKEN, known);
+}
+
+// Calls `ask` with the server's words when it wants a token, or another one.
+export function whenTokenIsWanted(ask) {
+  wantToken = ask;
+}
+
+function authorization() {
+  return token() === '' ? {} : {Authorization: `Bearer ${token()}`};
 }
 
 async function post(method, text, options) {
@@ -16,7 +41,7 @@ async function post(method, text, options) {
       method: 'POST',
       body: text,
       ...options,
-      headers: {...JSON_TYPE, ...options.headers},
+      headers: {...JSON_TYPE, ...authorization(), ...options.headers},
     });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
@@ -24,6 +49,7 @@ async function post(method, text, options) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
+  if (answer.status === 401) wantToken(told.message ?? '');
   throw new ApiError(
       told.code ?? String(answer.status),
       told.message ?? `the server answered ${answer.status}`);

@@ -1,6 +1,6 @@
 // Shows the page that the address names: "#/job/7" is pages/job.js with "7".
 
-import {call} from './api.js';
+import {call, whenTokenIsWanted} from './api.js';
 import {el} from './dom.js';
 import * as compare from './pages/compare.js';
 import * as job from './pages/job.js';
@@ -10,6 +10,7 @@ import * as models from './pages/models.js';
 import * as pool from './pages/pool.js';
 import * as submit from './pages/submit.js';
 import * as usage from './pages/usage.js';
+import {askForToken, offerSignOut} from './sign_in.js';
 
 const PAGES = {compare, job, jobs, memory, models, pool, submit, usage};
 
@@ -65,9 +66,14 @@ async function greet() {
   }
 }
 
+whenTokenIsWanted(reason => {
+  leave.abort();
+  askForToken(main, reason);
+});
 addEventListener('hashchange', () => {
   show();
   main.focus();
 });
+offerSignOut(document.querySelector('header'));
 show();
 greet();

@@ -132,7 +132,7 @@ class RestRoutes::Impl {
            &Impl::TellLive);
     AddGet(router, {"/v2/health/ready", "ServerReady", Lane::kHealth},
            &Impl::TellReady);
-    for (const char* server : {"/v2", "/v2/"}) {
+    for (const std::string server : {"/v2", "/v2/"}) {
       AddGet(router, {server, "ServerMetadata"}, &Impl::DescribeServer);
     }
   }

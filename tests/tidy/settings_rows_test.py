@@ -11,6 +11,7 @@ TABLE = ROOT / "server/settings.cc"
 PARTS = ("ApiLimits", "SlotRingOptions", "QueuePolicy", "TlsFiles")
 # Settings that two files read, with the second.
 TWO_READERS = {"listen": "main.cc",               # warns
+               "auth": "main.cc",                 # warns
                "state-dir": "main.cc",            # --check looks there
                "log-format": "main.cc",           # the daemon's own log
                "serving-target-delay": "config.cc"}  # a part of the policy

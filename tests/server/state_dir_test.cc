@@ -41,6 +41,15 @@ TEST(StateDirTest, PathThatIsAFileIsRefused) {
   EXPECT_FALSE(StateDir::Open(directory / "file/below").ok());
 }
 
+TEST(WriteFileAtomicallyTest, TheFileHasTheMode) {
+  TempDir directory;
+  const std::string path = directory / "secret";
+  ASSERT_TRUE(WriteFileAtomically(path, "x", 0600).ok());
+  EXPECT_EQ(
+      std::filesystem::status(path).permissions(),
+      std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
 TEST(WriteFileAtomicallyTest, ReplacesTheFileAndLeavesNoOther) {
   TempDir directory;
   const std::string path = directory / "ports.json";

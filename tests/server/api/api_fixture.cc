@@ -82,6 +82,7 @@ void ApiFixture::SetUp() {
   auto api = ApiServer::Start(
       Options(), {.control = &control_->context(),
                   .blobs = blobs_.get(),
+                  .gate = Gate(),
                   .hooks = {.info =
                                 [] {
                                   v1::ServerInfo info;

@@ -61,6 +61,9 @@ class ApiFixture : public ::testing::Test {
                        .watch_streams = 3}};
   }
 
+  // Returns the gate of the endpoint; null: everybody may call everything.
+  virtual AccessGate* Gate() { return nullptr; }
+
   // Stores the dataset "digits".
   void AddDataset();
   static v1::SubmitJobRequest NewJob(const std::string& request_id);

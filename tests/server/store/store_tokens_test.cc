@@ -73,8 +73,7 @@ TEST_F(StoreTokensTest, AUseNeitherUndoesARevocationNorIsUndoneByIt) {
 
 TEST_F(StoreTokensTest, TwoTokensHaveNoSecretInCommon) {
   EXPECT_FALSE(
-      store_
-          ->Commit({.upsert_tokens = {TokenWith(1, "a"), TokenWith(2, "a")}})
+      store_->Commit({.upsert_tokens = {TokenWith(1, "a"), TokenWith(2, "a")}})
           .ok());
 }
 

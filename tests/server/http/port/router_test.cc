@@ -100,5 +100,54 @@ TEST(RouterTest, RoutesWithoutErrorsHaveThoseOfTheRouter) {
   EXPECT_EQ(route->error(absl::InternalError(""), 0).body, "router");
 }
 
+HttpRouter MakeGuardedRouter() {
+  HttpRouter router({.error =
+                         [](const absl::Status& error, int) {
+                           return JsonAnswer(
+                               absl::IsUnauthenticated(error) ? 401 : 403,
+                               "router");
+                         }},
+                    [](const HttpRoute& route, const HttpRequest& request) {
+                      if (route.calls == kOpenToAll) return absl::OkStatus();
+                      return request.Header("Authorization").empty()
+                                 ? absl::UnauthenticatedError("")
+                                 : absl::PermissionDeniedError("");
+                    });
+  router.Add({.method = "GET", .pattern = "/open", .calls = kOpenToAll});
+  router.Add(
+      {.method = "GET",
+       .pattern = "/busy",
+       .calls = kOpenToAll,
+       .refuse = [](const HttpRequest&) { return JsonAnswer(503, ""); }});
+  router.Add(
+      {.method = "GET",
+       .pattern = "/shut",
+       .calls = "/S/M",
+       .refuse = [](const HttpRequest&) { return JsonAnswer(503, ""); }});
+  return router;
+}
+
+TEST(RouterTest, TheGuardIsAskedBeforeTheRoute) {
+  const HttpRouter router = MakeGuardedRouter();
+  EXPECT_FALSE(router.Find("GET", "/open").route->refuse({}).has_value());
+  EXPECT_EQ(router.Find("GET", "/busy").route->refuse({})->status, 503);
+  const auto refused = router.Find("HEAD", "/shut").route->refuse({});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->status, 401);
+  ASSERT_EQ(refused->headers.size(), 2u);
+  EXPECT_EQ(refused->headers[1].name, "WWW-Authenticate");
+  EXPECT_EQ(refused->headers[1].value, "Bearer realm=\"gpupool\"");
+}
+
+TEST(RouterTest, OnlyAMissingTokenIsAskedFor) {
+  const HttpRouter router = MakeGuardedRouter();
+  HttpRequest request;
+  request.headers = {{"authorization", "Bearer x"}};
+  const auto refused = router.Find("GET", "/shut").route->refuse(request);
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->status, 403);
+  EXPECT_EQ(refused->headers.size(), 1u);
+}
+
 }  // namespace
 }  // namespace gpupool::server

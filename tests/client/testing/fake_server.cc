@@ -17,6 +17,7 @@
 #include "gpupool/v1/upload.grpc.pb.h"
 #include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "tests/client/testing/fake_tokens.h"
 
 namespace gpupool::client {
 namespace {
@@ -708,6 +709,7 @@ struct FakeServer::Services {
         admin(state),
         uploads(state),
         usage(state),
+        tokens(state),
         reservations(state),
         inference(state) {}
 
@@ -718,6 +720,7 @@ struct FakeServer::Services {
   Admin admin;
   Uploads uploads;
   Usage usage;
+  FakeTokens tokens;
   Reservations reservations;
   Inference inference;
   std::unique_ptr<grpc::Server> server;
@@ -744,6 +747,7 @@ void FakeServer::Start() {
   builder.RegisterService(&services_->admin);
   builder.RegisterService(&services_->uploads);
   builder.RegisterService(&services_->usage);
+  builder.RegisterService(&services_->tokens);
   builder.RegisterService(&services_->reservations);
   builder.RegisterService(&services_->inference);
   services_->server = builder.BuildAndStart();

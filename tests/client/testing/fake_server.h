@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/auth.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -78,6 +79,9 @@ struct FakeState {
   v1::GetUsageRequest usage_request ABSL_GUARDED_BY(mutex);  // the last one
   v1::CreateReservationRequest reserved ABSL_GUARDED_BY(mutex);
   v1::CancelReservationRequest unreserved ABSL_GUARDED_BY(mutex);
+  v1::CreateTokenRequest token_request ABSL_GUARDED_BY(mutex);
+  // Header of the last ListTokens.
+  std::string authorization ABSL_GUARDED_BY(mutex);
 };
 
 class FakeServer {

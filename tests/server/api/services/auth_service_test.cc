@@ -8,7 +8,7 @@ namespace gpupool::server {
 namespace {
 
 using ::testing::HasSubstr;
-using Stub = v1::AuthService::Stub;
+using AuthStub = v1::AuthService::Stub;
 
 class AuthServiceTest : public TokenFixture {
  protected:
@@ -27,10 +27,10 @@ class AuthServiceTest : public TokenFixture {
   }
 
   grpc::Status Create(const v1::CreateTokenRequest& request) {
-    return Call(*stub_, &Stub::CreateToken, admin_, request, &made_);
+    return As(admin_).Call(*stub_, &AuthStub::CreateToken, request, &made_);
   }
 
-  std::unique_ptr<Stub> stub_;
+  std::unique_ptr<AuthStub> stub_;
   std::string admin_;
   v1::CreateTokenResponse made_;
 };
@@ -55,25 +55,29 @@ TEST_F(AuthServiceTest, ARevokedTokenEndsAtOnceAndOnDisk) {
   v1::RevokeTokenRequest request;
   request.set_id(made_.token().id());
   v1::Token revoked;
-  ASSERT_TRUE(Call(*stub_, &Stub::RevokeToken, admin_, request, &revoked).ok());
+  ASSERT_TRUE(
+      As(admin_).Call(*stub_, &AuthStub::RevokeToken, request, &revoked).ok());
   EXPECT_TRUE(revoked.has_revoke_time());
   EXPECT_TRUE(absl::IsUnauthenticated(
       gate_.Identify("Bearer " + made_.secret()).status()));
   EXPECT_TRUE((*store_->LoadTokens())[0].token().has_revoke_time());
   v1::Token again;
-  EXPECT_TRUE(Call(*stub_, &Stub::RevokeToken, admin_, request, &again).ok());
+  EXPECT_TRUE(
+      As(admin_).Call(*stub_, &AuthStub::RevokeToken, request, &again).ok());
   EXPECT_EQ(again.revoke_time().seconds(), revoked.revoke_time().seconds());
   request.set_id(77);
-  EXPECT_EQ(
-      Call(*stub_, &Stub::RevokeToken, admin_, request, &again).error_code(),
-      grpc::NOT_FOUND);
+  EXPECT_EQ(As(admin_)
+                .Call(*stub_, &AuthStub::RevokeToken, request, &again)
+                .error_code(),
+            grpc::NOT_FOUND);
 }
 
 TEST_F(AuthServiceTest, ListsTokensWithoutSecrets) {
   ASSERT_TRUE(Create(NewUser()).ok());
   v1::ListTokensResponse list;
   ASSERT_TRUE(
-      Call(*stub_, &Stub::ListTokens, admin_, v1::ListTokensRequest(), &list)
+      As(admin_)
+          .Call(*stub_, &AuthStub::ListTokens, v1::ListTokensRequest(), &list)
           .ok());
   ASSERT_EQ(list.tokens_size(), 2);  // the admin's own, too
   EXPECT_EQ(list.tokens(0).name(), "mia");
@@ -100,13 +104,14 @@ TEST_F(AuthServiceTest, RefusesTokensThatMakeNoSense) {
 }
 
 TEST_F(AuthServiceTest, OnlyAnAdminMakesTokens) {
-  EXPECT_EQ(Call(*stub_, &Stub::CreateToken, HeaderOf("lab", v1::OPERATOR),
-                 NewUser(), &made_)
+  EXPECT_EQ(As(HeaderOf("lab", v1::OPERATOR))
+                .Call(*stub_, &AuthStub::CreateToken, NewUser(), &made_)
                 .error_code(),
             grpc::PERMISSION_DENIED);
-  EXPECT_EQ(
-      Call(*stub_, &Stub::CreateToken, "", NewUser(), &made_).error_code(),
-      grpc::UNAUTHENTICATED);
+  EXPECT_EQ(As("")
+                .Call(*stub_, &AuthStub::CreateToken, NewUser(), &made_)
+                .error_code(),
+            grpc::UNAUTHENTICATED);
 }
 
 class NoTokensTest : public ApiFixture {};

@@ -10,7 +10,7 @@ namespace gpupool::server {
 namespace {
 
 using ::testing::HasSubstr;
-using Stub = v1::JobService::Stub;
+using JobStub = v1::JobService::Stub;
 
 // Two tenants, of which "a" has one job.
 class JobAccessTest : public TokenFixture {
@@ -27,13 +27,13 @@ class JobAccessTest : public TokenFixture {
 
   grpc::Status Submit(const std::string& header,
                       const v1::SubmitJobRequest& request) {
-    return Call(*stub_, &Stub::SubmitJob, header, request, &job_);
+    return As(header).Call(*stub_, &JobStub::SubmitJob, request, &job_);
   }
 
   grpc::Status Get(const std::string& header, uint64_t id) {
     v1::GetJobRequest request;
     request.set_id(id);
-    return Call(*stub_, &Stub::GetJob, header, request, &job_);
+    return As(header).Call(*stub_, &JobStub::GetJob, request, &job_);
   }
 
   // Returns the error of each call that names the job, as `header` sees it.
@@ -46,20 +46,20 @@ class JobAccessTest : public TokenFixture {
     add(Get(header, id));
     v1::CancelJobRequest cancel;
     cancel.set_id(id);
-    add(Call(*stub_, &Stub::CancelJob, header, cancel, &job_));
+    add(As(header).Call(*stub_, &JobStub::CancelJob, cancel, &job_));
     v1::HoldJobRequest hold;
     hold.set_id(id);
-    add(Call(*stub_, &Stub::HoldJob, header, hold, &job_));
+    add(As(header).Call(*stub_, &JobStub::HoldJob, hold, &job_));
     v1::ReleaseJobRequest release;
     release.set_id(id);
-    add(Call(*stub_, &Stub::ReleaseJob, header, release, &job_));
+    add(As(header).Call(*stub_, &JobStub::ReleaseJob, release, &job_));
     v1::RequeueJobRequest requeue;
     requeue.set_id(id);
-    add(Call(*stub_, &Stub::RequeueJob, header, requeue, &job_));
+    add(As(header).Call(*stub_, &JobStub::RequeueJob, requeue, &job_));
     v1::ExplainJobRequest explain;
     explain.set_id(id);
     v1::JobExplanation explanation;
-    add(Call(*stub_, &Stub::ExplainJob, header, explain, &explanation));
+    add(As(header).Call(*stub_, &JobStub::ExplainJob, explain, &explanation));
     grpc::ClientContext context;
     context.AddMetadata("authorization", header);
     v1::WatchJobRequest watch;
@@ -71,7 +71,7 @@ class JobAccessTest : public TokenFixture {
     return errors;
   }
 
-  std::unique_ptr<Stub> stub_;
+  std::unique_ptr<JobStub> stub_;
   std::string a_, b_;
   v1::Job job_;
   uint64_t id_ = 0;
@@ -103,13 +103,14 @@ TEST_F(JobAccessTest, AJobOfAnotherTenantLooksLikeNone) {
 TEST_F(JobAccessTest, ListsHaveTheJobsOfTheTenant) {
   v1::ListJobsRequest request;
   v1::ListJobsResponse list;
-  ASSERT_TRUE(Call(*stub_, &Stub::ListJobs, b_, request, &list).ok());
+  ASSERT_TRUE(As(b_).Call(*stub_, &JobStub::ListJobs, request, &list).ok());
   EXPECT_EQ(list.jobs_size(), 0);
-  ASSERT_TRUE(Call(*stub_, &Stub::ListJobs, a_, request, &list).ok());
+  ASSERT_TRUE(As(a_).Call(*stub_, &JobStub::ListJobs, request, &list).ok());
   EXPECT_EQ(list.jobs_size(), 1);
   request.set_tenant("a");
-  EXPECT_EQ(Call(*stub_, &Stub::ListJobs, b_, request, &list).error_code(),
-            grpc::PERMISSION_DENIED);
+  EXPECT_EQ(
+      As(b_).Call(*stub_, &JobStub::ListJobs, request, &list).error_code(),
+      grpc::PERMISSION_DENIED);
 }
 
 TEST_F(JobAccessTest, AnOperatorHasTheJobsOfAll) {
@@ -117,7 +118,8 @@ TEST_F(JobAccessTest, AnOperatorHasTheJobsOfAll) {
   EXPECT_TRUE(Get(operators, id_).ok());
   v1::ListJobsResponse list;
   ASSERT_TRUE(
-      Call(*stub_, &Stub::ListJobs, operators, v1::ListJobsRequest(), &list)
+      As(operators)
+          .Call(*stub_, &JobStub::ListJobs, v1::ListJobsRequest(), &list)
           .ok());
   EXPECT_EQ(list.jobs_size(), 1);
 }
@@ -139,7 +141,7 @@ TEST_F(JobAccessTest, AnArrayOfAnotherTenantLooksLikeNone) {
   request.set_id(id_);  // a job, no array
   v1::JobArray array;
   const grpc::Status of_job =
-      Call(*stub_, &Stub::GetArray, a_, request, &array);
+      As(a_).Call(*stub_, &JobStub::GetArray, request, &array);
   EXPECT_EQ(of_job.error_code(), grpc::NOT_FOUND);
   EXPECT_THAT(of_job.error_message(), HasSubstr("there is no array"));
 }
@@ -149,11 +151,13 @@ TEST_F(JobAccessTest, UsageIsThatOfTheTenant) {
   v1::GetUsageRequest request;
   v1::GetUsageResponse response;
   EXPECT_TRUE(
-      Call(*usage, &v1::UsageService::Stub::GetUsage, b_, request, &response)
+      As(b_)
+          .Call(*usage, &v1::UsageService::Stub::GetUsage, request, &response)
           .ok());
   request.set_tenant("a");
   EXPECT_EQ(
-      Call(*usage, &v1::UsageService::Stub::GetUsage, b_, request, &response)
+      As(b_)
+          .Call(*usage, &v1::UsageService::Stub::GetUsage, request, &response)
           .error_code(),
       grpc::PERMISSION_DENIED);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "server/auth/access_gate.h"
@@ -29,18 +30,26 @@ class TokenFixture : public ApiFixture {
     return "Bearer " + secret;
   }
 
-  // Makes a unary call with the header.
-  template <typename Stub, typename Request, typename Response>
-  static grpc::Status Call(Stub& stub,
-                           grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                                        const Request&,
-                                                        Response*),
-                           const std::string& header, const Request& request,
-                           Response* response) {
-    grpc::ClientContext context;
-    if (!header.empty()) context.AddMetadata("authorization", header);
-    return (stub.*method)(&context, request, response);
-  }
+  // Makes unary calls with a header.
+  class Caller {
+   public:
+    explicit Caller(std::string header) : header_(std::move(header)) {}
+
+    template <typename Stub, typename Request, typename Response>
+    grpc::Status Call(Stub& stub,
+                      grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                   const Request&, Response*),
+                      const Request& request, Response* response) const {
+      grpc::ClientContext context;
+      if (!header_.empty()) context.AddMetadata("authorization", header_);
+      return (stub.*method)(&context, request, response);
+    }
+
+   private:
+    const std::string header_;
+  };
+
+  static Caller As(const std::string& header) { return Caller(header); }
 
   AccessGate gate_{true, absl::Now};
   uint64_t last_id_ = 1'000'000;  // unlike the ids of the store

@@ -16,6 +16,8 @@
 namespace gpupool::server {
 namespace {
 
+constexpr absl::Duration kLongestLife = absl::Hours(24 * 3650);
+
 absl::Status CheckRole(const v1::CreateTokenRequest& request) {
   const v1::Role role = request.role();
   if (!v1::Role_IsValid(role) || role == v1::ROLE_UNSPECIFIED) {
@@ -29,6 +31,22 @@ absl::Status CheckRole(const v1::CreateTokenRequest& request) {
       "a token of role ", RoleName(role), " needs a tenant; give one"));
 }
 
+// Looks at the seconds alone, since larger ones fit no time.
+absl::Status CheckExpiry(const google::protobuf::Timestamp& time,
+                         absl::Time now) {
+  if (time.seconds() > absl::ToUnixSeconds(now + kLongestLife)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expire_time is more than ", absl::ToInt64Hours(kLongestLife) / 24,
+        " days away; choose an earlier one, or none"));
+  }
+  if (time.seconds() > absl::ToUnixSeconds(now) && time.nanos() >= 0 &&
+      time.nanos() < 1'000'000'000) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "expire_time has passed or is none; choose a time in the future");
+}
+
 absl::Status CheckNewToken(const v1::CreateTokenRequest& request,
                            absl::Time now) {
   RETURN_IF_ERROR(CheckRole(request));
@@ -38,12 +56,8 @@ absl::Status CheckNewToken(const v1::CreateTokenRequest& request,
   if (!request.tenant().empty()) {
     RETURN_IF_ERROR(CheckTenant(request.tenant()));
   }
-  if (!request.has_expire_time() ||
-      FromTimestamp(request.expire_time()) > now) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "expire_time has passed; choose a time in the future");
+  return request.has_expire_time() ? CheckExpiry(request.expire_time(), now)
+                                   : absl::OkStatus();
 }
 
 v1::StoredToken NewToken(const v1::CreateTokenRequest& request,

@@ -134,6 +134,23 @@ class Web(harness.TestCase):
         self.assertEqual("CANCELLED", self.server.wait_job(1)["state"])
         self.assertEqual([], self.complaints())
 
+    def test_a_token_is_asked_for_kept_in_the_tab_and_forgotten(self):
+        self.server = self.start("--devices", "cpu:1", "--auth", "tokens")
+        secret = (self.server.state / "admin-token").read_text().strip()
+        self.open("jobs")
+        self.see("The server wants a token")
+        self.driver.find_element(By.ID, "token").send_keys(
+            "gpk_" + "A" * 43)
+        self.press("Sign in")
+        self.see("does not know this token")
+        self.driver.find_element(By.ID, "token").send_keys(secret)
+        self.press("Sign in")
+        self.see("no such job")
+        self.driver.refresh()
+        self.see("no such job")
+        self.press("Sign out")
+        self.see("The server wants a token")
+
     def test_an_error_is_told_and_goes(self):
         self.start_with()
         self.open("submit")

@@ -97,6 +97,8 @@ TEST_F(AuthServiceTest, RefusesTokensThatMakeNoSense) {
   request = NewUser();
   request.mutable_expire_time()->set_seconds(1);
   EXPECT_THAT(Create(request).error_message(), HasSubstr("has passed"));
+  request.mutable_expire_time()->set_seconds(INT64_MAX);
+  EXPECT_THAT(Create(request).error_message(), HasSubstr("3650 days away"));
   request = NewUser();
   request.clear_tenant();
   request.set_role(v1::OPERATOR);

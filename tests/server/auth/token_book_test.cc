@@ -59,6 +59,13 @@ TEST_F(TokenBookTest, UnknownRevokedAndMalformedSecretsGetTheSameWords) {
   EXPECT_EQ(Refusal(secret_), unknown);
 }
 
+TEST_F(TokenBookTest, ARoleThatThisBuildDoesNotKnowIsNone) {
+  v1::StoredToken stored = Stored(7, secret_);
+  stored.mutable_token()->set_role(static_cast<v1::Role>(v1::Role_MAX + 1));
+  book_.Put(stored);
+  Refusal(secret_);
+}
+
 TEST_F(TokenBookTest, ATokenEndsAtItsTime) {
   v1::StoredToken stored = Stored(7, secret_);
   stored.mutable_token()->mutable_expire_time()->set_seconds(

@@ -33,6 +33,7 @@
 #include "absl/time/time.h"
 #include "scheduler/serve/batch_policy.h"
 #include "server/ipc/slot_ring.h"
+#include "server/serving/call_executor.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/serving_observer.h"
 #include "server/serving/slot_packing.h"
@@ -56,12 +57,13 @@ struct BatcherOptions {
   absl::Duration recovery_wait = absl::Seconds(10);
 };
 
-class Batcher : public std::enable_shared_from_this<Batcher> {
+class Batcher : public CallExecutor,
+                public std::enable_shared_from_this<Batcher> {
  public:
   // `timer` must outlive the batcher; `observer` may be null.
   Batcher(BatcherOptions options, WakeTimer* timer,
           std::unique_ptr<VersionObserver> observer);
-  ~Batcher();
+  ~Batcher() override;
 
   // Queues a call, whose inputs must have passed CheckInputs for this version.
   // Errors of the call's OnAnswer:
@@ -72,17 +74,17 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   //   * Cancelled: by Cancel
   //   * ResourceExhausted: its rows do not fit one slot of the ring
   //   * other codes: from the worker
-  void Enqueue(InferenceCall* call);
+  void Enqueue(InferenceCall* call) override;
 
   // Answers a waiting call with Cancelled. No-op for a call that does not wait
   // any more, which must not have been destroyed.
-  void Cancel(InferenceCall* call);
+  void Cancel(InferenceCall* call) override;
 
   // Counts a request that was refused before it could be queued.
-  void CountRefused(absl::StatusCode code);
+  void CountRefused(absl::StatusCode code) override;
 
   // Records what the response cache did for a request. A hit is not queued.
-  void RecordCache(const CacheSample& sample);
+  void RecordCache(const CacheSample& sample) override;
 
   // Sets the ring for batches from now on; null while the worker is lost.
   void SetRing(std::shared_ptr<SlotRingClient> ring);
@@ -90,10 +92,10 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   // Tells that no worker will come back for this version: without a ring,
   // waiting calls are answered Unavailable at once instead of after
   // recovery_wait.
-  void Drain();
+  void Drain() override;
 
   // Answers all waiting and all later calls with `status`.
-  void Close(const absl::Status& status);
+  void Close(const absl::Status& status) override;
 
   // Returns whether a worker computes for this version now.
   bool has_worker() const;
@@ -103,7 +105,7 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   absl::Time oldest_call() const;
   VersionObserver* observer() { return observer_.get(); }  // may be null
   VersionStatistics& statistics() { return statistics_; }
-  const VersionStatistics& statistics() const { return statistics_; }
+  const VersionStatistics& statistics() const override { return statistics_; }
 
  private:
   struct Batch;

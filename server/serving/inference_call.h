@@ -1,12 +1,13 @@
 // A request on its way through serving. The front end derives from it, fills in
-// the public fields and gives it to a Batcher, which answers it.
+// the public fields and gives it to a CallExecutor, which answers it.
 //
-// Ownership: the caller's. The call, and the memory behind `inputs` and
-// `stages`, must live until OnAnswer was called.
+// Ownership: the caller's. The call, and the memory behind `inputs`, `stages`
+// and `steps`, must live until OnAnswer was called.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,17 @@ struct StageTimes {
   uint32_t batch_requests = 0;
   uint32_t batch_rows = 0;
   int tries = 0;  // batches that had the call
+};
+
+// A step of an ensemble that was started, for traces.
+struct StepTimes {
+  std::string model;
+  uint64_t version = 0;
+  std::string device;
+  StageTimes stages;
+  absl::Time begin = absl::InfinitePast();
+  absl::Time end = absl::InfinitePast();
+  absl::StatusCode code = absl::StatusCode::kOk;
 };
 
 class InferenceCall {
@@ -54,6 +66,9 @@ class InferenceCall {
   absl::Time queue_deadline = absl::InfiniteFuture();
   // Filled in before OnAnswer; null: nobody wants to know.
   StageTimes* stages = nullptr;
+  // The steps of an ensemble, filled in before OnAnswer; null: nobody wants to
+  // know.
+  std::vector<StepTimes>* steps = nullptr;
 
  private:
   friend class Batcher;

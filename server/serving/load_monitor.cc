@@ -24,6 +24,8 @@ void LoadMonitor::Look(const std::vector<VersionHandle>& versions,
                        absl::Time now) {
   std::map<uint64_t, Seen> seen;
   for (const VersionHandle& version : versions) {
+    // The load of an ensemble is that of its steps.
+    if (version->ensemble() != nullptr) continue;
     const VersionFacts& facts = version->facts();
     auto known = seen_.extract(facts.id);
     if (!known.empty()) {

@@ -125,7 +125,15 @@ absl::Status CheckServable(const v1::ModelVersion& version,
 
 ServedVersion::ServedVersion(VersionFacts facts,
                              std::shared_ptr<Batcher> batcher)
-    : facts_(std::move(facts)), batcher_(std::move(batcher)) {}
+    : facts_(std::move(facts)), executor_(batcher), batcher_(batcher.get()) {}
+
+ServedVersion::ServedVersion(VersionFacts facts,
+                             std::shared_ptr<CallExecutor> executor,
+                             std::shared_ptr<const EnsembleSpec> ensemble)
+    : facts_(std::move(facts)),
+      executor_(std::move(executor)),
+      batcher_(nullptr),
+      ensemble_(std::move(ensemble)) {}
 
 ServedVersion::~ServedVersion() {
   std::function<void()> callback;
@@ -156,9 +164,13 @@ void ServedVersion::OnLastHandleGone(std::function<void()> callback) {
 
 void ModelRegistry::Add(VersionHandle version) {
   const VersionFacts& facts = version->facts();
+  VersionHandle replaced;  // let go without the lock
   absl::MutexLock lock(&mutex_);
+  Entry& entry = models_[facts.model][facts.version];
+  if (entry.handle != nullptr) ids_.erase(entry.handle->facts().id);
   ids_[facts.id] = {facts.model, facts.version};
-  models_[facts.model][facts.version] = {.handle = std::move(version)};
+  replaced = std::exchange(entry.handle, std::move(version));
+  entry.ready = true;
 }
 
 ModelRegistry::Entry* ModelRegistry::FindEntry(uint64_t id) {
@@ -207,7 +219,7 @@ void ModelRegistry::Drain(uint64_t id, std::function<void()> drained) {
   // `handle` is the registry's own; when it goes at the end of this function
   // `drained` may run.
   handle->OnLastHandleGone(std::move(drained));
-  handle->batcher().Drain();
+  handle->executor().Drain();
 }
 
 VersionHandle ModelRegistry::FindNewest(absl::string_view model) const {

@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "gpupool/v1/model.pb.h"
 #include "server/serving/batcher.h"
+#include "server/serving/ensemble_spec.h"
 #include "server/serving/tensor_view.h"
 
 namespace gpupool::server {
@@ -59,14 +60,21 @@ absl::Status CheckServable(const v1::ModelVersion& version,
 class ServedVersion {
  public:
   ServedVersion(VersionFacts facts, std::shared_ptr<Batcher> batcher);
+  // Makes an ensemble.
+  ServedVersion(VersionFacts facts, std::shared_ptr<CallExecutor> executor,
+                std::shared_ptr<const EnsembleSpec> ensemble);
   // Runs the function given to OnLastHandleGone, on the thread that let go
   // last.
   ~ServedVersion();
 
   const VersionFacts& facts() const { return facts_; }
+  CallExecutor& executor() const { return *executor_; }
+  // Returns the executor of a version that is no ensemble.
   Batcher& batcher() const { return *batcher_; }
+  // Returns the steps of an ensemble; null: it is none.
+  const EnsembleSpec* ensemble() const { return ensemble_.get(); }
   // Returns where it is loaded, "cpu:0"; the last place while its worker is
-  // lost.
+  // lost. Empty for an ensemble.
   std::string device() const;
   void set_device(std::string device);
   // Returns where its answers are kept; null: nowhere.
@@ -81,7 +89,9 @@ class ServedVersion {
 
  private:
   const VersionFacts facts_;
-  const std::shared_ptr<Batcher> batcher_;
+  const std::shared_ptr<CallExecutor> executor_;
+  Batcher* const batcher_;  // executor_; null for an ensemble
+  const std::shared_ptr<const EnsembleSpec> ensemble_;
   std::atomic<ResponseCache*> cache_{nullptr};
   mutable absl::Mutex mutex_;
   std::string device_ ABSL_GUARDED_BY(mutex_);
@@ -92,8 +102,8 @@ using VersionHandle = std::shared_ptr<ServedVersion>;
 
 class ModelRegistry {
  public:
-  // Adds the version to look-ups. A suspended version must be resumed instead
-  // of added again.
+  // Adds the version to look-ups, in place of another one with its name and
+  // number. A suspended version must be resumed instead of added again.
   void Add(VersionHandle version);
   // Returns the version if it was added and not drained, ready or not, else
   // null.

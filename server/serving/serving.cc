@@ -9,7 +9,10 @@ namespace gpupool::server {
 
 Serving::Serving(ServingDependencies dependencies)
     : dependencies_(std::move(dependencies)),
-      router_(&registry_, dependencies_.catalogue) {
+      ensembles_(&registry_, dependencies_.catalogue, dependencies_.observer),
+      router_(&registry_, [this](absl::string_view model) {
+        return ensembles_.FindModel(model);
+      }) {
   if (dependencies_.target_delay <= absl::ZeroDuration()) return;
   monitor_ = std::make_unique<LoadMonitor>(
       scheduler::LoadOptions{.target = dependencies_.target_delay},
@@ -68,8 +71,10 @@ void Serving::VersionReady(const v1::ModelVersion& version,
   if (known) {
     registry_.Resume(version.id());
   } else {
+    ensembles_.MakeRoomFor(version.model());
     AddVersion(handle);
   }
+  ensembles_.Refresh();
   spdlog::info("version ready model={} version={} device={}", version.model(),
                version.version(), device);
 }
@@ -82,6 +87,7 @@ void Serving::VersionDraining(uint64_t version_id,
     if (cache != nullptr) cache->DropVersion(version_id);
     drained();
   });
+  ensembles_.Refresh();
 }
 
 // With the lock, so that SetCaching either finds the version or is seen here.
@@ -120,6 +126,7 @@ void Serving::WorkerLost(const std::string& device) {
     registry_.Suspend(handle->facts().id);
     handle->batcher().SetRing(nullptr);
   }
+  ensembles_.Refresh();
 }
 
 bool Serving::accepting() const {
@@ -131,7 +138,7 @@ void Serving::Start() { accepting_.store(true, std::memory_order_relaxed); }
 void Serving::Stop() {
   accepting_.store(false, std::memory_order_relaxed);
   for (const VersionHandle& handle : registry_.All()) {
-    handle->batcher().Close(
+    handle->executor().Close(
         absl::UnavailableError("the server is shutting down and has stopped "
                                "accepting new requests"));
   }

@@ -3,9 +3,9 @@
 // and workers.
 //
 // Thread-safety: any thread; the ServingSink functions are called on the
-// control thread. Ownership: owns registry, router, batchers and timer. Handles
-// that requests hold must be gone before it is destroyed (Stop answers those
-// requests).
+// control thread. Ownership: owns registry, ensembles, router, batchers and
+// timer. Handles that requests hold must be gone before it is destroyed (Stop
+// answers those requests).
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/control/serving_sink.h"
 #include "server/ipc/slot_ring.h"
+#include "server/serving/ensembles.h"
 #include "server/serving/load_monitor.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/response_cache.h"
@@ -66,6 +67,7 @@ class Serving : public ServingSink {
 
   const Router& router() const { return router_; }
   const ModelRegistry& registry() const { return registry_; }
+  Ensembles& ensembles() { return ensembles_; }
 
   // Returns whether inference requests are taken: after Start, before Stop.
   bool accepting() const;
@@ -84,6 +86,7 @@ class Serving : public ServingSink {
   const ServingDependencies dependencies_;
   WakeTimer timer_;
   ModelRegistry registry_;
+  Ensembles ensembles_;
   Router router_;
   std::atomic<bool> accepting_{false};
   absl::Mutex caching_mutex_;

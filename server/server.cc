@@ -283,7 +283,8 @@ class Server::Impl {
                                      .blobs = blobs_.get(),
                                      .others = repository_.get(),
                                      .set_caching = CachingSwitch(),
-                                     .replaced = &replaced_});
+                                     .replaced = &replaced_,
+                                     .ensembles = &serving_->ensembles()});
   }
 
   // Returns an empty function without a response cache.

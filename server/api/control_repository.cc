@@ -26,7 +26,9 @@ void ControlRepository::Load(const std::string& model, Done done) {
       });
 }
 
-void ControlRepository::Unload(const std::string& model, Done done) {
+// No stored model has steps.
+void ControlRepository::Unload(const std::string& model, UnloadScope,
+                               Done done) {
   const absl::Status checked = CheckName("model_name", model);
   if (!checked.ok()) return done(checked);
   v1::UnloadVersionRequest request;

@@ -20,7 +20,7 @@ class ControlRepository : public ModelRepository {
 
   absl::StatusOr<std::vector<v1::ModelVersion>> Versions() override;
   void Load(const std::string& model, Done done) override;
-  void Unload(const std::string& model, Done done) override;
+  void Unload(const std::string& model, UnloadScope scope, Done done) override;
 
  private:
   const ControlContext* const control_;

@@ -51,6 +51,13 @@ constexpr absl::string_view kKnown[] = {
     "dynamic_batching.default_queue_policy",
     "dynamic_batching.default_queue_policy.allow_timeout_override",
     "dynamic_batching.default_queue_policy.max_queue_size",
+    "ensemble_scheduling",
+    "ensemble_scheduling.step",
+    "ensemble_scheduling.step.model_name",
+    "ensemble_scheduling.step.model_version",
+    "ensemble_scheduling.step.input_map",
+    "ensemble_scheduling.step.output_map",
+    "ensemble_scheduling.max_inflight_requests",
     "model_transaction_policy",
     "response_cache",
     "response_cache.enable",
@@ -67,8 +74,8 @@ constexpr absl::string_view kRemove = "remove it";
 constexpr Remedy kRemedies[] = {
     {"sequence_batching",
      "sequences are not served; pass the state as an input and an output"},
-    {"ensemble_scheduling",
-     "ensembles are not served; join the models in one ONNX file"},
+    {"ensemble_scheduling.step.model_namespace",
+     "remove it; every model has one name"},
     {"optimization",
      "remove it; the graph compiler optimizes every model by itself"},
     {"parameters",
@@ -145,6 +152,7 @@ void FindInside(const Message& message, const FieldDescriptor* field,
                 const Place& at, std::vector<std::string>* refused) {
   const auto* reflection = message.GetReflection();
   if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return;
+  if (field->is_map()) return;  // its keys are names
   if (!field->is_repeated()) {
     return FindRefused(reflection->GetMessage(message, field), at, refused);
   }

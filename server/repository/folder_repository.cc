@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
+#include "server/serving/ensembles.h"
 
 namespace gpupool::server {
 namespace {
@@ -33,6 +34,32 @@ v1::ModelVersion UnstoredRow(const std::string& model, uint64_t number) {
 bool Precedes(const v1::ModelVersion& a, const v1::ModelVersion& b) {
   return std::make_tuple(std::cref(a.model()), a.version()) <
          std::make_tuple(std::cref(b.model()), b.version());
+}
+
+// Adds the rows in place of those with the same model and version.
+void PutOver(std::vector<v1::ModelVersion> rows,
+             std::vector<v1::ModelVersion>* versions) {
+  for (v1::ModelVersion& row : rows) {
+    std::erase_if(*versions, [&](const v1::ModelVersion& version) {
+      return version.model() == row.model() &&
+             version.version() == row.version();
+    });
+    versions->push_back(std::move(row));
+  }
+}
+
+// Returns the versions of a folder. Empty ones count if there is a config,
+// which may say that the model is an ensemble.
+std::vector<uint64_t> NumbersOf(const ModelFolder& model) {
+  std::vector<uint64_t> numbers;
+  for (const VersionFolder& version : model.versions) {
+    numbers.push_back(version.number);
+  }
+  if (model.config.has_value()) {
+    numbers.insert(numbers.end(), model.empty_versions.begin(),
+                   model.empty_versions.end());
+  }
+  return numbers;
 }
 
 void LogResult(const ModelFolder& model, const SyncResult& result) {
@@ -78,7 +105,8 @@ FolderRepository::FolderRepository(FolderRepositoryOptions options,
              .file_limit_bytes = options_.file_limit_bytes,
              .stop = &stop_,
              .set_caching = needs.set_caching,
-             .replaced = needs.replaced}) {}
+             .replaced = needs.replaced,
+             .ensembles = needs.ensembles}) {}
 
 FolderRepository::~FolderRepository() {
   BeginStop();
@@ -130,18 +158,21 @@ bool FolderRepository::loaded() {
 absl::StatusOr<std::vector<v1::ModelVersion>> FolderRepository::Versions() {
   ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> versions,
                    needs_.others->Versions());
+  if (needs_.ensembles != nullptr) {
+    PutOver(needs_.ensembles->Rows(), &versions);
+  }
   std::sort(versions.begin(), versions.end(), Precedes);
   std::vector<v1::ModelVersion> unstored;
   absl::MutexLock lock(&mutex_);
   for (const ModelFolder& model : folders_) {
-    for (const VersionFolder& version : model.versions) {
-      v1::ModelVersion row = UnstoredRow(model.name, version.number);
+    for (const uint64_t number : NumbersOf(model)) {
+      v1::ModelVersion row = UnstoredRow(model.name, number);
       if (std::binary_search(versions.begin(), versions.end(), row, Precedes)) {
         continue;
       }
       // The number 0 stands for the model's configuration, which concerns all
       // versions.
-      auto refusal = refusals_.find({model.name, version.number});
+      auto refusal = refusals_.find({model.name, number});
       if (refusal == refusals_.end()) refusal = refusals_.find({model.name, 0});
       if (refusal != refusals_.end()) {
         row.set_state(v1::LOAD_FAILED);
@@ -161,8 +192,59 @@ void FolderRepository::Load(const std::string& model, Done done) {
         .is_load = true});
 }
 
-void FolderRepository::Unload(const std::string& model, Done done) {
-  needs_.others->Unload(model, std::move(done));
+void FolderRepository::Unload(const std::string& model, UnloadScope scope,
+                              Done done) {
+  if (needs_.ensembles == nullptr || !needs_.ensembles->Has(model)) {
+    return needs_.others->Unload(model, scope, std::move(done));
+  }
+  std::vector<std::string> steps;
+  if (scope == UnloadScope::kWithSteps) {
+    steps = needs_.ensembles->ModelsOf(model);
+  }
+  needs_.ensembles->Remove(
+      model, [this, steps = std::move(steps), done = std::move(done)] {
+        UnloadSteps(steps, done);
+      });
+}
+
+// Calls that wait for the models of an ensemble's steps. The last one to end
+// answers.
+struct FolderRepository::StepLoads {
+  Done done;
+  absl::Mutex mutex;
+  size_t remaining ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status first ABSL_GUARDED_BY(mutex);
+
+  void Take(const std::string& model, const absl::Status& status) {
+    absl::Status all;
+    {
+      absl::MutexLock lock(&mutex);
+      first.Update(absl::Status(
+          status.code(),
+          absl::StrCat("model '", model, "': ", status.message())));
+      if (--remaining > 0) return;
+      all = first;
+    }
+    done(all);
+  }
+};
+
+void FolderRepository::UnloadSteps(const std::vector<std::string>& models,
+                                   Done done) {
+  const auto unloads = std::make_shared<StepLoads>();
+  unloads->done = std::move(done);
+  {
+    absl::MutexLock lock(&unloads->mutex);
+    unloads->remaining = models.size() + 1;
+  }
+  for (const std::string& model : models) {
+    needs_.others->Unload(
+        model, UnloadScope::kModel, [unloads, model](const absl::Status& s) {
+          // A step whose model is not stored has nothing to unload.
+          unloads->Take(model, absl::IsNotFound(s) ? absl::OkStatus() : s);
+        });
+  }
+  unloads->Take("", absl::OkStatus());
 }
 
 void FolderRepository::Push(Task task) {
@@ -284,16 +366,24 @@ void FolderRepository::RemoveGone() {
     // others.
     ++generations_[name];
     if (needs_.set_caching) needs_.set_caching(name, false);
-    const ModelFolder nothing{.root = "",
-                              .name = name,
-                              .config = {},
-                              .config_error = "",
-                              .versions = {}};
-    const absl::Status unloaded = sync_.UnloadOthers(nothing, {}, true);
-    if (unloaded.ok()) continue;
-    spdlog::warn("a removed model stays loaded model={} reason=\"{}\"", name,
-                 std::string(unloaded.message()));
+    UnloadStored(name);
   }
+  if (needs_.ensembles == nullptr) return;
+  for (const std::string& name : history_.Gone(needs_.ensembles->Names())) {
+    needs_.ensembles->Remove(name, [] {});
+  }
+}
+
+void FolderRepository::UnloadStored(const std::string& name) {
+  const ModelFolder nothing{.root = "",
+                            .name = name,
+                            .config = {},
+                            .config_error = "",
+                            .versions = {}};
+  const absl::Status unloaded = sync_.UnloadOthers(nothing, {}, true);
+  if (unloaded.ok()) return;
+  spdlog::warn("a removed model stays loaded model={} reason=\"{}\"", name,
+               std::string(unloaded.message()));
 }
 
 void FolderRepository::BringForLoad(const std::string& name, const Done& done) {
@@ -309,7 +399,45 @@ void FolderRepository::BringForLoad(const std::string& name, const Done& done) {
         absl::StrCat("the folder of model \"", name,
                      "\" has no version that its version policy chooses")));
   }
+  if (result.is_ensemble && result.First().ok()) {
+    FollowLoads(*model, result, [](const absl::Status&) {});
+    return LoadSteps(name, look, done);
+  }
   FollowLoads(*model, result, done);
+}
+
+// Steps that are in no folder are loaded if they are not served.
+void FolderRepository::LoadSteps(const std::string& ensemble,
+                                 const RepositoryLook& look, Done done) {
+  const auto loads = std::make_shared<StepLoads>();
+  loads->done = [ensembles = needs_.ensembles, ensemble,
+                 done = std::move(done)](const absl::Status& loaded) {
+    const absl::Status served = ensembles->CheckServed(ensemble);
+    if (served.ok() || loaded.ok()) return done(served);
+    done(absl::UnavailableError(
+        absl::StrCat(served.message(), ". ", loaded.message())));
+  };
+  const std::vector<std::string> steps = needs_.ensembles->ModelsOf(ensemble);
+  {
+    absl::MutexLock lock(&loads->mutex);
+    loads->remaining = steps.size() + 1;
+  }
+  for (const std::string& step : steps) {
+    const auto take = [loads, step](const absl::Status& loaded) {
+      loads->Take(step, loaded);
+    };
+    const auto model = std::find_if(
+        look.models.begin(), look.models.end(),
+        [&](const ModelFolder& folder) { return folder.name == step; });
+    if (model == look.models.end()) {
+      needs_.others->Load(step, take);
+      continue;
+    }
+    const SyncResult result = Bring(*model);
+    history_.SetBrought(*model, false);
+    FollowLoads(*model, result, take);
+  }
+  loads->Take("", absl::OkStatus());
 }
 
 SyncResult FolderRepository::Bring(const ModelFolder& model) {
@@ -338,6 +466,12 @@ void FolderRepository::Record(const ModelFolder& model,
 void FolderRepository::FollowLoads(const ModelFolder& model,
                                    const SyncResult& result, Done done) {
   if (!result.config.ok()) return done(result.config);
+  if (result.is_ensemble) {
+    // It is served when its steps are, so there is no load to follow.
+    ++generations_[model.name];
+    UnloadStored(model.name);
+    return done(result.First());
+  }
   const auto loads = std::make_shared<Loads>();
   loads->model = model;
   loads->generation = ++generations_[model.name];

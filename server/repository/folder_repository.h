@@ -36,6 +36,8 @@
 
 namespace gpupool::server {
 
+class Ensembles;
+
 enum class ModelControlMode { kNone, kPoll, kExplicit };
 
 struct FolderRepositoryOptions {
@@ -51,6 +53,7 @@ struct FolderRepositoryDependencies {
   ModelRepository* others = nullptr;
   SetCaching set_caching = {};           // see ModelSyncOptions
   ReplacedVersions* replaced = nullptr;  // see ModelSyncOptions
+  Ensembles* ensembles = nullptr;        // see ModelSyncOptions
 };
 
 class FolderRepository : public ModelRepository {
@@ -73,15 +76,17 @@ class FolderRepository : public ModelRepository {
   // failed, or wait for room on a device.
   bool loaded();
 
-  // Returns the stored versions and those in folders that are not stored.
+  // Returns the stored versions, the ensembles, and the versions in folders
+  // that are neither.
   absl::StatusOr<std::vector<v1::ModelVersion>> Versions() override;
-  // Reads the model's folder and loads what its version policy chooses. Errors
-  // are those of the files, or
+  // Reads the model's folder and loads what its version policy chooses; for an
+  // ensemble, also the models of its steps. Errors are those of the files, or
   //   NotFound            the folder has no version to load
   //   ResourceExhausted   too many loads wait
   //   Unavailable         a version failed to load, or the server stops
   void Load(const std::string& model, Done done) override;
-  void Unload(const std::string& model, Done done) override;
+  // Unloads versions as the other repository does, or forgets an ensemble.
+  void Unload(const std::string& model, UnloadScope scope, Done done) override;
 
  private:
   // Work for the thread. Exactly one of the two functions is called.
@@ -91,6 +96,7 @@ class FolderRepository : public ModelRepository {
     bool is_load = false;
   };
   struct Loads;
+  struct StepLoads;
 
   void Run();
   void RunFirstPass();
@@ -101,11 +107,17 @@ class FolderRepository : public ModelRepository {
   void BringDue(const RepositoryLook& look);
   void RemoveGone();
   void BringForLoad(const std::string& name, const Done& done);
+  // Loads the models of an ensemble's steps.
+  void LoadSteps(const std::string& ensemble, const RepositoryLook& look,
+                 Done done);
+  void UnloadSteps(const std::vector<std::string>& models, Done done);
   SyncResult Bring(const ModelFolder& model);
   void Record(const ModelFolder& model, const SyncResult& result);
   void FollowLoads(const ModelFolder& model, const SyncResult& result,
                    Done done);
   void FinishLoads(const std::shared_ptr<Loads>& loads);
+  // Unloads the versions that the folder's model has left in the store.
+  void UnloadStored(const std::string& name);
   void Push(Task task);
 
   const FolderRepositoryOptions options_;

@@ -79,6 +79,7 @@ class RootScan {
       return a.number < b.number;
     };
     std::sort(model.versions.begin(), model.versions.end(), by_number);
+    std::sort(model.empty_versions.begin(), model.empty_versions.end());
     look_.models.push_back(std::move(model));
   }
 
@@ -95,7 +96,8 @@ class RootScan {
                                  kMostVersionNumber));
     }
     if (!IsFolder(path, "is left out: it is no folder")) return;
-    if (model->versions.size() == kMostVersions) {
+    if (model->versions.size() + model->empty_versions.size() ==
+        kMostVersions) {
       return Remark(path, absl::StrCat("is left out: the model has ",
                                        kMostVersions, " versions, the limit"));
     }
@@ -119,10 +121,16 @@ class RootScan {
     if (!names.ok()) return Remark(path, names.status().message());
     VersionFolder version{.number = number};
     bool has_model = false;
+    bool is_empty = true;
     for (const std::string& name : *names) {
       if (name.front() == '.') continue;
+      is_empty = false;
       if (!AddFile(absl::StrCat(path, "/", name), &version)) continue;
       has_model = has_model || name == kModelFileName;
+    }
+    if (is_empty) {
+      model->empty_versions.push_back(number);
+      return;
     }
     if (!has_model) {
       return Remark(path, "is left out: it has no file model.onnx");

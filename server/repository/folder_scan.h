@@ -1,6 +1,7 @@
 // Looks at the folders of model repositories:
 //
 //   DIR/NAME/VERSION/model.onnx     and the files with its external data
+//   DIR/NAME/VERSION/               empty, if the model is an ensemble
 //   DIR/NAME/config.pbtxt           optional
 //
 // Nothing is read but names and stamps of files. Everything else that is there
@@ -34,6 +35,8 @@ struct ModelFolder {
   // it had none. Empty: it can, or there is none.
   std::string config_error;
   std::vector<VersionFolder> versions;  // rising
+  // Numbers of folders of versions in which there is nothing. Rising.
+  std::vector<uint64_t> empty_versions = {};
   bool operator==(const ModelFolder&) const = default;
 };
 

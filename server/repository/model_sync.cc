@@ -9,11 +9,12 @@
 #include "engine/base/status_place.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "server/api/validation/job_spec_check.h"
-#include "server/repository/config_fields.h"
+#include "server/repository/config_ensemble.h"
 #include "server/repository/config_options.h"
 #include "server/repository/config_tensors.h"
-#include "server/repository/model_config_text.h"
+#include "server/repository/folder_config.h"
 #include "server/repository/model_files.h"
+#include "server/serving/ensembles.h"
 
 namespace gpupool::server {
 namespace {
@@ -28,26 +29,6 @@ bool IsServed(const v1::ModelVersion& version) {
 bool IsPassing(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) ||
          absl::IsResourceExhausted(status);
-}
-
-// Reads config.pbtxt; empty where there is none.
-absl::StatusOr<inference::ModelConfig> ReadConfig(const ConfinedFolder& root,
-                                                  const ModelFolder& model) {
-  const std::string path = absl::StrCat(model.name, "/", kConfigFileName);
-  if (!model.config_error.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " ", model.config_error));
-  }
-  inference::ModelConfig config;
-  if (!model.config.has_value()) return config;
-  const auto text = root.Read(path, kMaxConfigBytes);
-  if (!text.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " ", text.status().message()));
-  }
-  ASSIGN_OR_RETURN(config, ParseModelConfig(*text));
-  RETURN_IF_ERROR(CheckConfigFields(config));
-  return config;
 }
 
 // Returns an error when answers are to be kept and there is no cache.
@@ -86,50 +67,101 @@ bool SyncResult::MayPass() const {
 
 SyncResult ModelSync::Bring(const ModelFolder& model) {
   SyncResult result;
-  const auto wish = [&]() -> absl::StatusOr<Wish> {
-    ASSIGN_OR_RETURN(ConfinedFolder root, ConfinedFolder::Open(model.root));
-    ASSIGN_OR_RETURN(inference::ModelConfig config, ReadConfig(root, model));
-    ASSIGN_OR_RETURN(ConfiguredServing options,
-                     ReadConfiguredServing(model.name, config));
-    RETURN_IF_ERROR(CheckCaching(options, options_.set_caching));
-    ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> stored,
-                     options_.calls->Versions());
-    return Wish{std::move(root), std::move(config), std::move(options),
-                std::move(stored)};
-  }();
+  const absl::StatusOr<Wish> wish = ReadWish(model);
   result.config = wish.status();
   if (!wish.ok()) return result;
+  if (IsEnsemble(wish->config)) {
+    BringEnsemble(model, wish->config, &result);
+    return result;
+  }
+  if (options_.ensembles != nullptr) {
+    options_.ensembles->Remove(model.name, [] {});
+  }
   if (options_.set_caching) {
     options_.set_caching(model.name, wish->options.response_cache);
   }
-  result.notes = wish->options.notes;
+  BringVersions(model, *wish, &result);
+  return result;
+}
+
+absl::StatusOr<ModelSync::Wish> ModelSync::ReadWish(const ModelFolder& model) {
+  ASSIGN_OR_RETURN(ConfinedFolder root, ConfinedFolder::Open(model.root));
+  ASSIGN_OR_RETURN(inference::ModelConfig config,
+                   ReadFolderConfig(root, model));
+  if (IsEnsemble(config)) {
+    return Wish{std::move(root), std::move(config), {}, {}};
+  }
+  ASSIGN_OR_RETURN(ConfiguredServing options,
+                   ReadConfiguredServing(model.name, config));
+  RETURN_IF_ERROR(CheckCaching(options, options_.set_caching));
+  ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> stored,
+                   options_.calls->Versions());
+  return Wish{std::move(root), std::move(config), std::move(options),
+              std::move(stored)};
+}
+
+void ModelSync::BringVersions(const ModelFolder& model, const Wish& wish,
+                              SyncResult* result) {
+  result->notes = wish.options.notes;
+  for (const uint64_t number : model.empty_versions) {
+    result->notes.push_back(absl::StrCat("the folder of version ", number,
+                                         " is empty; only an ensemble has no "
+                                         "file model.onnx"));
+  }
   std::vector<uint64_t> numbers;
   for (const VersionFolder& version : model.versions) {
     numbers.push_back(version.number);
   }
-  for (const uint64_t wanted : wish->options.versions.specific) {
+  for (const uint64_t wanted : wish.options.versions.specific) {
     if (std::find(numbers.begin(), numbers.end(), wanted) != numbers.end()) {
       continue;
     }
-    result.notes.push_back(absl::StrCat("version_policy.specific.versions has ",
-                                        wanted,
-                                        ", which is not in the folder"));
+    result->notes.push_back(
+        absl::StrCat("version_policy.specific.versions has ", wanted,
+                     ", which is not in the folder"));
   }
-  const std::vector<uint64_t> chosen = wish->options.versions.Of(numbers);
+  const std::vector<uint64_t> chosen = wish.options.versions.Of(numbers);
   for (const VersionFolder& version : model.versions) {
     if (!std::binary_search(chosen.begin(), chosen.end(), version.number)) {
       continue;
     }
-    result.versions[version.number] = BringVersion(model, version, *wish);
+    result->versions[version.number] = BringVersion(model, version, wish);
   }
-  return result;
+}
+
+// Takes the highest folder of a version, with files or without.
+void ModelSync::BringEnsemble(const ModelFolder& model,
+                              const inference::ModelConfig& config,
+                              SyncResult* result) {
+  uint64_t number = 0;
+  if (!model.empty_versions.empty()) number = model.empty_versions.back();
+  if (!model.versions.empty()) {
+    number = std::max(number, model.versions.back().number);
+  }
+  if (number == 0) {
+    result->config = engine::Refuse(
+        "an ensemble needs a folder of a version, which may be empty; make ",
+        model.name, "/1");
+    return;
+  }
+  const auto spec =
+      ReadEnsemble({.model = model.name, .version = number}, config);
+  result->config = spec.status();
+  if (!spec.ok()) return;
+  if (options_.ensembles == nullptr) {
+    result->config = absl::UnimplementedError("ensembles are not served");
+    return;
+  }
+  if (options_.set_caching) options_.set_caching(model.name, false);
+  result->is_ensemble = true;
+  result->versions[number] = options_.ensembles->Define(*spec);
 }
 
 void ModelSync::ResumeCaching(const ModelFolder& model) {
   if (!options_.set_caching) return;
   const auto root = ConfinedFolder::Open(model.root);
   if (!root.ok()) return;
-  const auto config = ReadConfig(*root, model);
+  const auto config = ReadFolderConfig(*root, model);
   if (config.ok() && config->response_cache().enable()) {
     options_.set_caching(model.name, true);
   }

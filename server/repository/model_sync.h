@@ -1,6 +1,6 @@
 // Brings the versions of one model from its folder to the server: reads
 // config.pbtxt, uploads what is not stored yet, and asks to load what the
-// version policy chooses.
+// version policy chooses. Defines ensembles.
 //
 // Thread-safety: one thread at a time. Ownership: what the options name must
 // outlive it.
@@ -14,12 +14,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "inference/model_config.pb.h"
 #include "server/repository/folder_scan.h"
 #include "server/repository/replaced_versions.h"
 #include "server/repository/version_calls.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
+
+class Ensembles;
 
 // Sets whether answers of all versions of the model are kept. Any thread.
 using SetCaching = std::function<void(const std::string& model, bool on)>;
@@ -31,6 +35,7 @@ struct ModelSyncOptions {
   const std::atomic<bool>* stop = nullptr;
   SetCaching set_caching = {};  // empty: the server has no response cache
   ReplacedVersions* replaced = nullptr;  // null: nobody asks
+  Ensembles* ensembles = nullptr;        // null: ensembles are refused
 };
 
 struct SyncResult {
@@ -40,6 +45,9 @@ struct SyncResult {
   // asked for.
   std::map<uint64_t, absl::Status> versions;
   std::vector<std::string> notes;  // for the log
+  // Whether the model is an ensemble. OK in `versions` then means that it is
+  // defined. It is served when its steps are.
+  bool is_ensemble = false;
 
   // Returns the first error.
   absl::Status First() const;
@@ -70,6 +78,11 @@ class ModelSync {
  private:
   struct Wish;
 
+  absl::StatusOr<Wish> ReadWish(const ModelFolder& model);
+  void BringVersions(const ModelFolder& model, const Wish& wish,
+                     SyncResult* result);
+  void BringEnsemble(const ModelFolder& model,
+                     const inference::ModelConfig& config, SyncResult* result);
   absl::Status BringVersion(const ModelFolder& model,
                             const VersionFolder& version, const Wish& wish);
   absl::Status LoadStored(const v1::ModelVersion& row, const Wish& wish);

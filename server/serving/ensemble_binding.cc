@@ -32,10 +32,9 @@ int Find(absl::Span<const TensorFormat> formats, absl::string_view name) {
 
 // -1 fits every size.
 bool ShapesFit(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](int64_t x, int64_t y) {
-                      return x == y || x == -1 || y == -1;
-                    });
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](int64_t x, int64_t y) { return x == y || x == -1 || y == -1; });
 }
 
 std::string FormatText(const TensorFormat& format) {
@@ -216,13 +215,12 @@ class Binder {
 
 bool SameFormats(absl::Span<const TensorFormat> a,
                  absl::Span<const TensorFormat> b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [](const TensorFormat& x, const TensorFormat& y) {
-        return x.name == y.name && x.data_type == y.data_type &&
-               x.row_shape == y.row_shape &&
-               x.DeclaredShape() == y.DeclaredShape();
-      });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const TensorFormat& x, const TensorFormat& y) {
+                      return x.name == y.name && x.data_type == y.data_type &&
+                             x.row_shape == y.row_shape &&
+                             x.DeclaredShape() == y.DeclaredShape();
+                    });
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ class GraphMaker {
     const auto [place, is_new] =
         tensors_.emplace(name, static_cast<int>(graph_.tensors.size()));
     if (!is_new) {
-      const int first = graph_.tensors[static_cast<size_t>(place->second)]
-                            .producer;
+      const int first =
+          graph_.tensors[static_cast<size_t>(place->second)].producer;
       return Refuse("tensor ", Named(name), " is given twice: by ",
                     Giver(first), " and by ", Giver(producer),
                     "; give every tensor a name of its own");

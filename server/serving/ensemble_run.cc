@@ -285,8 +285,8 @@ void EnsembleRun::Answer(const absl::Status& status) {
   call_->output_shapes.clear();
   for (const int output : binding_->graph->outputs) {
     const Tensor& tensor = tensors_[static_cast<size_t>(output)];
-    outputs.push_back(AsBytes(tensor.held.empty() ? tensor.bytes
-                                                  : tensor.held));
+    outputs.push_back(
+        AsBytes(tensor.held.empty() ? tensor.bytes : tensor.held));
     call_->output_shapes.push_back(tensor.row_shape);
   }
   call_->OnAnswer(status, outputs);

@@ -55,8 +55,7 @@ absl::Status Ensembles::Define(const EnsembleSpec& spec) {
   return absl::OkStatus();
 }
 
-void Ensembles::Remove(absl::string_view model,
-                       std::function<void()> drained) {
+void Ensembles::Remove(absl::string_view model, std::function<void()> drained) {
   Handles released;
   {
     absl::MutexLock lock(&mutex_);
@@ -152,8 +151,7 @@ void Ensembles::Serve(Entry& entry, EnsembleBinding binding,
                       Handles* released) {
   if (entry.served != nullptr &&
       TakeTheSame(entry.binding->facts, binding.facts)) {
-    entry.binding =
-        std::make_shared<const EnsembleBinding>(std::move(binding));
+    entry.binding = std::make_shared<const EnsembleBinding>(std::move(binding));
     entry.executor->SetBinding(entry.binding);
     return;
   }
@@ -169,10 +167,10 @@ void Ensembles::Serve(Entry& entry, EnsembleBinding binding,
     observer =
         observer_->Observe(facts.model, facts.version, facts.max_queue_size);
   }
-  entry.executor = std::make_shared<EnsembleExecutor>(entry.binding,
-                                                      std::move(observer));
-  entry.served = std::make_shared<ServedVersion>(facts, entry.executor,
-                                                 entry.spec);
+  entry.executor =
+      std::make_shared<EnsembleExecutor>(entry.binding, std::move(observer));
+  entry.served =
+      std::make_shared<ServedVersion>(facts, entry.executor, entry.spec);
   registry_->Add(entry.served);
   spdlog::info("ensemble ready model={} version={}", facts.model,
                facts.version);
@@ -246,6 +244,18 @@ v1::ModelVersion Ensembles::Finish(Draft draft) const {
     if (state != v1::LOADING) break;
   }
   return std::move(draft.row);
+}
+
+bool Ensembles::Has(absl::string_view model) const {
+  absl::MutexLock lock(&mutex_);
+  return entries_.contains(model);
+}
+
+std::vector<std::string> Ensembles::Names() const {
+  std::vector<std::string> names;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
 }
 
 std::vector<v1::ModelVersion> Ensembles::Rows() const {

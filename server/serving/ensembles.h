@@ -58,6 +58,8 @@ class Ensembles {
   // Hides the ensemble of this name, because a stored version takes the name.
   void MakeRoomFor(absl::string_view model);
 
+  bool Has(absl::string_view model) const;
+  std::vector<std::string> Names() const;
   // Returns a row for each ensemble, by name. The error of a row says why it is
   // not served.
   std::vector<v1::ModelVersion> Rows() const;

@@ -85,7 +85,9 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
 void InferRequest::BeginTrace(const TraceHeaders& headers,
                               absl::string_view name) {
   trace_ = RequestTrace::Begin(context_.tracer, headers, name);
-  if (trace_ != nullptr) stages = trace_->stages();
+  if (trace_ == nullptr) return;
+  stages = trace_->stages();
+  steps = trace_->steps();
 }
 
 void InferRequest::EndTrace(const absl::Status& status, absl::string_view model,
@@ -109,12 +111,12 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
     const VersionHandle version = this->version();
     ResponseCache* const cache = version->cache();
     if (cache != nullptr && AnswerFromCache(*cache)) return;
-    version->batcher().Enqueue(this);
+    version->executor().Enqueue(this);
     return;
   }
   const VersionHandle version = TakeVersion();
   if (version != nullptr) {
-    version->batcher().CountRefused(status.code());
+    version->executor().CountRefused(status.code());
   } else if (context_.observer != nullptr) {
     context_.observer->RequestUnrouted(status.code());
   }
@@ -187,7 +189,7 @@ bool InferRequest::AnswerFromCache(ResponseCache& cache) {
   const VersionHandle version = TakeVersion();
   NameVersion(facts);
   AddOutputs(*answer, response_);
-  version->batcher().RecordCache({.hit = true, .time = absl::Now() - start});
+  version->executor().RecordCache({.hit = true, .time = absl::Now() - start});
   EndTrace(absl::OkStatus(), facts.model, version.get());
   Finished(absl::OkStatus());
   return true;
@@ -200,7 +202,7 @@ void InferRequest::KeepAnswer(const ServedVersion& version) {
   KeepOutputs(*response_, *cache_key_, cache);
   // Before the client has the answer, since it may ask for the statistics at
   // once.
-  version.batcher().RecordCache(
+  version.executor().RecordCache(
       {.hit = false, .time = cache_lookup_ + (absl::Now() - start)});
 }
 
@@ -221,7 +223,7 @@ VersionHandle InferRequest::TakeVersion() {
 
 void InferRequest::Cancel() {
   const VersionHandle version = this->version();
-  if (version != nullptr) version->batcher().Cancel(this);
+  if (version != nullptr) version->executor().Cancel(this);
 }
 
 void InferRequest::OnAnswer(

@@ -44,6 +44,19 @@ absl::Status CheckRepositoryName(const std::string& name) {
       "'repository_name' specification is not supported; leave it empty");
 }
 
+// Reads the parameter unload_dependents. Other parameters are ignored.
+absl::StatusOr<UnloadScope> ScopeOf(
+    const inference::RepositoryModelUnloadRequest& request) {
+  const auto found = request.parameters().find("unload_dependents");
+  if (found == request.parameters().end()) return UnloadScope::kModel;
+  if (!found->second.has_bool_param()) {
+    return absl::InvalidArgumentError(
+        "invalid value type for 'unload_dependents' parameter, expected bool");
+  }
+  return found->second.bool_param() ? UnloadScope::kWithSteps
+                                    : UnloadScope::kModel;
+}
+
 absl::Status LoadFailed(const std::string& model, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("failed to load '", model,
@@ -108,7 +121,7 @@ absl::Status InferenceService::FillMetadataOf(
   ASSIGN_OR_RETURN(
       const VersionHandle version,
       options_.serving->router().Route(request.name(), request.version()));
-  FillMetadata(version->facts(), response);
+  FillMetadata(*version, response);
   if (!request.version().empty()) {
     response->add_versions(request.version());
     return absl::OkStatus();
@@ -233,8 +246,10 @@ ServerUnaryReactor* InferenceService::RepositoryModelUnload(
     inference::RepositoryModelUnloadResponse*) {
   const absl::Status checked = CheckRepositoryName(request->repository_name());
   if (!checked.ok()) return Answer(context, checked);
+  const absl::StatusOr<UnloadScope> scope = ScopeOf(*request);
+  if (!scope.ok()) return Answer(context, scope.status());
   ServerUnaryReactor* reactor = context->DefaultReactor();
-  options_.repository->Unload(request->model_name(),
+  options_.repository->Unload(request->model_name(), *scope,
                               [reactor](const absl::Status& status) {
                                 reactor->Finish(ToGrpc(status));
                               });

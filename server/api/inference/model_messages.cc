@@ -14,6 +14,7 @@ namespace {
 
 constexpr char kPlatform[] = "gpupool_graph";
 constexpr char kBackend[] = "gpupool";
+constexpr char kEnsemble[] = "ensemble";
 
 using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
 
@@ -59,12 +60,52 @@ int32_t IndexOf(absl::string_view device) {
                                                                         : 0;
 }
 
+const char* PlatformOf(const ServedVersion& version) {
+  return version.ensemble() == nullptr ? kPlatform : kEnsemble;
+}
+
+void FillEnsemble(const EnsembleSpec& spec,
+                  inference::ModelEnsembling* scheduling) {
+  for (const EnsembleStep& step : spec.steps) {
+    inference::ModelEnsembling::Step* filled = scheduling->add_step();
+    filled->set_model_name(step.model);
+    filled->set_model_version(
+        step.version == 0 ? -1 : static_cast<int64_t>(step.version));
+    filled->mutable_input_map()->insert(step.inputs.begin(), step.inputs.end());
+    filled->mutable_output_map()->insert(step.outputs.begin(),
+                                         step.outputs.end());
+  }
+  scheduling->set_max_inflight_requests(spec.max_in_flight);
+}
+
+void FillInstance(const ServedVersion& version,
+                  inference::ModelInstanceGroup* group) {
+  const std::string device = version.device();
+  group->set_name(device);
+  group->set_count(1);
+  group->set_kind(IsGpu(device) ? inference::ModelInstanceGroup::KIND_GPU
+                                : inference::ModelInstanceGroup::KIND_CPU);
+  if (IsGpu(device)) group->add_gpus(IndexOf(device));
+}
+
+void FillBatching(const VersionFacts& facts,
+                  inference::ModelDynamicBatching* batching) {
+  batching->set_max_queue_delay_microseconds(
+      absl::ToInt64Microseconds(facts.max_queue_delay));
+  // A batch that is computed again may be overtaken.
+  batching->set_preserve_ordering(false);
+  inference::ModelQueuePolicy* queue = batching->mutable_default_queue_policy();
+  queue->set_allow_timeout_override(true);
+  queue->set_max_queue_size(facts.max_queue_size);
+}
+
 }  // namespace
 
-void FillMetadata(const VersionFacts& facts,
+void FillMetadata(const ServedVersion& version,
                   inference::ModelMetadataResponse* response) {
+  const VersionFacts& facts = version.facts();
   response->set_name(facts.model);
-  response->set_platform(kPlatform);
+  response->set_platform(PlatformOf(version));
   for (const TensorFormat& format : facts.inputs) {
     FillTensor(format, response->add_inputs());
   }
@@ -76,8 +117,7 @@ void FillMetadata(const VersionFacts& facts,
 void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   const VersionFacts& facts = version.facts();
   config->set_name(facts.model);
-  config->set_platform(kPlatform);
-  config->set_backend(kBackend);
+  config->set_platform(PlatformOf(version));
   // A new version unloads the older ones when it is ready. Versions that are
   // loaded by hand stay beside it.
   config->mutable_version_policy()->mutable_latest()->set_num_versions(1);
@@ -90,22 +130,13 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   for (const TensorFormat& format : facts.outputs) {
     FillConfigTensor(format, config->add_output());
   }
-  inference::ModelInstanceGroup* group = config->add_instance_group();
-  const std::string device = version.device();
-  group->set_name(device);
-  group->set_count(1);
-  group->set_kind(IsGpu(device) ? inference::ModelInstanceGroup::KIND_GPU
-                                : inference::ModelInstanceGroup::KIND_CPU);
-  if (IsGpu(device)) group->add_gpus(IndexOf(device));
-  inference::ModelDynamicBatching* batching =
-      config->mutable_dynamic_batching();
-  batching->set_max_queue_delay_microseconds(
-      absl::ToInt64Microseconds(facts.max_queue_delay));
-  // A batch that is computed again may be overtaken.
-  batching->set_preserve_ordering(false);
-  inference::ModelQueuePolicy* queue = batching->mutable_default_queue_policy();
-  queue->set_allow_timeout_override(true);
-  queue->set_max_queue_size(facts.max_queue_size);
+  if (version.ensemble() != nullptr) {
+    FillEnsemble(*version.ensemble(), config->mutable_ensemble_scheduling());
+  } else {
+    config->set_backend(kBackend);
+    FillInstance(version, config->add_instance_group());
+    FillBatching(facts, config->mutable_dynamic_batching());
+  }
   config->mutable_model_transaction_policy()->set_decoupled(false);
   if (version.cache() != nullptr) {
     config->mutable_response_cache()->set_enable(true);
@@ -115,7 +146,8 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
 void FillStatistics(const ServedVersion& version,
                     inference::ModelStatistics* statistics) {
   const VersionFacts& facts = version.facts();
-  const StatisticsSnapshot snapshot = version.batcher().statistics().Snapshot();
+  const StatisticsSnapshot snapshot =
+      version.executor().statistics().Snapshot();
   statistics->set_name(facts.model);
   statistics->set_version(std::to_string(facts.version));
   statistics->set_last_inference(snapshot.last_inference_unix_millis);

@@ -11,7 +11,7 @@
 namespace gpupool::server {
 
 // Fills in all fields but `versions`.
-void FillMetadata(const VersionFacts& facts,
+void FillMetadata(const ServedVersion& version,
                   inference::ModelMetadataResponse* response);
 
 void FillConfig(const ServedVersion& version, inference::ModelConfig* config);

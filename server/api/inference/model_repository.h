@@ -14,6 +14,9 @@
 
 namespace gpupool::server {
 
+// What an unload takes along: the models of an ensemble's steps, or nothing.
+enum class UnloadScope { kModel, kWithSteps };
+
 class ModelRepository {
  public:
   using Done = std::function<void(const absl::Status&)>;
@@ -26,7 +29,8 @@ class ModelRepository {
   // Loads the newest version. Calls `done` when it is ready or has failed.
   virtual void Load(const std::string& model, Done done) = 0;
   // Unloads all versions. Calls `done` when they are drained.
-  virtual void Unload(const std::string& model, Done done) = 0;
+  virtual void Unload(const std::string& model, UnloadScope scope,
+                      Done done) = 0;
 };
 
 }  // namespace gpupool::server

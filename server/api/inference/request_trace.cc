@@ -43,9 +43,13 @@ std::unique_ptr<RequestTrace> RequestTrace::Begin(Tracer* tracer,
 void RequestTrace::End(const absl::Status& status, const Facts& facts) {
   const absl::Time now = absl::Now();
   std::vector<Span> spans;
-  spans.reserve(6);
+  spans.reserve(6 * (1 + steps_.size()));
   spans.push_back(Root(status, facts, now));
-  AddStages(now, &spans);
+  AddCheck(now, &spans);
+  if (steps_.empty()) {
+    AddStages({.open = open_, .stages = stages_, .end = now}, &spans);
+  }
+  for (const StepTimes& step : steps_) AddStep(step, &spans);
   tracer_->Add(std::move(spans));
 }
 
@@ -59,7 +63,9 @@ Span RequestTrace::Root(const absl::Status& status, const Facts& facts,
   if (facts.version != nullptr) {
     const auto number = static_cast<int64_t>(facts.version->facts().version);
     AddAttribute(&root, "gpupool.version", number);
-    AddAttribute(&root, "gpupool.device", facts.version->device());
+    if (facts.version->ensemble() == nullptr) {
+      AddAttribute(&root, "gpupool.device", facts.version->device());
+    }
     AddAttribute(&root, "gpupool.rows", int64_t{facts.rows});
   }
   if (IsReached(stages_.taken)) {
@@ -74,33 +80,57 @@ Span RequestTrace::Root(const absl::Status& status, const Facts& facts,
   return root;
 }
 
-// Adds the stages that the request reached. The last of them ends now.
-void RequestTrace::AddStages(absl::Time now, std::vector<Span>* spans) {
+void RequestTrace::AddCheck(absl::Time now, std::vector<Span>* spans) {
   const bool queued = IsReached(stages_.arrival);
-  const bool launched = IsReached(stages_.taken);
-  spans->push_back(Stage("check", {begin_, queued ? stages_.arrival : now}));
-  if (queued) {
+  spans->push_back(
+      Stage(open_, "check", {begin_, queued ? stages_.arrival : now}));
+}
+
+// Adds the stages that were reached.
+void RequestTrace::AddStages(const Reached& reached, std::vector<Span>* spans) {
+  const auto& [open, stages, end] = reached;
+  const bool launched = IsReached(stages.taken);
+  if (IsReached(stages.arrival)) {
     spans->push_back(
-        Stage("queue", {stages_.arrival, launched ? stages_.taken : now}));
+        Stage(open, "queue", {stages.arrival, launched ? stages.taken : end}));
   }
   if (!launched) return;
-  spans->push_back(Stage("copy-in", {stages_.taken, stages_.submitted}));
-  spans->push_back(Compute());
-  spans->push_back(Stage("answer", {stages_.answered, now}));
+  spans->push_back(Stage(open, "copy-in", {stages.taken, stages.submitted}));
+  spans->push_back(Compute(open, stages));
+  spans->push_back(Stage(open, "answer", {stages.answered, end}));
+}
+
+void RequestTrace::AddStep(const StepTimes& step, std::vector<Span>* spans) {
+  const OpenSpan open{.trace = open_.trace,
+                      .id = tracer_->NewSpan(),
+                      .parent = open_.id,
+                      .state = open_.state};
+  Span span = ChildOf(open_, open.id, "step", {step.begin, step.end});
+  AddAttribute(&span, "gpupool.model", Shortened(step.model));
+  AddAttribute(&span, "gpupool.version", static_cast<int64_t>(step.version));
+  AddAttribute(&span, "gpupool.device", step.device);
+  if (IsReached(step.stages.taken)) {
+    AddAttribute(&span, "gpupool.batch.requests",
+                 int64_t{step.stages.batch_requests});
+    AddAttribute(&span, "gpupool.batch.rows", int64_t{step.stages.batch_rows});
+  }
+  span.failed = step.code != absl::StatusCode::kOk;
+  if (span.failed) span.error = absl::StatusCodeToString(step.code);
+  spans->push_back(std::move(span));
+  AddStages({.open = open, .stages = step.stages, .end = step.end}, spans);
 }
 
 // Returns the span of the time in the engine. The worker tells how long it was
 // and how long the batch waited there. The rest is the way to the worker and
 // back, which count as equally long.
-Span RequestTrace::Compute() {
+Span RequestTrace::Compute(const OpenSpan& open, const StageTimes& stages) {
   const absl::Duration way =
-      stages_.answered - stages_.submitted - stages_.wait - stages_.compute;
-  const absl::Time start = stages_.submitted +
-                           std::max(way / 2, absl::ZeroDuration()) +
-                           stages_.wait;
-  Span span = Stage("compute", {start, start + stages_.compute});
+      stages.answered - stages.submitted - stages.wait - stages.compute;
+  const absl::Time start =
+      stages.submitted + std::max(way / 2, absl::ZeroDuration()) + stages.wait;
+  Span span = Stage(open, "compute", {start, start + stages.compute});
   AddAttribute(&span, "gpupool.device_wait_seconds",
-               absl::ToDoubleSeconds(stages_.wait));
+               absl::ToDoubleSeconds(stages.wait));
   return span;
 }
 

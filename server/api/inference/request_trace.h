@@ -1,5 +1,6 @@
 // The spans of one inference request, of either rpc: the request itself, and
-// its stages as children: check, queue, copy-in, compute, answer.
+// its stages as children: check, queue, copy-in, compute, answer. A request to
+// an ensemble has check, and a child for each step with stages of its own.
 //
 // Thread-safety: one thread at a time. The tracer must outlive it.
 #pragma once
@@ -31,8 +32,9 @@ class RequestTrace {
                                              const TraceHeaders& headers,
                                              absl::string_view name);
 
-  // The stages, which the batcher fills in.
+  // The stages and steps, which the executor fills in.
   StageTimes* stages() { return &stages_; }
+  std::vector<StepTimes>* steps() { return &steps_; }
 
   // Facts about the request that are known at its end.
   struct Facts {
@@ -49,10 +51,18 @@ class RequestTrace {
 
   Span Root(const absl::Status& status, const Facts& facts,
             absl::Time now) const;
-  void AddStages(absl::Time now, std::vector<Span>* spans);
-  Span Compute();
-  Span Stage(absl::string_view name, Interval time) {
-    return ChildOf(open_, tracer_->NewSpan(), name, time);
+  // Times of the request or a step, and when its last stage ended.
+  struct Reached {
+    const OpenSpan& open;  // parent of the stages
+    const StageTimes& stages;
+    absl::Time end;
+  };
+  void AddCheck(absl::Time now, std::vector<Span>* spans);
+  void AddStages(const Reached& reached, std::vector<Span>* spans);
+  void AddStep(const StepTimes& step, std::vector<Span>* spans);
+  Span Compute(const OpenSpan& open, const StageTimes& stages);
+  Span Stage(const OpenSpan& open, absl::string_view name, Interval time) {
+    return ChildOf(open, tracer_->NewSpan(), name, time);
   }
 
   Tracer* const tracer_;
@@ -60,6 +70,7 @@ class RequestTrace {
   const absl::string_view name_;
   const absl::Time begin_;
   StageTimes stages_;
+  std::vector<StepTimes> steps_;  // of an ensemble
 };
 
 }  // namespace gpupool::server

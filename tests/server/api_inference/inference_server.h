@@ -25,13 +25,15 @@ class FakeRepository : public ModelRepository {
     loaded.push_back(model);
     done(answer);
   }
-  void Unload(const std::string& model, Done done) override {
+  void Unload(const std::string& model, UnloadScope scope, Done done) override {
     unloaded.push_back(model);
+    unload_scope = scope;
     done(answer);
   }
 
   std::vector<v1::ModelVersion> versions;
   std::vector<std::string> loaded, unloaded;
+  UnloadScope unload_scope = UnloadScope::kModel;  // of the last call
   absl::Status answer;
 };
 

@@ -17,7 +17,7 @@ class ModelMessagesTest : public ::testing::Test {
 
 TEST_F(ModelMessagesTest, MetadataLeadsWithTheBatchDimension) {
   inference::ModelMetadataResponse response;
-  FillMetadata(version_->facts(), &response);
+  FillMetadata(*version_, &response);
   EXPECT_EQ(response.name(), "digits");
   ASSERT_EQ(response.inputs_size(), 1);
   EXPECT_EQ(response.inputs(0).datatype(), "FP32");
@@ -50,7 +50,7 @@ TEST_F(ModelMessagesTest, WidenedTypesAreDeclaredAsInTheFile) {
     message.mutable_plan()->mutable_outputs(0)->set_data_type(type);
     const VersionHandle version = MakeServedVersion(message, &timer_);
     inference::ModelMetadataResponse metadata;
-    FillMetadata(version->facts(), &metadata);
+    FillMetadata(*version, &metadata);
     EXPECT_EQ(metadata.inputs(0).datatype(), v1::DataType_Name(type));
     EXPECT_EQ(metadata.outputs(0).datatype(), v1::DataType_Name(type));
     inference::ModelConfig config;

@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, RefusedFieldTest,
     ::testing::Values(
         Refused{"sequence_batching { }", "sequence_batching", "sequences"},
-        Refused{"ensemble_scheduling { }", "ensemble_scheduling", "ensembles"},
+        Refused{"ensemble_scheduling { step { model_namespace: \"n\" } }",
+                "ensemble_scheduling.step[0].model_namespace", "remove it"},
         Refused{"optimization { }", "optimization", "remove it"},
         Refused{"parameters { key: \"a\" value { } }", "parameters",
                 "remove it"},

@@ -23,7 +23,7 @@ class OtherModels : public ModelRepository {
   void Load(const std::string& model, Done done) override {
     done(absl::NotFoundError(model));
   }
-  void Unload(const std::string& model, Done done) override {
+  void Unload(const std::string& model, UnloadScope, Done done) override {
     unloaded = model;
     done(absl::OkStatus());
   }
@@ -213,7 +213,7 @@ TEST_F(FolderRepositoryTest, StoredVersionsAreListedOnce) {
 
 TEST_F(FolderRepositoryTest, UnloadGoesToTheOtherRepository) {
   Start(ModelControlMode::kExplicit);
-  repository_->Unload("a", [](const absl::Status&) {});
+  repository_->Unload("a", UnloadScope::kModel, [](const absl::Status&) {});
   EXPECT_EQ(others_.unloaded, "a");
 }
 

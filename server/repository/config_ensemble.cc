@@ -21,8 +21,8 @@ using inference::ModelEnsembling;
 constexpr absl::string_view kPlatform = "ensemble";
 constexpr int64_t kNewest = -1;
 
-absl::Status CheckIdentity(absl::string_view model,
-                           const inference::ModelConfig& config) {
+absl::Status CheckEnsembleIdentity(absl::string_view model,
+                                   const inference::ModelConfig& config) {
   if (!config.name().empty() && config.name() != model) {
     return Refuse("name is ", Quoted(config.name()), ", its folder is ",
                   Quoted(model), "; make them equal or remove name");
@@ -47,22 +47,26 @@ absl::Status CheckUnused(const inference::ModelConfig& config) {
                   "; an ensemble has none: remove it");
   }
   if (!config.default_model_filename().empty()) {
-    return Refuse("default_model_filename is set; an ensemble has no file: "
-                  "remove it");
+    return Refuse(
+        "default_model_filename is set; an ensemble has no file: "
+        "remove it");
   }
   if (!config.instance_group().empty()) {
-    return Refuse("instance_group is set; an ensemble is on no device: write "
-                  "the group into the configs of its steps");
+    return Refuse(
+        "instance_group is set; an ensemble is on no device: write "
+        "the group into the configs of its steps");
   }
   if (config.response_cache().enable()) {
-    return Refuse("response_cache.enable is true; the answers of ensembles are "
-                  "not kept: remove it");
+    return Refuse(
+        "response_cache.enable is true; the answers of ensembles are "
+        "not kept: remove it");
   }
   if (config.version_policy().has_all() ||
       config.version_policy().has_specific() ||
       config.version_policy().latest().num_versions() > 1) {
-    return Refuse("version_policy is set; an ensemble is its config.pbtxt and "
-                  "has one version, the highest folder: remove it");
+    return Refuse(
+        "version_policy is set; an ensemble is its config.pbtxt and "
+        "has one version, the highest folder: remove it");
   }
   return absl::OkStatus();
 }
@@ -74,8 +78,7 @@ absl::StatusOr<EnsembleTensor> ReadTensor(const char* kind,
   EnsembleTensor tensor;
   tensor.name = configured.name();
   if (tensor.name.empty()) return Refuse(kind, ".name is empty");
-  const std::string& type =
-      inference::DataType_Name(configured.data_type());
+  const std::string& type = inference::DataType_Name(configured.data_type());
   tensor.data_type = ParseDataType(absl::StripPrefix(type, "TYPE_"));
   if (tensor.data_type == v1::DATA_TYPE_UNSPECIFIED) {
     return Refuse(kind, " ", Quoted(tensor.name), ".data_type is ", type,
@@ -129,9 +132,10 @@ absl::Status ReadNumbers(const inference::ModelConfig& config,
   return absl::OkStatus();
 }
 
-absl::Status Read(const EnsembleFolder& folder,
-                  const inference::ModelConfig& config, EnsembleSpec* spec) {
-  RETURN_IF_ERROR(CheckIdentity(folder.model, config));
+absl::Status FillSpec(const EnsembleFolder& folder,
+                      const inference::ModelConfig& config,
+                      EnsembleSpec* spec) {
+  RETURN_IF_ERROR(CheckEnsembleIdentity(folder.model, config));
   RETURN_IF_ERROR(CheckUnused(config));
   RETURN_IF_ERROR(ReadNumbers(config, spec));
   spec->model = std::string(folder.model);
@@ -163,7 +167,7 @@ bool IsEnsemble(const inference::ModelConfig& config) {
 absl::StatusOr<EnsembleSpec> ReadEnsemble(
     const EnsembleFolder& folder, const inference::ModelConfig& config) {
   EnsembleSpec spec;
-  const absl::Status read = Read(folder, config, &spec);
+  const absl::Status read = FillSpec(folder, config, &spec);
   if (read.ok()) return spec;
   return Refuse("config.pbtxt: ", read.message());
 }

@@ -1,5 +1,5 @@
-// What answers the calls of a served version: the batcher of a model, or the
-// executor of an ensemble.
+// The interface of what answers the calls of a served version: the batcher of a
+// model, or the executor of an ensemble.
 //
 // Thread-safety: any thread. Ownership: calls are borrowed until their
 // OnAnswer.

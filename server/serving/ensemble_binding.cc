@@ -6,7 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
@@ -18,10 +17,6 @@ namespace {
 using engine::Refuse;
 
 constexpr int kNotFound = -1;
-
-std::string Named(absl::string_view name) {
-  return absl::StrCat("'", absl::Utf8SafeCEscape(name), "'");
-}
 
 int Find(absl::Span<const TensorFormat> formats, absl::string_view name) {
   for (size_t i = 0; i < formats.size(); ++i) {
@@ -96,19 +91,19 @@ class Binder {
     for (const EnsembleGraph::Use& use : uses.inputs) {
       const int place = Find(of.inputs, use.name);
       if (place == kNotFound) {
-        return Refuse(step.text, " has no input ", Named(use.name));
+        return Refuse(step.text, " has no input ", NameText(use.name));
       }
       step.inputs[static_cast<size_t>(place)] = use.tensor;
     }
     for (size_t i = 0; i < of.inputs.size(); ++i) {
       if (step.inputs[i] != kNotFound) continue;
-      return Refuse(step.text, " needs input ", Named(of.inputs[i].name),
+      return Refuse(step.text, " needs input ", NameText(of.inputs[i].name),
                     "; name a tensor for it in input_map");
     }
     for (const EnsembleGraph::Use& use : uses.outputs) {
       const int place = Find(of.outputs, use.name);
       if (place == kNotFound) {
-        return Refuse(step.text, " has no output ", Named(use.name));
+        return Refuse(step.text, " has no output ", NameText(use.name));
       }
       step.outputs[static_cast<size_t>(place)] = use.tensor;
       PlaceOf(use.tensor) = {&of.outputs[static_cast<size_t>(place)], index};
@@ -134,7 +129,7 @@ class Binder {
       const EnsembleGraph::Tensor& tensor =
           graph().tensors[static_cast<size_t>(step.inputs[i])];
       const bool made = tensor.producer != EnsembleGraph::kNoStep;
-      return Refuse("tensor ", Named(tensor.name), " is ",
+      return Refuse("tensor ", NameText(tensor.name), " is ",
                     FormatText(*given.format), made ? " from " : " for ",
                     binding_.steps[given.step].text, ", but ",
                     FormatText(input), " for ", step.text);
@@ -179,7 +174,7 @@ class Binder {
     if (spec_.max_batch_size > 0) dims.insert(dims.begin(), -1);
     if (declared.data_type != place.format->data_type ||
         !ShapesFit(dims, place.format->DeclaredShape())) {
-      return Refuse(kind, " ", Named(declared.name), " is declared as ",
+      return Refuse(kind, " ", NameText(declared.name), " is declared as ",
                     DataTypeName(declared.data_type), " of shape ",
                     ShapeText(dims), ", but is ", FormatText(*place.format),
                     " in ", binding_.steps[place.step].text);

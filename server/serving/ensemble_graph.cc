@@ -16,11 +16,6 @@ namespace {
 
 using engine::Refuse;
 
-// Names come from a file and may be anything.
-std::string Named(absl::string_view name) {
-  return absl::StrCat("'", absl::Utf8SafeCEscape(name), "'");
-}
-
 class GraphMaker {
  public:
   explicit GraphMaker(const EnsembleSpec& spec) : spec_(spec) {}
@@ -79,7 +74,7 @@ class GraphMaker {
     if (!is_new) {
       const int first =
           graph_.tensors[static_cast<size_t>(place->second)].producer;
-      return Refuse("tensor ", Named(name), " is given twice: by ",
+      return Refuse("tensor ", NameText(name), " is given twice: by ",
                     Giver(first), " and by ", Giver(producer),
                     "; give every tensor a name of its own");
     }
@@ -109,7 +104,8 @@ class GraphMaker {
     for (const auto& [name, tensor] : spec_.steps[index].inputs) {
       const auto found = tensors_.find(tensor);
       if (found == tensors_.end()) {
-        return Refuse(StepText(spec_, index), " reads tensor ", Named(tensor),
+        return Refuse(StepText(spec_, index), " reads tensor ",
+                      NameText(tensor),
                       ", which is no input of the ensemble and which no step "
                       "gives");
       }
@@ -129,13 +125,13 @@ class GraphMaker {
       if (found == tensors_.end() ||
           graph_.tensors[static_cast<size_t>(found->second)].producer ==
               EnsembleGraph::kNoStep) {
-        return Refuse("output ", Named(output.name),
+        return Refuse("output ", NameText(output.name),
                       " of the ensemble is given by no step");
       }
       EnsembleGraph::Tensor& tensor =
           graph_.tensors[static_cast<size_t>(found->second)];
       if (tensor.is_output) {
-        return Refuse("output ", Named(output.name), " is listed twice");
+        return Refuse("output ", NameText(output.name), " is listed twice");
       }
       tensor.is_output = true;
       graph_.outputs.push_back(found->second);
@@ -146,7 +142,7 @@ class GraphMaker {
   absl::Status CheckInputsAreRead() const {
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
       if (!graph_.tensors[i].readers.empty()) continue;
-      return Refuse("input ", Named(spec_.inputs[i].name),
+      return Refuse("input ", NameText(spec_.inputs[i].name),
                     " of the ensemble is read by no step; remove it");
     }
     return absl::OkStatus();
@@ -230,9 +226,13 @@ absl::StatusOr<EnsembleGraph> MakeEnsembleGraph(const EnsembleSpec& spec) {
   return GraphMaker(spec).Make();
 }
 
+std::string NameText(absl::string_view name) {
+  return absl::StrCat("'", absl::Utf8SafeCEscape(name), "'");
+}
+
 std::string StepText(const EnsembleSpec& spec, size_t step) {
   return absl::StrCat("step ", step + 1, " (model ",
-                      Named(spec.steps[step].model), ")");
+                      NameText(spec.steps[step].model), ")");
 }
 
 }  // namespace gpupool::server

@@ -1,4 +1,5 @@
-// Which step of an ensemble waits for which: the spec with its names resolved.
+// The graph of an ensemble: its spec with the names resolved, so that it says
+// which step waits for which.
 //
 // Pure functions.
 #pragma once
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/serving/ensemble_spec.h"
 
 namespace gpupool::server {
@@ -45,6 +47,8 @@ struct EnsembleGraph {
 //   * steps that wait for each other
 absl::StatusOr<EnsembleGraph> MakeEnsembleGraph(const EnsembleSpec& spec);
 
+// Returns the name in quotes. It comes from a file and may be anything.
+std::string NameText(absl::string_view name);
 // Returns "step 2 (model 'net')" for the index 1.
 std::string StepText(const EnsembleSpec& spec, size_t step);
 

@@ -1,5 +1,5 @@
-// What an ensemble is: a model whose requests are answered by other models,
-// some of which take what others give.
+// The description of an ensemble, a model whose requests are answered by other
+// models. Some of these take the outputs of others as inputs.
 //
 // Values without behaviour.
 #pragma once

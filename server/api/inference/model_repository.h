@@ -14,7 +14,7 @@
 
 namespace gpupool::server {
 
-// What an unload takes along: the models of an ensemble's steps, or nothing.
+// Whether an unload of an ensemble also unloads the models of its steps.
 enum class UnloadScope { kModel, kWithSteps };
 
 class ModelRepository {

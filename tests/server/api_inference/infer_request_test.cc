@@ -349,5 +349,47 @@ TEST_F(WidenedRequestTest, OtherTypesAndUnholdableNumbersAreRefused) {
       AllOf(HasSubstr("data-type is 'INT64'"), HasSubstr("expects 'UINT64'")));
 }
 
+TEST_F(InferRequestTest, AnEnsembleAnswersWithWhatItsStepsCompute) {
+  ASSERT_TRUE(server_.serving.ensembles().Define(TwiceSpec()).ok());
+  ASSERT_TRUE(Run(TwiceRequest({1, 2, 3, 4})).ok());
+  EXPECT_THAT(RawOutput(response_), ElementsAre(4, 8, 12, 16));
+  EXPECT_EQ(response_.model_name(), "twice");
+  EXPECT_EQ(response_.model_version(), "1");
+  ASSERT_EQ(response_.outputs_size(), 1);
+  EXPECT_EQ(response_.outputs(0).name(), "y");
+  EXPECT_THAT(response_.outputs(0).shape(), ElementsAre(2, 2));
+  const auto rows = [&](const char* model) {
+    return server_.serving.registry()
+        .FindNewest(model)
+        ->executor()
+        .statistics()
+        .Snapshot()
+        .rows;
+  };
+  EXPECT_EQ(rows("twice"), 2u);
+  EXPECT_EQ(rows("digits"), 4u) << "both steps count there";
+}
+
+TEST_F(InferRequestTest, AnErrorOfAStepNamesTheStep) {
+  ASSERT_TRUE(server_.serving.ensembles().Define(TwiceSpec()).ok());
+  server_.worker.SetRule([](const SlotRequest&) {
+    return absl::InvalidArgumentError("bad index");
+  });
+  const absl::Status failed = Run(TwiceRequest({1, 2}));
+  EXPECT_TRUE(absl::IsInvalidArgument(failed)) << failed;
+  EXPECT_THAT(std::string(failed.message()),
+              AllOf(HasSubstr("step 1 (model 'digits' version 1)"),
+                    HasSubstr("bad index")));
+}
+
+TEST_F(InferRequestTest, AnInputThatAnEnsembleDoesNotTakeIsRefused) {
+  ASSERT_TRUE(server_.serving.ensembles().Define(TwiceSpec()).ok());
+  inference::ModelInferRequest request = TwiceRequest({1, 2});
+  request.mutable_inputs(0)->set_name("input");
+  const absl::Status refused = Run(request);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'twice' version 1"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

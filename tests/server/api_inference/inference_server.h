@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/api/inference/inference_service.h"
@@ -119,6 +120,36 @@ inline inference::ModelInferRequest RawRequest(std::vector<float> values) {
   input->add_shape(static_cast<int64_t>(values.size() / 2));
   input->add_shape(2);
   request.add_raw_input_contents(values.data(), values.size() * sizeof(float));
+  return request;
+}
+
+// Returns an ensemble "twice" that asks "digits" two times, one after the
+// other. Its input is "x", its output "y".
+inline EnsembleSpec TwiceSpec() {
+  const EnsembleTensor x{.name = "x", .data_type = v1::FLOAT32, .dims = {2}};
+  EnsembleTensor y = x;
+  y.name = "y";
+  const EnsembleStep first{.model = "digits",
+                           .version = 0,
+                           .inputs = {{"input", "x"}},
+                           .outputs = {{"output", "m"}}};
+  EnsembleStep second = first;
+  second.inputs["input"] = "m";
+  second.outputs["output"] = "y";
+  return {.model = "twice",
+          .version = 1,
+          .max_batch_size = 4,
+          .max_in_flight = 8,
+          .inputs = {x},
+          .outputs = {y},
+          .steps = {first, second}};
+}
+
+// Returns the request to "twice".
+inline inference::ModelInferRequest TwiceRequest(std::vector<float> values) {
+  inference::ModelInferRequest request = RawRequest(std::move(values));
+  request.set_model_name("twice");
+  request.mutable_inputs(0)->set_name("x");
   return request;
 }
 

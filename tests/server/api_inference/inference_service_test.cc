@@ -309,6 +309,14 @@ TEST_F(InferenceServiceTest, LoadAndUnloadReachTheRepository) {
   unload.set_model_name("digits");
   EXPECT_TRUE(Call(&Stub::RepositoryModelUnload, unload, &unloaded).ok());
   EXPECT_THAT(server_.repository.unloaded, ElementsAre("digits"));
+  EXPECT_EQ(server_.repository.unload_scope, UnloadScope::kModel);
+  auto& dependents = (*unload.mutable_parameters())["unload_dependents"];
+  dependents.set_bool_param(true);
+  EXPECT_TRUE(Call(&Stub::RepositoryModelUnload, unload, &unloaded).ok());
+  EXPECT_EQ(server_.repository.unload_scope, UnloadScope::kWithSteps);
+  dependents.set_string_param("yes");
+  EXPECT_EQ(Call(&Stub::RepositoryModelUnload, unload, &unloaded).error_code(),
+            grpc::INVALID_ARGUMENT);
   server_.repository.answer = absl::NotFoundError("no model 'cats'");
   const grpc::Status status = Call(&Stub::RepositoryModelLoad, load, &loaded);
   EXPECT_EQ(status.error_code(), grpc::NOT_FOUND);
@@ -341,6 +349,42 @@ TEST_F(InferenceServiceTest, LogSettingsReachTheLog) {
   (*request.mutable_settings())["log_file"].set_string_param("/etc/passwd");
   EXPECT_EQ(Call(&Stub::LogSettings, request, &response).error_code(),
             grpc::UNIMPLEMENTED);
+}
+
+TEST_F(InferenceServiceTest, AnEnsembleAnswersAsAModelOfItsOwn) {
+  ASSERT_TRUE(server_.serving.ensembles().Define(TwiceSpec()).ok());
+  inference::ModelReadyRequest ready;
+  ready.set_name("twice");
+  inference::ModelReadyResponse is_ready;
+  ASSERT_TRUE(Call(&Stub::ModelReady, ready, &is_ready).ok());
+  EXPECT_TRUE(is_ready.ready());
+  inference::ModelMetadataRequest metadata;
+  metadata.set_name("twice");
+  inference::ModelMetadataResponse described;
+  ASSERT_TRUE(Call(&Stub::ModelMetadata, metadata, &described).ok());
+  EXPECT_EQ(described.platform(), "ensemble");
+  EXPECT_THAT(described.versions(), ElementsAre("1"));
+  EXPECT_EQ(described.inputs(0).name(), "x");
+  EXPECT_THAT(described.inputs(0).shape(), ElementsAre(-1, 2));
+  inference::ModelConfigRequest config;
+  config.set_name("twice");
+  inference::ModelConfigResponse configured;
+  ASSERT_TRUE(Call(&Stub::ModelConfig, config, &configured).ok());
+  EXPECT_EQ(configured.config().platform(), "ensemble");
+  EXPECT_EQ(configured.config().max_batch_size(), 4);
+  EXPECT_TRUE(configured.config().instance_group().empty());
+  const auto& scheduling = configured.config().ensemble_scheduling();
+  ASSERT_EQ(scheduling.step_size(), 2);
+  EXPECT_EQ(scheduling.step(0).model_name(), "digits");
+  EXPECT_EQ(scheduling.step(0).model_version(), -1);
+  EXPECT_EQ(scheduling.step(1).input_map().at("input"), "m");
+  EXPECT_EQ(scheduling.max_inflight_requests(), 8u);
+  inference::ModelStatisticsRequest counts;
+  counts.set_name("twice");
+  inference::ModelStatisticsResponse counted;
+  ASSERT_TRUE(Call(&Stub::ModelStatistics, counts, &counted).ok());
+  ASSERT_EQ(counted.model_stats_size(), 1);
+  EXPECT_EQ(counted.model_stats(0).inference_count(), 0u);
 }
 
 }  // namespace

@@ -148,5 +148,30 @@ TEST_F(RequestTraceTest, EachRequestOfAStreamIsASpan) {
   EXPECT_THAT(ids, UnorderedElementsAre("a", "b"));
 }
 
+TEST_F(RequestTraceTest, TheStepsOfAnEnsembleAreSpansWithStages) {
+  ASSERT_TRUE(server_.serving.ensembles().Define(TwiceSpec()).ok());
+  ASSERT_TRUE(Infer(TwiceRequest({1, 2}), kSampledParent).ok());
+  const auto spans = AwaitSpans(12);
+  EXPECT_EQ(TextOf(spans[0], "gpupool.model"), "twice");
+  EXPECT_EQ(TextOf(spans[0], "gpupool.device"), "(none)");
+  EXPECT_EQ(spans[1].name(), "check");
+  std::vector<std::string> names;
+  for (size_t i = 2; i < spans.size(); ++i) {
+    names.push_back(spans[i].name());
+    const otlp::v1::Span& parent = spans[i < 7 ? 2 : 7];
+    if (spans[i].name() == "step") {
+      EXPECT_EQ(spans[i].parent_span_id(), spans[0].span_id());
+      EXPECT_EQ(TextOf(spans[i], "gpupool.model"), "digits");
+      EXPECT_EQ(TextOf(spans[i], "gpupool.device"), "cpu:0");
+      EXPECT_EQ(NumberOf(spans[i], "gpupool.batch.rows"), 1);
+    } else {
+      EXPECT_EQ(spans[i].parent_span_id(), parent.span_id()) << i;
+    }
+  }
+  EXPECT_THAT(names,
+              ElementsAre("step", "queue", "copy-in", "compute", "answer",
+                          "step", "queue", "copy-in", "compute", "answer"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

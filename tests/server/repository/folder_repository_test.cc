@@ -4,12 +4,15 @@
 
 #include <future>
 
+#include "server/serving/ensembles.h"
 #include "tests/server/repository/repository_fixture.h"
+#include "tests/server/serving/served_model.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -28,7 +31,7 @@ class OtherModels : public ModelRepository {
     done(absl::OkStatus());
   }
   std::vector<v1::ModelVersion> versions;
-  std::string unloaded;
+  std::string unloaded;  // the last one
 };
 
 class FolderRepositoryTest : public RepositoryTest {
@@ -43,10 +46,38 @@ class FolderRepositoryTest : public RepositoryTest {
             .calls = &calls_,
             .blobs = blobs_.get(),
             .others = &others_,
-            .set_caching = [this](const std::string& model, bool on) {
-              absl::MutexLock lock(&caching_mutex_);
-              caching_[model] = on;
-            }});
+            .set_caching =
+                [this](const std::string& model, bool on) {
+                  absl::MutexLock lock(&caching_mutex_);
+                  caching_[model] = on;
+                },
+            .ensembles = &ensembles_});
+  }
+  // Writes the folder of an ensemble with one step.
+  void WriteEnsemble(const std::string& name, const std::string& step) {
+    std::filesystem::create_directories(root() + "/" + name + "/1");
+    Write(name + "/config.pbtxt",
+          "platform: \"ensemble\" max_batch_size: 4 "
+          "input { name: \"x\" data_type: TYPE_FP32 dims: 2 } "
+          "output { name: \"y\" data_type: TYPE_FP32 dims: 2 } "
+          "ensemble_scheduling { step { model_name: \"" +
+              step +
+              "\" input_map { key: \"input\" value: \"x\" } "
+              "output_map { key: \"output\" value: \"y\" } } }");
+  }
+  // Serves a version, as serving does when its worker has loaded it.
+  void Serve(const std::string& model) {
+    registry_.Add(MakeServedVersion(model, 1, 10, &timer_));
+    ensembles_.Refresh();
+  }
+  // Returns the row of a model's only version.
+  v1::ModelVersion RowOf(const std::string& model) {
+    const auto rows = repository_->Versions();
+    v1::ModelVersion found;
+    for (const v1::ModelVersion& row : *rows) {
+      if (row.model() == model) found = row;
+    }
+    return found;
   }
   bool KeepsAnswers(const std::string& model) {
     absl::MutexLock lock(&caching_mutex_);
@@ -70,6 +101,13 @@ class FolderRepositoryTest : public RepositoryTest {
   void TearDown() override { repository_.reset(); }
 
   OtherModels others_;
+  WakeTimer timer_;
+  ModelRegistry registry_;
+  Ensembles ensembles_{&registry_,
+                       [](absl::string_view) -> absl::StatusOr<v1::Model> {
+                         return absl::NotFoundError("not stored");
+                       },
+                       nullptr};
   absl::Mutex caching_mutex_;
   std::map<std::string, bool> caching_ ABSL_GUARDED_BY(caching_mutex_);
   std::unique_ptr<FolderRepository> repository_;
@@ -233,6 +271,67 @@ TEST_F(FolderRepositoryTest, AVersionThatStillLoadsIsWaitedFor) {
   EXPECT_FALSE(repository_->loaded());
   calls_.SetState("a", 1, v1::READY);
   EXPECT_TRUE(WaitUntil([&] { return repository_->loaded(); }));
+}
+
+TEST_F(FolderRepositoryTest, AnEnsembleIsListedWithItsState) {
+  WriteEnsemble("e", "a");
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kPoll);
+  EXPECT_TRUE(WaitUntil([&] { return ensembles_.Has("e"); }));
+  EXPECT_EQ(RowOf("e").state(), v1::LOAD_FAILED);
+  EXPECT_THAT(RowOf("e").error(), HasSubstr("step 1 (model 'a')"));
+  Serve("a");
+  EXPECT_EQ(RowOf("e").state(), v1::READY);
+  Remove("e");
+  EXPECT_TRUE(WaitUntil([&] { return !ensembles_.Has("e"); }));
+  EXPECT_EQ(registry_.FindNewest("e"), nullptr);
+}
+
+TEST_F(FolderRepositoryTest, ABadEnsembleIsListedWithTheReason) {
+  WriteEnsemble("e", "a b");
+  Start(ModelControlMode::kNone);
+  EXPECT_EQ(RowOf("e").state(), v1::LOAD_FAILED);
+  EXPECT_THAT(RowOf("e").error(),
+              HasSubstr("ensemble_scheduling.step[0].model_name"));
+}
+
+TEST_F(FolderRepositoryTest, LoadingAnEnsembleLoadsItsSteps) {
+  WriteEnsemble("e", "a");
+  Write("a/1/model.onnx", "one");
+  Start(ModelControlMode::kExplicit);
+  EXPECT_EQ(RowOf("e").state(), v1::UNLOADED);
+  Serve("a");
+  const absl::Status loaded = Load("e");
+  EXPECT_TRUE(loaded.ok()) << loaded;
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import a/1"));
+  EXPECT_EQ(RowOf("e").state(), v1::READY);
+}
+
+TEST_F(FolderRepositoryTest, ALoadOfAnEnsembleSaysWhichStepFailed) {
+  WriteEnsemble("e", "a");
+  Start(ModelControlMode::kExplicit);
+  const absl::Status loaded = Load("e");
+  EXPECT_TRUE(absl::IsUnavailable(loaded)) << loaded;
+  EXPECT_THAT(std::string(loaded.message()),
+              AllOf(HasSubstr("step 1 (model 'a')"), HasSubstr("model 'a': ")));
+}
+
+TEST_F(FolderRepositoryTest, UnloadingAnEnsembleMayUnloadItsSteps) {
+  WriteEnsemble("e", "a");
+  Start(ModelControlMode::kPoll);
+  ASSERT_TRUE(WaitUntil([&] { return ensembles_.Has("e"); }));
+  std::promise<absl::Status> first, second;
+  repository_->Unload("e", UnloadScope::kModel,
+                      [&](const absl::Status& s) { first.set_value(s); });
+  EXPECT_TRUE(first.get_future().get().ok());
+  EXPECT_FALSE(ensembles_.Has("e"));
+  EXPECT_EQ(others_.unloaded, "");
+  WriteEnsemble("e", "other");
+  ASSERT_TRUE(WaitUntil([&] { return ensembles_.Has("e"); }));
+  repository_->Unload("e", UnloadScope::kWithSteps,
+                      [&](const absl::Status& s) { second.set_value(s); });
+  EXPECT_TRUE(second.get_future().get().ok());
+  EXPECT_EQ(others_.unloaded, "other");
 }
 
 }  // namespace

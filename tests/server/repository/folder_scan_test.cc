@@ -133,6 +133,18 @@ TEST_F(FolderScanTest, AVersionNeedsAModelFile) {
                           HasSubstr("\"a/2\" is left out")));
 }
 
+TEST_F(FolderScanTest, EmptyFoldersOfVersionsAreKeptApart) {
+  Write("a/config.pbtxt");
+  std::filesystem::create_directories(root_ + "/a/10");
+  Write("a/2/.gitkeep");
+  Write("a/3/model.onnx");
+  const RepositoryLook look = Look();
+  EXPECT_THAT(look.remarks, IsEmpty());
+  ASSERT_THAT(look.models, SizeIs(1));
+  EXPECT_THAT(look.models[0].empty_versions, ElementsAre(2, 10));
+  EXPECT_THAT(look.models[0].versions, SizeIs(1));
+}
+
 TEST_F(FolderScanTest, LinksThatLeadOutAreLeftOut) {
   std::ofstream(top_ + "/outside.onnx") << "x";
   std::filesystem::create_directories(top_ + "/other/1");

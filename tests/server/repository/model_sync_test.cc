@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
+#include "server/serving/ensembles.h"
 #include "tests/server/repository/repository_fixture.h"
 
 namespace gpupool::server {
@@ -50,7 +51,8 @@ class ModelSyncTest : public RepositoryTest {
                     .blobs = blobs_.get(),
                     .file_limit_bytes = 10,
                     .stop = &stop_,
-                    .set_caching = set_caching_});
+                    .set_caching = set_caching_,
+                    .ensembles = &ensembles_});
     return sync.Bring(Find(name));
   }
   absl::Status UnloadOthers(const std::string& name,
@@ -65,6 +67,25 @@ class ModelSyncTest : public RepositoryTest {
     };
   }
 
+  // Makes the folder of an ensemble with one step.
+  void WriteEnsemble(const std::string& name, const std::string& step) {
+    std::filesystem::create_directories(root() + "/" + name + "/1");
+    Write(name + "/config.pbtxt",
+          "platform: \"ensemble\" "
+          "input { name: \"x\" data_type: TYPE_FP32 dims: -1 } "
+          "output { name: \"y\" data_type: TYPE_FP32 dims: -1 } "
+          "ensemble_scheduling { step { model_name: \"" +
+              step +
+              "\" input_map { key: \"in\" value: \"x\" } "
+              "output_map { key: \"out\" value: \"y\" } } }");
+  }
+
+  ModelRegistry registry_;
+  Ensembles ensembles_{&registry_,
+                       [](absl::string_view) -> absl::StatusOr<v1::Model> {
+                         return absl::NotFoundError("not stored");
+                       },
+                       nullptr};
   SetCaching set_caching_;  // empty: there is no response cache
   std::vector<std::string> caching_;
 };
@@ -241,6 +262,45 @@ TEST_F(ModelSyncTest, OthersAreUnloadedWhenTheChosenAreServed) {
       << "it was removed";
   EXPECT_TRUE(UnloadOthers("a", {3}, true).ok());
   EXPECT_THAT(calls_.TakeCalls(), ElementsAre("unload a/2"));
+}
+
+TEST_F(ModelSyncTest, AnEnsembleIsDefinedAndNothingIsStored) {
+  WriteEnsemble("e", "a");
+  std::filesystem::create_directories(root() + "/e/4");
+  const SyncResult result = Bring("e");
+  EXPECT_TRUE(result.First().ok()) << result.First();
+  EXPECT_TRUE(result.is_ensemble);
+  ASSERT_EQ(result.versions.size(), 1u);
+  EXPECT_EQ(result.versions.begin()->first, 4u) << "the highest folder";
+  EXPECT_THAT(ensembles_.Names(), ElementsAre("e"));
+  EXPECT_THAT(calls_.TakeCalls(), IsEmpty());
+}
+
+TEST_F(ModelSyncTest, AnEnsembleNeedsAFolderOfAVersion) {
+  WriteEnsemble("e", "a");
+  Remove("e/1");
+  EXPECT_THAT(std::string(Bring("e").config.message()), HasSubstr("make e/1"));
+  EXPECT_THAT(ensembles_.Names(), IsEmpty());
+}
+
+TEST_F(ModelSyncTest, ABadConfigLeavesTheEnsembleAsItWas) {
+  WriteEnsemble("e", "a");
+  ASSERT_TRUE(Bring("e").First().ok());
+  Write("e/config.pbtxt", "platform: \"ensemble\"");
+  EXPECT_FALSE(Bring("e").First().ok());
+  EXPECT_THAT(ensembles_.ModelsOf("e"), ElementsAre("a"));
+}
+
+TEST_F(ModelSyncTest, AFolderThatIsNoEnsembleAnyMoreForgetsIt) {
+  WriteEnsemble("e", "a");
+  ASSERT_TRUE(Bring("e").First().ok());
+  Write("e/config.pbtxt", "");
+  Write("e/2/model.onnx", "two");
+  const SyncResult result = Bring("e");
+  EXPECT_THAT(ensembles_.Names(), IsEmpty());
+  EXPECT_THAT(result.notes,
+              ElementsAre(HasSubstr("the folder of version 1 is empty")));
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import e/2"));
 }
 
 }  // namespace

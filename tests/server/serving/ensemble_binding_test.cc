@@ -90,13 +90,13 @@ TEST(EnsembleBindingTest, OtherFormatsAreNotTheSame) {
   EXPECT_FALSE(TakeTheSame(first->facts, fewer.Bind()->facts));
 }
 
-struct Refused {
+struct RefusedSteps {
   const char* name;
   std::function<void(Chain&)> change;
   const char* words;
 };
 
-void PrintTo(const Refused& refused, std::ostream* out) {
+void PrintTo(const RefusedSteps& refused, std::ostream* out) {
   *out << refused.name;
 }
 
@@ -105,7 +105,7 @@ void SetWhole(v1::ModelVersion& version) {
   version.mutable_plan()->mutable_outputs(0)->set_shape(0, 1);
 }
 
-class RefusedBindingTest : public ::testing::TestWithParam<Refused> {};
+class RefusedBindingTest : public ::testing::TestWithParam<RefusedSteps> {};
 
 TEST_P(RefusedBindingTest, NamesTheStepAndTheTensor) {
   Chain chain;
@@ -118,52 +118,55 @@ TEST_P(RefusedBindingTest, NamesTheStepAndTheTensor) {
 INSTANTIATE_TEST_SUITE_P(
     All, RefusedBindingTest,
     ::testing::Values(
-        Refused{"no such input",
-                [](Chain& c) { c.spec.steps[1].inputs["other"] = "x"; },
-                "step 2 (model 'net' version 1) has no input 'other'"},
-        Refused{"no such output",
-                [](Chain& c) { c.spec.steps[0].outputs["other"] = "o"; },
-                "step 1 (model 'pre' version 1) has no output 'other'"},
-        Refused{"an input left out",
-                [](Chain& c) {
-                  *c.net.mutable_plan()->add_inputs() = FloatSpec("mask", 2);
-                },
-                "step 2 (model 'net' version 1) needs input 'mask'"},
-        Refused{"another type",
-                [](Chain& c) {
-                  c.net.mutable_plan()->mutable_inputs(0)->set_data_type(
-                      v1::INT32);
-                },
-                "tensor 'm' is FP32 of shape [-1,2] from step 1 (model 'pre' "
-                "version 1), but INT32 of shape [-1,2] for step 2"},
-        Refused{"another shape",
-                [](Chain& c) {
-                  c.net.mutable_plan()->mutable_inputs(0)->set_shape(1, 5);
-                },
-                "but FP32 of shape [-1,5] for step 2"},
-        Refused{"an input declared with another size",
-                [](Chain& c) { c.spec.inputs[0].dims = {4}; },
-                "input 'x' is declared as FP32 of shape [-1,4], but is FP32 of "
-                "shape [-1,2] in step 1"},
-        Refused{"an output declared with another type",
-                [](Chain& c) { c.spec.outputs[0].data_type = v1::INT64; },
-                "output 'y' is declared as INT64"},
-        Refused{
+        RefusedSteps{"no such input",
+                     [](Chain& c) { c.spec.steps[1].inputs["other"] = "x"; },
+                     "step 2 (model 'net' version 1) has no input 'other'"},
+        RefusedSteps{"no such output",
+                     [](Chain& c) { c.spec.steps[0].outputs["other"] = "o"; },
+                     "step 1 (model 'pre' version 1) has no output 'other'"},
+        RefusedSteps{"an input left out",
+                     [](Chain& c) {
+                       *c.net.mutable_plan()->add_inputs() =
+                           FloatSpec("mask", 2);
+                     },
+                     "step 2 (model 'net' version 1) needs input 'mask'"},
+        RefusedSteps{
+            "another type",
+            [](Chain& c) {
+              c.net.mutable_plan()->mutable_inputs(0)->set_data_type(v1::INT32);
+            },
+            "tensor 'm' is FP32 of shape [-1,2] from step 1 (model 'pre' "
+            "version 1), but INT32 of shape [-1,2] for step 2"},
+        RefusedSteps{"another shape",
+                     [](Chain& c) {
+                       c.net.mutable_plan()->mutable_inputs(0)->set_shape(1, 5);
+                     },
+                     "but FP32 of shape [-1,5] for step 2"},
+        RefusedSteps{
+            "an input declared with another size",
+            [](Chain& c) { c.spec.inputs[0].dims = {4}; },
+            "input 'x' is declared as FP32 of shape [-1,4], but is FP32 of "
+            "shape [-1,2] in step 1"},
+        RefusedSteps{"an output declared with another type",
+                     [](Chain& c) { c.spec.outputs[0].data_type = v1::INT64; },
+                     "output 'y' is declared as INT64"},
+        RefusedSteps{
             "more rows than a step takes",
             [](Chain& c) { c.net.mutable_serving()->set_max_batch_size(2); },
             "max_batch_size is 4, but step 2 (model 'net' version 1) "
             "takes at most 2 rows"},
-        Refused{"one without a batch dimension",
-                [](Chain& c) { SetWhole(c.net); },
-                "step 2 (model 'net' version 1) has no batch dimension, but "
-                "step 1"},
-        Refused{"none with a batch dimension",
-                [](Chain& c) {
-                  SetWhole(c.pre);
-                  SetWhole(c.net);
-                },
-                "max_batch_size is 4, but step 1 (model 'pre' version 1) has "
-                "no batch dimension"}));
+        RefusedSteps{
+            "one without a batch dimension", [](Chain& c) { SetWhole(c.net); },
+            "step 2 (model 'net' version 1) has no batch dimension, but "
+            "step 1"},
+        RefusedSteps{
+            "none with a batch dimension",
+            [](Chain& c) {
+              SetWhole(c.pre);
+              SetWhole(c.net);
+            },
+            "max_batch_size is 4, but step 1 (model 'pre' version 1) has "
+            "no batch dimension"}));
 
 TEST(EnsembleBindingTest, AnEnsembleIsNoStep) {
   FakeSteps steps;

@@ -3,10 +3,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/serving/ensemble_fixture.h"
 #include "tests/server/serving/fake_worker.h"
 #include "tests/server/serving/served_model.h"
 #include "tests/server/serving/test_call.h"
@@ -242,6 +245,64 @@ TEST_F(ServingTest, AnswersOutliveTheLossOfAWorker) {
   Ready(1, 10, "cpu:1");
   EXPECT_EQ(serving_.registry().FindById(10)->cache(), &cache_);
   EXPECT_EQ(cache_.usage().answers, 1u);
+}
+
+// Returns x -> digits -> digits -> y.
+EnsembleSpec TwiceDigits() {
+  EnsembleSpec spec = ChainSpec();
+  spec.steps = {StepOf("digits", {{"input", "x"}}, {{"output", "m"}}),
+                StepOf("digits", {{"input", "m"}}, {{"output", "y"}})};
+  spec.max_in_flight = 1024;
+  return spec;
+}
+
+TEST_F(ServingTest, ManyRequestsToAnEnsembleAreAnsweredAtTheSameTime) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  ASSERT_TRUE(serving_.ensembles().Define(TwiceDigits()).ok());
+  Ready(1, 10, "cpu:0");
+  std::atomic<int> right{0};
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 100; ++i) {
+        auto handle = serving_.router().Route("chain", "");
+        if (!handle.ok()) return;
+        const auto x = static_cast<float>(100 * client + i);
+        TestCall call(1, {x, -x});
+        (*handle)->executor().Enqueue(&call);
+        if (!call.WaitUntilDone() || !call.status().ok()) return;
+        if (call.output() == std::vector<float>{4 * x, -4 * x}) ++right;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(right, 400);
+}
+
+TEST_F(ServingTest, AnEnsembleIsReadyWhileItsStepsAre) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  ASSERT_TRUE(serving_.ensembles().Define(TwiceDigits()).ok());
+  EXPECT_FALSE(serving_.router().Route("chain", "").ok());
+  Ready(1, 10, "cpu:0");
+  EXPECT_TRUE(serving_.router().Route("chain", "").ok());
+  workers_["cpu:0"]->Die();
+  serving_.WorkerLost("cpu:0");
+  EXPECT_TRUE(
+      absl::IsUnavailable(serving_.router().Route("chain", "").status()));
+  auto handle = serving_.router().RouteToQueue("chain", "");
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  TestCall call(1, {1, 2});
+  (*handle)->executor().Enqueue(&call);
+  workers_["cpu:1"] = std::make_unique<FakeWorker>();
+  Ready(1, 10, "cpu:1");
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(call.status().ok()) << call.status();
+  EXPECT_TRUE(serving_.router().Route("chain", "").ok());
+  handle->reset();
+  bool drained = false;
+  serving_.VersionDraining(10, [&] { drained = true; });
+  EXPECT_TRUE(drained) << "the ensemble does not pin it";
+  EXPECT_FALSE(serving_.router().Route("chain", "").ok());
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ ensemble_scheduling {
 }
 )";
 
-absl::StatusOr<EnsembleSpec> ReadText(const std::string& text) {
+absl::StatusOr<EnsembleSpec> ReadEnsembleText(const std::string& text) {
   inference::ModelConfig config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config))
       << text;
@@ -44,7 +44,7 @@ absl::StatusOr<EnsembleSpec> ReadText(const std::string& text) {
 }
 
 TEST(ConfigEnsembleTest, ReadsTensorsAndSteps) {
-  const auto spec = ReadText(kChain);
+  const auto spec = ReadEnsembleText(kChain);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->model, "both");
   EXPECT_EQ(spec->version, 3u);
@@ -66,7 +66,7 @@ TEST(ConfigEnsembleTest, ReadsTensorsAndSteps) {
 }
 
 TEST(ConfigEnsembleTest, TheBoundOfRequestsIsThatOfTheConfig) {
-  const auto spec = ReadText(absl::StrReplaceAll(
+  const auto spec = ReadEnsembleText(absl::StrReplaceAll(
       kChain, {{"  step [", "  max_inflight_requests: 2 step ["}}));
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->max_in_flight, 2u);
@@ -97,7 +97,8 @@ class RefusedEnsembleTest : public ::testing::TestWithParam<RefusedEnsemble> {};
 
 TEST_P(RefusedEnsembleTest, NamesTheFieldAndWhatToDo) {
   const absl::Status refused =
-      ReadText(absl::StrReplaceAll(kChain, {{GetParam().from, GetParam().to}}))
+      ReadEnsembleText(
+          absl::StrReplaceAll(kChain, {{GetParam().from, GetParam().to}}))
           .status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
@@ -145,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ConfigEnsembleTest, APlatformWithoutStepsIsRefused) {
   EXPECT_THAT(
-      std::string(ReadText("platform: \"ensemble\"").status().message()),
+      std::string(
+          ReadEnsembleText("platform: \"ensemble\"").status().message()),
       HasSubstr("ensemble_scheduling is not set"));
 }
 

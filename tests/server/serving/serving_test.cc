@@ -73,6 +73,7 @@ class ServingTest : public ::testing::Test {
             return it == workers_.end() ? nullptr : it->second->ring();
           },
       .catalogue = [](absl::string_view name) -> absl::StatusOr<v1::Model> {
+        if (name != "digits") return absl::NotFoundError("not stored");
         v1::Model model;
         model.set_name(std::string(name));
         *model.add_versions() = MakeModelVersion(model.name(), 1, 10);
@@ -299,9 +300,10 @@ TEST_F(ServingTest, AnEnsembleIsReadyWhileItsStepsAre) {
   EXPECT_TRUE(call.status().ok()) << call.status();
   EXPECT_TRUE(serving_.router().Route("chain", "").ok());
   handle->reset();
-  bool drained = false;
-  serving_.VersionDraining(10, [&] { drained = true; });
-  EXPECT_TRUE(drained) << "the ensemble does not pin it";
+  absl::Notification drained;
+  serving_.VersionDraining(10, [&] { drained.Notify(); });
+  EXPECT_TRUE(drained.WaitForNotificationWithTimeout(kPatience))
+      << "the ensemble pins it";
   EXPECT_FALSE(serving_.router().Route("chain", "").ok());
 }
 

@@ -24,7 +24,7 @@ ABSENT_PATHS = {
 }
 # Extensions that Triton announces and this server does not.
 UNANNOUNCED = {"classification", "cuda_shared_memory", "schedule_policy", "sequence",
-               "model_repository(unload_dependents)", "system_shared_memory"}
+               "system_shared_memory"}
 
 
 @functools.cache

@@ -212,8 +212,9 @@ TEST_F(InferenceServiceTest, MetadataAndConfigDescribeTheModel) {
   EXPECT_EQ(server.version(), "1.2.3");
   EXPECT_THAT(
       server.extensions(),
-      ElementsAre("model_repository", "model_configuration",
-                  "binary_tensor_data", "parameters", "statistics", "logging"));
+      ElementsAre("model_repository", "model_repository(unload_dependents)",
+                  "model_configuration", "binary_tensor_data", "parameters",
+                  "statistics", "logging"));
 
   inference::ModelMetadataRequest metadata_request;
   metadata_request.set_name("digits");

@@ -379,7 +379,8 @@ void FolderRepository::UnloadStored(const std::string& name) {
                             .name = name,
                             .config = {},
                             .config_error = "",
-                            .versions = {}};
+                            .versions = {},
+                            .empty_versions = {}};
   const absl::Status unloaded = sync_.UnloadOthers(nothing, {}, true);
   if (unloaded.ok()) return;
   spdlog::warn("a removed model stays loaded model={} reason=\"{}\"", name,

@@ -41,6 +41,14 @@ model_transaction_policy { } response_cache { enable: true }
   EXPECT_TRUE(CheckText("version_policy { specific { versions: 2 } }").ok());
 }
 
+TEST(ConfigFieldsTest, TheMapsOfAStepMayHaveAnyNames) {
+  EXPECT_TRUE(CheckText("platform: \"ensemble\" ensemble_scheduling { "
+                        "max_inflight_requests: 2 step { model_name: \"a\" "
+                        "model_version: -1 input_map { key: \"x\" value: "
+                        "\"y\" } output_map { key: \"z\" value: \"w\" } } }")
+                  .ok());
+}
+
 struct Refused {
   const char* text;
   const char* path;

@@ -107,6 +107,7 @@ class Binder {
       }
       step.outputs[static_cast<size_t>(place)] = use.tensor;
       PlaceOf(use.tensor) = {&of.outputs[static_cast<size_t>(place)], index};
+      binding_.row_bytes += of.outputs[static_cast<size_t>(place)].row_bytes;
     }
     binding_.steps.push_back(std::move(step));
     return absl::OkStatus();

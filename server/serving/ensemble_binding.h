@@ -4,6 +4,7 @@
 // Pure functions. A binding pins no version, so that versions can be unloaded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct BoundStep {
 struct EnsembleBinding {
   std::shared_ptr<const EnsembleGraph> graph;
   std::vector<BoundStep> steps;
-  VersionFacts facts;  // of the ensemble; without an id
+  VersionFacts facts;      // of the ensemble; without an id
+  uint64_t row_bytes = 0;  // of all tensors that steps give, for one row
 };
 
 // Binds the steps to these versions, one for each. Errors are InvalidArgument

@@ -23,12 +23,20 @@ void EnsembleExecutor::SetBinding(
   binding_.swap(binding);
 }
 
-absl::Status EnsembleExecutor::Admit() const {
+absl::Status EnsembleExecutor::Admit(uint64_t bytes) const {
   if (!closed_.ok()) return closed_;
-  if (runs_.size() < max_in_flight_) return absl::OkStatus();
+  if (runs_.size() >= max_in_flight_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "at most ", max_in_flight_, " requests of ensemble ", label_,
+        " are worked on at a time (max_inflight_requests); retry later"));
+  }
+  if (runs_.empty() || held_bytes_ + bytes <= kMaxHeldBytes) {
+    return absl::OkStatus();
+  }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "at most ", max_in_flight_, " requests of ensemble ", label_,
-      " are worked on at a time (max_inflight_requests); retry later"));
+      "a request of ensemble ", label_, " may hold ", bytes,
+      " bytes between its steps; those in flight hold ", held_bytes_, " of ",
+      kMaxHeldBytes, "; retry later, or send fewer rows in one request"));
 }
 
 absl::StatusOr<std::vector<VersionHandle>> EnsembleExecutor::Pin(
@@ -66,9 +74,13 @@ void EnsembleExecutor::Enqueue(InferenceCall* call) {
                                                    const absl::Status& status) {
           self->EndRun(call, arrival, ended, status);
         });
+    const uint64_t bytes = binding->row_bytes * call->inputs.rows;
     absl::MutexLock lock(&mutex_);
-    refused = Admit();
-    if (refused.ok()) runs_[call] = run;
+    refused = Admit(bytes);
+    if (refused.ok()) {
+      runs_[call] = {.run = run, .bytes = bytes};
+      held_bytes_ += bytes;
+    }
   }
   if (refused.ok()) return run->Start();
   Record({.code = refused.code(),
@@ -83,7 +95,8 @@ void EnsembleExecutor::EndRun(InferenceCall* call, absl::Time arrival,
   {
     absl::MutexLock lock(&mutex_);
     const auto it = runs_.find(call);
-    ended = std::move(it->second);
+    ended = std::move(it->second.run);
+    held_bytes_ -= it->second.bytes;
     runs_.erase(it);
   }
   const EnsembleTimes times = run.times();
@@ -114,7 +127,7 @@ void EnsembleExecutor::Cancel(InferenceCall* call) {
     absl::MutexLock lock(&mutex_);
     const auto it = runs_.find(call);
     if (it == runs_.end()) return;
-    run = it->second;
+    run = it->second.run;
   }
   run->Cancel(absl::CancelledError("the client cancelled the request"));
 }
@@ -124,7 +137,7 @@ void EnsembleExecutor::Close(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = status;
-    for (const auto& [call, run] : runs_) runs.push_back(run);
+    for (const auto& [call, entry] : runs_) runs.push_back(entry.run);
   }
   for (const std::shared_ptr<EnsembleRun>& run : runs) run->Cancel(status);
 }

@@ -25,6 +25,10 @@ namespace gpupool::server {
 class EnsembleExecutor : public CallExecutor,
                          public std::enable_shared_from_this<EnsembleExecutor> {
  public:
+  // Most bytes that requests hold between their steps. A request that is alone
+  // may hold more.
+  static constexpr uint64_t kMaxHeldBytes = uint64_t{1} << 30;
+
   // `observer` may be null.
   EnsembleExecutor(std::shared_ptr<const EnsembleBinding> binding,
                    std::unique_ptr<VersionObserver> observer);
@@ -34,7 +38,8 @@ class EnsembleExecutor : public CallExecutor,
   void SetBinding(std::shared_ptr<const EnsembleBinding> binding);
 
   // Errors of the call's OnAnswer:
-  //   * ResourceExhausted: too many requests of the ensemble are worked on
+  //   * ResourceExhausted: too many requests of the ensemble are worked on, or
+  //     hold too many bytes
   //   * Unavailable: the version of a step is gone; Close was called
   //   * the error of a step, whose text begins with the step and its model
   void Enqueue(InferenceCall* call) override;
@@ -49,7 +54,13 @@ class EnsembleExecutor : public CallExecutor,
   size_t in_flight() const;
 
  private:
-  absl::Status Admit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  struct Entry {
+    std::shared_ptr<EnsembleRun> run;
+    uint64_t bytes = 0;
+  };
+
+  absl::Status Admit(uint64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRun(InferenceCall* call, absl::Time arrival, EnsembleRun& run,
               const absl::Status& status);
   void Record(const RequestSample& sample);
@@ -64,8 +75,8 @@ class EnsembleExecutor : public CallExecutor,
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const EnsembleBinding> binding_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<InferenceCall*, std::shared_ptr<EnsembleRun>> runs_
-      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<InferenceCall*, Entry> runs_ ABSL_GUARDED_BY(mutex_);
+  uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // sum of all entries
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -76,6 +76,26 @@ TEST_F(EnsembleExecutorTest, RequestsInFlightAreBounded) {
   EXPECT_TRUE(third.status().ok());
 }
 
+TEST_F(EnsembleExecutorTest, TheBytesBetweenStepsAreBounded) {
+  auto binding = std::make_shared<EnsembleBinding>(*steps_.Bind(ChainSpec()));
+  EXPECT_EQ(binding->row_bytes, 16u) << "two tensors of two floats";
+  binding->row_bytes = EnsembleExecutor::kMaxHeldBytes / 2 + 1;
+  executor_ = std::make_shared<EnsembleExecutor>(binding, nullptr);
+  TestCall first(2, {1, 2, 3, 4}), second(1, {1, 2}), third(1, {1, 2});
+  executor_->Enqueue(&first);
+  EXPECT_FALSE(first.is_done()) << "it is alone";
+  executor_->Enqueue(&second);
+  ASSERT_TRUE(second.is_done());
+  EXPECT_TRUE(absl::IsResourceExhausted(second.status())) << second.status();
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("between its steps"));
+  AnswerAll();
+  EXPECT_TRUE(first.status().ok());
+  executor_->Enqueue(&third);
+  AnswerAll();
+  EXPECT_TRUE(third.status().ok());
+}
+
 TEST_F(EnsembleExecutorTest, ACancelReachesTheRunOfItsCallOnly) {
   Make(8);
   TestCall first(1, {1, 2}), second(1, {3, 4});

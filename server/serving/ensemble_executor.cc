@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/counted.h"
 
 namespace gpupool::server {
 
@@ -26,9 +27,10 @@ void EnsembleExecutor::SetBinding(
 absl::Status EnsembleExecutor::Admit(uint64_t bytes) const {
   if (!closed_.ok()) return closed_;
   if (runs_.size() >= max_in_flight_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "at most ", max_in_flight_, " requests of ensemble ", label_,
-        " are worked on at a time (max_inflight_requests); retry later"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("ensemble ", label_, " works on at most ",
+                     engine::Counted(uint64_t{max_in_flight_}, "request"),
+                     " at a time (max_inflight_requests); retry later"));
   }
   if (runs_.empty() || held_bytes_ + bytes <= kMaxHeldBytes) {
     return absl::OkStatus();

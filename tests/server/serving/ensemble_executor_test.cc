@@ -66,8 +66,9 @@ TEST_F(EnsembleExecutorTest, RequestsInFlightAreBounded) {
   executor_->Enqueue(&second);
   ASSERT_TRUE(second.is_done());
   EXPECT_TRUE(absl::IsResourceExhausted(second.status())) << second.status();
-  EXPECT_THAT(std::string(second.status().message()),
-              HasSubstr("at most 1 requests of ensemble 'chain' version 1"));
+  EXPECT_THAT(
+      std::string(second.status().message()),
+      HasSubstr("ensemble 'chain' version 1 works on at most 1 request at"));
   AnswerAll();
   EXPECT_TRUE(first.status().ok());
   executor_->Enqueue(&third);

@@ -124,9 +124,10 @@ TEST_F(ApiServerTest, EachServiceHasItsHealthByName) {
         channel_, check,
         std::string("\x0a") + static_cast<char>(service.size()) + service);
   };
-  for (const char* service : {"JobService", "ModelService", "DatasetService",
-                              "DeviceService", "AdminService", "UsageService",
-                              "UploadService", "ReservationService"}) {
+  for (const char* service :
+       {"JobService", "ModelService", "DatasetService", "DeviceService",
+        "AdminService", "UsageService", "UploadService", "ReservationService",
+        "AuthService"}) {
     EXPECT_EQ(health_of(std::string("gpupool.v1.") + service),
               std::string("\x08\x01"))
         << service;

@@ -10,11 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/auth.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/reservation.pb.h"
+#include "gpupool/v1/upload.pb.h"
 #include "gpupool/v1/usage.pb.h"
 #include "inference/grpc_service.pb.h"
 
@@ -34,6 +36,7 @@ std::vector<const FileDescriptor*> Files() {
           v1::Job::descriptor()->file(),
           v1::Model::descriptor()->file(),
           v1::Reservation::descriptor()->file(),
+          v1::Upload::descriptor()->file(),
           v1::GetUsageRequest::descriptor()->file(),
           inference::ModelInferRequest::descriptor()->file()};
 }

@@ -19,7 +19,6 @@
 namespace gpupool::server {
 namespace {
 
-constexpr absl::Duration kSilence = absl::Seconds(10);
 constexpr uint64_t kSyncBytes = uint64_t{64} << 20;
 // Kept bytes that are read and hashed with each chunk of a resumed upload, so
 // that no call of Append takes long.
@@ -278,7 +277,7 @@ void PartialBlobs::RemoveFiles(absl::string_view key) const {
 
 bool PartialBlobs::InUse(const Entry& entry) const {
   return entry.stream != 0 &&
-         (entry.held || options_.now() - entry.written < kSilence);
+         (entry.held || options_.now() - entry.written < options_.silence);
 }
 
 PartialBlobs::Entries::iterator PartialBlobs::Oldest(const UploadKeys& except) {

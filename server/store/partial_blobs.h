@@ -11,9 +11,9 @@
 //      of the machine only the synced ones count, so at most 64 MiB are sent
 //      again.
 //   3. An upload has at most one stream that writes it. It loses the upload to
-//      another stream when it has sent nothing for 10 seconds, since the
-//      connection of a client that went away may look open. It does not lose
-//      it during a write, nor once Commit has begun.
+//      another stream when it has sent nothing for PartialOptions::silence,
+//      since the connection of a client that went away may look open. It does
+//      not lose it during a write, nor once Commit has begun.
 //   4. A complete file becomes a blob by a second name for it (link). It is
 //      kept under the first name until Forget, so that a client that gets no
 //      answer need not send it again.
@@ -43,6 +43,8 @@ namespace gpupool::server {
 struct PartialOptions {
   // Time after its last bytes for which an upload is kept. Zero: none is kept.
   absl::Duration keep = absl::Hours(24);
+  // Time without bytes after which a stream loses its upload to another.
+  absl::Duration silence = absl::Seconds(10);
   uint32_t most_files = 1024;  // open and kept ones together
   // Announced bytes of all files, open and kept ones together.
   uint64_t most_bytes = uint64_t{32} << 30;

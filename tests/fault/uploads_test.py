@@ -246,7 +246,7 @@ class HostileUploads(harness.TestCase):
         self.data = self.random.randbytes(3 * MIB)
         self.key = sha256(self.data)
 
-    def messages(self, sent, offset=0, key=None, data=None, hold=None):
+    def messages(self, sent, offset=0, key=None, data=None, hold=None, lively=False):
         data = self.data if data is None else data
         request = self.model.UploadModelFileRequest
         header = request.Header(total_bytes=len(data), sha256=sha256(data))
@@ -256,7 +256,11 @@ class HostileUploads(harness.TestCase):
         for at in range(0, len(sent), MIB):
             yield request(chunk=sent[at:at + MIB])
         if hold is not None:
-            hold.wait()
+            # A stream that is silent may lose its upload. One byte at a time keeps it.
+            at = len(sent)
+            while not hold.wait(0.5 if lively else None):
+                yield request(chunk=data[at:at + 1])
+                at += 1
 
     def send(self, sent, offset=0, **options):
         return self.models.UploadModelFile(self.messages(sent, offset, **options),
@@ -282,7 +286,7 @@ class HostileUploads(harness.TestCase):
 
         def arrived():
             kept = self.get(options.get("key"))
-            return kept and kept.bytes == len(sent)
+            return kept and kept.bytes >= len(sent)
         harness.wait_until(arrived, what="the bytes to arrive")
         return call, hold
 
@@ -350,15 +354,16 @@ class HostileUploads(harness.TestCase):
         self.assertFalse(self.stored())
 
     def test_two_clients_with_one_key(self):
-        first, hold = self.open(self.data[:2 * MIB])
+        first, hold = self.open(self.data[:2 * MIB], lively=True)
         self.assertTrue(self.get().in_use)
         self.refused("ABORTED", "another stream", sent=self.data[2 * MIB:], offset=2 * MIB)
         self.send(self.data)
         self.assertTrue(self.stored())
         first.cancel()
         hold.set()
-        self.assertEqual(2 * MIB, self.await_idle().bytes)
-        self.send(self.data[2 * MIB:], offset=2 * MIB)
+        kept = self.await_idle().bytes
+        self.assertGreaterEqual(kept, 2 * MIB)
+        self.send(self.data[kept:], offset=kept)
         self.assertTrue(self.stored())
 
     def test_keys_that_are_no_keys(self):

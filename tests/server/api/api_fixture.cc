@@ -64,7 +64,8 @@ worker::v1::StartJob FakeWorkers::AwaitStart() {
 
 void ApiFixture::SetUp() {
   store_ = *Store::Open(directory_ / "gpupool.db");
-  blobs_ = *BlobStore::Open(directory_ / "blobs");
+  // Longer than any test takes, so that a slow machine changes nothing.
+  blobs_ = *BlobStore::Open(directory_ / "blobs", {.silence = absl::Hours(1)});
   auto control = ControlLoop::Create(
       {.devices = {{"cpu:0", uint64_t{1} << 30, 1}}, .queue_limit = 4096},
       {.store = store_.get(),

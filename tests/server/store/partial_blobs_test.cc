@@ -254,6 +254,18 @@ TEST_F(PartialBlobsTest, ASilentStreamLosesTheUpload) {
   EXPECT_TRUE(second->Commit().ok());
 }
 
+TEST_F(PartialBlobsTest, HowLongAStreamMayBeSilentIsAnOption) {
+  options_.silence = absl::Minutes(1);
+  store_.reset();
+  Open();
+  auto first = Write(0, "abc");
+  ASSERT_NE(first, nullptr);
+  now_ += absl::Seconds(59);
+  EXPECT_TRUE(store_->partials().Find(key_)->in_use);
+  now_ += absl::Seconds(1);
+  EXPECT_FALSE(store_->partials().Find(key_)->in_use);
+}
+
 TEST_F(PartialBlobsTest, AStreamThatHasCommittedKeepsTheUpload) {
   auto writer = Write(0, kText);
   ASSERT_NE(writer, nullptr);

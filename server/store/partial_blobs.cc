@@ -373,10 +373,11 @@ absl::StatusOr<BlobFile> PartialBlobs::OpenAt(
   if (info.st_nlink > 1) {
     return absl::AbortedError("the upload is stored; upload from offset 0");
   }
-  // First the sidecar, which must not call bytes durable that come later.
+  // First the sidecar, durably: it must not call bytes durable that come later.
   ASSIGN_OR_RETURN(UploadSidecar sidecar, ReadSidecar(SidecarOf(upload.key)));
   sidecar.durable_bytes = std::min(sidecar.durable_bytes, upload.offset);
   RETURN_IF_ERROR(WriteSidecar(SidecarOf(upload.key), sidecar));
+  RETURN_IF_ERROR(SyncFolder(folder_));
   if (ftruncate(file.fd(), static_cast<off_t>(upload.offset)) != 0) {
     return FileError("cutting off a partial upload");
   }

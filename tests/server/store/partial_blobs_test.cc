@@ -171,6 +171,14 @@ TEST_F(PartialBlobsTest, BytesFromTheOffsetOnAreReplaced) {
   EXPECT_TRUE(HasBlob());
 }
 
+TEST_F(PartialBlobsTest, BytesThatAreReplacedAreNotCalledDurable) {
+  Write(0, "abXX").reset();
+  EXPECT_EQ(ReadSidecar(Path() + ".info")->durable_bytes, 4u);
+  const auto writer = Write(2, "c");
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(ReadSidecar(Path() + ".info")->durable_bytes, 2u);
+}
+
 TEST_F(PartialBlobsTest, WrongKeptBytesAreDeletedAndTheUploadBeginsAnew) {
   Write(0, "YYY").reset();
   auto writer = Write(3, "def");

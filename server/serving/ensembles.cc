@@ -214,7 +214,7 @@ StateAndReason Ensembles::StateOfStep(const EnsembleStep& step) const {
   const VersionHandle ready = step.version == 0
                                   ? registry_->FindNewest(step.model)
                                   : registry_->Find(step.model, step.version);
-  if (ready != nullptr) return {v1::READY, ""};
+  if (ready != nullptr && ready->ensemble() == nullptr) return {v1::READY, ""};
   {
     absl::MutexLock lock(&mutex_);
     if (entries_.contains(step.model)) {

@@ -253,5 +253,21 @@ TEST_F(EnsemblesTest, AnEnsembleAsAStepIsRefusedInWords) {
               HasSubstr("step 2 (model 'chain' version 1) is an ensemble"));
 }
 
+// "a" is looked at before "chain" is served.
+TEST_F(EnsemblesTest, AnEnsembleThatIsServedLaterIsNoStepEither) {
+  EnsembleSpec outer = ChainSpec();
+  outer.model = "a";
+  outer.steps[1].model = "chain";
+  outer.steps[1].inputs = {{"x", "m"}};
+  ASSERT_TRUE(ensembles_.Define(outer).ok());
+  ASSERT_TRUE(ensembles_.Define(ChainSpec()).ok());
+  Ready("pre", 1, 10);
+  Ready("net", 1, 20);
+  ASSERT_NE(Served(), nullptr);
+  EXPECT_EQ(ensembles_.Rows()[0].state(), v1::LOAD_FAILED);
+  EXPECT_THAT(ensembles_.Rows()[0].error(),
+              HasSubstr("step 2 (model 'chain'): it is an ensemble itself"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -465,7 +465,8 @@ absl::Status Client::WatchDevices(
 absl::StatusOr<v1::Dataset> Client::StreamDataset(
     std::function<absl::StatusOr<bool>(v1::UploadDatasetRequest&)> next) {
   return impl_->connection.WriteStream<v1::Dataset>(
-      *impl_->datasets, &v1::DatasetService::Stub::UploadDataset, next);
+      *impl_->datasets, &v1::DatasetService::Stub::UploadDataset, next,
+      impl_->options.upload_stop);
 }
 
 absl::StatusOr<v1::Upload> Client::GetUpload(
@@ -478,13 +479,15 @@ absl::StatusOr<v1::Upload> Client::GetUpload(
 absl::StatusOr<v1::ModelFile> Client::StreamModelFile(
     std::function<absl::StatusOr<bool>(v1::UploadModelFileRequest&)> next) {
   return impl_->connection.WriteStream<v1::ModelFile>(
-      *impl_->models, &v1::ModelService::Stub::UploadModelFile, next);
+      *impl_->models, &v1::ModelService::Stub::UploadModelFile, next,
+      impl_->options.upload_stop);
 }
 
 absl::StatusOr<v1::ModelVersion> Client::StreamModel(
     std::function<absl::StatusOr<bool>(v1::UploadModelRequest&)> next) {
   return impl_->connection.WriteStream<v1::ModelVersion>(
-      *impl_->models, &v1::ModelService::Stub::UploadModel, next);
+      *impl_->models, &v1::ModelService::Stub::UploadModel, next,
+      impl_->options.upload_stop);
 }
 
 absl::Status Client::StreamExport(

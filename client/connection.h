@@ -106,17 +106,20 @@ class Connection {
 
   // Writes the messages that `next` fills until it returns false, then waits
   // for the answer. If the server refuses early, writing ends and the server's
-  // status is returned.
+  // status is returned. Cancelled when `stop` is requested, also while the
+  // server takes nothing.
   template <typename Response, typename Stub, typename Message>
   absl::StatusOr<Response> WriteStream(
       Stub& stub,
       std::unique_ptr<grpc::ClientWriter<Message>> (Stub::*method)(
           grpc::ClientContext*, Response*),
-      const std::function<absl::StatusOr<bool>(Message&)>& next) {
+      const std::function<absl::StatusOr<bool>(Message&)>& next,
+      const std::stop_token& stop) {
     grpc::ClientContext context;
     AddToken(&context);
     Response response;
     auto writer = (stub.*method)(&context, &response);
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     while (true) {
       Message message;
       const absl::StatusOr<bool> more = next(message);
@@ -130,8 +133,10 @@ class Connection {
     writer->WritesDone();
     const absl::Status status =
         Explain(writer->Finish(), absl::InfiniteDuration());
-    if (!status.ok()) return status;
-    return response;
+    if (status.ok()) return response;
+    if (!stop.stop_requested()) return status;
+    return absl::CancelledError(
+        "the upload was interrupted; the same command goes on with it");
   }
 
  private:

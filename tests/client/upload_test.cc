@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
+#include <thread>
 
 #include "client/client.h"
 #include "tests/client/testing/fake_server.h"
@@ -153,6 +157,38 @@ TEST_F(UploadTest, AFolderOfImagesGoesOnInTheMiddleOfItsArchive) {
   EXPECT_EQ(server_.state.uploaded_bytes.substr(512, 6 << 20),
             std::string(6 << 20, 'c'));
   EXPECT_GT(server_.state.upload_header.parts(0).offset(), 5u << 20);
+}
+
+// The server accepts the connection and takes nothing, so that the write does
+// not end by itself.
+TEST_F(UploadTest, AStopEndsAWriteThatWaits) {
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(silent, 1), 0);
+  ASSERT_EQ(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size),
+            0);
+  std::stop_source stop;
+  client_ = *Client::Create(
+      {.address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port)),
+       .upload_stop = stop.get_token()});
+  int accepted = -1;
+  std::thread server([&] {
+    accepted = ::accept(silent, nullptr, nullptr);
+    stop.request_stop();
+  });
+  const absl::Status status =
+      UploadDataset(*client_, upload_, nullptr).status();
+  ::shutdown(silent, SHUT_RDWR);  // ends an accept that nobody came to
+  server.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("the same command goes on"));
+  ::close(accepted);
+  ::close(silent);
 }
 
 TEST_F(UploadTest, ReportsTheServersRefusal) {

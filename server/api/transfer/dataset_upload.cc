@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "server/api/transfer/file_upload.h"
 #include "server/api/validation/convert.h"
+#include "server/api/validation/unread_table.h"
 #include "server/api/validation/upload_part_check.h"
 
 namespace gpupool::server {
@@ -86,6 +87,14 @@ absl::Status DatasetUpload::TakeChunk(
         file_index_, "; there are ", files, " files, sent in their order"));
   }
   file_index_ = static_cast<int>(chunk.file_index());
+  if (begun_files_ <= file_index_) {
+    begun_files_ = file_index_ + 1;
+    // A part that goes on was checked when the file began.
+    if (PartOf(file_index_).offset() == 0) {
+      RETURN_IF_ERROR(CheckTableBytes(header_.files(file_index_).file_name(),
+                                      chunk.data()));
+    }
+  }
   return InFile(file_index_, writers_[file_index_]->Append(chunk.data()));
 }
 

@@ -51,6 +51,7 @@ class DatasetUpload {
   const uint64_t limit_bytes_;
   bool has_header_ = false;
   int file_index_ = 0;
+  int begun_files_ = 0;  // those whose first chunk came, or was passed over
   v1::UploadDatasetRequest::Header header_;
   std::vector<std::unique_ptr<BlobWriter>> writers_;  // one for each file
 };

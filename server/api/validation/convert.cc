@@ -18,6 +18,7 @@
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/csv_layout_check.h"
 #include "server/api/validation/image_layout_check.h"
+#include "server/api/validation/unread_table.h"
 #include "server/control/records/rows.h"
 
 namespace gpupool::server {
@@ -92,6 +93,7 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   const std::string& file_name = header->files(0).file_name();
   RETURN_IF_ERROR(CheckNotPacked(*header));
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
+    RETURN_IF_ERROR(CheckTableName(file_name));
     layout->set_format(engine::FormatOfFileName<v1::DatasetFormat>(file_name));
   }
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {

@@ -97,6 +97,20 @@ TEST_F(DatasetUploadTest, ChunksKeepTheOrderOfTheFiles) {
   Refused(upload_->Take(Chunk(2, "a")), {"file 2", "2 files"});
 }
 
+TEST_F(DatasetUploadTest, AParquetFileIsRefusedAtItsFirstChunk) {
+  const std::string parquet("PAR1\x15\x04\x15\x00", 8);
+  Take(Header({parquet}));
+  Refused(upload_->Take(Chunk(0, parquet)), {"d.csv", "a Parquet file"});
+}
+
+TEST_F(DatasetUploadTest, OnlyTheBeginningOfAFileTellsItsFormat) {
+  const std::string parquet("PAR1\x15\x04\x15\x00", 8);
+  Take(Header({"x" + parquet, parquet}));
+  Take(Chunk(0, "x"));
+  Take(Chunk(0, parquet));
+  Refused(upload_->Take(Chunk(1, parquet)), {"d.npy", "a Parquet file"});
+}
+
 TEST_F(DatasetUploadTest, ChunkHasOneByteToOneMebibyte) {
   Take(Header({std::string(kMaxChunkBytes + 1, 'x')}));
   Refused(upload_->Take(Chunk(0, "")), {"0 bytes"});

@@ -111,6 +111,16 @@ TEST(CheckUploadHeaderTest, JsonLinesHaveRowsInLinesWithNames) {
   }
 }
 
+TEST(CheckUploadHeaderTest, RefusesParquetWithARemedy) {
+  auto header = CsvHeader();
+  header.mutable_files(0)->set_file_name("digits.parquet");
+  Refused(CheckUploadHeader(&header, kLimit),
+          {"digits.parquet", "Parquet", "docs/parquet.md"});
+  // The format that the client names counts, not the name.
+  header.mutable_layout()->set_format(v1::CSV);
+  EXPECT_TRUE(CheckUploadHeader(&header, kLimit).ok());
+}
+
 TEST(CheckUploadHeaderTest, KeepsTheOrderThatTheClientNames) {
   auto npy = PairHeader("y.npy", "x.npy");
   npy.mutable_files(0)->set_role(v1::DatasetFile::LABELS);

@@ -7,6 +7,8 @@ import pathlib
 import re
 import unittest
 
+from proto_messages import message_of, parse_messages
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/triton.md"
 WORDS = ("works", "differs", "refused")
@@ -56,38 +58,7 @@ def constants(path, text):
 # ---------------------------------------------------------------- .proto files
 
 
-def parse_messages(text):
-    """Returns {full name: {field: (type, is a map)}} of a .proto file."""
-    messages, open_names = {}, []
-    tokens = re.compile(r"\b(message|enum|oneof|service) (\w+) \{|(\})|"
-                        r"(?:repeated )?(map<[^>]+>|[\w.]+) (\w+) = \d+;")
-    for found in tokens.finditer(text):
-        kind, name, end, of_type, field = found.groups()
-        if kind:
-            open_names.append((kind, name))
-            if kind == "message":
-                messages[".".join(n for k, n in open_names if k == "message")] = {}
-        elif end:
-            if open_names:
-                open_names.pop()
-        else:
-            inside = ".".join(n for k, n in open_names if k == "message")
-            messages[inside][field] = (of_type, of_type.startswith("map<"))
-    return messages
-
-
 CONFIG = parse_messages(source("proto/inference/model_config.proto"))
-
-
-def message_of(of_type, inside):
-    """Returns the full name of the message that a field of `inside` has; None for a
-    type that is no message."""
-    scope = inside.split(".")
-    for depth in range(len(scope), -1, -1):
-        name = ".".join(scope[:depth] + [of_type])
-        if name in CONFIG:
-            return name
-    return None
 
 
 def config_paths(message="ModelConfig", above=""):
@@ -96,7 +67,7 @@ def config_paths(message="ModelConfig", above=""):
     for field, (of_type, is_map) in CONFIG[message].items():
         path = above + field
         yield path
-        inner = None if is_map else message_of(of_type, message)
+        inner = None if is_map else message_of(CONFIG, of_type, message)
         if inner and path in known_paths():
             yield from config_paths(inner, path + ".")
 

@@ -16,6 +16,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 class Daemon:
     """gpupoold with one CPU device, and its folder, until the block ends."""
 
+    def command(self, port_file):
+        return [self.bin / "gpupoold", "--devices", "cpu:1", "--state-dir", self.folder,
+                "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0",
+                "--port-file", port_file, *self.flags]
+
     def __init__(self, build, *flags):
         self.bin = pathlib.Path(build) / "bin"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpupool-bench-"))
@@ -25,9 +30,7 @@ class Daemon:
         ports = self.folder / "ports.json"
         with open(self.folder / "log", "w") as log:
             self.process = subprocess.Popen(
-                [self.bin / "gpupoold", "--devices", "cpu:1", "--state-dir", self.folder,
-                 "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0",
-                 "--port-file", ports, *self.flags], stderr=log,
+                self.command(ports), stdout=log, stderr=log,
                 env=dict(os.environ, GPUPOOL_INJECT_FAULT_FILE=self.folder / "fault"))
         while not ports.exists():
             if self.process.poll() is not None:

@@ -149,6 +149,17 @@ class Tables(harness.TestCase):
         self.assertIn("--skip-columns", text)
         server.cli("datasets", "get", "trees", code=3)
 
+    def test_parquet_is_refused_with_a_remedy_by_name_and_by_bytes(self):
+        server = self.start("--devices", "cpu:1")
+        for name, options in (("rows.parquet", ()), ("rows.csv", ()),
+                              ("rows.dat", ("--format", "csv"))):
+            path = server.state / name
+            path.write_bytes(b"PAR1\x15\x04\x15\x00\x15\x04PAR1")
+            text = server.cli("datasets", "upload", "rows", path, *options, code=2)
+            self.assertIn(f'file "{name}" is a Parquet file', text)
+            self.assertIn("examples/from_parquet.py", text)
+        server.cli("datasets", "get", "rows", code=3)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -31,6 +31,7 @@ struct Config {
   bool triton_metrics = false;
   tls::TlsFiles tls;      // of gRPC and HTTP
   std::string auth;       // "none" or "tokens"
+  std::string socket;     // "auto", "none" or a path; see server_access.h
   std::string port_file;  // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"

@@ -132,8 +132,8 @@ class Server::Impl {
     RETURN_IF_ERROR(WritePortFile());
     spdlog::info(
         "serving listen={} grpc_port={} http_port={} metrics_port={} "
-        "devices={} state_dir={}",
-        config_.listen, ports_.grpc, ports_.http, ports_.metrics,
+        "socket={} devices={} state_dir={}",
+        config_.listen, ports_.grpc, ports_.http, ports_.metrics, socket_,
         devices_.size(), state_dir_->path());
     return absl::OkStatus();
   }
@@ -207,6 +207,7 @@ class Server::Impl {
 
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
+    ASSIGN_OR_RETURN(socket_, ClaimSocket(config_.socket, state_dir_->path()));
     ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
     ASSIGN_OR_RETURN(gate_,
                      OpenGate(config_.auth, state_dir_->path(), store_.get(),
@@ -430,7 +431,8 @@ class Server::Impl {
     return {.listen = config_.listen,
             .port = config_.grpc_port,
             .limits = config_.limits,
-            .tls = config_.tls};
+            .tls = config_.tls,
+            .socket = socket_};
   }
 
   ApiDependencies ApiNeeds() {
@@ -500,6 +502,7 @@ class Server::Impl {
                                   {"http_port", ports_.http},
                                   {"metrics_port", ports_.metrics},
                                   {"listen", config_.listen},
+                                  {"socket", socket_},
                                   {"pid", getpid()}};
     return WriteFileAtomically(config_.port_file, ports.dump() + "\n");
   }
@@ -550,6 +553,7 @@ class Server::Impl {
 
   std::unique_ptr<StartupCheck> startup_check_;
   std::unique_ptr<StateDir> state_dir_;
+  std::string socket_;  // path; empty: none
   std::unique_ptr<Store> store_;
   std::unique_ptr<AccessGate> gate_;
   std::unique_ptr<BlobStore> blobs_;

@@ -1,8 +1,14 @@
 #include "server/server_access.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -21,6 +27,61 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr absl::Duration kEndedTokensKept = absl::Hours(24 * 30);
+// Linux has room for this path and its end.
+constexpr size_t kMostSocketPath = sizeof(sockaddr_un::sun_path) - 1;
+
+// Calls bind or connect for a new socket, which is closed again. Returns 0 or
+// the error.
+int TrySocket(const std::string& path,
+              int (*call)(int, const sockaddr*, socklen_t)) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return errno;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, kMostSocketPath);
+  const bool done = call(fd, reinterpret_cast<const sockaddr*>(&address),
+                         sizeof(address)) == 0;
+  const int error = done ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+// Removes the socket of a server that has ended.
+absl::Status RemoveEndedSocket(const std::string& path) {
+  struct stat file = {};
+  if (lstat(path.c_str(), &file) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(file.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot make the socket ", path,
+                     ": the file there is no socket; choose another --socket"));
+  }
+  if (TrySocket(path, connect) != ECONNREFUSED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("another server listens at the socket ", path,
+                     "; stop it, or choose another --socket"));
+  }
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+// Checks that a socket can be made at the path.
+absl::Status CheckSocket(const std::string& path) {
+  if (path.size() > kMostSocketPath) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the path of the socket ", path, " has ", path.size(),
+        " bytes, and at most ", kMostSocketPath,
+        " are possible; choose a shorter --socket, or --socket none"));
+  }
+  RETURN_IF_ERROR(RemoveEndedSocket(path));
+  const int error = TrySocket(path, bind);
+  if (error != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot make the socket ", path,
+                                               ": ", std::strerror(error),
+                                               "; choose another --socket"));
+  }
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
 
 // Returns whether the token has worked at some time since `time`.
 bool WorkedSince(const v1::Token& token, absl::Time time) {
@@ -74,6 +135,20 @@ absl::StatusOr<v1::StoredToken> MakeAdmin(const std::string& file, Store* store,
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ClaimSocket(const std::string& socket,
+                                        const std::string& state_dir) {
+  if (socket == "none") return std::string();
+  const bool automatic = socket == "auto";
+  const std::string path =
+      automatic ? absl::StrCat(state_dir, "/", kSocketFile) : socket;
+  const absl::Status usable = CheckSocket(path);
+  if (usable.ok()) return path;
+  if (!automatic) return usable;
+  spdlog::warn("there is no socket for callers on this machine error=\"{}\"",
+               std::string(usable.message()));
+  return std::string();
+}
 
 absl::Status CheckTls(const tls::TlsFiles& files, absl::Time now) {
   if (!files.on()) return absl::OkStatus();

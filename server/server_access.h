@@ -21,6 +21,20 @@ struct ControlContext;
 // Name of the file in the state folder that gets the secret of the first admin.
 inline constexpr char kAdminTokenFile[] = "admin-token";
 
+// Name of the socket in the state folder.
+inline constexpr char kSocketFile[] = "gpupoold.sock";
+
+// Returns the path for the socket of gRPC by the setting `socket`: a path,
+// "auto" for kSocketFile in `state_dir`, or "none", for which it is empty.
+// Removes the socket of a server that has ended. Where "auto" fails it warns
+// and returns an empty path. Errors:
+//   * InvalidArgument: the path is too long
+//   * FailedPrecondition: another server listens there, or the file there is no
+//     socket
+//   * Unavailable: no socket can be made there
+absl::StatusOr<std::string> ClaimSocket(const std::string& socket,
+                                        const std::string& state_dir);
+
 // Reads and checks the files of TLS, if it is on, and tells the log of them.
 absl::Status CheckTls(const tls::TlsFiles& files, absl::Time now);
 

@@ -135,6 +135,11 @@ std::vector<Setting> AccessSettings() {
        "none: whoever reaches the server may do everything; tokens: each call "
        "needs a token, whose role says what it may do",
        "", "[Tokens and roles](#tokens-and-roles)"},
+      {kGroup, "socket", TextKind("PATH", In<&Config::socket>), "auto",
+       "Unix socket for gRPC that only the server's user and root can open, "
+       "and who need no token there; auto: gpupoold.sock in the state folder; "
+       "none: no socket",
+       "", "[The socket](#the-socket)"},
   };
 }
 

@@ -96,13 +96,23 @@ class ApiServer::Impl {
     const std::string address = AddressOf(options);
     builder.AddListeningPort(
         address,
-        ServerCredentialsOf(options.tls, options.tls_reload_seconds, Guard()),
+        ServerCredentialsOf(options.tls, options.tls_reload_seconds,
+                            Guard(Door::kPort)),
         &port_);
+    if (!options.socket.empty()) {
+      builder.AddListeningPort(absl::StrCat("unix:", options.socket),
+                               GuardedPlainCredentials(Guard(Door::kSocket)));
+    }
     for (const NamedService& one : Services()) {
       builder.RegisterService(one.service);
     }
     server_ = builder.BuildAndStart();
     if (server_ != nullptr && port_ > 0) return absl::OkStatus();
+    if (port_ > 0) {
+      return absl::UnavailableError(absl::StrCat("cannot make the socket ",
+                                                 options.socket,
+                                                 "; choose another --socket"));
+    }
     return absl::UnavailableError(absl::StrCat(
         "cannot serve gRPC on ", address,
         ": the address is taken or not ours; choose another --grpc-port"));
@@ -143,9 +153,9 @@ class ApiServer::Impl {
 
  private:
   // Returns null if everybody may call everything.
-  std::shared_ptr<MethodGuard> Guard() const {
+  std::shared_ptr<MethodGuard> Guard(Door door) const {
     if (gate_ == nullptr || !gate_->wants_tokens()) return nullptr;
-    return std::make_shared<MethodGuard>(gate_);
+    return std::make_shared<MethodGuard>(gate_, door);
   }
 
   // Returns the services in the order of registration.

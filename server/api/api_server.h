@@ -1,5 +1,6 @@
-// The gRPC endpoint: all services of the daemon on one port, with health
-// checking, of the server and of each service by name, and reflection.
+// The gRPC endpoint: all services of the daemon on one port, and at a Unix
+// socket if wanted, with health checking, of the server and of each service by
+// name, and reflection.
 //
 // Thread-safety: any thread. Ownership: owns the gpupool.v1 services and the
 // gRPC server. What they call must outlive it.
@@ -34,6 +35,9 @@ struct ApiOptions {
   ApiLimits limits;
   tls::TlsFiles tls = {};
   unsigned tls_reload_seconds = 5;  // time between looks at the files of `tls`
+  // Path of a Unix socket beside the port, without TLS; empty: none. Only the
+  // user of this process and root can open it.
+  std::string socket = {};
 };
 
 struct NamedService {
@@ -47,8 +51,8 @@ struct ApiDependencies {
   // Models in folders, which LoadVersion reads when they are not stored; may be
   // null.
   ModelRepository* folders = nullptr;
-  // Checks the calls that come over the port. Null: everybody may call
-  // everything.
+  // Checks the calls that come over the port and the socket. Null: everybody
+  // may call everything.
   AccessGate* gate = nullptr;
   AdminHooks hooks;
   std::vector<NamedService> more_services;  // the inference service
@@ -57,7 +61,8 @@ struct ApiDependencies {
 class ApiServer {
  public:
   // Listens, serves and sets the health to SERVING. Unavailable when the
-  // address is not available.
+  // address is not available, or the socket cannot be made. A file at the
+  // socket's path is replaced if it is a socket.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Start(
       const ApiOptions& options, ApiDependencies dependencies);
   ~ApiServer();

@@ -13,6 +13,12 @@
 
 namespace gpupool::server {
 
+// Where a call comes in.
+enum class Door {
+  kPort,    // gRPC or HTTP over TCP
+  kSocket,  // the Unix socket, which only the server's user and root can open
+};
+
 class AccessGate {
  public:
   // Without `wants_tokens` everybody is an admin without a tenant. `now` is the
@@ -24,15 +30,18 @@ class AccessGate {
 
   // Checks a call of "/package.Service/Method" by the value of its header
   // `authorization`, which is empty if there is none. Methods that are open to
-  // everybody get an identity without role and tenant. Errors:
+  // everybody get an identity without role and tenant. A call over the socket
+  // without the header is that of an admin. Errors:
   //   * Unauthenticated: no token, or one that is unknown, revoked or expired
   //   * PermissionDenied: the token's role may not call the method, or nobody
   //     may
   absl::StatusOr<Identity> Admit(absl::string_view method,
-                                 absl::string_view authorization);
+                                 absl::string_view authorization,
+                                 Door door = Door::kPort);
 
   // Returns who calls, without a look at the method.
-  absl::StatusOr<Identity> Identify(absl::string_view authorization);
+  absl::StatusOr<Identity> Identify(absl::string_view authorization,
+                                    Door door = Door::kPort);
 
  private:
   const bool wants_tokens_;

@@ -22,12 +22,14 @@
 
 namespace gpupool::server {
 
-// A caller, as its token says.
+// A caller, as its token says. By default an admin without a token.
 struct Identity {
   // Returns whether the caller sees and changes only what its tenant has.
   bool is_bound() const { return role < v1::OPERATOR; }
 
-  uint64_t token = 0;  // 0: none, because the server runs without tokens
+  // 0: none, since the server runs without tokens, or the call came over the
+  // socket.
+  uint64_t token = 0;
   std::string name;    // of the token
   std::string tenant;  // empty: none
   v1::Role role = v1::ADMIN;

@@ -2,11 +2,13 @@
 
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
@@ -14,6 +16,8 @@ namespace {
 
 using InputMetadata = grpc::AuthMetadataProcessor::InputMetadata;
 using SharedGuard = std::shared_ptr<MethodGuard>;
+
+constexpr absl::string_view kSocketScheme = "unix:";
 
 grpc::string_ref TextOf(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)),
@@ -44,6 +48,23 @@ grpc_auth_metadata_processor ProcessorOf(const SharedGuard& guard) {
   return processor;
 }
 
+// Listens at the address. Returns the port, 1 for a socket, or 0 on failure.
+int AddPort(grpc_server* server, const std::string& address,
+            grpc_server_credentials* credentials) {
+  if (!absl::StartsWith(address, kSocketScheme)) {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials);
+  }
+  // gRPC listens at once, so the socket must never be open to others. Files
+  // that other threads make in this moment are private, too.
+  const mode_t mask = umask(0077);
+  const int port =
+      grpc_server_add_http2_port(server, address.c_str(), credentials);
+  umask(mask);
+  // The default access list of a folder takes precedence over the umask.
+  const std::string path = address.substr(kSocketScheme.size());
+  return port > 0 && chmod(path.c_str(), 0600) == 0 ? port : 0;
+}
+
 class PlainPort : public grpc::ServerCredentials {
  public:
   explicit PlainPort(SharedGuard guard) : guard_(std::move(guard)) {}
@@ -57,10 +78,11 @@ class PlainPort : public grpc::ServerCredentials {
                       grpc_server* server) override {
     grpc_server_credentials* credentials =
         grpc_insecure_server_credentials_create();
-    grpc_server_credentials_set_auth_metadata_processor(credentials,
-                                                        ProcessorOf(guard_));
-    const int port =
-        grpc_server_add_http2_port(server, address.c_str(), credentials);
+    if (guard_ != nullptr) {
+      grpc_server_credentials_set_auth_metadata_processor(credentials,
+                                                          ProcessorOf(guard_));
+    }
+    const int port = AddPort(server, address, credentials);
     grpc_server_credentials_release(credentials);
     return port;
   }
@@ -84,7 +106,8 @@ grpc::Status MethodGuard::Check(const InputMetadata& metadata) const {
     return ToGrpc(absl::PermissionDeniedError("the call names no method"));
   }
   const absl::string_view method(path->second.data(), path->second.size());
-  return ToGrpc(gate_->Admit(method, AuthorizationIn(metadata)).status());
+  return ToGrpc(
+      gate_->Admit(method, AuthorizationIn(metadata), door_).status());
 }
 
 absl::string_view AuthorizationIn(const InputMetadata& metadata) {
@@ -93,6 +116,14 @@ absl::string_view AuthorizationIn(const InputMetadata& metadata) {
   if (count > 1) return "several headers";
   const grpc::string_ref& value = metadata.find("authorization")->second;
   return {value.data(), value.size()};
+}
+
+Door DoorOf(absl::string_view peer) {
+  // A client may have bound its own end to a name, also to an abstract one.
+  return absl::StartsWith(peer, kSocketScheme) ||
+                 absl::StartsWith(peer, "unix-abstract:")
+             ? Door::kSocket
+             : Door::kPort;
 }
 
 std::shared_ptr<grpc::ServerCredentials> GuardedPlainCredentials(

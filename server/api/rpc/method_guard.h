@@ -20,7 +20,9 @@ namespace gpupool::server {
 
 class MethodGuard : public grpc::AuthMetadataProcessor {
  public:
-  explicit MethodGuard(AccessGate* gate) : gate_(gate) {}
+  // Checks calls that come in by `door`.
+  explicit MethodGuard(AccessGate* gate, Door door = Door::kPort)
+      : gate_(gate), door_(door) {}
 
   // Runs on the thread that reads the call.
   bool IsBlocking() const override { return false; }
@@ -34,6 +36,7 @@ class MethodGuard : public grpc::AuthMetadataProcessor {
 
  private:
   AccessGate* const gate_;
+  const Door door_;
 };
 
 // Returns the value of the header `authorization`. Empty if there is none. A
@@ -41,8 +44,13 @@ class MethodGuard : public grpc::AuthMetadataProcessor {
 absl::string_view AuthorizationIn(
     const grpc::AuthMetadataProcessor::InputMetadata& metadata);
 
-// Returns credentials of a plain port whose calls the guard checks. Those of
-// gRPC take no guard.
+// Returns where a call with this gRPC peer came in.
+Door DoorOf(absl::string_view peer);
+
+// Returns credentials of a plain port whose calls the guard checks; null: none
+// is checked. Those of gRPC take no guard. The address may be "unix:PATH": the
+// socket is made so that only the user of this process and root can open it.
+// The process's umask is changed for that moment.
 std::shared_ptr<grpc::ServerCredentials> GuardedPlainCredentials(
     std::shared_ptr<MethodGuard> guard);
 

@@ -11,7 +11,8 @@ namespace gpupool::server {
 absl::StatusOr<Identity> JobAccess::CallerOf(
     const grpc::CallbackServerContext& context) const {
   if (gate_ == nullptr) return Identity{};
-  return gate_->Identify(AuthorizationIn(context.client_metadata()));
+  return gate_->Identify(AuthorizationIn(context.client_metadata()),
+                         DoorOf(context.peer()));
 }
 
 absl::Status JobAccess::CheckJob(const grpc::CallbackServerContext& context,

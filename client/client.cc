@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "client/channel_credentials.h"
 #include "client/connection.h"
+#include "client/local_socket.h"
 #include "client/server_defaults.h"
 #include "client/token.h"
 #include "gpupool/v1/admin.grpc.pb.h"
@@ -37,7 +39,10 @@ std::string FromEnvironment(const char* name) {
 
 std::string DefaultAddress() {
   const std::string address = FromEnvironment("GPUPOOL_ADDRESS");
-  return address.empty() ? DefaultServerAddress() : address;
+  if (!address.empty()) return address;
+  const std::string socket = DefaultSocket();
+  return IsOurSocket(socket) ? absl::StrCat("unix:", socket)
+                             : DefaultServerAddress();
 }
 
 TlsOptions DefaultTls() {
@@ -110,6 +115,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     const absl::Status safe = CheckTokenIsSafe(options);
     if (!safe.ok()) return safe;
   }
+  // A socket has no TLS, and needs none.
+  if (IsSocketAddress(options.address)) options.tls = {};
   const auto credentials = ChannelCredentialsOf(options.tls);
   if (!credentials.ok()) return credentials.status();
   return std::unique_ptr<Client>(

@@ -45,19 +45,23 @@ namespace gpupool::client {
 
 class Connection;
 
-// Returns GPUPOOL_ADDRESS if it is set and not empty, else
+// Returns GPUPOOL_ADDRESS if it is set and not empty. Else returns "unix:" and
+// DefaultSocket() if a server of this user or of root listens there, which is
+// one that was started in the current folder. Else returns
 // DefaultServerAddress().
 std::string DefaultAddress();
 
 // Adds kDefaultGrpcPort to an address without a port. InvalidArgument for an
-// empty address, or for one with a scheme such as "http://".
+// empty address, for one with a scheme such as "http://", and for "unix:PATH"
+// with a path that is empty or too long.
 absl::StatusOr<std::string> CompleteAddress(absl::string_view address);
 
 // Returns 32 random hex digits, which identify one intent: a repeated SubmitJob
 // with the same id returns the job that the first one made.
 std::string NewRequestId();
 
-// Files in PEM form. Without `ca` the connection is plain.
+// Files in PEM form. Without `ca` the connection is plain. A connection to a
+// socket is always plain.
 struct TlsOptions {
   std::string ca;           // authorities of which one has signed the server
   std::string certificate;  // of the client; empty: none

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/connection_failure.h"
+#include "client/local_socket.h"
 #include "client/server_defaults.h"
 
 namespace gpupool::client {
@@ -28,7 +29,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Two clients of one process must not share the state of a broken connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, credentials, arguments);
+  return grpc::CreateCustomChannel(TargetOf(address), credentials, arguments);
 }
 
 }  // namespace
@@ -36,9 +37,13 @@ std::shared_ptr<grpc::Channel> OpenChannel(
 absl::StatusOr<std::string> CompleteAddress(absl::string_view address) {
   if (address.empty()) {
     return absl::InvalidArgumentError(
-        "the server's address is empty; give it as host:port");
+        "the server's address is empty; give it as host:port or unix:PATH");
   }
-  if (absl::StartsWith(address, "unix:")) return std::string(address);
+  if (IsSocketAddress(address)) {
+    const absl::Status usable = CheckSocketAddress(address);
+    if (!usable.ok()) return usable;
+    return std::string(address);
+  }
   if (absl::StrContains(address, "://")) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address,

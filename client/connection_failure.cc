@@ -64,6 +64,10 @@ std::string ConnectionFailure(const TlsOptions& options,
     return "its certificate is not for this host; use a name or an address "
            "that it has, or make one with `gpupool tls init DIR --host NAME`";
   }
+  if (HasAny(message, {"unix:"}) && HasAny(message, {"Permission denied"})) {
+    return "only the server's user and root may use this socket; name the "
+           "server's port with --address or GPUPOOL_ADDRESS, as host:port";
+  }
   if (absl::StartsWith(message, kNeverReady) &&
       HasAny(message, {"Socket closed", "Connection reset", "Broken pipe",
                        "Endpoint closing"})) {

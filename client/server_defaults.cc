@@ -8,6 +8,10 @@ std::string DefaultServerAddress() {
   return absl::StrCat(kDefaultHost, ":", kDefaultGrpcPort);
 }
 
+std::string DefaultSocket() {
+  return absl::StrCat(kDefaultStateDir, "/", kDefaultSocketName);
+}
+
 std::string DefaultPorts() {
   return absl::StrCat(kDefaultGrpcPort, ",", kDefaultHttpPort, ",",
                       kDefaultMetricsPort);

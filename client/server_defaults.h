@@ -12,9 +12,12 @@ inline constexpr uint16_t kDefaultHttpPort = 8000;
 inline constexpr uint16_t kDefaultMetricsPort = 8002;
 inline constexpr char kDefaultHost[] = "127.0.0.1";
 inline constexpr char kDefaultStateDir[] = "gpupool-state";
+inline constexpr char kDefaultSocketName[] = "gpupoold.sock";  // in that folder
 
 // Returns "127.0.0.1:8001".
 std::string DefaultServerAddress();
+// Returns "gpupool-state/gpupoold.sock".
+std::string DefaultSocket();
 // Returns "8001,8000,8002": gRPC, HTTP and metrics.
 std::string DefaultPorts();
 

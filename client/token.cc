@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/local_socket.h"
 #include "client/text/text_file.h"
 
 namespace gpupool::client {
@@ -56,7 +57,7 @@ absl::StatusOr<std::string> TokenOf(const TokenOptions& options) {
 }
 
 bool IsOnThisMachine(absl::string_view address) {
-  if (absl::StartsWith(address, "unix:")) return true;
+  if (IsSocketAddress(address)) return true;
   const absl::string_view host = address.substr(0, address.rfind(':'));
   if (host == "localhost" || host == "[::1]") return true;
   // 127.0.0.0/8, and no name such as 127.example.org.

@@ -136,8 +136,8 @@ std::vector<Setting> AccessSettings() {
        "needs a token, whose role says what it may do",
        "", "[Tokens and roles](#tokens-and-roles)"},
       {kGroup, "socket", TextKind("PATH", In<&Config::socket>), "auto",
-       "Unix socket for gRPC that only the server's user and root can open, "
-       "and who need no token there; auto: gpupoold.sock in the state folder; "
+       "Unix socket for gRPC; only the server's user and root can open it, and "
+       "they need no token there; auto: gpupoold.sock in the state folder; "
        "none: no socket",
        "", "[The socket](#the-socket)"},
   };

@@ -67,10 +67,12 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       {"table", OutputFormat::kTable},
       {"json", OutputFormat::kJson},
       {"yaml", OutputFormat::kYaml}};
-  app.add_option("--address", options.address,
-                 absl::StrCat("The server, as host:port (default: "
-                              "GPUPOOL_ADDRESS or ",
-                              DefaultServerAddress(), ")"));
+  app.add_option(
+      "--address", options.address,
+      absl::StrCat("The server, as host:port or unix:PATH "
+                   "(default: GPUPOOL_ADDRESS, the socket ",
+                   DefaultSocket(), " if a server listens there, or ",
+                   DefaultServerAddress(), ")"));
   AddTlsOptions(app, options.tls);
   AddTokenOptions(app, options.token);
   app.add_option_function<std::string>(

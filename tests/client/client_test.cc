@@ -145,8 +145,8 @@ TEST(CompleteAddressTest, AddsTheDefaultPort) {
 }
 
 TEST(CompleteAddressTest, RefusesWhatIsNoAddress) {
-  for (const char* text :
-       {"", "http://host:80", "host:", "host:0", "host:65536", "host:port"}) {
+  for (const char* text : {"", "http://host:80", "host:", "host:0",
+                           "host:65536", "host:port", "unix:"}) {
     EXPECT_EQ(CompleteAddress(text).status().code(),
               absl::StatusCode::kInvalidArgument)
         << text;

@@ -25,6 +25,14 @@ TEST(ConnectionFailureTest, NamesTheLastReasonAndHowToStartAServer) {
               HasSubstr("the connection was lost; start one"));
 }
 
+TEST(ConnectionFailureTest, ASocketOfSomebodyElseIsNotForUs) {
+  EXPECT_THAT(
+      ConnectionFailure(kPlain,
+                        "failed to connect to all addresses; last error: "
+                        "UNKNOWN: unix:/run/x: Permission denied"),
+      HasSubstr("only the server's user and root may use this socket"));
+}
+
 TEST(ConnectionFailureTest, AServerThatEndsConnectionsWantsWhatIsMissing) {
   EXPECT_THAT(ConnectionFailure(kPlain, kClosed),
               HasSubstr("if it wants TLS, give the certificate of its "

@@ -19,6 +19,7 @@ TEST(ServerDefaultsTest, AreThoseOfTheServersSettings) {
 TEST(ServerDefaultsTest, TextsAreMadeOfThem) {
   EXPECT_EQ(DefaultServerAddress(), "127.0.0.1:8001");
   EXPECT_EQ(DefaultPorts(), "8001,8000,8002");
+  EXPECT_EQ(DefaultSocket(), "gpupool-state/gpupoold.sock");
 }
 
 }  // namespace

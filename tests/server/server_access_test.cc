@@ -1,6 +1,10 @@
 #include "server/server_access.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +17,87 @@
 
 namespace gpupool::server {
 namespace {
+
+using ::testing::HasSubstr;
+
+// A socket at a path. When it is closed, its file stays.
+class BoundSocket {
+ public:
+  explicit BoundSocket(const std::string& path)
+      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    EXPECT_EQ(
+        bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+        0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+  }
+  ~BoundSocket() { close(fd_); }
+  BoundSocket(const BoundSocket&) = delete;
+  BoundSocket& operator=(const BoundSocket&) = delete;
+
+ private:
+  const int fd_;
+};
+
+TEST(ClaimSocketTest, IsInTheStateFolderByDefault) {
+  const TempDir directory;
+  const auto path = ClaimSocket("auto", directory.path());
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(*path, directory / kSocketFile);
+  EXPECT_FALSE(std::filesystem::exists(*path)) << "gRPC makes it";
+  EXPECT_EQ(*ClaimSocket("none", directory.path()), "");
+  EXPECT_EQ(*ClaimSocket(directory / "own", "/nowhere"), directory / "own");
+}
+
+TEST(ClaimSocketTest, TheSocketOfAnEndedServerIsRemoved) {
+  const TempDir directory;
+  const std::string path = directory / "socket";
+  { const BoundSocket ended(path); }
+  ASSERT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(*ClaimSocket(path, "/nowhere"), path);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(ClaimSocketTest, TheSocketOfALiveServerIsRefused) {
+  const TempDir directory;
+  const std::string path = directory / "socket";
+  const BoundSocket live(path);
+  const absl::Status refused = ClaimSocket(path, "/nowhere").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("another server listens at the socket " + path));
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(ClaimSocketTest, AFileThatIsNoSocketStays) {
+  const TempDir directory;
+  const std::string path = directory / "file";
+  std::ofstream(path) << "precious";
+  const absl::Status refused = ClaimSocket(path, "/nowhere").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is no socket"));
+  EXPECT_EQ(std::filesystem::file_size(path), 8u);
+}
+
+TEST(ClaimSocketTest, ThePathHasALimit) {
+  const TempDir directory;
+  const std::string begin = directory.path() + "/";
+  const std::string longest = begin + std::string(107 - begin.size(), 'x');
+  EXPECT_EQ(*ClaimSocket(longest, "/nowhere"), longest);
+  const absl::Status refused = ClaimSocket(longest + "x", "/nowhere").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("has 108 bytes, and at most 107 are possible"));
+}
+
+TEST(ClaimSocketTest, OnlyThePathThatWasAskedForMustWork) {
+  const absl::Status refused =
+      ClaimSocket("/nowhere/socket", "/nowhere").status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_EQ(*ClaimSocket("auto", "/nowhere"), "");
+}
 
 class OpenGateTest : public ::testing::Test {
  protected:

@@ -89,6 +89,27 @@ TEST(AccessGateTest, WithoutTokensEverybodyIsAnAdmin) {
   EXPECT_FALSE(caller->is_bound());
 }
 
+TEST(AccessGateTest, OverTheSocketNobodyNeedsAToken) {
+  AccessGate gate(true, Now);
+  const auto caller = gate.Admit(kTokens, "", Door::kSocket);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->role, v1::ADMIN);
+  EXPECT_EQ(caller->name, "local user");
+  EXPECT_FALSE(caller->is_bound());
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      gate.Admit("/gpupool.v1.JobService/Other", "", Door::kSocket).status()));
+}
+
+TEST(AccessGateTest, OverTheSocketATokenSaysWhoCalls) {
+  AccessGate gate(true, Now);
+  const std::string user = HeaderOf(&gate, v1::USER);
+  EXPECT_TRUE(gate.Admit(kSubmit, user, Door::kSocket).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      gate.Admit(kDrain, user, Door::kSocket).status()));
+  EXPECT_TRUE(absl::IsUnauthenticated(
+      gate.Identify("Bearer gpk_x", Door::kSocket).status()));
+}
+
 TEST(AccessGateTest, ATenantComesFromTheToken) {
   const Identity user{.token = 1, .name = "", .tenant = "a", .role = v1::USER};
   std::string tenant;

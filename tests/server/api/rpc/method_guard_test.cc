@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "gpupool/v1/job.grpc.pb.h"
 #include "server/api/rpc/server_credentials.h"
 #include "server/auth/secret.h"
+#include "tests/server/store/temp_dir.h"
 #include "tests/tls/test_authority.h"
 
 namespace gpupool::server {
@@ -31,6 +33,10 @@ class GuardedServer {
         "127.0.0.1:0",
         ServerCredentialsOf(files, 5, std::make_shared<MethodGuard>(&gate_)),
         &port_);
+    builder.AddListeningPort(
+        "unix:" + socket_,
+        GuardedPlainCredentials(
+            std::make_shared<MethodGuard>(&gate_, Door::kSocket)));
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     EXPECT_NE(server_, nullptr);
@@ -38,14 +44,21 @@ class GuardedServer {
   ~GuardedServer() { server_->Shutdown(); }
 
   std::string Bearer() const { return "Bearer " + secret_; }
+  const std::string& socket() const { return socket_; }
 
   std::unique_ptr<v1::JobService::Stub> Stub(
       const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
     return v1::JobService::NewStub(
         grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), credentials));
   }
+  std::unique_ptr<v1::JobService::Stub> SocketStub() const {
+    return v1::JobService::NewStub(grpc::CreateChannel(
+        "unix:" + socket_, grpc::InsecureChannelCredentials()));
+  }
 
  private:
+  const TempDir folder_;
+  const std::string socket_ = folder_ / "socket";
   AccessGate gate_{true, absl::Now};
   std::string secret_;
   v1::JobService::Service service_;
@@ -85,6 +98,33 @@ TEST(MethodGuardTest, ChecksCallsOverTls) {
   grpc::SslCredentialsOptions options;
   options.pem_root_certs = authority.own().certificate;
   ExpectGuarded(server, *server.Stub(grpc::SslCredentials(options)));
+}
+
+TEST(MethodGuardTest, TheSocketNeedsNoToken) {
+  const GuardedServer server({});
+  const auto stub = server.SocketStub();
+  EXPECT_EQ(Get(*stub, "").error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(Get(*stub, server.Bearer()).error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(Get(*stub, "Bearer x").error_code(), grpc::UNAUTHENTICATED);
+}
+
+TEST(MethodGuardTest, TheSocketIsForTheUserOfTheProcessOnly) {
+  const mode_t mask = umask(0);
+  const GuardedServer server({});
+  EXPECT_EQ(umask(mask), 0u) << "the mask is as before";
+  struct stat file = {};
+  ASSERT_EQ(lstat(server.socket().c_str(), &file), 0);
+  EXPECT_TRUE(S_ISSOCK(file.st_mode));
+  EXPECT_EQ(file.st_mode & 07777, 0600u);
+}
+
+TEST(DoorOfTest, OnlySocketsAreSockets) {
+  for (const char* peer : {"unix:", "unix:/run/x", "unix-abstract:x"}) {
+    EXPECT_EQ(DoorOf(peer), Door::kSocket) << peer;
+  }
+  for (const char* peer : {"", "inproc", "ipv4:127.0.0.1:9", "ipv6:[::1]:9"}) {
+    EXPECT_EQ(DoorOf(peer), Door::kPort) << peer;
+  }
 }
 
 TEST(MethodGuardTest, ChecksStreamsAndTwoHeadersAreNoToken) {

@@ -25,6 +25,12 @@ class JobAccessTest : public TokenFixture {
     id_ = job_.id();
   }
 
+  ApiOptions Options() const override {
+    ApiOptions options = TokenFixture::Options();
+    options.socket = directory_ / "socket";
+    return options;
+  }
+
   grpc::Status Submit(const std::string& header,
                       const v1::SubmitJobRequest& request) {
     return As(header).Call(*stub_, &JobStub::SubmitJob, request, &job_);
@@ -122,6 +128,15 @@ TEST_F(JobAccessTest, AnOperatorHasTheJobsOfAll) {
           .Call(*stub_, &JobStub::ListJobs, v1::ListJobsRequest(), &list)
           .ok());
   EXPECT_EQ(list.jobs_size(), 1);
+}
+
+TEST_F(JobAccessTest, ACallerAtTheSocketHasTheJobsOfAll) {
+  EXPECT_EQ(Get("", id_).error_code(), grpc::UNAUTHENTICATED);
+  stub_ = v1::JobService::NewStub(grpc::CreateChannel(
+      "unix:" + (directory_ / "socket"), grpc::InsecureChannelCredentials()));
+  EXPECT_TRUE(Get("", id_).ok());
+  EXPECT_EQ(Get(b_, id_).error_code(), grpc::NOT_FOUND) << "a token counts";
+  EXPECT_TRUE(Submit("", NewJob("second")).ok());
 }
 
 TEST_F(JobAccessTest, AJobWaitsForNoJobOfAnotherTenant) {

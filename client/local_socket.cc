@@ -1,0 +1,80 @@
+#include "client/local_socket.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::client {
+namespace {
+
+constexpr absl::string_view kScheme = "unix:";
+// Linux has room for this path and its end.
+constexpr size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
+
+// Returns whether the character may be in the path of a URI as it is (RFC
+// 3986).
+bool IsPlain(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+         absl::StrContains("-._~/", c);
+}
+
+}  // namespace
+
+bool IsSocketAddress(absl::string_view address) {
+  return absl::StartsWith(address, kScheme);
+}
+
+absl::Status CheckSocketAddress(absl::string_view address) {
+  const absl::string_view path = address.substr(kScheme.size());
+  if (path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", address, "' has no path; give the socket as unix:PATH"));
+  }
+  if (path.size() > kMostPath) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the path of the socket ", path, " has ", path.size(),
+                     " bytes, and at most ", kMostPath,
+                     " are possible; give it relative to the current folder"));
+  }
+  return absl::OkStatus();
+}
+
+std::string TargetOf(absl::string_view address) {
+  if (!IsSocketAddress(address)) return std::string(address);
+  std::string target(kScheme);
+  for (const char c : address.substr(kScheme.size())) {
+    if (IsPlain(c)) {
+      target += c;
+    } else {
+      absl::StrAppend(&target, "%",
+                      absl::BytesToHexString(absl::string_view(&c, 1)));
+    }
+  }
+  return target;
+}
+
+bool IsOurSocket(const std::string& path) {
+  struct stat file = {};
+  if (path.size() > kMostPath || stat(path.c_str(), &file) != 0) return false;
+  if (!S_ISSOCK(file.st_mode)) return false;
+  if (file.st_uid != 0 && file.st_uid != geteuid()) return false;
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, kMostPath);
+  const bool listens = connect(fd, reinterpret_cast<const sockaddr*>(&address),
+                               sizeof(address)) == 0;
+  close(fd);
+  return listens;
+}
+
+}  // namespace gpupool::client

@@ -13,7 +13,7 @@
 
 namespace gpupool::server {
 
-// Where a call comes in.
+// The way by which a call comes in.
 enum class Door {
   kPort,    // gRPC or HTTP over TCP
   kSocket,  // the Unix socket, which only the server's user and root can open

@@ -29,10 +29,13 @@ struct Config {
   std::string http_names;  // separated by commas
   uint16_t metrics_port = 0;
   bool triton_metrics = false;
-  tls::TlsFiles tls;      // of gRPC and HTTP
-  std::string auth;       // "none" or "tokens"
-  std::string socket;     // "auto", "none" or a path; see server_access.h
-  std::string port_file;  // empty: no file
+  tls::TlsFiles tls;   // of gRPC and HTTP
+  std::string auth;    // "none" or "tokens"
+  std::string socket;  // "auto", "none" or a path; see server_access.h
+  std::string audit;   // "on" or "off"
+  uint64_t audit_file_bytes = 0;
+  uint32_t audit_files = 0;  // kept, with the newest
+  std::string port_file;     // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"
   std::string worker_binary;  // empty: gpupool-worker beside this program

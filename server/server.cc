@@ -212,6 +212,8 @@ class Server::Impl {
     ASSIGN_OR_RETURN(gate_,
                      OpenGate(config_.auth, state_dir_->path(), store_.get(),
                               [this] { return clock_.Now(); }));
+    RETURN_IF_ERROR(
+        KeepAuditLog(config_, state_dir_->path(), &metrics_, gate_.get()));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs",
                                              PartialOptionsOf(config_)));
     metrics_.Set(GaugeName::kBuildInfo, {build_.version, build_.commit}, 1);
@@ -551,13 +553,13 @@ class Server::Impl {
   std::vector<DeviceChoice> devices_;
   Ports ports_;
 
+  Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   std::unique_ptr<StartupCheck> startup_check_;
   std::unique_ptr<StateDir> state_dir_;
   std::string socket_;  // path; empty: none
   std::unique_ptr<Store> store_;
   std::unique_ptr<AccessGate> gate_;
   std::unique_ptr<BlobStore> blobs_;
-  Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   ServingMetrics observer_{&metrics_};
   ServerLog log_{config_.log_format};
   ReplacedVersions replaced_;

@@ -13,10 +13,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "audit/audit_folder.h"
+#include "audit/audit_log.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/auth/secret.h"
+#include "server/config.h"
 #include "server/control/upkeep/token_requests.h"
+#include "server/metrics/metrics.h"
 #include "server/state_dir.h"
 #include "server/store/store.h"
 #include "tls/pem.h"
@@ -25,6 +29,9 @@ namespace gpupool::server {
 namespace {
 
 using google::protobuf::util::TimeUtil;
+
+// Label of the gauges of the records that wait.
+constexpr char kAuditQueue[] = "audit";
 
 constexpr absl::Duration kEndedTokensKept = absl::Hours(24 * 30);
 // Linux has room for this path and its end.
@@ -134,6 +141,36 @@ absl::StatusOr<v1::StoredToken> MakeAdmin(const std::string& file, Store* store,
   return stored;
 }
 
+const char* RecordLabel(audit::Fate fate) {
+  switch (fate) {
+    case audit::Fate::kWritten:
+      return "written";
+    case audit::Fate::kLost:
+      return "lost";
+    case audit::Fate::kCounted:
+      return "counted";
+  }
+  return "";
+}
+
+// Lets the audit log count its records. All series exist from the start.
+void CountRecords(Metrics* metrics, audit::LogOptions* options) {
+  for (const audit::Fate fate :
+       {audit::Fate::kWritten, audit::Fate::kLost, audit::Fate::kCounted}) {
+    metrics->Count(CounterName::kAuditRecords, {RecordLabel(fate)}, 0);
+  }
+  metrics->Set(GaugeName::kQueueLimit, {kAuditQueue},
+               static_cast<double>(options->queue_limit));
+  options->count = [metrics](audit::Fate fate, uint64_t records) {
+    metrics->Count(CounterName::kAuditRecords, {RecordLabel(fate)},
+                   static_cast<double>(records));
+  };
+  options->waiting = [set = metrics->Setter(GaugeName::kQueueDepth,
+                                            {kAuditQueue})](size_t records) {
+    set(static_cast<double>(records));
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ClaimSocket(const std::string& socket,
@@ -183,6 +220,21 @@ absl::StatusOr<std::unique_ptr<AccessGate>> OpenGate(
   }
   for (const v1::StoredToken& stored : tokens) gate->tokens().Put(stored);
   return gate;
+}
+
+absl::Status KeepAuditLog(const Config& config, const std::string& state_dir,
+                          Metrics* metrics, AccessGate* gate) {
+  if (config.audit != "on") return absl::OkStatus();
+  audit::LogOptions options;
+  options.files = {.folder = absl::StrCat(state_dir, "/", audit::kFolderName),
+                   .file_bytes = config.audit_file_bytes,
+                   .files = config.audit_files};
+  options.now = [gate] { return gate->now(); };
+  options.warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  CountRecords(metrics, &options);
+  ASSIGN_OR_RETURN(auto log, audit::AuditLog::Open(std::move(options)));
+  gate->KeepRecords(std::move(log));
+  return absl::OkStatus();
 }
 
 void NoteTokenUses(AccessGate* gate, const ControlContext* control) {

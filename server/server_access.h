@@ -16,6 +16,8 @@
 namespace gpupool::server {
 
 class Store;
+class Metrics;
+struct Config;
 struct ControlContext;
 
 // Name of the file in the state folder that gets the secret of the first admin.
@@ -46,6 +48,12 @@ absl::Status CheckTls(const tls::TlsFiles& files, absl::Time now);
 absl::StatusOr<std::unique_ptr<AccessGate>> OpenGate(
     const std::string& auth, const std::string& state_dir, Store* store,
     std::function<absl::Time()> now);
+
+// Opens the audit log in `state_dir`, unless it is off, and gives it to the
+// gate. DataLoss for one that no record can follow. `metrics` must outlive the
+// gate.
+absl::Status KeepAuditLog(const Config& config, const std::string& state_dir,
+                          Metrics* metrics, AccessGate* gate);
 
 // Has the last uses of tokens written from now on. `control` must outlive the
 // calls that the gate checks.

@@ -140,6 +140,19 @@ std::vector<Setting> AccessSettings() {
        "they need no token there; auto: gpupoold.sock in the state folder; "
        "none: no socket",
        "", "[The socket](#the-socket)"},
+      {kGroup, "audit", WordKind("KIND", In<&Config::audit>, {"on", "off"}),
+       "on",
+       "on: the folder audit in the state folder keeps a record of each call "
+       "that changes something, and of each that is denied",
+       "", "[The audit log](#the-audit-log)"},
+      {kGroup, "audit-file-bytes",
+       BytesKind(In<&Config::audit_file_bytes>, 64 * kKiB, kTiB), "64MiB",
+       "size at which a new file of the audit log begins", "",
+       "[The audit log](#the-audit-log)"},
+      {kGroup, "audit-files", CountKind(In<&Config::audit_files>, 2, 1 << 16),
+       "16",
+       "number of files of the audit log that are kept; the oldest are deleted",
+       "", "[The audit log](#the-audit-log)"},
   };
 }
 

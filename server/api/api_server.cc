@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gpupool/v1/device.grpc.pb.h"
+#include "server/api/rpc/call_auditor.h"
 #include "server/api/rpc/method_guard.h"
 #include "server/api/rpc/server_credentials.h"
 #include "server/api/services/auth_service.h"
@@ -93,6 +94,7 @@ class ApiServer::Impl {
     grpc::ServerBuilder builder;
     SetKeepalive(&builder);
     SetLimits(&builder, options.limits.message_bytes);
+    builder.experimental().SetInterceptorCreators(CallAuditors(gate_));
     const std::string address = AddressOf(options);
     builder.AddListeningPort(
         address,

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/auth/call_record.h"
 #include "server/auth/method_roles.h"
 #include "server/auth/secret.h"
 
@@ -22,8 +23,21 @@ AccessGate::AccessGate(bool wants_tokens, std::function<absl::Time()> now)
 
 absl::StatusOr<Identity> AccessGate::Admit(absl::string_view method,
                                            absl::string_view authorization,
-                                           Door door) {
+                                           Door door, absl::string_view peer) {
   if (!wants_tokens_) return Identity{};
+  absl::StatusOr<Identity> identity = Decide(method, authorization, door);
+  if (identity.ok() || log_ == nullptr) return identity;
+  audit::Record record = RecordOf(*this, authorization, door);
+  SetOutcome(identity.status().code(), &record);
+  record.method = std::string(method.substr(0, kMostOfMethod));
+  record.peer = std::string(peer);
+  log_->Note(std::move(record));
+  return identity;
+}
+
+absl::StatusOr<Identity> AccessGate::Decide(absl::string_view method,
+                                            absl::string_view authorization,
+                                            Door door) {
   const std::optional<v1::Role> least = LeastRoleFor(method);
   if (least == v1::ROLE_UNSPECIFIED) {
     return Identity{.role = v1::ROLE_UNSPECIFIED};

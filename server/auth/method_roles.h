@@ -1,12 +1,11 @@
-// The least role of every method, for the gRPC and the HTTP port alike. The
-// table is method_roles.inc.
+// The least role of every method, for the gRPC and the HTTP port alike, and
+// what the audit log keeps of its calls. The table is method_roles.inc.
 //
 // Thread-safety: any thread. Ownership: the table lives as long as the process.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -18,8 +17,22 @@ namespace gpupool::server {
 // ROLE_UNSPECIFIED means that everybody may; nothing means that nobody may.
 std::optional<v1::Role> LeastRoleFor(absl::string_view method);
 
+// The effect of a method, by which the audit log chooses its calls.
+enum class Effect { kReads, kChanges, kInfers };
+
+// Returns the effect of a method. Nothing for a method that is not in the
+// table.
+std::optional<Effect> EffectOf(absl::string_view method);
+
+// A row of the table.
+struct MethodRole {
+  absl::string_view method;
+  v1::Role role = v1::ROLE_UNSPECIFIED;
+  Effect effect = Effect::kReads;
+};
+
 // Returns the whole table, in its order.
-const std::vector<std::pair<absl::string_view, v1::Role>>& MethodRoles();
+const std::vector<MethodRole>& MethodRoles();
 
 // Returns the name of a role as people write it, for example "operator".
 std::string RoleName(v1::Role role);

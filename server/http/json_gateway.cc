@@ -172,7 +172,7 @@ class JsonGateway::Impl {
     if (!call.ok()) return Refused(call.status());
     const OnClientLoss loss(request.client, [&] { (*call)->Cancel(); });
     PassTraceContext(request, call->get());
-    PassAuthorization(request, call->get());
+    PassCaller(request, call->get());
     (*call)->StartUnary(checked.path, std::move(checked.request));
     (*call)->Next(absl::InfiniteFuture());
     const absl::Status status = calls_.StatusOf(**call);
@@ -186,7 +186,7 @@ class JsonGateway::Impl {
     auto call = streams_.Open(channel_, checked.deadline);
     if (!call.ok()) return Refused(call.status());
     PassTraceContext(request, call->get());
-    PassAuthorization(request, call->get());
+    PassCaller(request, call->get());
     (*call)->Start(checked.path, std::move(checked.request));
     const bool events =
         absl::StrContains(request.Header("Accept"), "text/event-stream");

@@ -442,7 +442,7 @@ class RestRoutes::Impl {
     auto call = calls_.Open(channel_, absl::Now() + *timeout);
     if (!call.ok()) return call.status();
     PassTraceContext(request, call->get());
-    PassAuthorization(request, call->get());
+    PassCaller(request, call->get());
     auto body = TakeBody(request, options_.most_body_bytes);
     if (!body.ok()) return body.status();
     GenericCall& opened = **call;

@@ -3,7 +3,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/auth/call_record.h"
 #include "server/http/generic_call.h"
 #include "server/http/trace_headers.h"
 
@@ -13,7 +15,9 @@ RouteGuard GuardOf(AccessGate* gate) {
   if (gate == nullptr || !gate->wants_tokens()) return nullptr;
   return [gate](const HttpRoute& route, const HttpRequest& request) {
     if (route.calls == kOpenToAll) return absl::OkStatus();
-    return gate->Admit(MethodOf(route, request), AuthorizationOf(request))
+    return gate
+        ->Admit(MethodOf(route, request), AuthorizationOf(request), Door::kPort,
+                absl::StrCat("http:", request.remote))
         .status();
   };
 }
@@ -30,7 +34,11 @@ absl::string_view AuthorizationOf(const HttpRequest& request) {
   return request.Header("Authorization");
 }
 
-void PassAuthorization(const HttpRequest& request, GenericCall* call) {
+void PassCaller(const HttpRequest& request, GenericCall* call) {
+  const std::string peer = absl::StrCat("http:", request.remote);
+  if (MayBeMetadata(peer)) call->AddMetadata(kHttpPeerKey, peer);
+  const absl::string_view id = request.Header("X-Request-Id");
+  if (MayBeMetadata(id)) call->AddMetadata("x-request-id", std::string(id));
   const std::string value(AuthorizationOf(request));
   if (MayBeMetadata(value)) call->AddMetadata("authorization", value);
 }

@@ -30,8 +30,9 @@ std::string MethodOf(const HttpRoute& route, const HttpRequest& request);
 // that is no token if there are several.
 absl::string_view AuthorizationOf(const HttpRequest& request);
 
-// Adds the header to the metadata of a call that has not started, by which
-// services know the tenant. Leaves out one that MayBeMetadata refuses.
-void PassAuthorization(const HttpRequest& request, GenericCall* call);
+// Adds who calls to the metadata of a call that has not started: the header
+// Authorization, by which services know the tenant, and for the audit log the
+// address and the header X-Request-Id. Leaves out what MayBeMetadata refuses.
+void PassCaller(const HttpRequest& request, GenericCall* call);
 
 }  // namespace gpupool::server

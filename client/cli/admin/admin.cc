@@ -1,11 +1,16 @@
-// gpupool admin: running the server.
+// gpupool admin: running the server. `gpupool admin audit` reads files on this
+// machine and asks no server.
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <ostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "audit/audit_check.h"
+#include "audit/audit_folder.h"
 #include "client/backup_file.h"
 #include "client/cli/command/context.h"
 #include "client/cli/command/exit_code.h"
@@ -90,6 +95,77 @@ int BackUp(Context& context, const std::string& file) {
   return kOk;
 }
 
+struct AuditOptions {
+  std::string folder = "gpupool-state";
+  std::string digest;  // that a record must have; empty: none must
+  uint64_t count = 20;
+};
+
+int VerifyAudit(Context& context, const AuditOptions& options) {
+  const auto report =
+      audit::CheckLog(audit::FolderOfLog(options.folder), options.digest);
+  if (!report.ok()) return context.Fail(report.status());
+  *context.out().stream << report->records << " records from sequence "
+                        << report->first_sequence << " to "
+                        << report->last_sequence << " in " << report->files
+                        << " files: the chain is whole\nlast digest "
+                        << report->last_digest << "\n";
+  if (report->torn_bytes > 0) {
+    context.Say(absl::StrCat(
+        report->torn_file, " ends with ", report->torn_bytes,
+        " bytes that are no whole record: the server writes them now, or was "
+        "killed meanwhile and removes them at its next start"));
+  }
+  return kOk;
+}
+
+int TailAudit(Context& context, const AuditOptions& options) {
+  const auto lines =
+      audit::LastLines(audit::FolderOfLog(options.folder), options.count);
+  if (!lines.ok()) return context.Fail(lines.status());
+  for (const std::string& line : *lines) {
+    *context.out().stream << line << "\n";
+  }
+  return kOk;
+}
+
+void AddFolder(CLI::App* verb, AuditOptions& options) {
+  verb->add_option("DIR", options.folder,
+                   "The state folder of a server, or the folder audit in it "
+                   "(default: gpupool-state)");
+}
+
+void AddAudit(CLI::App& admin, Invocation& invocation) {
+  CLI::App* audit =
+      AddVerb(admin, "audit",
+              "Check and show the audit log of a server on this machine, which "
+              "need not run.",
+              "  gpupool admin audit verify /var/lib/gpupool");
+  audit->require_subcommand(1);
+  auto options = std::make_shared<AuditOptions>();
+  CLI::App* verify = AddVerb(
+      *audit, "verify",
+      "Check the chain of the records over all files, and name the first bad "
+      "record by its file and line.",
+      "  gpupool admin audit verify /var/lib/gpupool");
+  AddFolder(verify, *options);
+  verify
+      ->add_option("--holds", options->digest,
+                   "Digest that a record must have, as an earlier run showed "
+                   "it")
+      ->type_name("DIGEST");
+  invocation.On(verify,
+                [options](Context& c) { return VerifyAudit(c, *options); });
+  CLI::App* tail = AddVerb(*audit, "tail", "Show the last records, as JSON.",
+                           "  gpupool admin audit tail -n 100");
+  AddFolder(tail, *options);
+  tail->add_option("-n,--lines", options->count,
+                   "Number of records (default: 20)")
+      ->type_name("COUNT")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000}));
+  invocation.On(tail, [options](Context& c) { return TailAudit(c, *options); });
+}
+
 void AddDatabase(CLI::App& admin, Invocation& invocation) {
   invocation.On(AddVerb(admin, "check",
                         "Check the server's whole database while the server "
@@ -128,6 +204,7 @@ void AddAdmin(CLI::App& app, Invocation& invocation) {
                         "  gpupool admin state -o json"),
                 State);
   AddDatabase(*admin, invocation);
+  AddAudit(*admin, invocation);
 }
 
 }  // namespace gpupool::client

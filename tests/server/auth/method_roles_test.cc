@@ -65,7 +65,7 @@ TEST(MethodRolesTest, EveryMethodOfEveryServiceHasARole) {
 TEST(MethodRolesTest, TheTableNamesEachMethodOnceAndNoOther) {
   const std::set<std::string> described = DescribedMethods();
   std::set<std::string> seen;
-  for (const auto& [method, role] : MethodRoles()) {
+  for (const auto& [method, role, effect] : MethodRoles()) {
     EXPECT_TRUE(seen.insert(std::string(method)).second) << method;
     if (absl::StartsWith(method, "/grpc.")) continue;  // gRPC's own services
     EXPECT_TRUE(described.contains(std::string(method))) << method;
@@ -83,7 +83,7 @@ TEST(MethodRolesTest, AnUnknownMethodHasNoRole) {
 
 TEST(MethodRolesTest, OnlyHealthAndProbesAreOpen) {
   std::set<absl::string_view> open;
-  for (const auto& [method, role] : MethodRoles()) {
+  for (const auto& [method, role, effect] : MethodRoles()) {
     if (role == v1::ROLE_UNSPECIFIED) open.insert(method);
   }
   EXPECT_EQ(open,
@@ -100,6 +100,34 @@ TEST(MethodRolesTest, TokensAndCopiesOfTheDatabaseAreForAdmins) {
                              "/gpupool.v1.AdminService/BackUpDatabase"}) {
     EXPECT_EQ(LeastRoleFor(method), v1::ADMIN) << method;
   }
+}
+
+TEST(MethodRolesTest, MethodsWithTheNamesOfChangesChangeSomething) {
+  for (const MethodRole& row : MethodRoles()) {
+    const absl::string_view name = row.method.substr(row.method.rfind('/') + 1);
+    for (const char* verb :
+         {"Submit", "Cancel", "Hold", "Release", "Requeue", "Upload", "Promote",
+          "Load", "Unload", "Delete", "Empty", "Reset", "Set", "Drain",
+          "Resume", "Record", "Create", "Revoke", "RepositoryModel"}) {
+      if (!absl::StartsWith(name, verb)) continue;
+      EXPECT_EQ(row.effect, Effect::kChanges) << row.method;
+    }
+    for (const char* verb : {"Get", "List", "Watch", "Explain", "Plan"}) {
+      if (!absl::StartsWith(name, verb)) continue;
+      EXPECT_EQ(row.effect, Effect::kReads) << row.method;
+    }
+  }
+}
+
+TEST(MethodRolesTest, OnlyRequestsToModelsInfer) {
+  std::set<absl::string_view> infer;
+  for (const MethodRole& row : MethodRoles()) {
+    if (row.effect == Effect::kInfers) infer.insert(row.method);
+  }
+  EXPECT_EQ(infer, (std::set<absl::string_view>{
+                       "/inference.GRPCInferenceService/ModelInfer",
+                       "/inference.GRPCInferenceService/ModelStreamInfer"}));
+  EXPECT_FALSE(EffectOf("/gpupool.v1.JobService/Submit").has_value());
 }
 
 TEST(MethodRolesTest, RolesHaveTheNamesThatPeopleWrite) {

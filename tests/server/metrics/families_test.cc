@@ -161,6 +161,9 @@ std::vector<MetricFamily> Collect() {
   for (const char* outcome : {"sent", "dropped", "failed"}) {
     metrics.Count(CounterName::kTraceSpans, {outcome}, 0);
   }
+  for (const char* outcome : {"written", "lost", "counted"}) {
+    metrics.Count(CounterName::kAuditRecords, {outcome}, 0);
+  }
   const auto version = metrics.ForVersion("digits", "1", 1);
   version->CountRequest(absl::StatusCode::kOk);
   return metrics.collectable()->Collect();

@@ -1,0 +1,263 @@
+#include "audit/audit_appender.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "audit/audit_folder.h"
+
+namespace gpupool::audit {
+namespace {
+
+constexpr size_t kQuotedBytes = 80;  // of a torn line
+
+absl::Status Refused(absl::string_view what, const std::string& path) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
+}
+
+// Makes the folder, for its owner alone.
+absl::Status MakeFolder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) {
+    return absl::OkStatus();
+  }
+  return Refused("make the folder", folder);
+}
+
+// Makes a new entry of the folder last.
+absl::Status SyncFolder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Refused("open", folder);
+  const bool synced = ::fsync(fd) == 0;
+  const absl::Status status =
+      synced ? absl::OkStatus() : Refused("sync", folder);
+  ::close(fd);
+  return status;
+}
+
+// The last whole line of a file.
+struct LastLine {
+  bool found = false;
+  std::string text;  // without the line break
+  uint64_t end = 0;  // offset behind the line break
+};
+
+// Returns the end of a file: enough for its last line and a torn one.
+absl::StatusOr<std::string> ReadEnd(int fd, const std::string& path,
+                                    uint64_t size) {
+  std::string bytes(std::min<uint64_t>(size, 2 * kMostLineBytes + 2), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count =
+        ::pread(fd, bytes.data() + done, bytes.size() - done,
+                static_cast<off_t>(size - bytes.size() + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return Refused("read", path);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+// Returns the last whole line in the end of a file of `size` bytes.
+LastLine LastLineIn(const std::string& bytes, uint64_t size) {
+  const size_t end = bytes.rfind('\n');
+  if (end == std::string::npos) return {};
+  const size_t before =
+      end == 0 ? std::string::npos : bytes.rfind('\n', end - 1);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  return {.found = true,
+          .text = bytes.substr(begin, end - begin),
+          .end = size - bytes.size() + end + 1};
+}
+
+// Returns the place behind a line.
+absl::StatusOr<Place> PlaceBehind(const std::string& line,
+                                  const std::string& path) {
+  const absl::StatusOr<Place> place = PlaceIn(line);
+  if (place.ok()) return Place{place->sequence + 1, DigestOfLine(line)};
+  return absl::DataLossError(absl::StrCat(
+      "the last record of the audit log is damaged: ", path, ": ",
+      place.status().message(),
+      "; move its folder away, so that a new chain begins, or start with "
+      "--audit off"));
+}
+
+}  // namespace
+
+AuditAppender::AuditAppender(AppenderOptions options)
+    : options_(std::move(options)),
+      place_{.sequence = 1, .previous = std::string(kNoDigest)} {}
+
+AuditAppender::~AuditAppender() {
+  if (file_ >= 0) ::close(file_);
+}
+
+absl::StatusOr<std::unique_ptr<AuditAppender>> AuditAppender::Open(
+    AppenderOptions options) {
+  absl::Status opened = MakeFolder(options.folder);
+  if (!opened.ok()) return opened;
+  auto appender = absl::WrapUnique(new AuditAppender(std::move(options)));
+  opened = appender->OpenNewest();
+  if (!opened.ok()) return opened;
+  return appender;
+}
+
+absl::Status AuditAppender::OpenNewest() {
+  const auto files = FilesIn(options_.folder);
+  if (!files.ok()) return files.status();
+  if (files->empty()) return BeginFile(1);
+  const AuditFile& newest = files->back();
+  file_ =
+      ::open(newest.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+  if (file_ < 0) return Refused("open", newest.path);
+  if (::fchmod(file_, 0600) != 0) return Refused("protect", newest.path);
+  number_ = newest.number;
+  bool empty = false;
+  const absl::Status taken = TakeUp(newest.path, &empty);
+  if (!taken.ok() || !empty) return taken;
+  return FollowFileBefore(newest.number);
+}
+
+absl::Status AuditAppender::FollowFileBefore(uint64_t number) {
+  if (number == 1) return absl::OkStatus();
+  const std::string path = PathOf(options_.folder, number - 1);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return Refused("open", path);
+  struct stat facts = {};
+  const bool known = ::fstat(fd, &facts) == 0;
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  const absl::StatusOr<std::string> bytes =
+      known ? ReadEnd(fd, path, size) : Refused("look at", path);
+  ::close(fd);
+  if (!bytes.ok()) return bytes.status();
+  const absl::StatusOr<Place> place =
+      PlaceBehind(LastLineIn(*bytes, size).text, path);
+  if (!place.ok()) return place.status();
+  place_ = *place;
+  return absl::OkStatus();
+}
+
+absl::Status AuditAppender::TakeUp(const std::string& path, bool* empty) {
+  struct stat facts = {};
+  if (::fstat(file_, &facts) != 0) return Refused("look at", path);
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  const absl::StatusOr<std::string> bytes = ReadEnd(file_, path, size);
+  if (!bytes.ok()) return bytes.status();
+  const LastLine last = LastLineIn(*bytes, size);
+  // A server never writes so much without a line break.
+  if (!last.found && bytes->size() < size) {
+    return PlaceBehind("", path).status();
+  }
+  *empty = !last.found;
+  size_ = last.end;
+  if (last.found) {
+    const absl::StatusOr<Place> place = PlaceBehind(last.text, path);
+    if (!place.ok()) return place.status();
+    place_ = *place;
+  }
+  if (size_ == size) return absl::OkStatus();
+  const std::string torn = bytes->substr(bytes->size() - (size - size_));
+  if (::ftruncate(file_, static_cast<off_t>(size_)) != 0) {
+    return Refused("mend", path);
+  }
+  mended_ = absl::StrCat("removed ", torn.size(),
+                         " bytes behind the last whole record of ",
+                         path.substr(path.rfind('/') + 1), ": \"",
+                         absl::CHexEscape(torn.substr(0, kQuotedBytes)),
+                         torn.size() > kQuotedBytes ? "..." : "", "\"");
+  return absl::OkStatus();
+}
+
+absl::Status AuditAppender::BeginFile(uint64_t number) {
+  const std::string path = PathOf(options_.folder, number);
+  const int fd = ::open(
+      path.c_str(),
+      O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return Refused("make", path);
+  if (file_ >= 0) ::close(file_);
+  file_ = fd;
+  number_ = number;
+  size_ = 0;
+  return SyncFolder(options_.folder);
+}
+
+void AuditAppender::DeleteOldFiles() {
+  const auto files = FilesIn(options_.folder);
+  if (!files.ok()) return;  // the next file tries again
+  for (const AuditFile& file : *files) {
+    if (file.number + options_.files <= number_) ::unlink(file.path.c_str());
+  }
+}
+
+absl::Status AuditAppender::Append(std::deque<Record>* records) {
+  std::string lines;
+  size_t count = 0;
+  Place next = place_;
+  const auto write = [&] {
+    const absl::Status written = Write(lines);
+    if (!written.ok()) return written;
+    place_ = next;
+    records->erase(records->begin(),
+                   records->begin() + static_cast<std::ptrdiff_t>(count));
+    lines.clear();
+    count = 0;
+    return absl::OkStatus();
+  };
+  while (count < records->size()) {
+    const std::string line = LineOf((*records)[count], next);
+    if (size_ + lines.size() > 0 &&
+        size_ + lines.size() + line.size() + 1 > options_.file_bytes) {
+      absl::Status turned = write();
+      if (turned.ok()) turned = Sync();
+      if (turned.ok()) turned = BeginFile(number_ + 1);
+      if (!turned.ok()) return turned;
+      DeleteOldFiles();
+      continue;  // the line is made again, for the new file
+    }
+    next = {.sequence = next.sequence + 1, .previous = DigestOfLine(line)};
+    absl::StrAppend(&lines, line, "\n");
+    ++count;
+  }
+  return write();
+}
+
+absl::Status AuditAppender::Write(const std::string& lines) {
+  const std::string path = PathOf(options_.folder, number_);
+  if (has_rest_ && ::ftruncate(file_, static_cast<off_t>(size_)) != 0) {
+    return Refused("mend", path);
+  }
+  has_rest_ = false;
+  size_t done = 0;
+  while (done < lines.size()) {
+    const ssize_t count =
+        ::write(file_, lines.data() + done, lines.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const absl::Status status = Refused("write", path);
+      has_rest_ = ::ftruncate(file_, static_cast<off_t>(size_)) != 0;
+      return status;
+    }
+    done += static_cast<size_t>(count);
+  }
+  size_ += done;
+  return absl::OkStatus();
+}
+
+absl::Status AuditAppender::Sync() {
+  if (::fdatasync(file_) == 0) return absl::OkStatus();
+  return Refused("sync", PathOf(options_.folder, number_));
+}
+
+}  // namespace gpupool::audit

@@ -1,0 +1,178 @@
+#include "audit/audit_log.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::audit {
+
+AuditLog::AuditLog(LogOptions options, std::unique_ptr<AuditAppender> appender)
+    : options_(std::move(options)), appender_(std::move(appender)) {}
+
+absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(LogOptions options) {
+  auto appender = AuditAppender::Open(options.files);
+  if (!appender.ok()) return appender.status();
+  const std::string mended = (*appender)->mended();
+  auto log =
+      absl::WrapUnique(new AuditLog(std::move(options), *std::move(appender)));
+  if (!mended.empty()) {
+    if (log->options_.warn) {
+      log->options_.warn(absl::StrCat("the audit log was torn: ", mended));
+    }
+    log->Note({.event = "mended", .note = mended});
+  }
+  log->Note({.event = "start"});
+  log->thread_ = std::thread([raw = log.get()] { raw->Run(); });
+  return log;
+}
+
+AuditLog::~AuditLog() {
+  if (!thread_.joinable()) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void AuditLog::Note(Record record) {
+  const absl::Time now = options_.now();
+  if (record.time == absl::InfinitePast()) record.time = now;
+  absl::MutexLock lock(&mutex_);
+  if (record.event == "denied") {
+    if (now < second_ || now - second_ >= absl::Seconds(1)) {
+      AddNumbers(/*stopping=*/false);
+      second_ = now;
+      denials_ = 0;
+    }
+    if (++denials_ > kMostDenials) {
+      ++more_denials_;
+      Count(Fate::kCounted, 1);
+      return;
+    }
+  }
+  Push(std::move(record));
+}
+
+void AuditLog::Push(Record record) {
+  if (queue_.size() + in_batch_ >= options_.queue_limit) {
+    ++lost_;
+    Count(Fate::kLost, 1);
+    return;
+  }
+  queue_.push_back(std::move(record));
+  if (options_.waiting) options_.waiting(queue_.size() + in_batch_);
+}
+
+// Adds records of the calls that got none of their own, as soon as there is
+// room for them and the second of the denied calls is over.
+void AuditLog::AddNumbers(bool stopping) {
+  const absl::Time now = options_.now();
+  const auto add = [&](const char* event, const char* what, uint64_t* number) {
+    if (*number == 0 || queue_.size() + in_batch_ >= options_.queue_limit) {
+      return;
+    }
+    queue_.push_back(
+        {.time = now, .event = event, .note = absl::StrCat(*number, what)});
+    *number = 0;
+  };
+  if (stopping || now < second_ || now - second_ >= absl::Seconds(1)) {
+    add("denied-more", " further calls were denied", &more_denials_);
+  }
+  add("lost", " records were lost: the disk took none and the queue was full",
+      &lost_);
+}
+
+bool AuditLog::HasNews() const {
+  return stopping_ || !queue_.empty() || flushes_ != flushed_;
+}
+
+bool AuditLog::HasWork() const {
+  return HasNews() || more_denials_ > 0 || lost_ > 0;
+}
+
+absl::Status AuditLog::Flush() {
+  absl::MutexLock lock(&mutex_);
+  const uint64_t mine = ++flushes_;
+  const auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return flushed_ >= mine;
+  };
+  mutex_.Await(absl::Condition(&done));
+  return state_;
+}
+
+void AuditLog::Run() {
+  bool stopping = false;
+  while (!stopping) {
+    mutex_.Lock();
+    AwaitTurn();
+    stopping = stopping_;
+    const uint64_t flushes = flushes_;
+    const bool sync_now = stopping || flushes != flushed_;
+    AddNumbers(stopping);
+    if (stopping) Push({.time = options_.now(), .event = "stop"});
+    for (Record& record : queue_) batch_.push_back(std::move(record));
+    queue_.clear();
+    in_batch_ = batch_.size();
+    mutex_.Unlock();
+    WriteBatch(sync_now);
+    absl::MutexLock lock(&mutex_);
+    in_batch_ = batch_.size();
+    if (options_.waiting) options_.waiting(queue_.size() + in_batch_);
+    state_ = last_;
+    flushed_ = flushes;
+  }
+  Count(Fate::kLost, batch_.size());
+}
+
+// Waits for something to write. At the latest for the time of the next sync,
+// of the next record of denied calls, or of the next attempt to write.
+void AuditLog::AwaitTurn() {
+  if (!last_.ok()) {
+    const auto urgent = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || flushes_ != flushed_;
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&urgent), options_.retry_after);
+  } else if (unsynced_ || more_denials_ > 0 || lost_ > 0) {
+    mutex_.AwaitWithTimeout(absl::Condition(this, &AuditLog::HasNews),
+                            options_.sync_every);
+  } else {
+    mutex_.Await(absl::Condition(this, &AuditLog::HasWork));
+  }
+}
+
+void AuditLog::WriteBatch(bool sync_now) {
+  const size_t before = batch_.size();
+  absl::Status status = appender_->Append(&batch_);
+  Count(Fate::kWritten, before - batch_.size());
+  unsynced_ = unsynced_ || batch_.size() < before;
+  const absl::Time now = options_.now();
+  const bool due =
+      sync_now || now < last_sync_ || now - last_sync_ >= options_.sync_every;
+  if (status.ok() && unsynced_ && due) {
+    status = appender_->Sync();
+    last_sync_ = now;
+    unsynced_ = !status.ok();
+  }
+  Tell(status);
+}
+
+// Tells the log of the server when the disk begins and ends to refuse.
+void AuditLog::Tell(const absl::Status& status) {
+  const bool was_ok = last_.ok();
+  last_ = status;
+  if (was_ok == status.ok() || !options_.warn) return;
+  options_.warn(status.ok()
+                    ? "the audit log is written again"
+                    : absl::StrCat("the audit log is not written; calls go on, "
+                                   "and at most ",
+                                   options_.queue_limit,
+                                   " records wait: ", status.message()));
+}
+
+void AuditLog::Count(Fate fate, uint64_t records) const {
+  if (options_.count && records > 0) options_.count(fate, records);
+}
+
+}  // namespace gpupool::audit

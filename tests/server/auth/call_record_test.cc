@@ -1,0 +1,91 @@
+#include "server/auth/call_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "audit/audit_check.h"
+#include "server/auth/access_gate.h"
+#include "server/auth/secret.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+absl::Time NowOfRecords() { return absl::FromUnixSeconds(1'700'000'000); }
+
+// Lets the gate know a token, and returns the header of its owner.
+std::string HeaderOfUser(AccessGate* gate) {
+  const std::string secret = absl::StrCat("gpk_", std::string(43, 'A'));
+  v1::StoredToken stored;
+  stored.mutable_token()->set_id(3);
+  stored.mutable_token()->set_name("mia");
+  stored.mutable_token()->set_tenant("lab");
+  stored.mutable_token()->set_role(v1::USER);
+  stored.set_secret_sha256(DigestOf(secret));
+  gate->tokens().Put(stored);
+  return absl::StrCat("Bearer ", secret);
+}
+
+TEST(CallRecordTest, ATokenIsNamedWithoutItsSecret) {
+  AccessGate gate(true, NowOfRecords);
+  const audit::Record record = RecordOf(gate, HeaderOfUser(&gate));
+  EXPECT_EQ(record.identity, "token");
+  EXPECT_EQ(record.token, 3u);
+  EXPECT_EQ(record.name, "mia");
+  EXPECT_EQ(record.tenant, "lab");
+  EXPECT_EQ(record.role, "user");
+}
+
+TEST(CallRecordTest, OthersAreUnknownOrLocal) {
+  AccessGate strict(true, NowOfRecords);
+  EXPECT_EQ(RecordOf(strict, "Bearer x").identity, "unknown");
+  EXPECT_EQ(RecordOf(strict, "").identity, "unknown");
+  AccessGate open(false, NowOfRecords);
+  EXPECT_EQ(RecordOf(open, "Bearer x").identity, "local");
+}
+
+TEST(CallRecordTest, TheOutcomeSaysWhetherACallWasDenied) {
+  audit::Record record;
+  SetOutcome(absl::StatusCode::kNotFound, &record);
+  EXPECT_EQ(record.event, "call");
+  EXPECT_EQ(record.outcome, "NOT_FOUND");
+  SetOutcome(absl::StatusCode::kPermissionDenied, &record);
+  EXPECT_EQ(record.event, "denied");
+}
+
+TEST(CallRecordTest, TheGateNotesWhatItDeniesAndNothingElse) {
+  const TempDir folder;
+  AccessGate gate(true, NowOfRecords);
+  auto log = audit::AuditLog::Open(
+      {.files = {.folder = folder / "audit"}, .now = NowOfRecords});
+  ASSERT_TRUE(log.ok()) << log.status();
+  gate.KeepRecords(*std::move(log));
+  const std::string user = HeaderOfUser(&gate);
+  EXPECT_TRUE(
+      gate.Admit("/gpupool.v1.JobService/SubmitJob", user, "ipv4:1.2.3.4:5")
+          .ok());
+  EXPECT_FALSE(
+      gate.Admit("/gpupool.v1.AdminService/Drain", user, "ipv4:1.2.3.4:5")
+          .ok());
+  ASSERT_TRUE(gate.log()->Flush().ok());
+  const auto lines = audit::LastLines(folder / "audit", 10);
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  ASSERT_EQ(lines->size(), 2u);  // with the start
+  EXPECT_THAT(
+      lines->back(),
+      AllOf(HasSubstr("\"event\":\"denied\""), HasSubstr("\"name\":\"mia\""),
+            HasSubstr("\"peer\":\"ipv4:1.2.3.4:5\""),
+            HasSubstr("/gpupool.v1.AdminService/Drain"),
+            HasSubstr("\"outcome\":\"PERMISSION_DENIED\"")));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -12,6 +12,8 @@
 #include <string>
 
 #include "server/auth/secret.h"
+#include "server/config.h"
+#include "server/metrics/metrics.h"
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
 
@@ -182,6 +184,35 @@ TEST_F(OpenGateTest, WithoutTokensNothingIsMade) {
   EXPECT_FALSE(gate_->wants_tokens());
   EXPECT_FALSE(std::filesystem::exists(directory_ / kAdminTokenFile));
   EXPECT_TRUE(store_->LoadTokens()->empty());
+}
+
+TEST_F(OpenGateTest, TheAuditLogIsKeptUnlessItIsOff) {
+  Start();
+  Metrics metrics;
+  Config config;
+  config.audit = "off";
+  ASSERT_TRUE(
+      KeepAuditLog(config, directory_.path(), &metrics, gate_.get()).ok());
+  EXPECT_EQ(gate_->log(), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "audit"));
+  config.audit = "on";
+  ASSERT_TRUE(
+      KeepAuditLog(config, directory_.path(), &metrics, gate_.get()).ok());
+  ASSERT_NE(gate_->log(), nullptr);
+  EXPECT_TRUE(gate_->log()->Flush().ok());
+  EXPECT_NE(
+      metrics.Text().find("gpupool_audit_records_total{outcome=\"written\"} 1"),
+      std::string::npos);
+  gate_.reset();  // before the metrics, which it counts in
+}
+
+TEST_F(OpenGateTest, AnAuditLogThatCannotBeOpenedIsAnError) {
+  Start();
+  std::ofstream(directory_ / "audit") << "a file";
+  Metrics metrics;
+  const absl::Status status =
+      KeepAuditLog(Config(), directory_.path(), &metrics, gate_.get());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "engine/data/distributed_sampler.h"
+#include "engine/data/prepare/distributed_sampler.h"
 #include "engine/data/table.h"
 #include "engine/train/fed_inputs.h"
 #include "engine/train/input/batch_landing.h"

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/data/distributed_sampler.h"
+#include "engine/data/prepare/distributed_sampler.h"
 #include "engine/data/table.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"

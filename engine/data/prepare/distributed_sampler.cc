@@ -1,4 +1,4 @@
-#include "engine/data/distributed_sampler.h"
+#include "engine/data/prepare/distributed_sampler.h"
 
 #include <algorithm>
 #include <utility>

@@ -217,6 +217,7 @@ bool SameCategories(const v1::ColumnCategories& a,
 
 bool SameCsvOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   return a.missing() == b.missing() && a.text() == b.text() &&
+         a.text_length() == b.text_length() &&
          std::equal(a.text_columns().begin(), a.text_columns().end(),
                     b.text_columns().begin(), b.text_columns().end()) &&
          std::equal(a.skipped_columns().begin(), a.skipped_columns().end(),

@@ -19,9 +19,9 @@ inline bool IsJsonLinesName(absl::string_view file_name) {
   return absl::EndsWith(name, ".jsonl") || absl::EndsWith(name, ".ndjson");
 }
 
-// Returns the format for a name's ending: ".csv", ".npy", ".npz", ".idx" and
-// "ubyte", in any case and also with ".gz", and ".tar". JSON lines have the
-// format CSV, of rows in lines. Returns the first value of `Format`,
+// Returns the format for a name's ending: ".csv", ".npy", ".npz", ".idx",
+// ".txt" and "ubyte", in any case and also with ".gz", and ".tar". JSON lines
+// have the format CSV, of rows in lines. Returns the first value of `Format`,
 // "unspecified", for other names. `Format` is the enum DatasetFormat, which
 // this library does not know.
 template <typename Format>
@@ -35,6 +35,7 @@ Format FormatOfFileName(absl::string_view file_name) {
   }
   if (absl::EndsWith(name, ".npy")) return Format::NPY;
   if (absl::EndsWith(name, ".npz")) return Format::NPZ;
+  if (absl::EndsWith(name, ".txt")) return Format::TEXT;
   // Images are compressed already, so .tar.gz is none.
   return absl::EndsWith(lower, ".tar") ? Format::IMAGES : Format();
 }

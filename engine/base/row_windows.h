@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,9 +21,14 @@ struct RowWindows {
   uint64_t stride = 1;       // rows between the beginnings of two windows
   uint64_t horizon = 1;      // from an input's last row to a target's first one
   uint64_t target_rows = 1;  // rows of a target
+  // Replaces the horizon: rows from an input's first row to a target's first
+  // one, at most `length`.
+  std::optional<uint64_t> target_from = std::nullopt;
 
   // Returns the rows from a window's first one to its target's first one.
-  uint64_t target_begin() const { return length - 1 + horizon; }
+  uint64_t target_begin() const {
+    return target_from.value_or(length - 1 + horizon);
+  }
   // Returns the rows from a window's first one to its last one.
   uint64_t span() const { return target_begin() + target_rows; }
   // Returns the number of windows over a series.
@@ -37,6 +43,13 @@ struct RowWindows {
   // Returns how many windows before a window share a row with it.
   uint64_t overlapping() const { return (span() - 1) / stride; }
 };
+
+// Returns whether the target has a row for each row of the input.
+template <typename Window>
+bool HasTargetOfEachRow(const Window& window) {
+  return window.targets() == Window::NEXT_OF_EACH ||
+         window.targets() == Window::SAME;
+}
 
 // Checks the numbers of data.window. INVALID_ARGUMENT names the field, the
 // value and the limit. `Window` is the message, which this library does not
@@ -55,6 +68,18 @@ absl::Status CheckWindowRows(const Window& window) {
     return Refuse("data.window.", field, " is ", rows, "; at most ",
                   kMaxWindowRows, " rows are allowed");
   }
+  if (!Window::Targets_IsValid(window.targets())) {
+    return Refuse("data.window.targets has the unknown value ",
+                  static_cast<int>(window.targets()),
+                  "; write after, next_of_each or same");
+  }
+  const bool placed = window.has_horizon() || window.target_rows() != 0;
+  if (HasTargetOfEachRow(window) && placed) {
+    return Refuse("data.window.targets is ",
+                  Window::Targets_Name(window.targets()),
+                  ", which gives targets their place; leave horizon and "
+                  "target_rows out");
+  }
   return absl::OkStatus();
 }
 
@@ -62,8 +87,16 @@ absl::Status CheckWindowRows(const Window& window) {
 // set.
 template <typename Window>
 RowWindows RowWindowsOf(const Window& window) {
+  const uint64_t stride = std::max<uint64_t>(window.stride(), 1);
+  if (HasTargetOfEachRow(window)) {
+    const bool next = window.targets() == Window::NEXT_OF_EACH;
+    return {.length = window.length(),
+            .stride = stride,
+            .target_rows = window.length(),
+            .target_from = next ? 1 : 0};
+  }
   return {.length = window.length(),
-          .stride = std::max<uint64_t>(window.stride(), 1),
+          .stride = stride,
           .horizon = window.has_horizon() ? window.horizon() : uint64_t{1},
           .target_rows = std::max<uint64_t>(window.target_rows(), 1)};
 }

@@ -18,6 +18,7 @@
 #include "engine/data/mapped_file.h"
 #include "engine/data/npy_reader.h"
 #include "engine/data/npz_reader.h"
+#include "engine/data/text_reader.h"
 
 namespace gpupool::engine {
 namespace {
@@ -89,6 +90,10 @@ CsvOptions ToCsvOptions(const v1::DatasetLayout& layout) {
   options.missing = ToMissingRule(layout.missing());
   if (layout.text() == v1::DatasetLayout::ONE_HOT) {
     options.text = TextRule::kOneHot;
+  }
+  if (layout.text() == v1::DatasetLayout::BYTES) {
+    options.text = TextRule::kBytes;
+    options.text_length = layout.text_length();
   }
   options.text_columns.assign(layout.text_columns().begin(),
                               layout.text_columns().end());
@@ -165,6 +170,24 @@ absl::StatusOr<Table> ReadImageDataset(
     archives.push_back({file.file_name(), {bytes.data(), bytes.size()}});
   }
   return ReadImages(archives, options, limits);
+}
+
+absl::StatusOr<Table> ReadTextDataset(const v1::DatasetLayout& layout,
+                                      const std::vector<v1::DatasetFile>& files,
+                                      const std::string& blob_dir,
+                                      const ReadLimits& limits) {
+  std::vector<std::shared_ptr<const MappedFile>> blobs;
+  std::vector<TextFile> texts;
+  for (const v1::DatasetFile& file : files) {
+    ASSIGN_OR_RETURN(blobs.emplace_back(),
+                     OpenBlob(file, blob_dir, Digest::kCheck));
+    texts.push_back({file.file_name(), blobs.back()->bytes()});
+  }
+  std::vector<std::string> tokens;
+  for (const v1::ColumnCategories& column : layout.categories()) {
+    tokens.assign(column.values().begin(), column.values().end());
+  }
+  return ReadText(texts, tokens, limits);
 }
 
 // Returns the bytes in memory of a table of rows with `row_bytes` that is
@@ -263,7 +286,7 @@ absl::StatusOr<v1::DatasetFormat> FormatOf(
     return absl::InvalidArgumentError(absl::StrCat(
         files[0].file_name(),
         ": the format is not known by the name's ending; set layout.format "
-        "to CSV, IDX, NPY, NPZ or IMAGES"));
+        "to CSV, IDX, NPY, NPZ, IMAGES or TEXT"));
   }
   const bool named =
       !layout.input_arrays().empty() || !layout.target_arrays().empty();
@@ -305,6 +328,9 @@ absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
   if (format == v1::IMAGES) {
     return ReadImageDataset(layout, files, blob_dir, limits);
   }
+  if (format == v1::TEXT) {
+    return ReadTextDataset(layout, files, blob_dir, limits);
+  }
   ASSIGN_OR_RETURN(
       const ArrayFiles opened,
       OpenArraysOf({layout, files, blob_dir, Digest::kCheck}, format));
@@ -329,6 +355,12 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                                            dataset.files().end());
   ASSIGN_OR_RETURN(const v1::DatasetFormat format,
                    FormatOf(dataset.layout(), files));
+  if (format == v1::TEXT) {
+    // Features and labels are the same bytes.
+    return UnpackedBytes(
+        dataset.rows(),
+        dataset.layout().categories().empty() ? 1 : sizeof(uint16_t), limits);
+  }
   if (format == v1::CSV || format == v1::IMAGES) {
     ASSIGN_OR_RETURN(const uint64_t features,
                      CheckedElementCount({dataset.feature_shape().begin(),

@@ -9,7 +9,12 @@ namespace gpupool::engine {
 uint64_t Table::host_bytes() const {
   uint64_t bytes = 0;
   for (const Column& column : inputs) bytes += column.host_bytes();
-  for (const Column& column : targets) bytes += column.host_bytes();
+  for (const Column& column : targets) {
+    // The tokens of a text are features and labels at once.
+    const bool shared =
+        column.memory != nullptr && column.memory == features().memory;
+    if (!shared) bytes += column.host_bytes();
+  }
   return bytes;
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 // Bounds a dataset's description, which has all columns of text.
 constexpr uint64_t kMostTextColumns = 10'000;
-// Bounds the numbers that categories make of a row.
-constexpr uint64_t kMostOneHotNumbers = uint64_t{1} << 18;
 
 absl::Span<const char> AsBytes(const std::vector<float>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()),
@@ -71,6 +69,7 @@ absl::Status TableBuilder::Store() {
     // The first row that is stored has a value in each column, or a survey
     // found one, so it is known which columns are text.
     RETURN_IF_ERROR(CheckTextColumns());
+    RETURN_IF_ERROR(CheckRowNumbers());
     row_numbers_ = FeatureNumbers() + row_labels_.size();
   }
   ASSIGN_OR_RETURN(
@@ -93,18 +92,19 @@ absl::Status TableBuilder::CheckTextColumns() const {
       "fewer in text_columns (gpupool: --text-columns)"));
 }
 
-absl::Status TableBuilder::CheckOneHotRows() const {
+absl::Status TableBuilder::CheckRowNumbers() const {
   const uint64_t numbers = FeatureNumbers();
-  if (numbers > columns_.size() && numbers > kMostOneHotNumbers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "with a number for each category a row would have ", numbers,
-        " numbers, the limit is ", kMostOneHotNumbers,
-        "; set text to INDEX (gpupool: --text index), or leave columns out by "
-        "skipped_columns (gpupool: --skip-columns)"));
+  if (numbers <= columns_.size() || numbers <= kMostTextNumbers) {
+    return absl::OkStatus();
   }
-  return CheckedTableBytes(
-             rows_, (numbers + row_labels_.size()) * sizeof(float), limits_)
-      .status();
+  const bool bytes = options_.text == TextRule::kBytes;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "with ", bytes ? "the bytes of each text" : "a number for each category",
+      " a row would have ", numbers, " numbers, the limit is ",
+      kMostTextNumbers, "; ",
+      bytes ? "set a smaller text_length (gpupool: --text-length)"
+            : "set text to INDEX (gpupool: --text index)",
+      ", or leave columns out by skipped_columns (gpupool: --skip-columns)"));
 }
 
 uint64_t TableBuilder::FeatureNumbers() const {
@@ -131,7 +131,11 @@ absl::Status TableBuilder::EndSurvey(
     const absl::Status ended = columns_[i].EndSurvey();
     if (!ended.ok()) return AtPlace(place_of(i), ended);
   }
-  return CheckOneHotRows();
+  RETURN_IF_ERROR(CheckRowNumbers());
+  return CheckedTableBytes(
+             rows_, (FeatureNumbers() + row_labels_.size()) * sizeof(float),
+             limits_)
+      .status();
 }
 
 absl::StatusOr<Table> TableBuilder::Finish() {

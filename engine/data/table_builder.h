@@ -24,6 +24,9 @@
 
 namespace gpupool::engine {
 
+// Bounds the numbers that text makes of a row.
+inline constexpr uint64_t kMostTextNumbers = uint64_t{1} << 18;
+
 class TableBuilder {
  public:
   TableBuilder(const CsvOptions& options, const ReadLimits& limits);
@@ -58,6 +61,11 @@ class TableBuilder {
     const int32_t place = plans_[column].place;
     if (place != kFeatureColumn) {
       row_labels_[static_cast<size_t>(place)] = number;
+    } else if (columns_[column].bytes()) {
+      // Store refuses longer rows.
+      if (row_features_.size() <= kMostTextNumbers) {
+        columns_[column].AddBytesTo(row_features_);
+      }
     } else if (columns_[column].one_hot()) {
       AddOneHot(columns_[column].width(), static_cast<size_t>(number));
     } else {
@@ -80,7 +88,7 @@ class TableBuilder {
   absl::Status CheckSurvey() const;
   absl::Status Store();
   absl::Status CheckTextColumns() const;
-  absl::Status CheckOneHotRows() const;
+  absl::Status CheckRowNumbers() const;
   // Counts the numbers in a row of features.
   uint64_t FeatureNumbers() const;
   void TakeFacts(Table& table);

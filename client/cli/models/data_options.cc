@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "client/cli/output/progress_line.h"
 #include "client/files/image_folder.h"
+#include "client/files/token_table.h"
 #include "client/text/counted.h"
 #include "client/text/units.h"
 
@@ -52,9 +53,14 @@ void AddCsvOptions(CLI::App& verb, DataOptions& options) {
       ->type_name("RULE");
   verb.add_option("--text", options.text,
                   "CSV: what a text column becomes: the index of its category, "
-                  "or a number 0 or 1 for each category (default: index)")
-      ->check(CLI::IsMember({"index", "one-hot"}))
+                  "a number 0 or 1 for each category, or its bytes (default: "
+                  "index)")
+      ->check(CLI::IsMember({"index", "one-hot", "bytes"}))
       ->type_name("FORM");
+  verb.add_option("--text-length", options.text_length,
+                  "CSV with --text bytes: numbers of a text; a longer one is "
+                  "cut, a shorter one ends in zeros")
+      ->type_name("N");
   verb.add_option("--text-columns", options.text_columns,
                   "CSV: columns whose cells are all categories, also numbers: "
                   "by name with --header, or from 0")
@@ -70,6 +76,13 @@ void AddCsvOptions(CLI::App& verb, DataOptions& options) {
                   "CSV and images: number categories or classes as this "
                   "dataset does, and refuse others; for validation sets")
       ->type_name("DATASET");
+}
+
+void AddTextOptions(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--tokens", options.tokens,
+                  "Text files: take words as tokens, which this file has, one "
+                  "a line; <unk> stands for other words (default: bytes)")
+      ->type_name("FILE");
 }
 
 void AddImageOptions(CLI::App& verb, DataOptions& options) {
@@ -110,7 +123,8 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
           "--format", options.format,
           "Format of the file (default: by its name). Options for CSV are "
           "for JSON lines (jsonl), too; keys are the names of columns")
-      ->check(CLI::IsMember({"csv", "jsonl", "idx", "npy", "npz", "images"}))
+      ->check(CLI::IsMember(
+          {"csv", "jsonl", "idx", "npy", "npz", "images", "text"}))
       ->type_name("FORMAT");
   verb.add_option("--features-array", options.features_array,
                   "NPZ: name of the array of features (default: x)")
@@ -127,6 +141,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
                  "training.losses; may be repeated")
       ->excludes("--labels-array");
   AddImageOptions(verb, options);
+  AddTextOptions(verb, options);
 }
 
 void AddDataOption(CLI::App& verb, DataOptions& options) {
@@ -171,6 +186,8 @@ void AddCsvLayout(const DataOptions& options, v1::DatasetLayout& layout) {
     layout.set_missing(v1::DatasetLayout::DROP_ROW);
   }
   if (options.text == "one-hot") layout.set_text(v1::DatasetLayout::ONE_HOT);
+  if (options.text == "bytes") layout.set_text(v1::DatasetLayout::BYTES);
+  layout.set_text_length(options.text_length.value_or(0));
   layout.mutable_text_columns()->Assign(options.text_columns.begin(),
                                         options.text_columns.end());
   layout.mutable_skipped_columns()->Assign(options.skipped_columns.begin(),
@@ -199,6 +216,22 @@ absl::Status AddImageLayout(const DataOptions& options,
   return absl::OkStatus();
 }
 
+// Adds the tokens of text to the layout, if there is a file of them.
+absl::Status AddTokens(const DataOptions& options, v1::DatasetLayout& layout) {
+  if (options.tokens.empty()) return absl::OkStatus();
+  if (!options.like.empty()) {
+    return absl::InvalidArgumentError(
+        "--tokens and --like both give tokens; leave one out");
+  }
+  const absl::StatusOr<std::vector<std::string>> tokens =
+      ReadTokenTable(options.tokens);
+  if (!tokens.ok()) return tokens.status();
+  v1::ColumnCategories& categories = *layout.add_categories();
+  categories.set_column("labels");
+  categories.mutable_values()->Assign(tokens->begin(), tokens->end());
+  return absl::OkStatus();
+}
+
 // Adds the categories of the dataset options.like to the layout, if it is set.
 absl::Status AddCategories(Client& client, const DataOptions& options,
                            v1::DatasetLayout& layout) {
@@ -208,7 +241,8 @@ absl::Status AddCategories(Client& client, const DataOptions& options,
   const absl::StatusOr<v1::Dataset> dataset = client.GetDataset(request);
   if (!dataset.ok()) return dataset.status();
   for (const v1::DatasetColumn& column : dataset->description().columns()) {
-    if (!column.is_text()) continue;
+    // Texts that are bytes have no categories.
+    if (!column.is_text() || column.categories().empty()) continue;
     v1::ColumnCategories& categories = *layout.add_categories();
     categories.set_column(column.name());
     *categories.mutable_values() = column.categories();
@@ -248,6 +282,8 @@ absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
   AddArrays(options.targets, *upload.layout.mutable_target_arrays());
   const absl::Status images = AddImageLayout(options, upload.layout);
   if (!images.ok()) return images;
+  const absl::Status tokens = AddTokens(options, upload.layout);
+  if (!tokens.ok()) return tokens;
   const absl::Status added = AddCategories(client, options, upload.layout);
   if (!added.ok()) return added;
   return upload;

@@ -24,8 +24,10 @@ struct DataOptions {
   std::string features_array;
   std::string labels_array;
   std::string missing;  // "mean", "zero", "drop-row"; empty: refuse
-  std::string text;     // "one-hot"; empty: index
-  std::vector<std::string> text_columns;     // names or numbers
+  std::string text;     // "one-hot", "bytes"; empty: index
+  std::optional<uint32_t> text_length;    // with bytes
+  std::string tokens;                     // a file of text's tokens, one a line
+  std::vector<std::string> text_columns;  // names or numbers
   std::vector<std::string> skipped_columns;  // names or numbers
   std::string like;                  // a dataset whose categories are taken
   std::vector<std::string> inputs;   // "input_ids=ids"
@@ -36,7 +38,8 @@ struct DataOptions {
 };
 
 // Adds --labels, --label-column, --label-columns, --header, --missing, --text,
-// --text-columns, --skip-columns, --like, --format, --features-array,
+// --text-length, --tokens, --text-columns, --skip-columns, --like, --format,
+// --features-array,
 // --labels-array, --input, --target, --image-size, --image-fit and --grey.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 

@@ -38,8 +38,14 @@ bool IsOneHot(const v1::Dataset& dataset, const v1::DatasetColumn& column) {
          dataset.layout().text() == v1::DatasetLayout::ONE_HOT;
 }
 
+bool IsBytes(const v1::Dataset& dataset, const v1::DatasetColumn& column) {
+  return column.is_text() && column.role() == v1::DatasetColumn::FEATURE &&
+         dataset.layout().text() == v1::DatasetLayout::BYTES;
+}
+
 std::string TypeText(const v1::Dataset& dataset,
                      const v1::DatasetColumn& column) {
+  if (IsBytes(dataset, column)) return "text, bytes";
   if (column.is_text()) {
     return IsOneHot(dataset, column) ? "text, one-hot" : "text, index";
   }
@@ -48,13 +54,16 @@ std::string TypeText(const v1::Dataset& dataset,
 
 std::string ColumnShape(const v1::Dataset& dataset,
                         const v1::DatasetColumn& column) {
+  if (IsBytes(dataset, column)) {
+    return absl::StrCat(dataset.layout().text_length());
+  }
   return IsOneHot(dataset, column) ? absl::StrCat(column.categories_size())
                                    : RowShape(column.shape());
 }
 
 // Returns "3: red, blue, green".
 std::string Examples(const v1::DatasetColumn& column) {
-  if (!column.is_text()) return "";
+  if (!column.is_text() || column.categories().empty()) return "";
   const int shown = std::min(column.categories_size(), kMostExamples);
   std::vector<std::string> names;
   for (int i = 0; i < shown; ++i) {

@@ -127,7 +127,31 @@ absl::StatusOr<float> CsvColumn::TakeMissing(
   return static_cast<float>(facts_.sum / static_cast<double>(facts_.numbers));
 }
 
+// Keeps the text for AddBytesTo.
+absl::StatusOr<float> CsvColumn::TakeBytes(std::string_view cell) {
+  if (!IsUtf8(cell)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        QuotedCell(cell), " is not UTF-8; save the file as UTF-8"));
+  }
+  // Zero is the number after the end of a text.
+  if (cell.find('\0') != std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(QuotedCell(cell), " has a byte of zero; leave it out"));
+  }
+  text_ = CutUtf8(cell, options_->text_length);
+  return 0.0f;
+}
+
+void CsvColumn::AddBytesTo(std::vector<float>& numbers) const {
+  const size_t begin = numbers.size();
+  numbers.resize(begin + options_->text_length);
+  for (size_t i = 0; i < text_.size(); ++i) {
+    numbers[begin + i] = static_cast<unsigned char>(text_[i]);
+  }
+}
+
 absl::StatusOr<float> CsvColumn::TakeText(std::string_view cell) {
+  if (bytes()) return TakeBytes(cell);
   const auto found =
       indexes_->find(absl::string_view(cell.data(), cell.size()));
   if (found == indexes_->end()) {
@@ -203,7 +227,7 @@ absl::Status CsvColumn::EndSurvey() {
         absl::StrCat("no row has a value; ", kLeaveOut));
   }
   // Added last, so that other indexes do not depend on missing cells.
-  if (kind_ == Kind::kText && !fixed_ && facts_.missing > 0) {
+  if (kind_ == Kind::kText && !bytes() && !fixed_ && facts_.missing > 0) {
     RETURN_IF_ERROR(AddCategory("").status());
     facts_.category_rows.back() = facts_.missing;
   }

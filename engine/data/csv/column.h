@@ -1,7 +1,8 @@
 // One column of a CSV file, or one key of JSON lines, while its cells are read.
 // The first cell that is not missing decides whether the column holds numbers
 // or text, unless the options do. Cells of text become the index of their
-// category, in the order of first appearance. Not thread-safe.
+// category, in the order of first appearance, or with TextRule::kBytes their
+// bytes. Not thread-safe.
 #pragma once
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
@@ -77,12 +79,25 @@ class CsvColumn {
   // Returns whether the cells so far are text.
   bool text() const { return kind_ == Kind::kText; }
   // Returns the count of numbers that a row has for this column.
-  uint64_t width() const { return one_hot() ? facts_.categories.size() : 1; }
+  uint64_t width() const {
+    return bytes()     ? options_->text_length
+           : one_hot() ? facts_.categories.size()
+                       : 1;
+  }
   // Returns whether the number is an index that becomes a row of 0 and 1.
   bool one_hot() const {
     return kind_ == Kind::kText && !facts_.label &&
            options_->text == TextRule::kOneHot;
   }
+  // Returns whether the value that was taken is text that becomes its bytes.
+  // The number of it means nothing.
+  bool bytes() const {
+    return kind_ == Kind::kText && !facts_.label &&
+           options_->text == TextRule::kBytes;
+  }
+  // Adds width() numbers: the bytes of the text that was taken last, cut at the
+  // end of a character, and zeros.
+  void AddBytesTo(std::vector<float>& numbers) const;
   // Takes the facts. Call it once, at the end.
   CsvColumnFacts TakeFacts();
 
@@ -100,6 +115,7 @@ class CsvColumn {
   absl::Status Decide(std::string_view cell);
   void BecomeText();
   absl::StatusOr<float> TakeText(std::string_view cell);
+  absl::StatusOr<float> TakeBytes(std::string_view cell);
   absl::StatusOr<uint32_t> AddCategory(std::string_view cell);
   absl::Status CheckFirstLine(std::string_view cell) const;
   absl::Status NoNumber(std::string_view cell) const;
@@ -111,6 +127,7 @@ class CsvColumn {
   bool learning_ = true;
   bool fixed_ = false;    // no category may be added
   bool guessed_ = false;  // text, and the options do not say so
+  std::string text_;      // with bytes(): the last text, cut
   std::unique_ptr<absl::flat_hash_map<std::string, uint32_t>> indexes_;
 };
 

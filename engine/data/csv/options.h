@@ -12,7 +12,7 @@ namespace gpupool::engine {
 enum class MissingRule : uint8_t { kRefuse, kMean, kZero, kDropRow };
 
 // Says what a text column of the features becomes, as DatasetLayout.Text.
-enum class TextRule : uint8_t { kIndex, kOneHot };
+enum class TextRule : uint8_t { kIndex, kOneHot, kBytes };
 
 struct CsvOptions {
   int32_t label_column = -1;  // negative counts from the end
@@ -28,6 +28,7 @@ struct CsvOptions {
   bool json_lines = false;
   MissingRule missing = MissingRule::kRefuse;
   TextRule text = TextRule::kIndex;
+  uint32_t text_length = 0;  // with kBytes: numbers of a text, at least 1
   // By the header's name, or else by number.
   std::vector<std::string> text_columns;
   std::vector<std::string> skipped_columns;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/refuse.h"
 #include "engine/base/row_windows.h"
 #include "engine/base/status_macros.h"
@@ -16,6 +17,17 @@ std::vector<int64_t> InFront(uint64_t count, const std::vector<int64_t>& row) {
   std::vector<int64_t> shape = {static_cast<int64_t>(count)};
   shape.insert(shape.end(), row.begin(), row.end());
   return shape;
+}
+
+// Returns the fields that decide how many rows a window needs.
+std::string PartsOf(const v1::Window& window) {
+  const RowWindows windows = RowWindowsOf(window);
+  if (HasTargetOfEachRow(window)) {
+    return absl::StrCat("length ", windows.length, ", targets ",
+                        v1::Window::Targets_Name(window.targets()));
+  }
+  return absl::StrCat("length ", windows.length, ", horizon ", windows.horizon,
+                      ", target rows ", windows.target_rows);
 }
 
 // A part of each window: these rows of the series, from its first row on.
@@ -72,10 +84,8 @@ absl::StatusOr<uint64_t> CountWindows(const v1::Window& window, uint64_t rows) {
   const RowWindows windows = RowWindowsOf(window);
   const uint64_t count = windows.CountIn(rows);
   if (count > 0) return count;
-  return Refuse("data.window needs ", windows.span(),
-                " rows for one window (length ", windows.length, ", horizon ",
-                windows.horizon, ", target rows ", windows.target_rows,
-                "), but the dataset has ", rows,
+  return Refuse("data.window needs ", windows.span(), " rows for one window (",
+                PartsOf(window), "), but the dataset has ", rows,
                 "; lower one of them, or upload a longer series");
 }
 
@@ -86,6 +96,7 @@ std::vector<int64_t> InputWindowShape(const v1::Window& window,
 
 std::vector<int64_t> TargetWindowShape(const v1::Window& window,
                                        const std::vector<int64_t>& row) {
+  if (HasTargetOfEachRow(window)) return InFront(window.length(), row);
   return window.target_rows() == 0 ? row : InFront(window.target_rows(), row);
 }
 

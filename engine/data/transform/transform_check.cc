@@ -211,13 +211,14 @@ absl::Status CheckNumbersOf(const v1::Transform& transform) {
 // Checks that the labels of a row's tokens are not those of later tokens.
 absl::Status CheckMaskedWindow(const v1::DataSpec& data) {
   const v1::Window& window = data.window();
-  const bool several = window.target_rows() > 0 || window.predict_input();
+  const bool several = window.target_rows() > 0 || window.predict_input() ||
+                       HasTargetOfEachRow(window);
   const RowWindows windows = RowWindowsOf(window);
   if (!several || windows.target_begin() == 0) return absl::OkStatus();
   return Refuse(
       "data.window gives tokens the labels of later ones, but those of "
-      "the hidden tokens themselves must be learned; cut the series "
-      "into rows before it is uploaded, and leave data.window out");
+      "the hidden tokens themselves must be learned; set data.window.targets "
+      "to same");
 }
 
 }  // namespace

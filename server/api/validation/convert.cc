@@ -15,9 +15,11 @@
 #include "engine/base/job_limits.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/text_limits.h"
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/csv_layout_check.h"
 #include "server/api/validation/image_layout_check.h"
+#include "server/api/validation/text_layout_check.h"
 #include "server/api/validation/unread_table.h"
 #include "server/control/records/rows.h"
 
@@ -74,6 +76,12 @@ absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
 
 // Checks that the number of files goes with the format.
 absl::Status CheckFileCount(v1::DatasetFormat format, int files) {
+  if (format == v1::TEXT) {
+    if (files <= engine::kMaxTextFiles) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("format TEXT takes 1 to ", engine::kMaxTextFiles,
+                     " files; join files, got ", files));
+  }
   const bool images = format == v1::IMAGES;
   const int most = images ? engine::kMaxImageFiles : IsTable(format) ? 1 : 2;
   if (files <= most && (images || files == most)) return absl::OkStatus();
@@ -102,7 +110,7 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
         Quoted(file_name),
         " (gpupool: --format); known endings: .csv .jsonl .ndjson .idx .npy, "
         "also with .gz, "
-        ".npz and .tar"));
+        ".txt, .npz and .tar"));
   }
   if (!v1::DatasetFormat_IsValid(layout->format())) {
     return absl::InvalidArgumentError(
@@ -198,6 +206,10 @@ absl::Status CheckNamedArrays(const v1::DatasetLayout& layout) {
 // Fills in the roles of the files by their order, and checks given ones.
 absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
   if (header->layout().format() == v1::IMAGES) return FillImageRoles(header);
+  if (header->layout().format() == v1::TEXT) {
+    FillTextRoles(header);
+    return absl::OkStatus();
+  }
   if (IsTable(header->layout().format())) {
     v1::DatasetFile* file = header->mutable_files(0);
     if (file->role() == v1::DatasetFile::ROLE_UNSPECIFIED) {
@@ -319,11 +331,11 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   RETURN_IF_ERROR(CheckName("name", header->name()));
   if (header->files_size() < 1 ||
       header->files_size() > engine::kMaxImageFiles) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("files has ", header->files_size(),
-                     " entries; a dataset has 1 or 2, "
-                     "or up to ",
-                     engine::kMaxImageFiles, " archives of images"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "files has ", header->files_size(),
+        " entries; a dataset has 1 or 2, "
+        "or up to ",
+        engine::kMaxImageFiles, " archives of images or files of text"));
   }
   uint64_t total_bytes = 0;
   for (const v1::DatasetFile& file : header->files()) {
@@ -334,6 +346,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   RETURN_IF_ERROR(CheckCsvLayout(header->layout()));
   RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
   RETURN_IF_ERROR(CheckImageLayout(header->layout()));
+  RETURN_IF_ERROR(CheckTextLayout(header->layout()));
   return FillRoles(header);
 }
 

@@ -97,10 +97,12 @@ absl::Status CheckCsvLayout(const v1::DatasetLayout& layout) {
   if (!used && layout.categories().empty()) return absl::OkStatus();
   // Categories of images are the names of their classes.
   if (!used && layout.format() == v1::IMAGES) return CheckAllCategories(layout);
+  // Categories of text are its tokens.
+  if (!used && layout.format() == v1::TEXT) return CheckAllCategories(layout);
   if (layout.format() != v1::CSV) {
     return absl::InvalidArgumentError(absl::StrCat(
         "layout.missing, text, text_columns and skipped_columns are for CSV, "
-        "and categories for CSV and IMAGES, the format is ",
+        "and categories for CSV, IMAGES and TEXT, the format is ",
         v1::DatasetFormat_Name(layout.format())));
   }
   if (!v1::DatasetLayout::Missing_IsValid(layout.missing())) {

@@ -75,6 +75,31 @@ TEST_F(DatasetsTest, OptionsForCsvReachTheServer) {
   EXPECT_EQ(Run({"datasets", "upload", "c", file, "--missing", "median"}), 2);
 }
 
+TEST_F(DatasetsTest, OptionsForTextReachTheServer) {
+  const std::string text = WriteFile("a.txt", "the cat\n");
+  const std::string tokens = WriteFile("tokens", "the\ncat\n");
+  EXPECT_EQ(Run({"datasets", "upload", "a", text, "--tokens", tokens}), 0)
+      << err();
+  const std::string rows = WriteFile("a.csv", "good,1\n");
+  EXPECT_EQ(Run({"datasets", "upload", "b", rows, "--text", "bytes",
+                 "--text-length", "64"}),
+            0)
+      << err();
+  EXPECT_EQ(
+      Run({"datasets", "upload", "c", text, "--tokens", tokens, "--like", "a"}),
+      2);
+  EXPECT_THAT(err(), HasSubstr("--tokens and --like both give tokens"));
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::DatasetLayout& words = server_.state.datasets["a"].layout();
+  ASSERT_EQ(words.categories_size(), 1);
+  EXPECT_EQ(words.categories(0).column(), "labels");
+  EXPECT_THAT(words.categories(0).values(),
+              ::testing::ElementsAre("the", "cat"));
+  const v1::DatasetLayout& bytes = server_.state.datasets["b"].layout();
+  EXPECT_EQ(bytes.text(), v1::DatasetLayout::BYTES);
+  EXPECT_EQ(bytes.text_length(), 64u);
+}
+
 TEST_F(DatasetsTest, JsonLinesAreRowsInLinesWithNames) {
   const std::string file = WriteFile("a.txt", "{\"x\": 1, \"y\": 0}\n");
   EXPECT_EQ(Run({"datasets", "upload", "a", file, "--format", "jsonl",

@@ -7,7 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
-enum class AnyFormat { UNSPECIFIED, CSV, IDX, NPY, NPZ, IMAGES };
+enum class AnyFormat { UNSPECIFIED, CSV, IDX, NPY, NPZ, IMAGES, TEXT };
 
 TEST(DataFileNameTest, TheEndingTellsTheFormat) {
   using Format = AnyFormat;
@@ -21,6 +21,8 @@ TEST(DataFileNameTest, TheEndingTellsTheFormat) {
       {"x.npy", Format::NPY},
       {"x.npz", Format::NPZ},
       {"x.TAR", Format::IMAGES},
+      {"book.txt", Format::TEXT},
+      {"book.TXT.gz", Format::TEXT},
       {"x.tar.gz", Format::UNSPECIFIED},
       {"x.json", Format::UNSPECIFIED},
       {"x.parquet", Format::UNSPECIFIED},

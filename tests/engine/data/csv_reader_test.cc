@@ -304,6 +304,51 @@ TEST(CsvReaderTest, OneHotRowsAreCheckedBeforeTheFirstIsStored) {
                         "text to INDEX (gpupool: --text index)"));
 }
 
+TEST(CsvReaderTest, TextMayBecomeItsBytes) {
+  const CsvOptions options = {
+      .has_header = true, .text = TextRule::kBytes, .text_length = 3};
+  auto table =
+      Read("n,t,kind\n7,ab,good\n8,ca\xC3\xA9,bad\n9,defg,good\n", options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  // A character of two bytes is not cut in the middle.
+  EXPECT_THAT(table->features().shape, ElementsAre(4));
+  EXPECT_THAT(Floats(table->features()),
+              ElementsAre(7, 'a', 'b', 0, 8, 'c', 'a', 0, 9, 'd', 'e', 'f'));
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(0, 1, 0));
+  EXPECT_THAT(table->csv_columns[2].categories, ElementsAre("good", "bad"));
+  EXPECT_TRUE(table->csv_columns[1].categories.empty());
+  EXPECT_EQ(ErrorOf("t,y\na,1\n\xFF,1\n", options),
+            "line 3 column 1 (\"t\"): \"\\xff\" is not UTF-8; save the file as "
+            "UTF-8");
+  EXPECT_THAT(ErrorOf(std::string("t,y\na\0,1\n", 9), options),
+              HasSubstr("has a byte of zero"));
+}
+
+TEST(CsvReaderTest, MissingTextIsEmpty) {
+  const CsvOptions options = {.has_header = true,
+                              .missing = MissingRule::kMean,
+                              .text = TextRule::kBytes,
+                              .text_length = 2};
+  auto table = Read("t,n,y\n,1,0\nab,,1\n,3,0\n", options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->features()),
+              ElementsAre(0, 0, 1, 'a', 'b', 2, 0, 0, 3));
+  EXPECT_THAT(
+      ErrorOf("t,y\n,0\n",
+              {.has_header = true, .text = TextRule::kBytes, .text_length = 2}),
+      HasSubstr("line 2 column 1 (\"t\"): the cell is empty"));
+}
+
+TEST(CsvReaderTest, BytesOfARowAreBounded) {
+  const CsvOptions options = {.text = TextRule::kBytes, .text_length = 65536};
+  EXPECT_TRUE(Read("a,b,c,d,1\n", options).ok());
+  EXPECT_EQ(ErrorOf("a,b,c,d,e,1\n", options),
+            "line 1 with the bytes of each text a row would have 327680 "
+            "numbers, the limit is 262144; set a smaller text_length (gpupool: "
+            "--text-length), or leave columns out by skipped_columns (gpupool: "
+            "--skip-columns)");
+}
+
 TEST(CsvReaderTest, ColumnsOfTextAreBounded) {
   std::string line;
   for (int i = 0; i < 10'000; ++i) line += "a,";

@@ -98,6 +98,30 @@ TEST_F(DatasetReaderTest, NewFilesWithANameOfJsonLinesAreJsonLines) {
               HasSubstr("t.jsonl: line 1 is not a JSON object but \"1,2\""));
 }
 
+TEST_F(DatasetReaderTest, ReadsFilesOfText) {
+  const std::vector<v1::DatasetFile> texts = {Store("0.txt", "a b\n"),
+                                              Store("1.txt.gz", Gzip("b"))};
+  const auto bytes = Read(texts);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_THAT(Floats(bytes->labels()), ElementsAre('a', ' ', 'b', '\n', 'b'));
+  EXPECT_EQ(*HostDataBytes(Describe(texts, *bytes), dir_, {}), 5u);
+  EXPECT_EQ(bytes->host_bytes(), 5u);
+  v1::DatasetLayout layout;
+  layout.set_format(v1::TEXT);
+  v1::ColumnCategories& tokens = *layout.add_categories();
+  tokens.set_column("labels");
+  tokens.add_values("a");
+  tokens.add_values("b");
+  const auto words = Read(texts, layout);
+  ASSERT_TRUE(words.ok()) << words.status();
+  EXPECT_THAT(Floats(words->labels()), ElementsAre(0, 1, 1));
+  v1::Dataset dataset = Describe(texts, *words);
+  *dataset.mutable_layout() = layout;
+  EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), words->host_bytes());
+  EXPECT_THAT(std::string(Read({Store("2.txt", "\xFF")}).status().message()),
+              HasSubstr("2.txt: line 1 is not UTF-8"));
+}
+
 TEST_F(DatasetReaderTest, ReadsArchivesOfImages) {
   const auto archive = [](const std::string& folder, const std::string& pixel) {
     return files::Tar(

@@ -97,6 +97,14 @@ TEST(JobCheckTest, FactsOfWindowsAreThoseOfTheirRows) {
   EXPECT_EQ(facts->feature_shape, (std::vector<int64_t>{6, 2}));
   EXPECT_EQ(facts->labels.shape, std::vector<int64_t>{3});
   EXPECT_EQ(facts->labels.class_count(), 4u);
+  window.clear_target_rows();
+  window.set_targets(v1::Window::NEXT_OF_EACH);
+  facts = FactsOf(spec, dataset, v1::Dataset());
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->rows, 94u);
+  EXPECT_EQ(facts->labels.shape, std::vector<int64_t>{6});
+  window.clear_targets();
+  window.set_target_rows(3);
   window.set_predict_input(true);
   facts = FactsOf(spec, dataset, v1::Dataset());
   ASSERT_TRUE(facts.ok()) << facts.status();

@@ -59,6 +59,10 @@ TEST(WindowTest, NumbersAreChecked) {
       {"length: 1 target_rows: 70000", "data.window.target_rows is 70000"},
       {"length: 1 horizon: 0 predict_input: true",
        "data.window.horizon is 0 with predict_input"},
+      {"length: 4 targets: NEXT_OF_EACH horizon: 1",
+       "data.window.targets is NEXT_OF_EACH, which gives targets their place"},
+      {"length: 4 targets: SAME target_rows: 4",
+       "data.window.targets is SAME, which gives targets their place"},
   };
   for (const auto& [window, error] : cases) {
     const absl::Status status =
@@ -104,6 +108,40 @@ TEST(WindowTest, InputsAreConsecutiveRowsAndTargetsFollow) {
   EXPECT_THAT(RowsOf(table->labels(), {2, 0}), ElementsAre(105, 103));
   EXPECT_TRUE(table->labels().facts.whole);
   EXPECT_EQ(table->labels().facts.maximum, 105);
+}
+
+TEST(WindowTest, TargetsMayBeTheNextRowOfEach) {
+  auto table = WindowTable(
+      DataOf("window { length: 3 stride: 2 targets: NEXT_OF_EACH }"),
+      Series(6));
+  ASSERT_TRUE(table.ok()) << table.status();
+  // The windows begin at rows 0 and 2.
+  EXPECT_EQ(table->rows, 2u);
+  EXPECT_THAT(table->labels().shape, ElementsAre(3));
+  EXPECT_THAT(RowsOf(table->labels(), {0, 1}),
+              ElementsAre(101, 102, 103, 103, 104, 105));
+  EXPECT_EQ(
+      WindowTable(DataOf("window { length: 3 targets: NEXT_OF_EACH }"),
+                  Series(3))
+          .status()
+          .message(),
+      "data.window needs 4 rows for one window (length 3, targets "
+      "NEXT_OF_EACH), but the dataset has 3; lower one of them, or upload a "
+      "longer series");
+}
+
+TEST(WindowTest, TargetsMayBeTheRowsOfTheInput) {
+  auto table =
+      WindowTable(DataOf("window { length: 3 targets: SAME }"), Series(4));
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows, 2u);
+  EXPECT_THAT(RowsOf(table->labels(), {1}), ElementsAre(101, 102, 103));
+  table = WindowTable(
+      DataOf("window { length: 2 targets: SAME predict_input: true }"),
+      Series(2));
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->labels().shape, ElementsAre(2, 2));
+  EXPECT_THAT(RowsOf(table->labels(), {0}), ElementsAre(0, 1, 10, 11));
 }
 
 TEST(WindowTest, StrideHorizonAndTargetRows) {
@@ -189,7 +227,8 @@ TEST(WindowTest, ASeriesThatIsTooShortIsRefused) {
 TEST(WindowTest, HeldOutWindowsShareNoRowWithTrainedOnes) {
   for (const char* window :
        {"length: 4", "length: 4 stride: 3", "length: 2 horizon: 5",
-        "length: 3 stride: 4 target_rows: 2", "length: 5 horizon: 0"}) {
+        "length: 3 stride: 4 target_rows: 2", "length: 5 horizon: 0",
+        "length: 4 targets: NEXT_OF_EACH", "length: 4 targets: SAME"}) {
     SCOPED_TRACE(window);
     const v1::DataSpec data =
         DataOf(std::string("window { ") + window + " } held_out { last: 6 }");

@@ -80,7 +80,8 @@ TEST(TransformCheckTest, HiddenTokensNeedLabelsOfTheirOwn) {
       "transforms { random_mask { mask_token: 3 vocabulary: 9 } } ";
   for (const char* window :
        {"length: 4 target_rows: 4", "length: 4 predict_input: true",
-        "length: 4 horizon: 0 target_rows: 4", "length: 1 target_rows: 1"}) {
+        "length: 4 horizon: 0 target_rows: 4", "length: 1 target_rows: 1",
+        "length: 4 targets: NEXT_OF_EACH"}) {
     EXPECT_THAT(
         std::string(CheckTransforms(DataOf(mask + "window { " + window + " }"))
                         .message()),
@@ -88,8 +89,8 @@ TEST(TransformCheckTest, HiddenTokensNeedLabelsOfTheirOwn) {
                   "tokens the labels of later ones"))
         << window;
   }
-  for (const char* window :
-       {"length: 4", "length: 1 horizon: 0 target_rows: 1"}) {
+  for (const char* window : {"length: 4", "length: 1 horizon: 0 target_rows: 1",
+                             "length: 4 targets: SAME"}) {
     EXPECT_TRUE(
         CheckTransforms(DataOf(mask + "window { " + window + " }")).ok())
         << window;

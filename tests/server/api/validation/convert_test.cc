@@ -173,6 +173,18 @@ TEST(CheckUploadHeaderTest, ImagesAreOneToSixtyFourArchives) {
           {"compressed archive", "a.tar.gz"});
 }
 
+TEST(CheckUploadHeaderTest, TextIsOneToSixtyFourFiles) {
+  auto header = CsvHeader();
+  header.mutable_layout()->Clear();
+  header.mutable_files(0)->set_file_name("a.txt");
+  header.mutable_files(0)->set_total_bytes(1);
+  const v1::DatasetFile file = header.files(0);
+  while (header.files_size() < 64) *header.add_files() = file;
+  ASSERT_TRUE(CheckUploadHeader(&header, kLimit).ok());
+  EXPECT_EQ(header.layout().format(), v1::TEXT);
+  EXPECT_EQ(header.files(63).role(), v1::DatasetFile::TABLE);
+}
+
 TEST(CheckUploadHeaderTest, LabelColumnsAreNamedInOneWayAndForCsvOnly) {
   auto header = CsvHeader();
   header.mutable_layout()->add_label_columns(0);

@@ -52,9 +52,11 @@ TEST(CsvLayoutCheckTest, OptionsOfCsvAreForCsvOnly) {
   EXPECT_TRUE(CheckCsvLayout(none).ok());
 }
 
-TEST(CsvLayoutCheckTest, CategoriesAreAlsoForImages) {
+TEST(CsvLayoutCheckTest, CategoriesAreAlsoForImagesAndText) {
   v1::DatasetLayout layout = WithCategories(2, 1);
   layout.set_format(v1::IMAGES);
+  EXPECT_TRUE(CheckCsvLayout(layout).ok());
+  layout.set_format(v1::TEXT);
   EXPECT_TRUE(CheckCsvLayout(layout).ok());
   layout = WithCategories(10'001, 1);
   layout.set_format(v1::IMAGES);

@@ -1,0 +1,133 @@
+#include "engine/data/text_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/engine/data/columns.h"
+#include "tests/engine/data/files.h"
+#include "tests/engine/scratch_folder.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Tokens = std::vector<std::string>;
+
+std::string TextRefusal(const std::string& text, const Tokens& tokens = {}) {
+  const auto table = ReadText({{"a.txt", text}}, tokens, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(table.status())) << table.status();
+  return std::string(table.status().message());
+}
+
+TEST(TextReaderTest, BytesAreFeaturesAndLabels) {
+  const std::string text = "a\xC3\xA9\n";
+  for (const std::string& bytes : {text, files::Gzip(text)}) {
+    const auto table = ReadText({{"a.txt", bytes}}, {}, {});
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(table->rows, 4u);
+    EXPECT_EQ(table->features().type, ElementType::kUint8);
+    EXPECT_THAT(table->features().shape, ElementsAre(1));
+    EXPECT_THAT(Floats(table->features()), ElementsAre(97, 195, 169, 10));
+    EXPECT_TRUE(table->labels().shape.empty());
+    EXPECT_THAT(Floats(table->labels()), ElementsAre(97, 195, 169, 10));
+    EXPECT_EQ(table->labels().facts.class_count(), 196u);
+    EXPECT_THAT(table->class_names, IsEmpty());
+    EXPECT_EQ(table->host_bytes(), 4u) << "the bytes are shared";
+  }
+}
+
+TEST(TextReaderTest, FilesFollowEachOtherInLinesOfTheirOwn) {
+  const auto table = ReadText({{"a.txt",
+                                "\xEF\xBB\xBF"
+                                "a"},
+                               {"b.txt", "b\n"},
+                               {"c.txt", "c"}},
+                              {}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->features()),
+              ElementsAre('a', '\n', 'b', '\n', 'c'));
+}
+
+TEST(TextReaderTest, CharactersMayCrossThePartsThatAreRead) {
+  // The reader takes 256 KiB at a time. Two bytes a character after one or none
+  // put a character across each border in one of the cases.
+  for (const char* front : {"", "x"}) {
+    std::string text = front;
+    while (text.size() < (size_t{600} << 10)) text += "\xC3\xA9";
+    const auto table = ReadText({{"a.txt", text}}, {}, {});
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(std::string(table->features().data, table->rows), text);
+  }
+}
+
+TEST(TextReaderTest, BrokenTextIsRefusedWithFileAndLine) {
+  EXPECT_EQ(TextRefusal("one\ntwo\nth\xFFree\n"),
+            "a.txt: line 3 is not UTF-8; save the file as UTF-8");
+  EXPECT_THAT(TextRefusal("one\ncut \xC3"), HasSubstr("line 2 is not UTF-8"));
+  EXPECT_THAT(TextRefusal(std::string("a\0b\0", 4)),
+              HasSubstr("line 1 has a byte of zero; save the file as UTF-8"));
+  EXPECT_EQ(TextRefusal(""), "the text has no token");
+  EXPECT_EQ(TextRefusal(" \n", {"a"}), "the text has no token");
+}
+
+TEST(TextReaderTest, WordsAreThePlacesInTheTable) {
+  const Tokens tokens = {"<unk>", "the", "cat"};
+  const auto table =
+      ReadText({{"a.txt", "the  cat\r\n"}, {"b.txt", "\tThe the"}}, tokens, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->features().type, ElementType::kUint16);
+  EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2, 0, 1));
+  EXPECT_THAT(table->class_names, ElementsAre("<unk>", "the", "cat"));
+  EXPECT_EQ(table->host_bytes(), 8u);
+}
+
+TEST(TextReaderTest, UnknownWordsNeedATokenOfTheirOwn) {
+  EXPECT_EQ(TextRefusal("the\nthe cats\n", {"the", "cat"}),
+            "a.txt: line 2 has the word \"cats\", which is none of the 2 "
+            "tokens; add it to the table, or add the token <unk>, which stands "
+            "for all other words");
+  const std::string longest(100'000, 'x');
+  EXPECT_EQ(Floats(ReadText({{"a.txt", longest + " a"}}, {"<unk>", "a"}, {})
+                       ->features()),
+            (std::vector<float>{0, 1}));
+}
+
+TEST(TextReaderTest, TablesOfTokensAreChecked) {
+  EXPECT_THAT(TextRefusal("a", {"a", "a"}), HasSubstr("has \"a\" twice"));
+  EXPECT_THAT(TextRefusal("a", {"a", ""}),
+              HasSubstr("the token \"\" is empty"));
+  EXPECT_THAT(TextRefusal("a", {"a b"}), HasSubstr("has a blank"));
+  Tokens many;
+  for (int i = 0; i <= 10'000; ++i) many.push_back("t" + std::to_string(i));
+  EXPECT_THAT(TextRefusal("t1", many),
+              HasSubstr("has 10001 tokens, the limit"));
+  many.pop_back();
+  const auto table = ReadText({{"a.txt", "t9999"}}, many, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->labels()), ElementsAre(9999));
+}
+
+TEST(TextReaderTest, LargeTextsAreMappedAndBounded) {
+  const ScratchFolder folder;
+  const std::string text(1000, 'a');
+  const auto table =
+      ReadText({{"a.txt", text}}, {},
+               {.memory_bytes = 999, .unpack_dir = folder.path()});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->host_bytes(), 0u);
+  EXPECT_EQ(std::string(table->labels().data, table->rows), text);
+  EXPECT_TRUE(ReadText({{"a.txt", text}}, {}, {.max_table_bytes = 1000}).ok());
+  const auto large = ReadText({{"a.txt", text}}, {}, {.max_table_bytes = 999});
+  EXPECT_TRUE(absl::IsResourceExhausted(large.status())) << large.status();
+  EXPECT_THAT(std::string(large.status().message()),
+              HasSubstr("a.txt: the text has more than 999 tokens"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -153,7 +153,8 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "changes nothing. CSV: one example per line, of numbers and text. JSON "
       "lines (.jsonl, .ndjson): one object per line, with the options of CSV. "
       "Files may be compressed (.gz). Images: a folder with a folder for each "
-      "class, or tar archives of such folders or of NAME.jpg beside NAME.cls.",
+      "class, or tar archives of such folders or of NAME.jpg beside NAME.cls. "
+      "Text (.txt): each byte, or each word of a table, is a token.",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
@@ -163,12 +164,13 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "  gpupool datasets upload plants plants.jsonl --label-columns kind\n"
       "  gpupool datasets upload reviews reviews.npz --input input_ids=ids \\\n"
       "      --input attention_mask=mask --target label=y\n"
-      "  gpupool datasets upload pets pets/ --image-size 224");
+      "  gpupool datasets upload pets pets/ --image-size 224\n"
+      "  gpupool datasets upload book book.txt");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
   auto files = std::make_shared<std::vector<std::string>>();
   verb->add_option("FILE", *files,
-                   "CSV, JSON lines, IDX, NPY or NPZ, which may be .gz; a "
-                   "folder of images, or archives of them (.tar)")
+                   "CSV, JSON lines, text, IDX, NPY or NPZ, which may be .gz; "
+                   "a folder of images, or archives of them (.tar)")
       ->required();
   AddLayoutOptions(*verb, *options);
   invocation.On(verb, [name, files, options](Context& c) {

@@ -9,6 +9,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/status_place.h"
+#include "engine/base/text_limits.h"
 #include "engine/data/array_reader.h"
 #include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv_reader.h"
@@ -121,6 +122,12 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   ASSIGN_OR_RETURN(const v1::DatasetFile* file, OnlyFile(files, "CSV"));
   ASSIGN_OR_RETURN(const auto blob, OpenBlob(*file, blob_dir, Digest::kCheck));
   CsvOptions options = ToCsvOptions(layout);
+  if (options.text == TextRule::kBytes &&
+      (options.text_length < 1 || options.text_length > kMaxTextLength)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout.text_length is ", options.text_length,
+                     "; text: BYTES needs 1 to ", kMaxTextLength));
+  }
   options.whole_header = limits.is_new;
   const std::string_view bytes(blob->bytes().data(), blob->bytes().size());
   auto table = HasJsonLines(*file, bytes, limits)

@@ -46,6 +46,12 @@ class TokenBuffer {
 
   uint64_t tokens() const { return tokens_; }
 
+  // Takes the memory for files of so many bytes, which are as many tokens or
+  // words of two bytes and a blank each.
+  absl::Status Reserve(uint64_t bytes) {
+    return buffer_.Reserve(std::min(bytes, limits_.memory_bytes));
+  }
+
   // Adds the bytes of this number of tokens.
   absl::Status Add(uint64_t tokens, absl::Span<const char> bytes) {
     tokens_ += tokens;
@@ -258,6 +264,9 @@ absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
   } else {
     tokenizer = std::make_unique<WordTokenizer>(tokens, &buffer);
   }
+  uint64_t file_bytes = files.size();
+  for (const TextFile& file : files) file_bytes += file.bytes.size();
+  RETURN_IF_ERROR(buffer.Reserve(file_bytes));
   for (size_t i = 0; i < files.size(); ++i) {
     RETURN_IF_ERROR(
         AtPlace(files[i].name, ReadFile(files[i].bytes, *tokenizer)));

@@ -98,6 +98,18 @@ TEST_F(DatasetReaderTest, NewFilesWithANameOfJsonLinesAreJsonLines) {
               HasSubstr("t.jsonl: line 1 is not a JSON object but \"1,2\""));
 }
 
+TEST_F(DatasetReaderTest, TextsOfRowsNeedALength) {
+  v1::DatasetLayout layout;
+  layout.set_text(v1::DatasetLayout::BYTES);
+  const std::vector<v1::DatasetFile> files = {Store("t.csv", "ab,1\n")};
+  EXPECT_THAT(std::string(Read(files, layout).status().message()),
+              HasSubstr("layout.text_length is 0; text: BYTES needs 1 to"));
+  layout.set_text_length(3);
+  const auto table = Read(files, layout);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->features()), ElementsAre('a', 'b', 0));
+}
+
 TEST_F(DatasetReaderTest, ReadsFilesOfText) {
   const std::vector<v1::DatasetFile> texts = {Store("0.txt", "a b\n"),
                                               Store("1.txt.gz", Gzip("b"))};

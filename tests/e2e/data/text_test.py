@@ -94,7 +94,7 @@ class Text(harness.TestCase):
         return job
 
     def test_a_language_model_learns_a_file_of_text(self):
-        server = self.start("--devices", "cpu:2")
+        server = self.start("--devices", "cpu:1")
         text = story()
         server.cli("datasets", "upload", "story", self.write(server, "story.txt", text))
         stored = server.json("datasets", "get", "story")
@@ -108,7 +108,7 @@ class Text(harness.TestCase):
         self.assertEqual(server.weights_sha256(jobs[0]), server.weights_sha256(jobs[1]))
 
     def test_hidden_words_of_a_table_are_learned(self):
-        server = self.start("--devices", "cpu:2")
+        server = self.start("--devices", "cpu:1")
         path = self.write(server, "story.txt", story())
         tokens = self.write(server, "tokens", "\n".join(TOKENS) + "\n")
         server.cli("datasets", "upload", "words", path, "--tokens", tokens)
@@ -124,7 +124,7 @@ class Text(harness.TestCase):
         self.assertIn("add the token <unk>", error)
 
     def test_texts_of_json_lines_are_classified(self):
-        server = self.start("--devices", "cpu:2")
+        server = self.start("--devices", "cpu:1")
         draw = random.Random(SEED)
         lines = []
         for _ in range(400):

@@ -3,6 +3,7 @@
 // progress line on a terminal.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,8 +40,8 @@ struct DataOptions {
 
 // Adds --labels, --label-column, --label-columns, --header, --missing, --text,
 // --text-length, --tokens, --text-columns, --skip-columns, --like, --format,
-// --features-array,
-// --labels-array, --input, --target, --image-size, --image-fit and --grey.
+// --features-array, --labels-array, --input, --target, --image-size,
+// --image-fit and --grey.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 
 // Adds --data and the layout options.

@@ -76,6 +76,19 @@ TEST_F(DescribeViewTest, ShowsColumnsClassesAndFirstRows) {
               HasSubstr("first rows\nsize\tcolor\tkind\n-1\tred\tcat\n"));
 }
 
+TEST_F(DescribeViewTest, TextsThatAreBytesHaveALength) {
+  AddPets();
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    Pets().mutable_layout()->set_text(v1::DatasetLayout::BYTES);
+    Pets().mutable_layout()->set_text_length(24);
+    Pets().mutable_description()->mutable_columns(1)->clear_categories();
+  }
+  ASSERT_EQ(Run({"datasets", "describe", "pets"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("color\tfeature\ttext, bytes\t24\t"));
+  EXPECT_THAT(out(), HasSubstr("kind\tlabel\ttext, index\t1\t"));
+}
+
 TEST_F(DescribeViewTest, ManyCategoriesClassesAndColumnsAreCut) {
   AddPets();
   {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
-#include "client/files/image_folder.h"
+#include "client/files/sample_folder.h"
 #include "client/files/local_file.h"
 #include "client/resumable_upload.h"
 
@@ -33,6 +33,23 @@ std::string BaseName(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+// Returns whether a folder is one of recordings.
+bool HoldsRecordings(const std::string& path) {
+  if (!IsFolder(path)) return false;
+  const absl::StatusOr<SampleList> list = ListSamples(path);
+  return list.ok() && list->kind == SampleKind::kAudio;
+}
+
+// Returns the format of an upload, as far as it does not follow from the name
+// of its file: by its name, the archive of a folder has images.
+v1::DatasetFormat GivenFormat(const DatasetUpload& upload) {
+  const v1::DatasetFormat format = upload.layout.format();
+  return format == v1::DATASET_FORMAT_UNSPECIFIED &&
+                 HoldsRecordings(upload.file)
+             ? v1::AUDIO
+             : format;
+}
+
 // Returns a reader without the first `place` bytes, which are read and thrown
 // away.
 ChunkReader Without(ChunkReader chunks, uint64_t place) {
@@ -49,14 +66,14 @@ ChunkReader Without(ChunkReader chunks, uint64_t place) {
   };
 }
 
-// Opens a file, or a folder of images as an archive, from the byte at `place`
+// Opens a file, or a folder of samples as an archive, from the byte at `place`
 // on.
 absl::StatusOr<ChunkReader> OpenChunks(const std::string& path,
                                        uint64_t place) {
   if (IsFolder(path)) {
-    absl::StatusOr<ImageList> list = ListImages(path);
+    absl::StatusOr<SampleList> list = ListSamples(path);
     if (!list.ok()) return list.status();
-    return Without([folder = std::make_shared<ImageFolder>(*std::move(list))](
+    return Without([folder = std::make_shared<SampleFolder>(*std::move(list))](
                        std::string& chunk) { return folder->ReadChunk(chunk); },
                    place);
   }
@@ -145,6 +162,7 @@ class MessageSource {
   void FillHeader(v1::UploadDatasetRequest::Header& header) {
     header.set_name(upload_.name);
     *header.mutable_layout() = upload_.layout;
+    header.mutable_layout()->set_format(GivenFormat(upload_));
     for (const v1::DatasetFile& file : files_) *header.add_files() = file;
     for (const v1::UploadPart& part : parts_) *header.add_parts() = part;
   }
@@ -239,6 +257,12 @@ bool SameImageOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
          stretch(a) == stretch(b);
 }
 
+bool SameAudioOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
+  return a.audio().samples() == b.audio().samples() &&
+         a.audio().seconds() == b.audio().seconds() &&
+         a.audio().rate() == b.audio().rate();
+}
+
 // Returns whether both layouts give the same arrays for the same files.
 bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
@@ -254,6 +278,7 @@ bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
          std::equal(a.label_names().begin(), a.label_names().end(),
                     b.label_names().begin(), b.label_names().end()) &&
          SameCsvOptions(a, b) && SameImageOptions(a, b) &&
+         SameAudioOptions(a, b) &&
          SameArrays(a.input_arrays(), b.input_arrays()) &&
          SameArrays(a.target_arrays(), b.target_arrays());
 }
@@ -284,9 +309,10 @@ absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
     if (!labels.ok()) return labels.status();
     files.push_back(*std::move(labels));
   }
+  const bool audio = GivenFormat(upload) == v1::AUDIO;
   for (const std::string& path : upload.more_files) {
     absl::StatusOr<v1::DatasetFile> more =
-        Describe(path, v1::DatasetFile::IMAGES);
+        Describe(path, audio ? v1::DatasetFile::AUDIO : v1::DatasetFile::IMAGES);
     if (!more.ok()) return more.status();
     files.push_back(*std::move(more));
   }

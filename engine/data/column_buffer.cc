@@ -103,4 +103,20 @@ absl::Status ColumnBuffer::MoveTo(Column& column) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Column> ColumnOfClasses(absl::Span<const int64_t> classes,
+                                       const std::string& folder) {
+  Column column = {.type = ElementType::kInt64,
+                   .stored = ElementType::kInt64,
+                   .rows = classes.size()};
+  const uint64_t bytes = classes.size() * sizeof(int64_t);
+  ColumnBuffer buffer;
+  RETURN_IF_ERROR(folder.empty() ? buffer.Reserve(bytes)
+                                 : buffer.MoveToDisk(folder));
+  RETURN_IF_ERROR(buffer.Append(
+      {reinterpret_cast<const char*>(classes.data()), bytes}));
+  RETURN_IF_ERROR(buffer.MoveTo(column));
+  column.facts = SummarizeLabels(column);
+  return column;
+}
+
 }  // namespace gpupool::engine

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/data/column.h"
 
@@ -40,5 +41,10 @@ class ColumnBuffer {
   int descriptor_ = -1;
   std::string folder_;
 };
+
+// Returns a column of class numbers with its facts. It is kept in a file of
+// `folder`, or in memory if that is empty. Errors as Reserve and MoveToDisk.
+absl::StatusOr<Column> ColumnOfClasses(absl::Span<const int64_t> classes,
+                                       const std::string& folder);
 
 }  // namespace gpupool::engine

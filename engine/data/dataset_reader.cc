@@ -11,6 +11,7 @@
 #include "engine/base/status_place.h"
 #include "engine/base/text_limits.h"
 #include "engine/data/array_reader.h"
+#include "engine/data/audio_reader.h"
 #include "engine/data/bytes/byte_stream.h"
 #include "engine/data/csv_reader.h"
 #include "engine/data/idx_reader.h"
@@ -164,19 +165,44 @@ absl::StatusOr<ImageOptions> ToImageOptions(const v1::DatasetLayout& layout) {
   return options;
 }
 
+// The archives of a dataset, and the blobs that hold their bytes.
+struct Archives {
+  std::vector<std::shared_ptr<const MappedFile>> blobs;
+  std::vector<SampleArchive> archives;
+};
+
+absl::StatusOr<Archives> OpenArchives(const std::vector<v1::DatasetFile>& files,
+                                      const std::string& blob_dir) {
+  Archives opened;
+  for (const v1::DatasetFile& file : files) {
+    ASSIGN_OR_RETURN(auto blob, OpenBlob(file, blob_dir, Digest::kCheck));
+    const auto bytes = blob->bytes();
+    opened.blobs.push_back(std::move(blob));
+    opened.archives.push_back({file.file_name(), {bytes.data(), bytes.size()}});
+  }
+  return opened;
+}
+
 absl::StatusOr<Table> ReadImageDataset(
     const v1::DatasetLayout& layout, const std::vector<v1::DatasetFile>& files,
     const std::string& blob_dir, const ReadLimits& limits) {
   ASSIGN_OR_RETURN(const ImageOptions options, ToImageOptions(layout));
-  std::vector<std::shared_ptr<const MappedFile>> blobs;
-  std::vector<ImageArchive> archives;
-  for (const v1::DatasetFile& file : files) {
-    ASSIGN_OR_RETURN(blobs.emplace_back(),
-                     OpenBlob(file, blob_dir, Digest::kCheck));
-    const std::string_view bytes = blobs.back()->bytes();
-    archives.push_back({file.file_name(), {bytes.data(), bytes.size()}});
+  ASSIGN_OR_RETURN(const Archives opened, OpenArchives(files, blob_dir));
+  return ReadImages(opened.archives, options, limits);
+}
+
+absl::StatusOr<Table> ReadAudioDataset(
+    const v1::DatasetLayout& layout, const std::vector<v1::DatasetFile>& files,
+    const std::string& blob_dir, const ReadLimits& limits) {
+  AudioOptions options = {.samples = layout.audio().samples(),
+                          .seconds = layout.audio().seconds(),
+                          .rate = layout.audio().rate(),
+                          .classes = {}};
+  for (const v1::ColumnCategories& column : layout.categories()) {
+    options.classes.assign(column.values().begin(), column.values().end());
   }
-  return ReadImages(archives, options, limits);
+  ASSIGN_OR_RETURN(const Archives opened, OpenArchives(files, blob_dir));
+  return ReadAudio(opened.archives, options, limits);
 }
 
 absl::StatusOr<Table> ReadTextDataset(const v1::DatasetLayout& layout,
@@ -293,7 +319,7 @@ absl::StatusOr<v1::DatasetFormat> FormatOf(
     return absl::InvalidArgumentError(absl::StrCat(
         files[0].file_name(),
         ": the format is not known by the name's ending; set layout.format "
-        "to CSV, IDX, NPY, NPZ, IMAGES or TEXT"));
+        "to CSV, IDX, NPY, NPZ, IMAGES, AUDIO or TEXT"));
   }
   const bool named =
       !layout.input_arrays().empty() || !layout.target_arrays().empty();
@@ -335,6 +361,9 @@ absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
   if (format == v1::IMAGES) {
     return ReadImageDataset(layout, files, blob_dir, limits);
   }
+  if (format == v1::AUDIO) {
+    return ReadAudioDataset(layout, files, blob_dir, limits);
+  }
   if (format == v1::TEXT) {
     return ReadTextDataset(layout, files, blob_dir, limits);
   }
@@ -367,6 +396,13 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
     return UnpackedBytes(
         dataset.rows(),
         dataset.layout().categories().empty() ? 1 : sizeof(uint16_t), limits);
+  }
+  if (format == v1::AUDIO) {
+    ASSIGN_OR_RETURN(const uint64_t samples,
+                     CheckedElementCount({dataset.feature_shape().begin(),
+                                          dataset.feature_shape().end()}));
+    return UnpackedBytes(dataset.rows(),
+                         samples * sizeof(float) + sizeof(int64_t), limits);
   }
   if (format == v1::CSV || format == v1::IMAGES) {
     ASSIGN_OR_RETURN(const uint64_t features,

@@ -150,6 +150,15 @@ void DescribeCsv(const Table& table, v1::DatasetDescription& description) {
   description.set_dropped_rows(table.dropped_rows);
 }
 
+void DescribeAudio(const AudioFacts& audio, v1::AudioDescription& description) {
+  description.set_rate(audio.rate);
+  description.set_channels(audio.channels);
+  description.set_shortest_samples(audio.shortest);
+  description.set_longest_samples(audio.longest);
+  description.set_cut_rows(audio.cut_rows);
+  description.set_padded_rows(audio.padded_rows);
+}
+
 }  // namespace
 
 v1::DatasetDescription DescribeTable(const Table& table) {
@@ -167,6 +176,9 @@ v1::DatasetDescription DescribeTable(const Table& table) {
         DescribeArray(column, v1::DatasetColumn::LABEL);
     NameClasses(column, table.class_names,
                 *description.mutable_columns()->rbegin());
+  }
+  if (table.audio.has_value()) {
+    DescribeAudio(*table.audio, *description.mutable_audio());
   }
   return description;
 }

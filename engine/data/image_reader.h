@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/data/image/resize.h"
+#include "engine/data/samples/samples.h"
 #include "engine/data/table.h"
 
 namespace gpupool::engine {
@@ -22,12 +22,6 @@ struct ImageOptions {
   std::vector<std::string> classes;
 };
 
-// A tar archive whose bytes the caller keeps alive.
-struct ImageArchive {
-  std::string name;  // for errors
-  absl::string_view bytes;
-};
-
 // Reads JPEG and PNG files in the order of the archives. Rows are uint8
 // [channels, height, width], and labels int64. DatasetFormat.IMAGES says how
 // images get their classes. Files of other kinds and hidden ones are left out.
@@ -35,7 +29,7 @@ struct ImageArchive {
 //                       or another size, or there is one class only; names the
 //                       archive and the image
 //   RESOURCE_EXHAUSTED  the table would exceed `limits`, or the disk is full
-absl::StatusOr<Table> ReadImages(absl::Span<const ImageArchive> archives,
+absl::StatusOr<Table> ReadImages(absl::Span<const SampleArchive> archives,
                                  const ImageOptions& options,
                                  const ReadLimits& limits);
 

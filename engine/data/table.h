@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,16 @@
 
 namespace gpupool::engine {
 
+// What the recordings of a dataset are. Lengths are samples of one channel.
+struct AudioFacts {
+  uint32_t rate = 0;  // samples a second
+  uint32_t channels = 0;
+  uint64_t shortest = 0;
+  uint64_t longest = 0;
+  uint64_t cut_rows = 0;
+  uint64_t padded_rows = 0;
+};
+
 struct Table {
   uint64_t rows = 0;  // of every column
   // At least one each, by name. All numbers are finite as float32, or fit
@@ -22,8 +33,9 @@ struct Table {
   // CSV only: the columns that are not left out, in the order of the file.
   std::vector<CsvColumnFacts> csv_columns;
   uint64_t dropped_rows = 0;  // CSV only, with MissingRule::kDropRow
-  // IMAGES only: the names of the classes by number, if they have names.
+  // IMAGES and AUDIO only: the names of the classes by number, if they have names.
   std::vector<std::string> class_names;
+  std::optional<AudioFacts> audio;  // AUDIO only
   bool random = false;  // made by RandomTable
 
   const Column& features() const { return inputs.front(); }

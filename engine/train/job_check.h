@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/label_facts.h"
-#include "engine/data/split.h"
+#include "engine/data/prepare/split.h"
 #include "engine/data/table.h"
 #include "engine/train/checkpoint.h"
 #include "gpupool/v1/model.pb.h"

@@ -35,7 +35,7 @@ FLOOR_EXCEPTIONS = {
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
     "engine/data": [
-        ["bytes", "image", "synthetic", "transform"], ["csv"], ["json"], ["."],
+        ["bytes", "image", "audio", "synthetic", "transform"], ["csv", "samples"], ["json"], ["."],
         ["prepare"]],
     "engine/model": [["spec"], ["layers"], ["."]],
     "engine/train": [["input"], ["."]],

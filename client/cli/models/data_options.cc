@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "client/cli/output/progress_line.h"
-#include "client/files/image_folder.h"
+#include "client/files/sample_folder.h"
 #include "client/files/token_table.h"
 #include "client/text/counted.h"
 #include "client/text/units.h"
@@ -73,8 +73,8 @@ void AddCsvOptions(CLI::App& verb, DataOptions& options) {
       ->allow_extra_args(false)
       ->type_name("A,B,...");
   verb.add_option("--like", options.like,
-                  "CSV and images: number categories or classes as this "
-                  "dataset does, and refuse others; for validation sets")
+                  "CSV, images and recordings: number categories or classes as "
+                  "this dataset does, and refuse others; for validation sets")
       ->type_name("DATASET");
 }
 
@@ -96,6 +96,25 @@ void AddImageOptions(CLI::App& verb, DataOptions& options) {
       ->check(CLI::IsMember({"crop", "stretch"}))
       ->type_name("FIT");
   verb.add_flag("--grey", options.grey, "Images: one channel instead of three");
+}
+
+void AddAudioOptions(CLI::App& verb, DataOptions& options) {
+  auto* samples =
+      verb.add_option("--audio-samples", options.audio_samples,
+                      "Recordings: cut or pad them to so many samples of each "
+                      "channel (default: all have one length)")
+          ->check(CLI::Range(1u, 1u << 24))
+          ->type_name("N");
+  verb.add_option("--audio-seconds", options.audio_seconds,
+                  "Recordings: cut or pad them to so many seconds")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
+      ->excludes(samples);
+  verb.add_option("--audio-rate", options.audio_rate,
+                  "Recordings: refuse others than of so many samples a second "
+                  "(default: as the first one)")
+      ->check(CLI::Range(1u, 1'000'000u))
+      ->type_name("N");
 }
 
 }  // namespace
@@ -124,7 +143,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
           "Format of the file (default: by its name). Options for CSV are "
           "for JSON lines (jsonl), too; keys are the names of columns")
       ->check(CLI::IsMember(
-          {"csv", "jsonl", "idx", "npy", "npz", "images", "text"}))
+          {"csv", "jsonl", "idx", "npy", "npz", "images", "audio", "text"}))
       ->type_name("FORMAT");
   verb.add_option("--features-array", options.features_array,
                   "NPZ: name of the array of features (default: x)")
@@ -142,11 +161,12 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
       ->excludes("--labels-array");
   AddImageOptions(verb, options);
   AddTextOptions(verb, options);
+  AddAudioOptions(verb, options);
 }
 
 void AddDataOption(CLI::App& verb, DataOptions& options) {
   verb.add_option("--data", options.file,
-                  "First upload this file, or folder of images, as the job's "
+                  "First upload this file or folder as the job's "
                   "dataset, unless the server has it")
       ->type_name("PATH");
   AddLayoutOptions(verb, options);
@@ -232,6 +252,19 @@ absl::Status AddTokens(const DataOptions& options, v1::DatasetLayout& layout) {
   return absl::OkStatus();
 }
 
+void AddAudioLayout(const DataOptions& options, v1::DatasetLayout& layout) {
+  // Without options the field stays absent, as for other formats.
+  if (options.audio_samples != 0) {
+    layout.mutable_audio()->set_samples(options.audio_samples);
+  }
+  if (options.audio_seconds != 0) {
+    layout.mutable_audio()->set_seconds(options.audio_seconds);
+  }
+  if (options.audio_rate != 0) {
+    layout.mutable_audio()->set_rate(options.audio_rate);
+  }
+}
+
 // Adds the categories of the dataset options.like to the layout, if it is set.
 absl::Status AddCategories(Client& client, const DataOptions& options,
                            v1::DatasetLayout& layout) {
@@ -240,6 +273,10 @@ absl::Status AddCategories(Client& client, const DataOptions& options,
   request.set_name(options.like);
   const absl::StatusOr<v1::Dataset> dataset = client.GetDataset(request);
   if (!dataset.ok()) return dataset.status();
+  // Recordings of another rate would have rows of other seconds.
+  if (dataset->description().has_audio() && options.audio_rate == 0) {
+    layout.mutable_audio()->set_rate(dataset->description().audio().rate());
+  }
   for (const v1::DatasetColumn& column : dataset->description().columns()) {
     // Texts that are bytes have no categories.
     if (!column.is_text() || column.categories().empty()) continue;
@@ -284,6 +321,7 @@ absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
   if (!images.ok()) return images;
   const absl::Status tokens = AddTokens(options, upload.layout);
   if (!tokens.ok()) return tokens;
+  AddAudioLayout(options, upload.layout);
   const absl::Status added = AddCategories(client, options, upload.layout);
   if (!added.ok()) return added;
   return upload;
@@ -322,15 +360,16 @@ void SayLeftOut(const Context& context, const DatasetUpload& upload) {
   constexpr size_t kMostShown = 3;
   std::error_code error;
   if (!std::filesystem::is_directory(upload.file, error)) return;
-  const absl::StatusOr<ImageList> list = ListImages(upload.file);
+  const absl::StatusOr<SampleList> list = ListSamples(upload.file);
   if (!list.ok() || list->left_out.empty()) return;
   const std::vector<std::string>& names = list->left_out;
   const auto shown =
       absl::MakeConstSpan(names).first(std::min(kMostShown, names.size()));
-  context.Say(absl::StrCat(
-      Counted(names.size(), "file"),
-      " left out, because only .jpg, .jpeg and .png files are images: ",
-      absl::StrJoin(shown, ", "), names.size() > shown.size() ? ", ..." : ""));
+  context.Say(absl::StrCat(Counted(names.size(), "file"),
+                           " left out, because only ", EndingsOf(list->kind),
+                           " files are ", NounOf(list->kind),
+                           "s: ", absl::StrJoin(shown, ", "),
+                           names.size() > shown.size() ? ", ..." : ""));
 }
 
 absl::Status EnsureData(Context& context, Client& client,

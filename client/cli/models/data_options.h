@@ -15,9 +15,9 @@
 namespace gpupool::client {
 
 struct DataOptions {
-  std::string file;  // or a folder of images
+  std::string file;  // or a folder of images or recordings
   std::string labels_file;
-  std::vector<std::string> more_files;  // further archives of images
+  std::vector<std::string> more_files;  // further archives of samples
   std::optional<int> label_column;
   std::vector<std::string> label_columns;  // numbers or names
   bool has_header = false;
@@ -36,12 +36,15 @@ struct DataOptions {
   std::string image_size;            // "224" or "HEIGHTxWIDTH"
   std::string image_fit;             // "stretch"; empty: crop
   bool grey = false;
+  uint32_t audio_samples = 0;  // of a row; 0: not given
+  double audio_seconds = 0;
+  uint32_t audio_rate = 0;
 };
 
 // Adds --labels, --label-column, --label-columns, --header, --missing, --text,
 // --text-length, --tokens, --text-columns, --skip-columns, --like, --format,
 // --features-array, --labels-array, --input, --target, --image-size,
-// --image-fit and --grey.
+// --image-fit, --grey, --audio-samples, --audio-seconds and --audio-rate.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 
 // Adds --data and the layout options.
@@ -62,7 +65,7 @@ UploadProgress UploadLine(const Context& context, const std::string& name);
 UploadProgress DownloadLine(const Context& context, const std::string& name);
 void ClearUploadLine(const Context& context);
 
-// Tells on `err` which files of a folder of images are left out, if any.
+// Tells on `err` which files of a folder of samples are left out, if any.
 void SayLeftOut(const Context& context, const DatasetUpload& upload);
 
 // Uploads options.file as the dataset `name` unless the server has it already,

@@ -74,6 +74,27 @@ std::string Examples(const v1::DatasetColumn& column) {
                       shown < column.categories_size() ? ", ..." : "");
 }
 
+// Returns "800 samples (0.1 s)".
+std::string Length(uint64_t samples, const v1::AudioDescription& audio) {
+  const double seconds =
+      static_cast<double>(samples) / std::max(1u, audio.rate());
+  return absl::StrCat(Counted(samples, "sample"), " (", Number(seconds), " s)");
+}
+
+void PrintAudio(const v1::AudioDescription& audio, std::ostream& out) {
+  out << "audio     " << audio.rate() << " samples a second, "
+      << Counted(audio.channels(), "channel") << "\n"
+      << "lengths   " << Length(audio.shortest_samples(), audio);
+  if (audio.longest_samples() != audio.shortest_samples()) {
+    out << " to " << Length(audio.longest_samples(), audio);
+  }
+  if (audio.cut_rows() > 0) out << ", " << audio.cut_rows() << " cut";
+  if (audio.padded_rows() > 0) {
+    out << ", " << audio.padded_rows() << " padded";
+  }
+  out << "\n";
+}
+
 void PrintFacts(const v1::Dataset& dataset, std::ostream& out) {
   uint64_t bytes = 0;
   std::vector<std::string> names;
@@ -100,6 +121,9 @@ void PrintFacts(const v1::Dataset& dataset, std::ostream& out) {
     out << "labels    " << RowShape(dataset.labels().shape());
     if (dataset.classes() > 0) out << ", " << dataset.classes() << " classes";
     out << "\n";
+  }
+  if (dataset.description().has_audio()) {
+    PrintAudio(dataset.description().audio(), out);
   }
 }
 

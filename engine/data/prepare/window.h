@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/data/split.h"
+#include "engine/data/prepare/split.h"
 #include "engine/data/table.h"
 
 namespace gpupool::v1 {

@@ -17,6 +17,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/text_limits.h"
 #include "gpupool/v1/limits.pb.h"
+#include "server/api/validation/audio_layout_check.h"
 #include "server/api/validation/csv_layout_check.h"
 #include "server/api/validation/image_layout_check.h"
 #include "server/api/validation/text_layout_check.h"
@@ -82,13 +83,13 @@ absl::Status CheckFileCount(v1::DatasetFormat format, int files) {
         absl::StrCat("format TEXT takes 1 to ", engine::kMaxTextFiles,
                      " files; join files, got ", files));
   }
-  const bool images = format == v1::IMAGES;
-  const int most = images ? engine::kMaxImageFiles : IsTable(format) ? 1 : 2;
-  if (files <= most && (images || files == most)) return absl::OkStatus();
+  const bool archives = HasArchives(format);
+  const int most = archives ? engine::kMaxImageFiles : IsTable(format) ? 1 : 2;
+  if (files <= most && (archives || files == most)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "format ", v1::DatasetFormat_Name(format), " takes ",
-      images ? "1 to " : "", most,
-      images            ? " archives; join archives"
+      archives ? "1 to " : "", most,
+      archives          ? " archives; join archives"
       : IsTable(format) ? " file"
                         : " files (features and labels, gpupool: --labels)",
       ", got ", files));
@@ -205,7 +206,7 @@ absl::Status CheckNamedArrays(const v1::DatasetLayout& layout) {
 
 // Fills in the roles of the files by their order, and checks given ones.
 absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
-  if (header->layout().format() == v1::IMAGES) return FillImageRoles(header);
+  if (HasArchives(header->layout().format())) return FillArchiveRoles(header);
   if (header->layout().format() == v1::TEXT) {
     FillTextRoles(header);
     return absl::OkStatus();
@@ -331,11 +332,12 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   RETURN_IF_ERROR(CheckName("name", header->name()));
   if (header->files_size() < 1 ||
       header->files_size() > engine::kMaxImageFiles) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "files has ", header->files_size(),
-        " entries; a dataset has 1 or 2, "
-        "or up to ",
-        engine::kMaxImageFiles, " archives of images or files of text"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("files has ", header->files_size(),
+                     " entries; a dataset has 1 or 2, "
+                     "or up to ",
+                     engine::kMaxImageFiles,
+                     " archives of images or recordings, or files of text"));
   }
   uint64_t total_bytes = 0;
   for (const v1::DatasetFile& file : header->files()) {
@@ -346,6 +348,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
   RETURN_IF_ERROR(CheckCsvLayout(header->layout()));
   RETURN_IF_ERROR(CheckNamedArrays(header->layout()));
   RETURN_IF_ERROR(CheckImageLayout(header->layout()));
+  RETURN_IF_ERROR(CheckAudioLayout(header->layout()));
   RETURN_IF_ERROR(CheckTextLayout(header->layout()));
   return FillRoles(header);
 }

@@ -8,6 +8,7 @@
 #include "engine/base/category_limits.h"
 #include "engine/base/status_macros.h"
 #include "server/api/validation/convert.h"
+#include "server/api/validation/image_layout_check.h"
 
 namespace gpupool::server {
 namespace {
@@ -95,14 +96,15 @@ absl::Status CheckCsvLayout(const v1::DatasetLayout& layout) {
       layout.text() != v1::DatasetLayout::TEXT_UNSPECIFIED ||
       !layout.text_columns().empty() || !layout.skipped_columns().empty();
   if (!used && layout.categories().empty()) return absl::OkStatus();
-  // Categories of images are the names of their classes.
-  if (!used && layout.format() == v1::IMAGES) return CheckAllCategories(layout);
-  // Categories of text are its tokens.
-  if (!used && layout.format() == v1::TEXT) return CheckAllCategories(layout);
+  // Categories of images and recordings are the names of their classes, those
+  // of text its tokens.
+  if (!used && (HasArchives(layout.format()) || layout.format() == v1::TEXT)) {
+    return CheckAllCategories(layout);
+  }
   if (layout.format() != v1::CSV) {
     return absl::InvalidArgumentError(absl::StrCat(
         "layout.missing, text, text_columns and skipped_columns are for CSV, "
-        "and categories for CSV, IMAGES and TEXT, the format is ",
+        "and categories for CSV, IMAGES, AUDIO and TEXT, the format is ",
         v1::DatasetFormat_Name(layout.format())));
   }
   if (!v1::DatasetLayout::Missing_IsValid(layout.missing())) {

@@ -37,34 +37,35 @@ absl::Status CheckRowSize(const v1::DatasetLayout& layout) {
                    " each, or neither (gpupool: --image-size)"));
 }
 
-absl::Status CheckImageCategories(const v1::DatasetLayout& layout) {
+}  // namespace
+
+absl::Status CheckClassNames(const v1::DatasetLayout& layout) {
   const bool good = layout.categories().empty() ||
                     (layout.categories_size() == 1 &&
                      layout.categories(0).column() == "labels");
   if (!good) {
     return absl::InvalidArgumentError(
-        "layout.categories of images has one entry, the classes of the column "
-        "\"labels\"");
+        "layout.categories of images and recordings has one entry, the classes "
+        "of the column \"labels\"");
   }
   for (const v1::ColumnCategories& column : layout.categories()) {
     for (const std::string& value : column.values()) {
       if (value.empty()) {
         return absl::InvalidArgumentError(
-            "layout.categories: a class of images has an empty name");
+            "layout.categories: a class has an empty name");
       }
     }
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status CheckNotPacked(const v1::UploadDatasetRequest::Header& header) {
   for (const v1::DatasetFile& file : header.files()) {
     if (!IsPackedArchive(file.file_name())) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "file ", Quoted(file.file_name()),
-        " is a compressed archive; images are compressed already, so unpack it "
+        " is a compressed archive; images and recordings are sent as they are, "
+        "so unpack it "
         "and upload the .tar, or the folder with `gpupool datasets upload`"));
   }
   return absl::OkStatus();
@@ -94,19 +95,23 @@ absl::Status CheckImageLayout(const v1::DatasetLayout& layout) {
         absl::StrCat("layout.image_fit has the unknown value ",
                      static_cast<int>(layout.image_fit())));
   }
-  return CheckImageCategories(layout);
+  return CheckClassNames(layout);
 }
 
-absl::Status FillImageRoles(v1::UploadDatasetRequest::Header* header) {
+absl::Status FillArchiveRoles(v1::UploadDatasetRequest::Header* header) {
+  const bool audio = header->layout().format() == v1::AUDIO;
+  const v1::DatasetFile::Role role =
+      audio ? v1::DatasetFile::AUDIO : v1::DatasetFile::IMAGES;
   for (v1::DatasetFile& file : *header->mutable_files()) {
     // Clients send a single file as TABLE.
     if (file.role() == v1::DatasetFile::ROLE_UNSPECIFIED ||
         file.role() == v1::DatasetFile::TABLE) {
-      file.set_role(v1::DatasetFile::IMAGES);
+      file.set_role(role);
     }
-    if (file.role() != v1::DatasetFile::IMAGES) {
+    if (file.role() != role) {
       return absl::InvalidArgumentError(
-          "files.role must be IMAGES for archives of images");
+          absl::StrCat("files.role must be ", v1::DatasetFile::Role_Name(role),
+                       " for archives of ", audio ? "recordings" : "images"));
     }
   }
   return absl::OkStatus();

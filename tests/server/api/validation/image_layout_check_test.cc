@@ -79,13 +79,21 @@ TEST(ImageLayoutCheckTest, CompressedArchivesAreRefusedByName) {
 
 TEST(ImageLayoutCheckTest, AllArchivesHaveOneRole) {
   v1::UploadDatasetRequest::Header header;
+  header.mutable_layout()->set_format(v1::IMAGES);
   header.add_files();
   header.add_files()->set_role(v1::DatasetFile::TABLE);
-  ASSERT_TRUE(FillImageRoles(&header).ok());
+  ASSERT_TRUE(FillArchiveRoles(&header).ok());
   EXPECT_EQ(header.files(0).role(), v1::DatasetFile::IMAGES);
   EXPECT_EQ(header.files(1).role(), v1::DatasetFile::IMAGES);
   header.mutable_files(1)->set_role(v1::DatasetFile::LABELS);
-  EXPECT_TRUE(absl::IsInvalidArgument(FillImageRoles(&header)));
+  EXPECT_TRUE(absl::IsInvalidArgument(FillArchiveRoles(&header)));
+  v1::UploadDatasetRequest::Header audio;
+  audio.mutable_layout()->set_format(v1::AUDIO);
+  audio.add_files();
+  ASSERT_TRUE(FillArchiveRoles(&audio).ok());
+  EXPECT_EQ(audio.files(0).role(), v1::DatasetFile::AUDIO);
+  audio.mutable_files(0)->set_role(v1::DatasetFile::IMAGES);
+  EXPECT_TRUE(absl::IsInvalidArgument(FillArchiveRoles(&audio)));
 }
 
 }  // namespace

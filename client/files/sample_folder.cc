@@ -1,8 +1,9 @@
-#include "client/files/image_folder.h"
+#include "client/files/sample_folder.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -23,10 +24,16 @@ constexpr size_t kTarNameBytes = 100;
 // The largest size in 11 octal digits.
 constexpr uint64_t kMaxMemberBytes = (uint64_t{1} << 33) - 1;
 
-bool IsImage(const std::string& name) {
+// Returns the kind of a file by its name, or nothing for other files.
+std::optional<SampleKind> KindOf(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
-  return absl::EndsWith(lower, ".jpg") || absl::EndsWith(lower, ".jpeg") ||
-         absl::EndsWith(lower, ".png");
+  for (const char* ending : {".jpg", ".jpeg", ".png"}) {
+    if (absl::EndsWith(lower, ending)) return SampleKind::kImages;
+  }
+  for (const char* ending : {".wav", ".flac"}) {
+    if (absl::EndsWith(lower, ending)) return SampleKind::kAudio;
+  }
+  return std::nullopt;
 }
 
 absl::Status FolderError(const std::string& path, const std::error_code& code) {
@@ -35,8 +42,9 @@ absl::Status FolderError(const std::string& path, const std::error_code& code) {
 
 // Adds one file of the folder to the list.
 absl::Status AddFile(const fs::directory_entry& entry, std::string name,
-                     ImageList& list) {
-  if (!IsImage(name)) {
+                     SampleList& list) {
+  const std::optional<SampleKind> kind = KindOf(name);
+  if (!kind.has_value()) {
     list.left_out.push_back(std::move(name));
     return absl::OkStatus();
   }
@@ -47,20 +55,27 @@ absl::Status AddFile(const fs::directory_entry& entry, std::string name,
                      "of its class: ",
                      list.folder, "/CLASS/", name));
   }
+  if (list.samples.empty()) list.kind = *kind;
+  if (list.kind != *kind) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        list.folder, " holds images and recordings, such as ", name, " and ",
+        list.samples.front().name,
+        "; a dataset has one kind: move the others to a folder of their own"));
+  }
   std::error_code error;
   const uint64_t bytes = entry.file_size(error);
   if (error) return FolderError(entry.path().string(), error);
   if (bytes > kMaxMemberBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(entry.path().string(), " has ", bytes,
-                     " bytes; an image has at most ", kMaxMemberBytes));
+                     " bytes; a file has at most ", kMaxMemberBytes));
   }
-  list.images.push_back({std::move(name), bytes});
+  list.samples.push_back({std::move(name), bytes});
   return absl::OkStatus();
 }
 
 // Walks over the folder. Folders at its top are put into `classes`.
-absl::Status Walk(ImageList& list, std::set<std::string>& classes) {
+absl::Status Walk(SampleList& list, std::set<std::string>& classes) {
   std::error_code error;
   fs::recursive_directory_iterator walk(list.folder, error);
   for (; !error && walk != fs::recursive_directory_iterator();
@@ -123,7 +138,7 @@ std::string Padding(uint64_t bytes) {
 }
 
 // Returns the headers of a file. A long name has a record of its own (pax).
-std::string HeadersOf(const ImageList::Entry& entry) {
+std::string HeadersOf(const SampleList::Entry& entry) {
   std::string headers;
   if (entry.name.size() > kTarNameBytes) {
     const std::string field = absl::StrCat(" path=", entry.name, "\n");
@@ -141,33 +156,43 @@ std::string HeadersOf(const ImageList::Entry& entry) {
 
 }  // namespace
 
-absl::StatusOr<ImageList> ListImages(const std::string& folder) {
-  ImageList list = {folder, {}, {}};
+absl::string_view NounOf(SampleKind kind) {
+  return kind == SampleKind::kImages ? "image" : "recording";
+}
+
+absl::string_view EndingsOf(SampleKind kind) {
+  return kind == SampleKind::kImages ? ".jpg, .jpeg and .png"
+                                     : ".wav and .flac";
+}
+
+absl::StatusOr<SampleList> ListSamples(const std::string& folder) {
+  SampleList list = {.folder = folder, .samples = {}, .left_out = {}};
   std::set<std::string> classes;
   absl::Status walked = Walk(list, classes);
   if (!walked.ok()) return walked;
-  if (list.images.empty()) {
+  if (list.samples.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         folder,
-        " holds no images (.jpg, .jpeg, .png); put them into a folder "
-        "for each class: ",
+        " holds no images (.jpg, .jpeg, .png) and no recordings (.wav, .flac); "
+        "put them into a folder for each class: ",
         folder, "/CLASS/NAME.jpg"));
   }
-  std::sort(list.images.begin(), list.images.end(),
+  std::sort(list.samples.begin(), list.samples.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   std::sort(list.left_out.begin(), list.left_out.end());
-  for (const ImageList::Entry& image : list.images) {
-    classes.erase(image.name.substr(0, image.name.find('/')));
+  for (const SampleList::Entry& sample : list.samples) {
+    classes.erase(sample.name.substr(0, sample.name.find('/')));
   }
   if (classes.empty()) return list;
   return absl::InvalidArgumentError(
       absl::StrCat(folder, "/", *classes.begin(),
-                   " is the folder of a class without images (.jpg, .jpeg, "
-                   ".png); remove it or put images into it"));
+                   " is the folder of a class without ", NounOf(list.kind),
+                   "s (", EndingsOf(list.kind), "); remove it or put ",
+                   NounOf(list.kind), "s into it"));
 }
 
-absl::Status ImageFolder::OpenNext() {
-  const ImageList::Entry& entry = list_.images[next_++];
+absl::Status SampleFolder::OpenNext() {
+  const SampleList::Entry& entry = list_.samples[next_++];
   absl::StatusOr<LocalFile> file =
       LocalFile::Open(absl::StrCat(list_.folder, "/", entry.name));
   if (!file.ok()) return file.status();
@@ -177,8 +202,8 @@ absl::Status ImageFolder::OpenNext() {
   return absl::OkStatus();
 }
 
-absl::Status ImageFolder::AddMore() {
-  if (file_ == nullptr && next_ == list_.images.size()) {
+absl::Status SampleFolder::AddMore() {
+  if (file_ == nullptr && next_ == list_.samples.size()) {
     // Two blocks of zeros end an archive.
     pending_.append(2 * kBlockBytes, '\0');
     ended_ = true;
@@ -196,11 +221,11 @@ absl::Status ImageFolder::AddMore() {
   pending_ += part;
   if (!part.empty()) return absl::OkStatus();
   file_.reset();
-  pending_ += Padding(list_.images[next_ - 1].bytes);
+  pending_ += Padding(list_.samples[next_ - 1].bytes);
   return absl::OkStatus();
 }
 
-absl::Status ImageFolder::ReadChunk(std::string& chunk) {
+absl::Status SampleFolder::ReadChunk(std::string& chunk) {
   while (pending_.size() < kArchiveChunkBytes && !ended_) {
     absl::Status added = AddMore();
     if (!added.ok()) return added;

@@ -1,4 +1,4 @@
-#include "engine/data/split.h"
+#include "engine/data/prepare/split.h"
 
 #include <algorithm>
 #include <cmath>

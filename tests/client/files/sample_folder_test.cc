@@ -1,4 +1,4 @@
-#include "client/files/image_folder.h"
+#include "client/files/sample_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ImageFolderTest : public ::testing::Test {
+class SampleFolderTest : public ::testing::Test {
  protected:
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -26,7 +26,7 @@ class ImageFolderTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
-  absl::StatusOr<ImageList> List() { return ListImages(folder_.string()); }
+  absl::StatusOr<SampleList> List() { return ListSamples(folder_.string()); }
 
   std::string RefusalOfList() {
     const auto list = List();
@@ -37,7 +37,7 @@ class ImageFolderTest : public ::testing::Test {
   std::string Pack() {
     auto list = List();
     EXPECT_TRUE(list.ok()) << list.status();
-    ImageFolder packer(*std::move(list));
+    SampleFolder packer(*std::move(list));
     std::string archive, chunk;
     do {
       const absl::Status read = packer.ReadChunk(chunk);
@@ -51,10 +51,10 @@ class ImageFolderTest : public ::testing::Test {
 
   const fs::path folder_ =
       fs::temp_directory_path() /
-      ("gpupool-image-folder-" + std::to_string(::getpid()));
+      ("gpupool-sample-folder-" + std::to_string(::getpid()));
 };
 
-TEST_F(ImageFolderTest, ListsImagesByNameAndTellsWhatIsLeftOut) {
+TEST_F(SampleFolderTest, ListsImagesByNameAndTellsWhatIsLeftOut) {
   Write("dog/b.PNG", "12");
   Write("cat/deep/a.jpeg", "1");
   Write("cat/notes.txt", "x");
@@ -63,14 +63,14 @@ TEST_F(ImageFolderTest, ListsImagesByNameAndTellsWhatIsLeftOut) {
   Write("readme.md", "x");
   const auto list = List();
   ASSERT_TRUE(list.ok()) << list.status();
-  ASSERT_EQ(list->images.size(), 2u);
-  EXPECT_EQ(list->images[0].name, "cat/deep/a.jpeg");
-  EXPECT_EQ(list->images[1].name, "dog/b.PNG");
-  EXPECT_EQ(list->images[1].bytes, 2u);
+  ASSERT_EQ(list->samples.size(), 2u);
+  EXPECT_EQ(list->samples[0].name, "cat/deep/a.jpeg");
+  EXPECT_EQ(list->samples[1].name, "dog/b.PNG");
+  EXPECT_EQ(list->samples[1].bytes, 2u);
   EXPECT_THAT(list->left_out, ElementsAre("cat/notes.txt", "readme.md"));
 }
 
-TEST_F(ImageFolderTest, RefusesFoldersThatAreNoClasses) {
+TEST_F(SampleFolderTest, RefusesFoldersThatAreNoClasses) {
   Write("readme.md", "x");
   EXPECT_THAT(RefusalOfList(), HasSubstr("holds no images"));
   Write("a.jpg", "x");
@@ -79,10 +79,10 @@ TEST_F(ImageFolderTest, RefusesFoldersThatAreNoClasses) {
   Write("cat/a.jpg", "x");
   Write("dog/a.txt", "x");
   EXPECT_THAT(RefusalOfList(), HasSubstr("/dog is the folder of a class"));
-  EXPECT_TRUE(absl::IsNotFound(ListImages("/no/such/folder").status()));
+  EXPECT_TRUE(absl::IsNotFound(ListSamples("/no/such/folder").status()));
 }
 
-TEST_F(ImageFolderTest, MakesTheSameArchiveEveryTime) {
+TEST_F(SampleFolderTest, MakesTheSameArchiveEveryTime) {
   const std::string large((1 << 20) + 100, 'x');
   Write("b/large.jpg", large);
   Write("a/small.png", "12345");
@@ -99,7 +99,7 @@ TEST_F(ImageFolderTest, MakesTheSameArchiveEveryTime) {
   EXPECT_EQ(Pack(), archive);
 }
 
-TEST_F(ImageFolderTest, LongNamesHaveARecordOfTheirOwn) {
+TEST_F(SampleFolderTest, LongNamesHaveARecordOfTheirOwn) {
   const std::string name = "c/" + std::string(120, 'n') + ".jpg";
   Write(name, "1");
   const std::string archive = Pack();
@@ -110,14 +110,14 @@ TEST_F(ImageFolderTest, LongNamesHaveARecordOfTheirOwn) {
   EXPECT_EQ(archive.substr(1024, 100), name.substr(0, 100));
 }
 
-TEST_F(ImageFolderTest, AFileThatChangesIsAnError) {
+TEST_F(SampleFolderTest, AFileThatChangesIsAnError) {
   Write("a/1.jpg", "12345");
   for (const std::string bytes : {"1234", "123456"}) {
     auto list = List();
     ASSERT_TRUE(list.ok()) << list.status();
-    list->images[0].bytes = 5;
+    list->samples[0].bytes = 5;
     Write("a/1.jpg", bytes);
-    ImageFolder packer(*std::move(list));
+    SampleFolder packer(*std::move(list));
     std::string chunk;
     EXPECT_TRUE(absl::IsDataLoss(packer.ReadChunk(chunk)));
   }

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
-#include "client/files/sample_folder.h"
 #include "client/files/local_file.h"
+#include "client/files/sample_folder.h"
 #include "client/resumable_upload.h"
 
 namespace gpupool::client {
@@ -311,8 +311,8 @@ absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
   }
   const bool audio = GivenFormat(upload) == v1::AUDIO;
   for (const std::string& path : upload.more_files) {
-    absl::StatusOr<v1::DatasetFile> more =
-        Describe(path, audio ? v1::DatasetFile::AUDIO : v1::DatasetFile::IMAGES);
+    absl::StatusOr<v1::DatasetFile> more = Describe(
+        path, audio ? v1::DatasetFile::AUDIO : v1::DatasetFile::IMAGES);
     if (!more.ok()) return more.status();
     files.push_back(*std::move(more));
   }

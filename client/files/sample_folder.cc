@@ -184,11 +184,10 @@ absl::StatusOr<SampleList> ListSamples(const std::string& folder) {
     classes.erase(sample.name.substr(0, sample.name.find('/')));
   }
   if (classes.empty()) return list;
-  return absl::InvalidArgumentError(
-      absl::StrCat(folder, "/", *classes.begin(),
-                   " is the folder of a class without ", NounOf(list.kind),
-                   "s (", EndingsOf(list.kind), "); remove it or put ",
-                   NounOf(list.kind), "s into it"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      folder, "/", *classes.begin(), " is the folder of a class without ",
+      NounOf(list.kind), "s (", EndingsOf(list.kind), "); remove it or put ",
+      NounOf(list.kind), "s into it"));
 }
 
 absl::Status SampleFolder::OpenNext() {

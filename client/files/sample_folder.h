@@ -1,4 +1,5 @@
-// A folder of images or of recordings as a tar archive that is made while it is read.
+// A folder of images or of recordings as a tar archive that is made while it is
+// read.
 //
 // Thread-safety: one thread for each object. Holds the names of the files and
 // at most two chunks.
@@ -16,7 +17,7 @@
 
 namespace gpupool::client {
 
-// What the files of a folder are.
+// The kind of the files in a folder.
 enum class SampleKind : uint8_t {
   kImages,  // .jpg, .jpeg, .png
   kAudio,   // .wav, .flac

@@ -29,9 +29,9 @@ absl::StatusOr<DecodedAudio> DecodeSample(const Sample& sample,
                                           uint64_t most_samples) {
   auto audio = DecodeAudio(sample.bytes, most_samples);
   if (!audio.ok()) {
-    return absl::Status(audio.status().code(),
-                        absl::StrCat(PlaceOf(sample), " ",
-                                     audio.status().message()));
+    return absl::Status(
+        audio.status().code(),
+        absl::StrCat(PlaceOf(sample), " ", audio.status().message()));
   }
   return audio;
 }
@@ -57,11 +57,12 @@ class AudioRows {
       row_samples_ = static_cast<uint64_t>(length);
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        PlaceOf(samples_[0]), ": rows of ", length, " samples and ",
-        Counted(facts_.channels, "channel"), " are not possible; a row has 1 to ",
-        kMaxAudioRowNumbers, " numbers: set another length in "
-        "layout.audio.samples (gpupool: --audio-samples)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(PlaceOf(samples_[0]), ": rows of ", length,
+                     " samples and ", Counted(facts_.channels, "channel"),
+                     " are not possible; a row has 1 to ", kMaxAudioRowNumbers,
+                     " numbers: set another length in "
+                     "layout.audio.samples (gpupool: --audio-samples)"));
   }
 
   uint64_t row_samples() const { return row_samples_; }
@@ -75,9 +76,8 @@ class AudioRows {
       RETURN_IF_ERROR(CheckForm(sample, audio));
       Count(audio.samples);
       FillRow(audio, row);
-      RETURN_IF_ERROR(
-          buffer.Append({reinterpret_cast<const char*>(row.data()),
-                         row.size() * sizeof(float)}));
+      RETURN_IF_ERROR(buffer.Append({reinterpret_cast<const char*>(row.data()),
+                                     row.size() * sizeof(float)}));
     }
     return absl::OkStatus();
   }

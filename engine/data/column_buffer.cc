@@ -112,8 +112,8 @@ absl::StatusOr<Column> ColumnOfClasses(absl::Span<const int64_t> classes,
   ColumnBuffer buffer;
   RETURN_IF_ERROR(folder.empty() ? buffer.Reserve(bytes)
                                  : buffer.MoveToDisk(folder));
-  RETURN_IF_ERROR(buffer.Append(
-      {reinterpret_cast<const char*>(classes.data()), bytes}));
+  RETURN_IF_ERROR(
+      buffer.Append({reinterpret_cast<const char*>(classes.data()), bytes}));
   RETURN_IF_ERROR(buffer.MoveTo(column));
   column.facts = SummarizeLabels(column);
   return column;

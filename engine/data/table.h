@@ -14,7 +14,7 @@
 
 namespace gpupool::engine {
 
-// What the recordings of a dataset are. Lengths are samples of one channel.
+// Facts about the recordings of a dataset. Lengths are samples of one channel.
 struct AudioFacts {
   uint32_t rate = 0;  // samples a second
   uint32_t channels = 0;
@@ -33,10 +33,11 @@ struct Table {
   // CSV only: the columns that are not left out, in the order of the file.
   std::vector<CsvColumnFacts> csv_columns;
   uint64_t dropped_rows = 0;  // CSV only, with MissingRule::kDropRow
-  // IMAGES and AUDIO only: the names of the classes by number, if they have names.
+  // IMAGES and AUDIO only: the names of the classes by number, if they have
+  // names.
   std::vector<std::string> class_names;
   std::optional<AudioFacts> audio;  // AUDIO only
-  bool random = false;  // made by RandomTable
+  bool random = false;              // made by RandomTable
 
   const Column& features() const { return inputs.front(); }
   const Column& labels() const { return targets.front(); }

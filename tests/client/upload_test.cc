@@ -89,6 +89,20 @@ TEST_F(UploadTest, SendsAFolderOfImagesAsAnArchive) {
   EXPECT_EQ(server_.state.uploaded_bytes.substr(512, 5), "12345");
 }
 
+TEST_F(UploadTest, AFolderOfRecordingsHasTheirFormat) {
+  const std::string folder = ::testing::TempDir() + "/client_audio_" +
+                             std::to_string(::getpid()) + "/tones";
+  std::filesystem::create_directories(folder + "/low");
+  std::ofstream(folder + "/low/1.wav") << "12345";
+  upload_.file = folder;
+  upload_.more_files = {folder};
+  const auto dataset = UploadDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->layout().format(), v1::AUDIO);
+  EXPECT_EQ(dataset->files(0).file_name(), "tones.tar");
+  EXPECT_EQ(dataset->files(1).role(), v1::DatasetFile::AUDIO);
+}
+
 TEST_F(UploadTest, SendsSeveralArchivesInTheirOrder) {
   upload_.file = WriteFile("0.tar", "first");
   upload_.more_files = {WriteFile("1.tar", "second"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -76,14 +77,12 @@ bool IsPlain(int format) {
   const int encoding = format & SF_FORMAT_SUBMASK;
   constexpr int kContainers[] = {SF_FORMAT_WAV, SF_FORMAT_WAVEX,
                                  SF_FORMAT_FLAC};
-  constexpr int kEncodings[] = {SF_FORMAT_PCM_S8, SF_FORMAT_PCM_U8,
-                                SF_FORMAT_PCM_16, SF_FORMAT_PCM_24,
-                                SF_FORMAT_PCM_32, SF_FORMAT_FLOAT,
-                                SF_FORMAT_DOUBLE, SF_FORMAT_ULAW,
-                                SF_FORMAT_ALAW};
+  constexpr int kEncodings[] = {
+      SF_FORMAT_PCM_S8, SF_FORMAT_PCM_U8, SF_FORMAT_PCM_16,
+      SF_FORMAT_PCM_24, SF_FORMAT_PCM_32, SF_FORMAT_FLOAT,
+      SF_FORMAT_DOUBLE, SF_FORMAT_ULAW,   SF_FORMAT_ALAW};
   const auto has = [](const auto& list, int value) {
-    return std::find(std::begin(list), std::end(list), value) !=
-           std::end(list);
+    return std::find(std::begin(list), std::end(list), value) != std::end(list);
   };
   return has(kContainers, container) && has(kEncodings, encoding);
 }
@@ -95,9 +94,9 @@ absl::Status CheckInfo(const SF_INFO& info) {
   }
   if (info.channels < 1 ||
       info.channels > static_cast<int>(kMaxAudioChannels)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "has ", info.channels, " channels; 1 to ", kMaxAudioChannels,
-        " are possible: save it with fewer"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", info.channels, " channels; 1 to ",
+                     kMaxAudioChannels, " are possible: save it with fewer"));
   }
   if (info.samplerate < 1 ||
       info.samplerate > static_cast<int>(kMaxAudioRate)) {
@@ -111,15 +110,15 @@ absl::Status CheckInfo(const SF_INFO& info) {
 }
 
 absl::Status CheckFinite(const std::vector<float>& numbers, uint32_t channels) {
-  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) {
-    return !std::isfinite(x);
-  });
+  const auto bad = std::find_if(numbers.begin(), numbers.end(),
+                                [](float x) { return !std::isfinite(x); });
   if (bad == numbers.end()) return absl::OkStatus();
   const uint64_t place = static_cast<uint64_t>(bad - numbers.begin());
-  return absl::InvalidArgumentError(absl::StrCat(
-      "has ", *bad, " as sample ", place / channels, " of channel ",
-      place % channels, "; only finite numbers are possible: record it again "
-      "or leave it out"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("has ", *bad, " as sample ", place / channels,
+                   " of channel ", place % channels,
+                   "; only finite numbers are possible: record it again "
+                   "or leave it out"));
 }
 
 // Decodes the first `samples` samples of each channel.
@@ -128,8 +127,8 @@ absl::Status DecodeNumbers(SNDFILE* file, uint64_t samples,
   std::vector<float> part(kReadSamples * audio.channels);
   for (uint64_t done = 0; done < samples;) {
     const uint64_t wanted = std::min(kReadSamples, samples - done);
-    const sf_count_t count = sf_readf_float(file, part.data(),
-                                            static_cast<sf_count_t>(wanted));
+    const sf_count_t count =
+        sf_readf_float(file, part.data(), static_cast<sf_count_t>(wanted));
     if (count <= 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "ends after ", done, " of the ", audio.samples,
@@ -156,17 +155,17 @@ absl::StatusOr<DecodedAudio> DecodeAudio(absl::string_view bytes,
   SF_INFO info = {};
   const AudioFile file(sf_open_virtual(&functions, SFM_READ, &info, &memory));
   if (file == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "is no ", IsWav(bytes) ? "WAV" : "FLAC",
-        " file that can be read; save it again or leave it out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("is no ", IsWav(bytes) ? "WAV" : "FLAC",
+                     " file that can be read; save it again or leave it out"));
   }
   RETURN_IF_ERROR(CheckInfo(info));
   DecodedAudio audio = {.rate = static_cast<uint32_t>(info.samplerate),
                         .channels = static_cast<uint32_t>(info.channels),
                         .samples = static_cast<uint64_t>(info.frames),
                         .numbers = {}};
-  RETURN_IF_ERROR(DecodeNumbers(
-      file.get(), std::min(audio.samples, most_samples), audio));
+  RETURN_IF_ERROR(
+      DecodeNumbers(file.get(), std::min(audio.samples, most_samples), audio));
   return audio;
 }
 

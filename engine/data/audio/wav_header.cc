@@ -26,19 +26,20 @@ uint32_t LittleEndian(absl::string_view bytes, size_t count) {
 
 absl::Status CheckEncoding(absl::string_view format) {
   if (format.size() < 16) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "is no WAV file that can be read (the chunk \"fmt \" has ",
-        format.size(), " bytes, 16 or more are needed); save it again or leave "
-        "it out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("is no WAV file that can be read (the chunk \"fmt \" has ",
+                     format.size(),
+                     " bytes, 16 or more are needed); save it again or leave "
+                     "it out"));
   }
   const uint32_t encoding = LittleEndian(format, 2);
   // PCM, floating point, A-law, mu-law, and one of these by a longer name.
   for (const uint32_t known : {1u, 3u, 6u, 7u, 0xfffeu}) {
     if (encoding == known) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "has the encoding 0x", absl::Hex(encoding, absl::kZeroPad4),
-      ", which is not read; save it as PCM of 16 bits"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("has the encoding 0x", absl::Hex(encoding, absl::kZeroPad4),
+                   ", which is not read; save it as PCM of 16 bits"));
 }
 
 // Checks the size of the chunk of samples against the bytes that follow.
@@ -72,11 +73,11 @@ absl::Status CheckWavHeader(absl::string_view bytes) {
     if (id == "data" || size > bytes.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "is no WAV file that can be read (",
-          id == "data" ? std::string("its samples come before their format")
-                       : absl::StrCat("the chunk \"",
-                                      absl::Utf8SafeCHexEscape(id),
-                                      "\" claims ", size, " bytes, but ",
-                                      bytes.size(), " follow"),
+          id == "data"
+              ? std::string("its samples come before their format")
+              : absl::StrCat("the chunk \"", absl::Utf8SafeCHexEscape(id),
+                             "\" claims ", size, " bytes, but ", bytes.size(),
+                             " follow"),
           "); save it again or leave it out"));
     }
     if (id == "fmt ") {

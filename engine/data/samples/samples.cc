@@ -98,9 +98,9 @@ absl::StatusOr<SortedMembers> SortMembers(std::vector<TarMember> members,
     const std::string shown = absl::Utf8SafeCHexEscape(member.name);
     if (kind == MemberKind::kOther) continue;
     if (kind == MemberKind::kRefused) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          shown, ": only ", sample_kind.formats,
-          " files can be read; convert it or leave it out"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(shown, ": only ", sample_kind.formats,
+                       " files can be read; convert it or leave it out"));
     }
     if (!seen.emplace(member.name, true).second) {
       return absl::InvalidArgumentError(
@@ -119,8 +119,8 @@ absl::StatusOr<SortedMembers> SortMembers(std::vector<TarMember> members,
 
 // Returns the text of the class of a sample of an archive.
 absl::StatusOr<std::string> LabelOf(const Sample& sample,
-                                    const SortedMembers& members,
-                                    bool by_files, const SampleKind& kind) {
+                                    const SortedMembers& members, bool by_files,
+                                    const SampleKind& kind) {
   if (by_files) {
     const auto label = members.classes.find(KeyOf(sample.name));
     if (label != members.classes.end()) {
@@ -186,8 +186,8 @@ absl::Status CheckClassCount(const Found& found, const SampleKind& kind,
   const bool numbered = found.by_files && ClassNumber(name).has_value();
   if (numbers.size() == 1 && !numbered) {
     return absl::InvalidArgumentError(absl::StrCat(
-        Counted(found.samples.size(), std::string(kind.noun)), " of one class only, ",
-        InQuotes(name), "; two or more are needed",
+        Counted(found.samples.size(), std::string(kind.noun)),
+        " of one class only, ", InQuotes(name), "; two or more are needed",
         found.by_files ? ""
                        : ": folders at the top of the archive are the classes, "
                          "so make it inside of the folder that holds them, "

@@ -18,14 +18,14 @@ struct SampleArchive {
   absl::string_view bytes;
 };
 
-// What the files of a data set are. Endings are in lower case.
+// The kind of the files of a data set. Endings are in lower case.
 struct SampleKind {
-  absl::string_view noun;             // "image"
-  absl::string_view formats;          // "JPEG and PNG"
-  absl::string_view listed_endings;   // ".jpg, .jpeg or .png"
-  absl::string_view example;          // "NAME.jpg"
-  std::vector<std::string> endings;   // of files that are read
-  std::vector<std::string> refused;   // of files of the kind that are not
+  absl::string_view noun;            // "image"
+  absl::string_view formats;         // "JPEG and PNG"
+  absl::string_view listed_endings;  // ".jpg, .jpeg or .png"
+  absl::string_view example;         // "NAME.jpg"
+  std::vector<std::string> endings;  // of files that are read
+  std::vector<std::string> refused;  // of files of the kind that are not
 };
 
 struct Sample {

@@ -166,6 +166,43 @@ TEST_F(DatasetsTest, ImagesHaveASizeAFitAndChannels) {
   EXPECT_THAT(err(), ::testing::HasSubstr("write 224, or 120x160"));
 }
 
+TEST_F(DatasetsTest, RecordingsHaveALengthAndARate) {
+  const std::string file = WriteFile("a.tar", "tar");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, "--format", "audio",
+                 "--audio-samples", "4000", "--audio-rate", "8000"}),
+            0)
+      << err();
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--format", "audio",
+                 "--audio-seconds", "0.5"}),
+            0)
+      << err();
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    const v1::DatasetLayout& a = server_.state.datasets["a"].layout();
+    EXPECT_EQ(a.format(), v1::AUDIO);
+    EXPECT_EQ(a.audio().samples(), 4000u);
+    EXPECT_EQ(a.audio().rate(), 8000u);
+    EXPECT_EQ(server_.state.datasets["b"].layout().audio().seconds(), 0.5);
+    v1::DatasetDescription& description =
+        *server_.state.datasets["a"].mutable_description();
+    description.mutable_audio()->set_rate(8000);
+    v1::DatasetColumn& labels = *description.add_columns();
+    labels.set_name("labels");
+    labels.set_is_text(true);
+    labels.add_categories("low");
+  }
+  EXPECT_EQ(Run({"datasets", "upload", "c", file, "--format", "audio", "--like",
+                 "a"}),
+            0)
+      << err();
+  EXPECT_NE(Run({"datasets", "upload", "d", file, "--audio-samples", "1",
+                 "--audio-seconds", "1"}),
+            0);
+  EXPECT_NE(Run({"datasets", "upload", "d", file, "--audio-samples", "0"}), 0);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.datasets["c"].layout().audio().rate(), 8000u);
+}
+
 TEST_F(DatasetsTest, ArraysGoByTheNamesOfInputsAndTargets) {
   const std::string file = WriteFile("a.npz", "PK");
   EXPECT_EQ(Run({"datasets", "upload", "a", file, "--input", "input_ids=ids",

@@ -72,7 +72,8 @@ TEST_F(SampleFolderTest, ListsImagesByNameAndTellsWhatIsLeftOut) {
 
 TEST_F(SampleFolderTest, RefusesFoldersThatAreNoClasses) {
   Write("readme.md", "x");
-  EXPECT_THAT(RefusalOfList(), HasSubstr("holds no images"));
+  EXPECT_THAT(RefusalOfList(), HasSubstr("holds no images (.jpg, .jpeg, .png) "
+                                         "and no recordings (.wav, .flac)"));
   Write("a.jpg", "x");
   EXPECT_THAT(RefusalOfList(), HasSubstr("/a.jpg lies in no class"));
   fs::remove(folder_ / "a.jpg");
@@ -80,6 +81,29 @@ TEST_F(SampleFolderTest, RefusesFoldersThatAreNoClasses) {
   Write("dog/a.txt", "x");
   EXPECT_THAT(RefusalOfList(), HasSubstr("/dog is the folder of a class"));
   EXPECT_TRUE(absl::IsNotFound(ListSamples("/no/such/folder").status()));
+}
+
+TEST_F(SampleFolderTest, ListsRecordings) {
+  Write("high/a.WAV", "12");
+  Write("low/b.flac", "1");
+  Write("low/c.mp3", "x");
+  const auto list = List();
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->kind, SampleKind::kAudio);
+  ASSERT_EQ(list->samples.size(), 2u);
+  EXPECT_EQ(list->samples[0].name, "high/a.WAV");
+  EXPECT_EQ(list->samples[1].name, "low/b.flac");
+  EXPECT_THAT(list->left_out, ElementsAre("low/c.mp3"));
+  fs::create_directories(folder_ / "none");
+  EXPECT_THAT(RefusalOfList(),
+              HasSubstr("/none is the folder of a class without recordings "
+                        "(.wav and .flac)"));
+}
+
+TEST_F(SampleFolderTest, RefusesImagesAndRecordingsTogether) {
+  Write("a/1.jpg", "x");
+  Write("b/1.wav", "x");
+  EXPECT_THAT(RefusalOfList(), HasSubstr("holds images and recordings"));
 }
 
 TEST_F(SampleFolderTest, MakesTheSameArchiveEveryTime) {

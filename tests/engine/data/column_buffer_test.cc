@@ -41,6 +41,18 @@ TEST(ColumnBufferTest, MovesToAFileWithoutANameAtAnyTime) {
       << "a killed process leaves nothing";
 }
 
+TEST(ColumnBufferTest, ClassesAreAColumnInMemoryOrOnTheDisk) {
+  const ScratchFolder folder;
+  for (const std::string& place : {std::string(), folder.path()}) {
+    const auto column = ColumnOfClasses({2, 0, 1}, place);
+    ASSERT_TRUE(column.ok()) << column.status();
+    EXPECT_EQ(column->rows, 3u);
+    EXPECT_EQ(column->type, ElementType::kInt64);
+    EXPECT_EQ(column->facts.class_count(), 3u);
+    EXPECT_EQ(column->host_bytes(), place.empty() ? 24u : 0u);
+  }
+}
+
 TEST(ColumnBufferTest, AMissingFolderIsNamed) {
   ColumnBuffer buffer;
   const absl::Status status = buffer.MoveToDisk("/no/such/folder");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/sha256.h"
+#include "tests/engine/data/audio_files.h"
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
 #include "tests/engine/data/image_files.h"
@@ -132,6 +133,37 @@ TEST_F(DatasetReaderTest, ReadsFilesOfText) {
   EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), words->host_bytes());
   EXPECT_THAT(std::string(Read({Store("2.txt", "\xFF")}).status().message()),
               HasSubstr("2.txt: line 1 is not UTF-8"));
+}
+
+TEST_F(DatasetReaderTest, ReadsArchivesOfRecordings) {
+  const auto archive = [](const std::string& folder) {
+    return files::Tar(
+        {{folder + "/1.wav", files::Sound({.numbers = {0.5f, -0.5f}})}});
+  };
+  const std::vector<v1::DatasetFile> shards = {
+      Store("0.tar", archive("high"), v1::DatasetFile::AUDIO),
+      Store("1.tar", archive("low"), v1::DatasetFile::AUDIO)};
+  v1::DatasetLayout layout;
+  layout.set_format(v1::AUDIO);
+  layout.mutable_audio()->set_samples(3);
+  auto table = Read(shards, layout);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(Floats(table->features()),
+              ElementsAre(0.5f, -0.5f, 0, 0.5f, -0.5f, 0));
+  EXPECT_THAT(table->class_names, ElementsAre("high", "low"));
+  v1::Dataset dataset = Describe(shards, *table);
+  dataset.mutable_layout()->set_format(v1::AUDIO);
+  EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), table->host_bytes());
+  EXPECT_EQ(
+      *HostDataBytes(dataset, dir_, {.memory_bytes = 0, .unpack_dir = dir_}),
+      0u);
+  v1::ColumnCategories& classes = *layout.add_categories();
+  classes.add_values("low");
+  classes.add_values("high");
+  EXPECT_THAT(Floats(Read(shards, layout)->labels()), ElementsAre(1, 0));
+  layout.mutable_audio()->set_rate(16000);
+  EXPECT_THAT(Read(shards, layout).status().message(),
+              HasSubstr("layout.audio.rate is 16000"));
 }
 
 TEST_F(DatasetReaderTest, ReadsArchivesOfImages) {

@@ -6,9 +6,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/data/audio_reader.h"
 #include "engine/data/csv_reader.h"
 #include "engine/data/image_reader.h"
 #include "gpupool/v1/dataset.pb.h"
+#include "tests/engine/data/audio_files.h"
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/image_files.h"
 
@@ -130,6 +132,29 @@ TEST(DescribeTableTest, ClassesOfImagesHaveNames) {
   EXPECT_THAT(labels.categories(), ElementsAre("cat", "dog", "owl"));
   EXPECT_THAT(labels.category_rows(), ElementsAre(1, 2, 0));
   EXPECT_THAT(labels.first_values(), ElementsAre("dog", "cat", "dog"));
+  EXPECT_FALSE(description.has_audio());
+}
+
+TEST(DescribeTableTest, RecordingsHaveARateChannelsAndLengths) {
+  const std::string archive = files::Tar(
+      {{"a/1.wav", files::Sound({.rate = 4000, .numbers = {0.5f, 0.25f}})},
+       {"b/2.wav", files::Sound({.rate = 4000, .numbers = {0, 0, 0, 0}})},
+       {"b/3.wav", files::Sound({.rate = 4000, .numbers = {0, 0, 0, 0, 0}})}});
+  const auto table = ReadAudio({{"a.tar", archive}}, {.samples = 3}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  const v1::DatasetDescription description = DescribeTable(*table);
+  ASSERT_EQ(description.columns_size(), 2);
+  EXPECT_EQ(description.columns(0).data_type(), v1::FLOAT32);
+  EXPECT_EQ(description.columns(0).maximum(), 0.5);
+  EXPECT_THAT(description.columns(1).categories(), ElementsAre("a", "b"));
+  EXPECT_THAT(description.columns(1).category_rows(), ElementsAre(1, 2));
+  const v1::AudioDescription& audio = description.audio();
+  EXPECT_EQ(audio.rate(), 4000u);
+  EXPECT_EQ(audio.channels(), 1u);
+  EXPECT_EQ(audio.shortest_samples(), 2u);
+  EXPECT_EQ(audio.longest_samples(), 5u);
+  EXPECT_EQ(audio.cut_rows(), 2u);
+  EXPECT_EQ(audio.padded_rows(), 1u);
 }
 
 }  // namespace

@@ -89,6 +89,25 @@ TEST_F(DescribeViewTest, TextsThatAreBytesHaveALength) {
   EXPECT_THAT(out(), HasSubstr("kind\tlabel\ttext, index\t1\t"));
 }
 
+TEST_F(DescribeViewTest, RecordingsHaveARateAndLengths) {
+  AddPets();
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::AudioDescription& audio =
+        *Pets().mutable_description()->mutable_audio();
+    audio.set_rate(8000);
+    audio.set_channels(1);
+    audio.set_shortest_samples(4000);
+    audio.set_longest_samples(6000);
+    audio.set_cut_rows(2);
+    audio.set_padded_rows(3);
+  }
+  ASSERT_EQ(Run({"datasets", "describe", "pets"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("audio     8000 samples a second, 1 channel\n"
+                               "lengths   4000 samples (0.5 s) to 6000 samples "
+                               "(0.75 s), 2 cut, 3 padded\n"));
+}
+
 TEST_F(DescribeViewTest, ManyCategoriesClassesAndColumnsAreCut) {
   AddPets();
   {

@@ -12,7 +12,7 @@ import tarfile
 import unittest
 import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
 
 NO_PILLOW = importlib.util.find_spec("PIL") is None

@@ -9,8 +9,8 @@
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/validation/convert.h"
-#include "server/serving/data_type.h"
 #include "server/serving/ensemble_graph.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

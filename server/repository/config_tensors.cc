@@ -9,7 +9,7 @@
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "server/api/validation/convert.h"
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

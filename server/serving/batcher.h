@@ -36,9 +36,9 @@
 #include "server/serving/call_executor.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/serving_observer.h"
-#include "server/serving/slot_packing.h"
 #include "server/serving/statistics.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/slot_packing.h"
+#include "server/serving/tensor/tensor_view.h"
 #include "server/serving/wake_timer.h"
 
 namespace gpupool::server {

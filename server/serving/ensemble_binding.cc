@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
-#include "server/serving/data_type.h"
-#include "server/serving/held_elements.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/data_type.h"
+#include "server/serving/tensor/held_elements.h"
+#include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
 

@@ -7,8 +7,8 @@
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "scheduler/serve/batch_policy.h"
-#include "server/serving/data_type.h"
-#include "server/serving/slot_packing.h"
+#include "server/serving/tensor/data_type.h"
+#include "server/serving/tensor/slot_packing.h"
 
 namespace gpupool::server {
 namespace {

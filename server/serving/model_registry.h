@@ -23,7 +23,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/serving/batcher.h"
 #include "server/serving/ensemble_spec.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
 

@@ -24,7 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
 

@@ -52,7 +52,7 @@ ARROWS = {
                    "server/trace", "tls", "engine/base", "proto:messages", "proto:services"],
     "server/repository": ["server/control", "server/store", "server/api/validation",
                           "server/api/inference/model_repository.h",
-                          "server/serving/data_type.h",
+                          "server/serving/tensor/data_type.h",
                           "server/serving/ensemble_spec.h",
                           "server/serving/ensemble_graph.h",
                           "server/serving/ensembles.h", "server/ipc/unique_fd.h",

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/api/inference/cached_answer.h"
-#include "server/serving/data_type.h"
-#include "server/serving/held_elements.h"
+#include "server/serving/tensor/data_type.h"
+#include "server/serving/tensor/held_elements.h"
 
 namespace gpupool::server {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

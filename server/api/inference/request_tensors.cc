@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

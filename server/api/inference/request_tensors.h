@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "inference/grpc_service.pb.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
 

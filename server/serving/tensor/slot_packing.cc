@@ -1,11 +1,11 @@
-#include "server/serving/slot_packing.h"
+#include "server/serving/tensor/slot_packing.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "engine/base/align.h"
-#include "server/serving/data_type.h"
-#include "server/serving/held_elements.h"
+#include "server/serving/tensor/data_type.h"
+#include "server/serving/tensor/held_elements.h"
 
 namespace gpupool::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

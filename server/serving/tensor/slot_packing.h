@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 #include "server/ipc/slot_layout.h"
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
 

@@ -1,4 +1,4 @@
-#include "server/serving/held_elements.h"
+#include "server/serving/tensor/held_elements.h"
 
 #include <cstring>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

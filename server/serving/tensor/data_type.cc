@@ -1,4 +1,4 @@
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 #include "engine/base/held_data_type.h"
 

@@ -1,4 +1,4 @@
-#include "server/serving/served_sizes.h"
+#include "server/serving/tensor/served_sizes.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/serving/served_sizes.h"
+#include "server/serving/tensor/served_sizes.h"
 
 #include <cstring>
 #include <random>

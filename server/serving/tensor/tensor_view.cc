@@ -1,4 +1,4 @@
-#include "server/serving/tensor_view.h"
+#include "server/serving/tensor/tensor_view.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
-#include "server/serving/data_type.h"
-#include "server/serving/held_elements.h"
+#include "server/serving/tensor/data_type.h"
+#include "server/serving/tensor/held_elements.h"
 
 namespace gpupool::server {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "engine/base/size_expression.h"
 #include "gpupool/v1/model.pb.h"
-#include "server/serving/served_sizes.h"
+#include "server/serving/tensor/served_sizes.h"
 
 namespace gpupool::server {
 

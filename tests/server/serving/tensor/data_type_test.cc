@@ -1,4 +1,4 @@
-#include "server/serving/data_type.h"
+#include "server/serving/tensor/data_type.h"
 
 #include "gtest/gtest.h"
 #include "server/ipc/slot_layout.h"

@@ -1,4 +1,4 @@
-#include "server/serving/held_elements.h"
+#include "server/serving/tensor/held_elements.h"
 
 #include <cstring>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "server/serving/slot_packing.h"
+#include "server/serving/tensor/slot_packing.h"
 
 #include <cstring>
 

@@ -59,6 +59,12 @@ class VersionAdapter : public VersionObserver {
     metrics_->Set(GaugeName::kInferenceUnderLoad, under_load ? 1 : 0);
   }
 
+  void Sequences(const SequenceCounts& counts) override {
+    metrics_->Set(GaugeName::kSequences, static_cast<double>(counts.active));
+    metrics_->Set(GaugeName::kSequenceWaiting,
+                  static_cast<double>(counts.waiting));
+  }
+
  private:
   // A clock that was set back makes negative times.
   static double Microseconds(absl::Duration time) {

@@ -5,6 +5,7 @@ namespace {
 
 struct Prefix {
   size_t count = 0;
+  uint64_t rows = 0;
   bool full = false;  // whether no further request can join
 };
 
@@ -13,16 +14,15 @@ struct Prefix {
 Prefix LongestPrefix(absl::Span<const WaitingRequest> queue,
                      uint64_t max_rows) {
   Prefix prefix;
-  uint64_t rows = 0;
   for (const WaitingRequest& request : queue) {
-    if (prefix.count > 0 && rows + request.rows > max_rows) {
+    if (prefix.count > 0 && prefix.rows + request.rows > max_rows) {
       prefix.full = true;
       return prefix;
     }
-    rows += request.rows;
+    prefix.rows += request.rows;
     ++prefix.count;
   }
-  prefix.full = rows >= max_rows;
+  prefix.full = prefix.rows >= max_rows;
   return prefix;
 }
 
@@ -41,7 +41,9 @@ BatchDecision DecideBatch(absl::Span<const WaitingRequest> queue,
   const absl::Time deadline = since + options.max_queue_delay;
   // If the oldest came after `now`, the clock was set back and the deadline is
   // meaningless.
-  if (prefix.full || now >= deadline || now < since) {
+  const bool enough =
+      options.enough_rows > 0 && prefix.rows >= options.enough_rows;
+  if (prefix.full || enough || now >= deadline || now < since) {
     return {.close_count = prefix.count};
   }
   return {.close_count = 0, .wait_until = deadline};

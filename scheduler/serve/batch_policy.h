@@ -21,6 +21,8 @@ struct BatchOptions {
   uint32_t max_batch_size = 1;
   // Maximum wait of the oldest request for others. Zero: send at once.
   absl::Duration max_queue_delay = absl::ZeroDuration();
+  // Number of rows that are not kept waiting for others. Zero: max_batch_size.
+  uint32_t enough_rows = 0;
   // Maximum number of batches at the worker at a time, >= 1. While one is
   // computed the next is copied, so two keep a device busy. More only wait
   // inside the worker, where requests can no longer share a batch.
@@ -56,6 +58,7 @@ struct BatchDecision {
 // an earlier one, so a batch is closed when the next request does not fit.
 //   * nothing waits, or max_in_flight batches are out: wait for a change
 //   * the batch is full, or the next request would not fit: close
+//   * the batch has enough_rows: close
 //   * the oldest has waited max_queue_delay: close with what is there
 //   * the oldest came after `now`, so the clock was set back: close as well
 //   * otherwise wait until then

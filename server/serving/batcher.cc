@@ -502,7 +502,7 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
     first_row += count;
     RequestSample sample{.code = status.code(),
                          .rows = count,
-                         .total = now - call->arrival_,
+                         .total = now - Began(*call),
                          .copy_in = summary.copy_in,
                          .compute = batch.compute,
                          .copy_out = now - batch.answered};
@@ -524,7 +524,7 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
 void Batcher::Refuse(const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
     const absl::Time now = absl::Now();
-    const absl::Duration total = now - refusal.call->arrival_;
+    const absl::Duration total = now - Began(*refusal.call);
     Record({.code = refusal.status.code(),
             .rows = refusal.call->inputs.rows,
             .total = total,
@@ -535,8 +535,12 @@ void Batcher::Refuse(const std::vector<Refusal>& refusals) {
   }
 }
 
+absl::Time Batcher::Began(const InferenceCall& call) {
+  return std::min(call.arrival_, call.waits_since);
+}
+
 void Batcher::TellArrival(InferenceCall* call) {
-  call->stages->arrival = call->arrival_;
+  call->stages->arrival = Began(*call);
   call->stages->tries = call->launches_;
 }
 

@@ -167,6 +167,8 @@ class Batcher : public CallExecutor,
   void Deliver(const Batch& batch, const absl::Status& status, Slot& slot);
   std::vector<int64_t> RowShapeOf(const SlotTensor& tensor) const;
   void Refuse(const std::vector<Refusal>& refusals);
+  // Returns since when the client waits, for statistics and traces.
+  static absl::Time Began(const InferenceCall& call);
   // Fills in the stages of a call that were known before its batch.
   static void TellArrival(InferenceCall* call);
   void Record(const RequestSample& sample, absl::Time now);

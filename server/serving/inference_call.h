@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/serving/sequence_id.h"
 #include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
@@ -64,6 +65,10 @@ class InferenceCall {
   // Time after which the client prefers a refusal. A call that is still queued
   // is answered Unavailable.
   absl::Time queue_deadline = absl::InfiniteFuture();
+  // The request's place in a sequence, if the version serves sequences.
+  SequencePlace sequence;
+  // Time since which the call waits, if that was before Enqueue.
+  absl::Time waits_since = absl::InfiniteFuture();
   // Filled in before OnAnswer; null: nobody wants to know.
   StageTimes* stages = nullptr;
   // The steps of an ensemble, filled in before OnAnswer; null: nobody wants to

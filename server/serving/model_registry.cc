@@ -78,6 +78,29 @@ uint32_t MaxBatchSize(const v1::ServingOptions& serving) {
   return std::min(serving.max_batch_size(), uint32_t{v1::MAX_SERVED_ROWS});
 }
 
+std::vector<TensorFormat> Chosen(const std::vector<TensorFormat>& formats,
+                                 const std::vector<size_t>& indices) {
+  std::vector<TensorFormat> chosen;
+  for (const size_t index : indices) chosen.push_back(formats[index]);
+  return chosen;
+}
+
+// Hides the tensors that clients do not see from the facts.
+absl::Status SetSequences(const v1::SequenceOptions& options,
+                          VersionFacts& facts) {
+  ASSIGN_OR_RETURN(SequencePlan plan,
+                   MakeSequencePlan({.label = facts.label,
+                                     .inputs = facts.inputs,
+                                     .outputs = facts.outputs,
+                                     .max_batch_size = facts.max_batch_size},
+                                    options));
+  facts.inputs = Chosen(plan.inputs, plan.sent);
+  facts.outputs = Chosen(plan.outputs, plan.answered);
+  facts.sequences = std::make_shared<const SequencePlan>(std::move(plan));
+  facts.takes_sequences = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
@@ -106,6 +129,9 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
                              : serving.max_queue_size();
   facts.computes_alone = version.plan().computes_alone();
   facts.bytes = version.plan().inference().peak();
+  if (serving.has_sequences()) {
+    RETURN_IF_ERROR(SetSequences(serving.sequences(), facts));
+  }
   return facts;
 }
 
@@ -113,7 +139,7 @@ absl::Status CheckServable(const v1::ModelVersion& version,
                            uint64_t slot_bytes) {
   ASSIGN_OR_RETURN(const VersionFacts facts, MakeVersionFacts(version));
   // A batch takes as many rows as fit into a slot, so one must fit.
-  const uint64_t bytes = PackedBytes({facts.inputs, facts.outputs}, 1);
+  const uint64_t bytes = PackedBytes({facts.slot_inputs(), facts.slot_outputs()}, 1);
   if (bytes <= slot_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("one row of its inputs and outputs has ", bytes,
@@ -126,6 +152,13 @@ absl::Status CheckServable(const v1::ModelVersion& version,
 ServedVersion::ServedVersion(VersionFacts facts,
                              std::shared_ptr<Batcher> batcher)
     : facts_(std::move(facts)), executor_(batcher), batcher_(batcher.get()) {}
+
+ServedVersion::ServedVersion(VersionFacts facts,
+                             std::shared_ptr<CallExecutor> executor,
+                             Batcher* batcher)
+    : facts_(std::move(facts)),
+      executor_(std::move(executor)),
+      batcher_(batcher) {}
 
 ServedVersion::ServedVersion(VersionFacts facts,
                              std::shared_ptr<CallExecutor> executor,

@@ -23,6 +23,8 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/serving/batcher.h"
 #include "server/serving/ensemble_spec.h"
+#include "server/serving/ensemble_spec.h"
+#include "server/serving/sequence_plan.h"
 #include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
@@ -35,8 +37,13 @@ struct VersionFacts {
   std::string model;
   uint64_t version = 0;
   std::string label;  // for messages: "'digits' version 1"
+  // Tensors that clients send and get.
   std::vector<TensorFormat> inputs;
   std::vector<TensorFormat> outputs;
+  // How sequences are served; null: they are not. Has all tensors of the model.
+  std::shared_ptr<const SequencePlan> sequences;
+  // Whether requests may belong to sequences: of this version, or of steps.
+  bool takes_sequences = false;
   // Dimensions of several sizes, by name.
   std::vector<SizedDimension> dimensions;
   bool batched = true;          // whether the tensors have a batch dimension
@@ -45,11 +52,19 @@ struct VersionFacts {
   absl::Duration max_queue_delay;
   uint32_t max_queue_size = 0;
   uint64_t bytes = 0;  // planned peak on the device
+
+  // Returns the tensors in slots, which are all of the model's.
+  absl::Span<const TensorFormat> slot_inputs() const {
+    return sequences == nullptr ? inputs : sequences->inputs;
+  }
+  absl::Span<const TensorFormat> slot_outputs() const {
+    return sequences == nullptr ? outputs : sequences->outputs;
+  }
 };
 
 // Returns the facts. InvalidArgument when the plan's inputs and outputs cannot
 // be served: none or too many, some with a batch and some without, or an error
-// of MakeTensorFormat.
+// of MakeTensorFormat or MakeSequencePlan.
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version);
 
 // Returns OK if requests for the version can be carried: MakeVersionFacts takes
@@ -60,6 +75,9 @@ absl::Status CheckServable(const v1::ModelVersion& version,
 class ServedVersion {
  public:
   ServedVersion(VersionFacts facts, std::shared_ptr<Batcher> batcher);
+  // Makes a version whose calls go to `executor`, which uses the batcher.
+  ServedVersion(VersionFacts facts, std::shared_ptr<CallExecutor> executor,
+                Batcher* batcher);
   // Makes an ensemble.
   ServedVersion(VersionFacts facts, std::shared_ptr<CallExecutor> executor,
                 std::shared_ptr<const EnsembleSpec> ensemble);
@@ -69,7 +87,7 @@ class ServedVersion {
 
   const VersionFacts& facts() const { return facts_; }
   CallExecutor& executor() const { return *executor_; }
-  // Returns the executor of a version that is no ensemble.
+  // Returns the batcher of a version that is no ensemble.
   Batcher& batcher() const { return *batcher_; }
   // Returns the steps of an ensemble; null: it is none.
   const EnsembleSpec* ensemble() const { return ensemble_.get(); }
@@ -90,7 +108,7 @@ class ServedVersion {
  private:
   const VersionFacts facts_;
   const std::shared_ptr<CallExecutor> executor_;
-  Batcher* const batcher_;  // executor_; null for an ensemble
+  Batcher* const batcher_;  // executor_, or owned by it; null: an ensemble
   const std::shared_ptr<const EnsembleSpec> ensemble_;
   std::atomic<ResponseCache*> cache_{nullptr};
   mutable absl::Mutex mutex_;

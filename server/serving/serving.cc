@@ -1,8 +1,10 @@
 #include "server/serving/serving.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/serving/sequence_executor.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -29,12 +31,19 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
   BatcherOptions options;
   options.label = facts.label;
   options.version_id = facts.id;
-  options.inputs = facts.inputs;
-  options.outputs = facts.outputs;
+  options.inputs.assign(facts.slot_inputs().begin(), facts.slot_inputs().end());
+  options.outputs.assign(facts.slot_outputs().begin(),
+                         facts.slot_outputs().end());
   options.batch.max_batch_size = facts.max_batch_size;
   options.batch.max_queue_delay = facts.max_queue_delay;
   options.computes_alone = facts.computes_alone;
   options.max_queue_size = facts.max_queue_size;
+  if (facts.sequences != nullptr) {
+    options.batch.enough_rows = facts.sequences->options.enough_requests();
+    // Each sequence has a request there at most, and must never be refused.
+    options.max_queue_size =
+        std::max(facts.max_queue_size, facts.sequences->max_sequences);
+  }
   std::unique_ptr<VersionObserver> observer;
   if (dependencies_.observer != nullptr) {
     observer = dependencies_.observer->Observe(facts.model, facts.version,
@@ -42,7 +51,18 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
   }
   auto batcher = std::make_shared<Batcher>(std::move(options), &timer_,
                                            std::move(observer));
-  return std::make_shared<ServedVersion>(std::move(facts), std::move(batcher));
+  if (facts.sequences == nullptr) {
+    return std::make_shared<ServedVersion>(std::move(facts),
+                                           std::move(batcher));
+  }
+  auto executor = std::make_shared<SequenceExecutor>(
+      SequenceParts{.plan = facts.sequences,
+                    .batches = batcher,
+                    .timer = &timer_,
+                    .observer = batcher->observer()},
+      facts.max_queue_size);
+  return std::make_shared<ServedVersion>(std::move(facts), std::move(executor),
+                                         batcher.get());
 }
 
 void Serving::WatchLoad() {

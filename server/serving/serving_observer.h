@@ -49,6 +49,12 @@ struct CacheSample {
   absl::Duration time;
 };
 
+// Sequences of a version that serves sequences.
+struct SequenceCounts {
+  size_t active = 0;   // with a place
+  size_t waiting = 0;  // requests that wait for their turn
+};
+
 class VersionObserver {
  public:
   virtual ~VersionObserver() = default;
@@ -62,6 +68,8 @@ class VersionObserver {
   // Receives whether its requests wait for too long
   // (scheduler/serve/load_policy.h).
   virtual void UnderLoad(bool under_load) = 0;
+  // Receives the numbers after changes, if the version serves sequences.
+  virtual void Sequences(const SequenceCounts& counts) = 0;
 };
 
 class ServingObserver {

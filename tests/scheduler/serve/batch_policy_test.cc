@@ -54,6 +54,16 @@ TEST(BatchPolicyTest, ClosesAFullBatchAtOnce) {
   EXPECT_EQ(DecideBatch(Queue({2, 2, 1}), options, 0, kNow).close_count, 2u);
 }
 
+TEST(BatchPolicyTest, EnoughRowsAreNotKeptWaiting) {
+  const BatchOptions options{.max_batch_size = 8,
+                             .max_queue_delay = absl::Seconds(1),
+                             .enough_rows = 3};
+  EXPECT_EQ(DecideBatch(Queue({1, 1}), options, 0, kNow).close_count, 0u);
+  EXPECT_EQ(DecideBatch(Queue({1, 1, 1}), options, 0, kNow).close_count, 3u);
+  // All that is there goes along.
+  EXPECT_EQ(DecideBatch(Queue({1, 1, 1, 1}), options, 0, kNow).close_count, 4u);
+}
+
 TEST(BatchPolicyTest, NeverLetsARequestOvertakeOneThatDoesNotFit) {
   const BatchOptions options{.max_batch_size = 4,
                              .max_queue_delay = absl::Seconds(1)};

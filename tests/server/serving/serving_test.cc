@@ -36,6 +36,7 @@ class CountingObserver : public ServingObserver {
       void CacheDone(const CacheSample&) override {}
       void QueueLength(size_t) override {}
       void UnderLoad(bool) override {}
+      void Sequences(const SequenceCounts&) override {}
 
      private:
       Observed* const observed_;

@@ -200,6 +200,9 @@ class Binder {
     of.version = spec_.version;
     of.label = absl::StrCat("'", spec_.model, "' version ", spec_.version);
     of.max_queue_size = spec_.max_in_flight;
+    for (size_t i = 0; i < versions_.size(); ++i) {
+      of.takes_sequences = of.takes_sequences || facts(i).takes_sequences;
+    }
     return absl::OkStatus();
   }
 
@@ -228,7 +231,8 @@ absl::StatusOr<EnsembleBinding> BindEnsemble(
 }
 
 bool TakeTheSame(const VersionFacts& a, const VersionFacts& b) {
-  return a.batched == b.batched && a.max_batch_size == b.max_batch_size &&
+  return a.batched == b.batched && a.takes_sequences == b.takes_sequences &&
+         a.max_batch_size == b.max_batch_size &&
          SameFormats(a.inputs, b.inputs) && SameFormats(a.outputs, b.outputs);
 }
 

@@ -140,6 +140,7 @@ absl::Status EnsembleRun::Prepare(StepCall& step,
                                views));
   step.deadline = call_->deadline;
   step.queue_deadline = call_->queue_deadline;
+  if (facts.takes_sequences) step.sequence = call_->sequence;
   return absl::OkStatus();
 }
 

@@ -139,7 +139,8 @@ absl::Status CheckServable(const v1::ModelVersion& version,
                            uint64_t slot_bytes) {
   ASSIGN_OR_RETURN(const VersionFacts facts, MakeVersionFacts(version));
   // A batch takes as many rows as fit into a slot, so one must fit.
-  const uint64_t bytes = PackedBytes({facts.slot_inputs(), facts.slot_outputs()}, 1);
+  const uint64_t bytes =
+      PackedBytes({facts.slot_inputs(), facts.slot_outputs()}, 1);
   if (bytes <= slot_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("one row of its inputs and outputs has ", bytes,

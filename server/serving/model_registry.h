@@ -23,7 +23,6 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/serving/batcher.h"
 #include "server/serving/ensemble_spec.h"
-#include "server/serving/ensemble_spec.h"
 #include "server/serving/sequence_plan.h"
 #include "server/serving/tensor/tensor_view.h"
 
@@ -40,7 +39,7 @@ struct VersionFacts {
   // Tensors that clients send and get.
   std::vector<TensorFormat> inputs;
   std::vector<TensorFormat> outputs;
-  // How sequences are served; null: they are not. Has all tensors of the model.
+  // The serving of sequences, with all tensors of the model; null: none.
   std::shared_ptr<const SequencePlan> sequences;
   // Whether requests may belong to sequences: of this version, or of steps.
   bool takes_sequences = false;

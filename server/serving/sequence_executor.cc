@@ -79,8 +79,7 @@ absl::Status SequenceExecutor::Check(const InferenceCall& call) const {
   }
   for (const SequencePlan::Control& control : plan_.controls) {
     if (control.kind != v1::SequenceOptions::Control::ID) continue;
-    RETURN_IF_ERROR(
-        SequenceNumber(plan_, control, call.sequence.id).status());
+    RETURN_IF_ERROR(SequenceNumber(plan_, control, call.sequence.id).status());
   }
   return absl::OkStatus();
 }
@@ -168,7 +167,7 @@ SequenceExecutor::Work SequenceExecutor::TakeWork(SequenceEffects effects) {
 void SequenceExecutor::Do(Work work) {
   Refuse(work.refusals);
   for (size_t i = 0; i < work.steps.size(); ++i) {
-    const std::shared_ptr<Step> step = work.steps[i];
+    const std::shared_ptr<Step> step = std::move(work.steps[i]);
     Prepare(*step);
     parts_.batches->Enqueue(step.get());
     if (step->phase.exchange(Step::Phase::kLaunched) ==
@@ -197,7 +196,9 @@ void SequenceExecutor::Prepare(Step& step) const {
   const InferenceCall& call = *step.call;
   if (step.state->empty()) {
     for (const SequencePlan::State& state : plan_.states) {
-      step.state->push_back(state.initial);
+      step.state->push_back(state.initial.empty()
+                                ? std::string(state.bytes, '\0')
+                                : state.initial);
     }
   }
   for (const SequencePlan::Control& control : plan_.controls) {
@@ -207,12 +208,11 @@ void SequenceExecutor::Prepare(Step& step) const {
           *SequenceNumber(plan_, control, call.sequence.id));
       continue;
     }
-    const bool on =
-        control.kind == v1::SequenceOptions::Control::READY ||
-        (control.kind == v1::SequenceOptions::Control::START &&
-         call.sequence.start) ||
-        (control.kind == v1::SequenceOptions::Control::END &&
-         call.sequence.end);
+    const bool on = control.kind == v1::SequenceOptions::Control::READY ||
+                    (control.kind == v1::SequenceOptions::Control::START &&
+                     call.sequence.start) ||
+                    (control.kind == v1::SequenceOptions::Control::END &&
+                     call.sequence.end);
     step.controls.push_back(on ? control.when_true : control.when_false);
   }
   step.inputs.rows = call.inputs.rows;

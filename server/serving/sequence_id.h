@@ -19,7 +19,7 @@ inline constexpr size_t kMaxSequenceIdBytes = 128;
 // Numbers and texts never name the same sequence.
 struct SequenceId {
   uint64_t number = 0;
-  std::string text;  // empty: `number` is the id
+  std::string text = {};  // empty: `number` is the id
 
   bool IsSet() const { return number != 0 || !text.empty(); }
   // Returns the id for messages: "7" or "'abc'".
@@ -30,7 +30,7 @@ struct SequenceId {
 };
 
 struct SequencePlace {
-  SequenceId id;  // not set: the request belongs to no sequence
+  SequenceId id = {};  // not set: the request belongs to no sequence
   bool start = false;
   bool end = false;
 

@@ -1,6 +1,5 @@
 #include "server/serving/sequence_plan.h"
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -10,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
-#include "server/ipc/slot_layout.h"
 #include "server/serving/tensor/data_type.h"
 #include "server/serving/tensor/served_sizes.h"
 
@@ -19,9 +17,6 @@ namespace {
 
 using engine::Refuse;
 using SequenceControl = v1::SequenceOptions::Control;
-
-// Largest value of a control, which INT32 has.
-constexpr double kMaxFlag = std::numeric_limits<int32_t>::max();
 
 // Returns the bytes of an element.
 std::string FlagBytes(v1::DataType type, double number) {
@@ -36,7 +31,7 @@ std::string TensorNames(absl::Span<const TensorFormat> formats) {
 }
 
 std::optional<size_t> TensorIndex(absl::Span<const TensorFormat> formats,
-                              absl::string_view name) {
+                                  absl::string_view name) {
   for (size_t i = 0; i < formats.size(); ++i) {
     if (formats[i].name == name) return i;
   }
@@ -46,11 +41,11 @@ std::optional<size_t> TensorIndex(absl::Span<const TensorFormat> formats,
 // Makes the plan of one model.
 class SequencePlanMaker {
  public:
-  SequencePlanMaker(const SequenceModel& model, const v1::SequenceOptions& options)
+  SequencePlanMaker(const SequenceModel& model,
+                    const v1::SequenceOptions& options)
       : model_(model), options_(options), taken_(model.inputs.size(), false) {}
 
   absl::StatusOr<SequencePlan> Make() {
-    RETURN_IF_ERROR(CheckSequenceOptions("sequences", options_));
     plan_.label = std::string(model_.label);
     plan_.options = options_;
     plan_.inputs = {model_.inputs.begin(), model_.inputs.end()};
@@ -83,8 +78,9 @@ class SequencePlanMaker {
                      TensorNames(model_.inputs));
     }
     if (taken_[*index]) {
-      return Refused(what, " is listed twice; give each input one control or "
-                           "one state");
+      return Refused(what,
+                     " is listed twice; give each input one control or "
+                     "one state");
     }
     taken_[*index] = true;
     return *index;
@@ -145,9 +141,9 @@ class SequencePlanMaker {
   absl::Status AddState(const v1::SequenceOptions::State& state,
                         std::vector<bool>* hidden) {
     const std::string what = absl::StrCat("state '", state.input(), "'");
-    ASSIGN_OR_RETURN(const size_t input,
-                     TakeInput(absl::StrCat(what, " as an input"),
-                               state.input()));
+    ASSIGN_OR_RETURN(
+        const size_t input,
+        TakeInput(absl::StrCat(what, " as an input"), state.input()));
     const std::optional<size_t> output =
         TensorIndex(model_.outputs, state.output());
     if (!output.has_value()) {
@@ -158,19 +154,18 @@ class SequencePlanMaker {
     const TensorFormat& in = model_.inputs[input];
     const TensorFormat& out = model_.outputs[*output];
     RETURN_IF_ERROR(CheckState(what, in, out));
-    std::string initial = state.initial();
     const uint64_t bytes = in.SentRowBytes({});
-    if (initial.empty()) initial.assign(bytes, '\0');
-    if (initial.size() != bytes) {
-      return Refused(what, " begins with ", initial.size(),
+    if (!state.initial().empty() && state.initial().size() != bytes) {
+      return Refused(what, " begins with ", state.initial().size(),
                      " bytes, but has ", bytes, ": ", ShapeText(in), " of ",
                      DataTypeName(in.data_type));
     }
     plan_.origins[input] = {SequencePlan::Origin::kState, plan_.states.size()};
     plan_.states.push_back({.output = *output,
                             .data_type = in.data_type,
+                            .bytes = bytes,
                             .held_bytes = in.RowBytes({}),
-                            .initial = std::move(initial)});
+                            .initial = state.initial()});
     if (!state.answered()) (*hidden)[*output] = true;
     return absl::OkStatus();
   }
@@ -225,7 +220,7 @@ class SequencePlanMaker {
     }
     uint64_t bytes = 0;  // of one sequence
     for (const SequencePlan::State& state : plan_.states) {
-      bytes += state.initial.size();
+      bytes += state.bytes;
     }
     if (bytes <= kMaxSequenceStateBytes / plan_.max_sequences) {
       return absl::OkStatus();
@@ -247,49 +242,6 @@ class SequencePlanMaker {
 absl::StatusOr<SequencePlan> MakeSequencePlan(
     const SequenceModel& model, const v1::SequenceOptions& options) {
   return SequencePlanMaker(model, options).Make();
-}
-
-absl::Status CheckSequenceOptions(absl::string_view field,
-                                  const v1::SequenceOptions& options) {
-  const std::pair<const char*, int> counts[] = {
-      {"controls", options.controls_size()},
-      {"states", options.states_size()}};
-  for (const auto& [name, count] : counts) {
-    if (count <= static_cast<int>(kMaxSlotTensors)) continue;
-    return Refuse(field, ".", name, " has ", count, " entries; the limit is ",
-                  kMaxSlotTensors);
-  }
-  if (options.max_sequences() > kMaxSequences) {
-    return Refuse(field, ".max_sequences is ", options.max_sequences(),
-                  "; the limit is ", kMaxSequences);
-  }
-  const auto most =
-      static_cast<uint64_t>(absl::ToInt64Microseconds(kMaxSequenceIdle));
-  if (options.max_idle_microseconds() > most) {
-    return Refuse(field, ".max_idle_microseconds is ",
-                  options.max_idle_microseconds(), "; the limit is ", most,
-                  ", one day");
-  }
-  uint64_t initial = 0;
-  for (const auto& state : options.states()) initial += state.initial().size();
-  if (initial > kMaxInitialStateBytes) {
-    return Refuse(field, ".states begin with ", initial,
-                  " bytes, the limit is ", kMaxInitialStateBytes,
-                  "; begin with zeros, and let the model choose its own "
-                  "constants when a START control is true");
-  }
-  for (const auto& control : options.controls()) {
-    for (const double value : {control.false_value(), control.true_value()}) {
-      if (std::abs(value) <= kMaxFlag) continue;
-      return Refuse(field, ".controls '", control.input(), "' has the value ",
-                    value, "; write a number of at most ", kMaxFlag);
-    }
-    if (control.kind() >= SequenceControl::START && control.kind() <= SequenceControl::ID) continue;
-    return Refuse(field, ".controls '", control.input(), "' has kind ",
-                  static_cast<int>(control.kind()),
-                  "; write START, END, READY or ID");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> SequenceNumber(const SequencePlan& plan,

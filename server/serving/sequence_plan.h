@@ -1,5 +1,6 @@
-// How a version serves sequences: which of the model's inputs clients send,
-// which the server fills in, and which outputs it keeps for the next request.
+// The tensors of a version that serves sequences: the inputs that clients send,
+// the inputs that the server fills in, and the outputs that it keeps for the
+// next request.
 //
 // The state of a sequence is kept in the server's memory between its requests.
 // It is copied into a slot with the inputs of each request, and out of it with
@@ -22,14 +23,8 @@
 
 namespace gpupool::server {
 
-// Most sequences that a version works on at a time.
-inline constexpr uint32_t kMaxSequences = 1 << 16;
 // Most bytes of the states of all sequences of a version.
 inline constexpr uint64_t kMaxSequenceStateBytes = uint64_t{1} << 30;
-// Most bytes of the initial states in the options of a version, which are
-// stored with it.
-inline constexpr uint64_t kMaxInitialStateBytes = 64 << 10;
-inline constexpr absl::Duration kMaxSequenceIdle = absl::Hours(24);
 inline constexpr absl::Duration kDefaultSequenceIdle = absl::Seconds(1);
 
 struct SequencePlan {
@@ -46,13 +41,14 @@ struct SequencePlan {
         v1::SequenceOptions::Control::KIND_UNSPECIFIED;
     std::string name;
     v1::DataType data_type = v1::DATA_TYPE_UNSPECIFIED;
-    std::string when_false, when_true;  // bytes of the element
+    std::string when_false = {}, when_true = {};  // bytes of the element
   };
   struct State {
-    size_t output = 0;          // index of the model's output
+    size_t output = 0;  // index of the model's output
     v1::DataType data_type = v1::DATA_TYPE_UNSPECIFIED;
-    uint64_t held_bytes = 0;    // of one row in a slot
-    std::string initial;        // one row, as in requests
+    uint64_t bytes = 0;        // of one row, as in requests
+    uint64_t held_bytes = 0;   // of one row in a slot
+    std::string initial = {};  // one row, as in requests; empty: zeros
   };
 
   std::string label;  // for messages: "'digits' version 1"
@@ -78,7 +74,8 @@ struct SequenceModel {
   uint32_t max_batch_size = 1;
 };
 
-// Returns the plan. InvalidArgument names the control or the state, the given
+// Returns the plan of options that CheckSequenceOptions takes. InvalidArgument
+// names the control or the state, the given
 // and the allowed, and the remedy:
 //   * a tensor that the model does not have, or that is named twice
 //   * a type, a shape, or an initial state that does not fit
@@ -86,11 +83,6 @@ struct SequenceModel {
 //   * a limit above
 absl::StatusOr<SequencePlan> MakeSequencePlan(
     const SequenceModel& model, const v1::SequenceOptions& options);
-
-// Checks what does not depend on the model, before options are stored.
-// InvalidArgument begins with the name of the field.
-absl::Status CheckSequenceOptions(absl::string_view field,
-                                  const v1::SequenceOptions& options);
 
 // Returns the bytes of the number of a sequence as an element of the control.
 // InvalidArgument: the id is a text, or too large for the type.

@@ -65,8 +65,7 @@ SequenceEffects SequenceQueue::Add(InferenceCall* call, absl::Time now) {
     }
     return effects;
   }
-  Sequence& sequence =
-      known == nullptr ? Begin(call->sequence.id) : *known;
+  Sequence& sequence = known == nullptr ? Begin(call->sequence.id) : *known;
   sequence.waiting.push_back(call);
   ++waiting_;
   sequence.open = !call->sequence.end;

@@ -57,7 +57,7 @@ struct SequenceRefusal {
   absl::Status status;
 };
 
-// What the owner must do after a change of the queue.
+// Work for the owner after a change of the queue.
 struct SequenceEffects {
   std::vector<SequenceStep> steps;
   std::vector<SequenceRefusal> refusals;

@@ -20,6 +20,7 @@
 #include "server/api/validation/audio_layout_check.h"
 #include "server/api/validation/csv_layout_check.h"
 #include "server/api/validation/image_layout_check.h"
+#include "server/api/validation/sequence_options_check.h"
 #include "server/api/validation/text_layout_check.h"
 #include "server/api/validation/unread_table.h"
 #include "server/control/records/rows.h"
@@ -373,6 +374,8 @@ absl::Status CheckServingOptions(absl::string_view field,
         absl::StrCat(field, ".", limit.name, " is ", limit.value,
                      ", the limit is ", limit.largest));
   }
+  RETURN_IF_ERROR(CheckSequenceOptions(absl::StrCat(field, ".sequences"),
+                                       options->sequences()));
   return CheckPrecision(absl::StrCat(field, ".precision"),
                         options->precision());
 }

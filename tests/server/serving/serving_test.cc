@@ -1,6 +1,7 @@
 #include "server/serving/serving.h"
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/server/serving/ensemble_fixture.h"
 #include "tests/server/serving/fake_worker.h"
+#include "tests/server/serving/sequence_fixture.h"
 #include "tests/server/serving/served_model.h"
 #include "tests/server/serving/test_call.h"
 
@@ -143,6 +145,43 @@ TEST_F(ServingTest, ARequestThatComesAfterTheLossWaitsForTheNextWorker) {
   Ready(1, 10, "cpu:1");
   ASSERT_TRUE(call.WaitUntilDone());
   EXPECT_TRUE(call.status().ok()) << call.status();
+}
+
+// The state lies in the server, so the next worker goes on with it.
+TEST_F(ServingTest, SequencesOutliveTheLossOfAWorker) {
+  // y is twice the state (Compute), and the next state is x + s.
+  const auto add = [](const SlotRequest& request) {
+    const SlotHeader& header = request.header;
+    std::vector<float> x(2), s(2);
+    std::memcpy(s.data(), request.payload.data() + header.inputs[0].offset, 8);
+    std::memcpy(x.data(), request.payload.data() + header.inputs[1].offset, 8);
+    for (size_t i = 0; i < s.size(); ++i) s[i] += x[i];
+    std::memcpy(request.payload.data() + header.outputs[1].offset, s.data(), 8);
+    return absl::OkStatus();
+  };
+  for (const char* device : {"cpu:0", "cpu:1"}) {
+    workers_[device] = std::make_unique<FakeWorker>();
+    workers_[device]->SetRule(add);
+  }
+  v1::ModelVersion version = SequenceVersion("digits");
+  version.mutable_plan()->mutable_inputs()->SwapElements(0, 1);
+  serving_.VersionReady(version, "cpu:0");
+  const VersionHandle handle = *serving_.router().Route("digits", "");
+  const auto send = [&](bool start) {
+    TestCall call(1, {1, 2});
+    call.sequence = {.id = {.number = 7}, .start = start};
+    handle->executor().Enqueue(&call);
+    EXPECT_TRUE(call.WaitUntilDone());
+    EXPECT_TRUE(call.status().ok()) << call.status();
+    return call.output();
+  };
+  EXPECT_THAT(send(true), ::testing::ElementsAre(0, 0));
+  EXPECT_THAT(send(false), ::testing::ElementsAre(2, 4));
+  workers_["cpu:0"]->Die();
+  serving_.WorkerLost("cpu:0");
+  serving_.VersionReady(version, "cpu:1");
+  EXPECT_THAT(send(false), ::testing::ElementsAre(4, 8));
+  EXPECT_EQ(handle->executor().statistics().Snapshot().success.count, 3u);
 }
 
 TEST_F(ServingTest, LosingOneWorkerLeavesOtherDevicesAlone) {

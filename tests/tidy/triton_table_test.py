@@ -25,7 +25,7 @@ ABSENT_PATHS = {
     for version in ("", "/versions/*") for verb in ("generate", "generate_stream")
 }
 # Extensions that Triton announces and this server does not.
-UNANNOUNCED = {"classification", "cuda_shared_memory", "schedule_policy", "sequence",
+UNANNOUNCED = {"classification", "cuda_shared_memory", "schedule_policy",
                "system_shared_memory"}
 
 

@@ -110,7 +110,9 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
     // returns.
     const VersionHandle version = this->version();
     ResponseCache* const cache = version->cache();
-    if (cache != nullptr && AnswerFromCache(*cache)) return;
+    // An answer of a sequence depends on the requests before it.
+    const bool cached = cache != nullptr && !version->facts().takes_sequences;
+    if (cached && AnswerFromCache(*cache)) return;
     version->executor().Enqueue(this);
     return;
   }
@@ -158,6 +160,10 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
   }
   const VersionFacts& facts = version->facts();
   ASSIGN_OR_RETURN(const RequestParameters parameters, ReadParameters(request));
+  if (!facts.takes_sequences) {
+    RETURN_IF_ERROR(RefuseSequence(facts.label, parameters.sequence));
+  }
+  sequence = parameters.sequence;
   ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request));
   ASSIGN_OR_RETURN(inputs, CheckInputs({.label = facts.label,
                                         .formats = facts.inputs,

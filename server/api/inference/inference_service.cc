@@ -19,13 +19,11 @@ using grpc::ServerUnaryReactor;
 
 // Names that clients check before they use a feature. All of them are served,
 // binary_tensor_data by the HTTP port (server/http).
-constexpr const char* kExtensions[] = {"model_repository",
-                                       "model_repository(unload_dependents)",
-                                       "model_configuration",
-                                       "binary_tensor_data",
-                                       "parameters",
-                                       "statistics",
-                                       "logging"};
+constexpr const char* kExtensions[] = {
+    "model_repository",    "model_repository(unload_dependents)",
+    "model_configuration", "binary_tensor_data",
+    "parameters",          "sequence",
+    "statistics",          "logging"};
 
 ServerUnaryReactor* Answer(CallbackServerContext* context,
                            const absl::Status& status) {

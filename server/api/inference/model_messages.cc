@@ -33,9 +33,9 @@ inference::DataType ConfigType(v1::DataType type) {
   return config_type;
 }
 
+// Fills in type and dims of an input, an output or a state.
 template <typename Tensor>
 void FillConfigTensor(const TensorFormat& format, Tensor* tensor) {
-  tensor->set_name(format.name);
   tensor->set_data_type(ConfigType(format.data_type));
   const std::vector<int64_t> shape = format.DeclaredShape();
   // A configuration's dims leave the batch dimension out.
@@ -99,6 +99,72 @@ void FillBatching(const VersionFacts& facts,
   queue->set_max_queue_size(facts.max_queue_size);
 }
 
+using SequenceControl = v1::SequenceOptions::Control;
+using ConfiguredControl = inference::ModelSequenceBatching::Control;
+
+ConfiguredControl::Kind ControlKind(SequenceControl::Kind kind) {
+  switch (kind) {
+    case SequenceControl::READY:
+      return ConfiguredControl::CONTROL_SEQUENCE_READY;
+    case SequenceControl::END:
+      return ConfiguredControl::CONTROL_SEQUENCE_END;
+    case SequenceControl::ID:
+      return ConfiguredControl::CONTROL_SEQUENCE_CORRID;
+    default:
+      return ConfiguredControl::CONTROL_SEQUENCE_START;
+  }
+}
+
+void FillControl(const SequenceControl& control, v1::DataType type,
+                 ConfiguredControl* filled) {
+  filled->set_kind(ControlKind(control.kind()));
+  for (const double value : {control.false_value(), control.true_value()}) {
+    if (control.kind() == SequenceControl::ID) {
+      filled->set_data_type(ConfigType(type));
+    } else if (type == v1::INT32) {
+      filled->add_int32_false_true(static_cast<int32_t>(value));
+    } else if (type == v1::BOOL) {
+      filled->add_bool_false_true(value != 0);
+    } else {
+      filled->add_fp32_false_true(static_cast<float>(value));
+    }
+  }
+}
+
+void FillSequences(const VersionFacts& facts,
+                   inference::ModelSequenceBatching* batching) {
+  const SequencePlan& plan = *facts.sequences;
+  batching->set_max_sequence_idle_microseconds(
+      static_cast<uint64_t>(absl::ToInt64Microseconds(plan.max_idle)));
+  const auto delay =
+      static_cast<uint64_t>(absl::ToInt64Microseconds(facts.max_queue_delay));
+  if (plan.options.direct()) {
+    batching->mutable_direct()->set_max_queue_delay_microseconds(delay);
+    batching->mutable_direct()->set_minimum_slot_utilization(
+        static_cast<float>(plan.options.enough_requests()) /
+        static_cast<float>(facts.max_batch_size));
+  } else {
+    batching->mutable_oldest()->set_max_queue_delay_microseconds(delay);
+    batching->mutable_oldest()->set_max_candidate_sequences(
+        static_cast<int32_t>(plan.max_sequences));
+  }
+  for (int i = 0; i < plan.options.controls_size(); ++i) {
+    const SequenceControl& control = plan.options.controls(i);
+    auto* input = batching->add_control_input();
+    input->set_name(control.input());
+    FillControl(control, plan.controls[static_cast<size_t>(i)].data_type,
+                input->add_control());
+  }
+  for (int i = 0; i < plan.options.states_size(); ++i) {
+    const TensorFormat& format =
+        plan.outputs[plan.states[static_cast<size_t>(i)].output];
+    auto* state = batching->add_state();
+    FillConfigTensor(format, state);
+    state->set_input_name(plan.options.states(i).input());
+    state->set_output_name(format.name);
+  }
+}
+
 }  // namespace
 
 void FillMetadata(const ServedVersion& version,
@@ -125,17 +191,25 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   config->set_max_batch_size(
       facts.batched ? static_cast<int32_t>(facts.max_batch_size) : 0);
   for (const TensorFormat& format : facts.inputs) {
-    FillConfigTensor(format, config->add_input());
+    inference::ModelInput* input = config->add_input();
+    input->set_name(format.name);
+    FillConfigTensor(format, input);
   }
   for (const TensorFormat& format : facts.outputs) {
-    FillConfigTensor(format, config->add_output());
+    inference::ModelOutput* output = config->add_output();
+    output->set_name(format.name);
+    FillConfigTensor(format, output);
   }
   if (version.ensemble() != nullptr) {
     FillEnsemble(*version.ensemble(), config->mutable_ensemble_scheduling());
   } else {
     config->set_backend(kBackend);
     FillInstance(version, config->add_instance_group());
-    FillBatching(facts, config->mutable_dynamic_batching());
+    if (facts.sequences == nullptr) {
+      FillBatching(facts, config->mutable_dynamic_batching());
+    } else {
+      FillSequences(facts, config->mutable_sequence_batching());
+    }
   }
   config->mutable_model_transaction_policy()->set_decoupled(false);
   if (version.cache() != nullptr) {

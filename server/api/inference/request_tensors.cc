@@ -179,28 +179,30 @@ absl::Status CheckPriority(const InferParameter& value) {
   return absl::OkStatus();
 }
 
-absl::Status NoSequences(absl::string_view key) {
-  return absl::UnimplementedError(absl::StrCat(
-      "parameter '", key,
-      "': sequences are not served, each request is computed by itself; leave "
-      "the parameter out, and send the state as inputs and outputs"));
-}
-
-// Takes the values that say that the request belongs to no sequence: 0 and "".
-absl::Status CheckSequenceId(const InferParameter& value) {
-  if (value.has_int64_param() || value.has_uint64_param() ||
-      value.has_string_param()) {
-    const bool none = value.int64_param() == 0 && value.uint64_param() == 0 &&
-                      value.string_param().empty();
-    return none ? absl::OkStatus() : NoSequences("sequence_id");
+// Reads an id; 0 and "" say that the request belongs to no sequence.
+absl::StatusOr<SequenceId> ReadSequenceId(const InferParameter& value) {
+  if (value.has_uint64_param()) {
+    return SequenceId{.number = value.uint64_param(), .text = ""};
   }
-  return WrongParameter("sequence_id", "int64 or string");
+  if (value.has_int64_param() && value.int64_param() >= 0) {
+    return SequenceId{.number = static_cast<uint64_t>(value.int64_param()),
+                      .text = ""};
+  }
+  if (!value.has_string_param()) {
+    return WrongParameter("sequence_id", "int64 from 0, or string");
+  }
+  if (value.string_param().size() > kMaxSequenceIdBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parameter 'sequence_id' has ", value.string_param().size(),
+        " bytes; the limit is ", kMaxSequenceIdBytes));
+  }
+  return SequenceId{.number = 0, .text = value.string_param()};
 }
 
-absl::Status CheckSequenceFlag(absl::string_view key,
-                               const InferParameter& value) {
+absl::StatusOr<bool> ReadSequenceFlag(absl::string_view key,
+                                      const InferParameter& value) {
   if (!value.has_bool_param()) return WrongParameter(key, "bool");
-  return value.bool_param() ? NoSequences(key) : absl::OkStatus();
+  return value.bool_param();
 }
 
 absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
@@ -307,14 +309,29 @@ absl::StatusOr<RequestParameters> ReadParameters(
     } else if (key == "priority") {
       RETURN_IF_ERROR(CheckPriority(value));
     } else if (key == "sequence_id") {
-      RETURN_IF_ERROR(CheckSequenceId(value));
-    } else if (key == "sequence_start" || key == "sequence_end") {
-      RETURN_IF_ERROR(CheckSequenceFlag(key, value));
+      ASSIGN_OR_RETURN(parameters.sequence.id, ReadSequenceId(value));
+    } else if (key == "sequence_start") {
+      ASSIGN_OR_RETURN(parameters.sequence.start, ReadSequenceFlag(key, value));
+    } else if (key == "sequence_end") {
+      ASSIGN_OR_RETURN(parameters.sequence.end, ReadSequenceFlag(key, value));
     } else {
       RETURN_IF_ERROR(CheckOther(key, value));
     }
   }
   return parameters;
+}
+
+absl::Status RefuseSequence(absl::string_view model,
+                            const SequencePlace& sequence) {
+  if (sequence.IsEmpty()) return absl::OkStatus();
+  const char* key = sequence.id.IsSet() ? "sequence_id"
+                    : sequence.start    ? "sequence_start"
+                                        : "sequence_end";
+  return absl::UnimplementedError(absl::StrCat(
+      "parameter '", key, "': model ", model,
+      " serves no sequences, each request is computed by itself; leave the "
+      "parameter out, or write sequence_batching into the model's "
+      "config.pbtxt"));
 }
 
 }  // namespace gpupool::server

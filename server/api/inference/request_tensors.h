@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "inference/grpc_service.pb.h"
+#include "server/serving/sequence_id.h"
 #include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
@@ -43,12 +44,18 @@ absl::StatusOr<std::vector<int>> SelectOutputs(
 // Parameters of the request that concern the queue.
 struct RequestParameters {
   absl::Duration timeout = absl::InfiniteDuration();
+  SequencePlace sequence;
 };
 
-// Returns the parameters. InvalidArgument for a wrong type, a negative value,
-// or an unknown key that begins with the reserved "triton_". Unimplemented for
-// a request that belongs to a sequence.
+// Returns the parameters. InvalidArgument for a wrong type, a negative value, a
+// sequence_id that is too long, or an unknown key that begins with the reserved
+// "triton_".
 absl::StatusOr<RequestParameters> ReadParameters(
     const inference::ModelInferRequest& request);
+
+// Returns Unimplemented for a request that belongs to a sequence, for models
+// that serve no sequences. `model` is the model's name in messages.
+absl::Status RefuseSequence(absl::string_view model,
+                            const SequencePlace& sequence);
 
 }  // namespace gpupool::server

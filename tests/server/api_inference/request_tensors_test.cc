@@ -246,24 +246,45 @@ TEST_F(ReadParametersTest, PriorityMayBeEitherInteger) {
               HasSubstr("invalid value type for 'priority' parameter"));
 }
 
-TEST_F(ReadParametersTest, SequencesAreRefusedInWords) {
-  const auto refused = [&] {
-    const absl::Status status = ReadParameters(request_).status();
-    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
-    return std::string(status.message());
-  };
+TEST_F(ReadParametersTest, ASequenceIdIsANumberOrAText) {
+  EXPECT_TRUE(ReadParameters(request_)->sequence.IsEmpty());
   Set("sequence_id").set_int64_param(7);
-  EXPECT_THAT(refused(), AllOf(HasSubstr("parameter 'sequence_id'"),
-                               HasSubstr("sequences are not served")));
-  Set("sequence_id").set_uint64_param(7);
-  refused();
-  Set("sequence_id").set_string_param("a");
-  refused();
+  EXPECT_EQ(ReadParameters(request_)->sequence.id.number, 7u);
+  Set("sequence_id").set_uint64_param(UINT64_MAX);
+  EXPECT_EQ(ReadParameters(request_)->sequence.id.number, UINT64_MAX);
+  Set("sequence_id").set_string_param(std::string(128, '7'));
+  const auto text = ReadParameters(request_);
+  EXPECT_EQ(text->sequence.id.number, 0u);
+  EXPECT_EQ(text->sequence.id.text, std::string(128, '7'));
+  EXPECT_FALSE(text->sequence.start);
+  EXPECT_FALSE(text->sequence.end);
+  Set("sequence_start").set_bool_param(true);
+  EXPECT_TRUE(ReadParameters(request_)->sequence.start);
+  Set("sequence_end").set_bool_param(true);
+  EXPECT_TRUE(ReadParameters(request_)->sequence.end);
+}
+
+TEST_F(ReadParametersTest, ABadSequenceIdIsRefused) {
   Set("sequence_id").set_bool_param(true);
   EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
-  request_.clear_parameters();
-  Set("sequence_end").set_bool_param(true);
-  EXPECT_THAT(refused(), HasSubstr("parameter 'sequence_end'"));
+  Set("sequence_id").set_int64_param(-1);
+  EXPECT_THAT(std::string(ReadParameters(request_).status().message()),
+              HasSubstr("expected int64 from 0, or string"));
+  Set("sequence_id").set_string_param(std::string(129, '7'));
+  EXPECT_THAT(std::string(ReadParameters(request_).status().message()),
+              AllOf(HasSubstr("129 bytes"), HasSubstr("128")));
+}
+
+TEST_F(ReadParametersTest, ModelsWithoutSequencesRefuseThemInWords) {
+  EXPECT_TRUE(RefuseSequence("'m' version 1", {}).ok());
+  const absl::Status refused = RefuseSequence(
+      "'m' version 1", {.id = {.number = 7, .text = ""}, .start = true});
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("parameter 'sequence_id'"),
+                    HasSubstr("model 'm' version 1 serves no sequences")));
+  EXPECT_THAT(std::string(RefuseSequence("m", {.end = true}).message()),
+              HasSubstr("parameter 'sequence_end'"));
 }
 
 // Some clients send these parameters with every request.

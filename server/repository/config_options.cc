@@ -9,6 +9,7 @@
 #include "engine/base/refuse.h"
 #include "engine/base/status_macros.h"
 #include "server/api/validation/convert.h"
+#include "server/repository/config_sequences.h"
 
 namespace gpupool::server {
 namespace {
@@ -52,15 +53,25 @@ absl::Status ReadBatching(const inference::ModelConfig& config,
   }
   v1::ServingOptions& serving = result->serving;
   serving.set_max_batch_size(static_cast<uint32_t>(config.max_batch_size()));
+  const bool sequences = config.has_sequence_batching();
+  const char* const field =
+      sequences ? "sequence_batching" : "dynamic_batching";
   const inference::ModelDynamicBatching& batching = config.dynamic_batching();
-  const uint64_t delay = batching.max_queue_delay_microseconds();
+  const uint64_t delay =
+      sequences ? SequenceDelayMicroseconds(config.sequence_batching())
+                : batching.max_queue_delay_microseconds();
   if (delay > std::numeric_limits<uint32_t>::max()) {
-    return Refuse("dynamic_batching.max_queue_delay_microseconds is ", delay,
+    return Refuse(field, ": max_queue_delay_microseconds is ", delay,
                   "; write a shorter time");
   }
   serving.set_max_queue_delay_microseconds(static_cast<uint32_t>(delay));
   serving.set_max_queue_size(batching.default_queue_policy().max_queue_size());
-  RETURN_IF_ERROR(CheckServingOptions("dynamic_batching", &serving));
+  RETURN_IF_ERROR(CheckServingOptions(field, &serving));
+  if (sequences) {
+    ASSIGN_OR_RETURN(
+        *serving.mutable_sequences(),
+        ReadSequences(config, serving.max_batch_size(), &result->notes));
+  }
   for (const int32_t size : batching.preferred_batch_size()) {
     if (size >= 1 && size <= static_cast<int64_t>(serving.max_batch_size())) {
       continue;
@@ -165,7 +176,12 @@ absl::Status Read(absl::string_view model, const inference::ModelConfig& config,
   RETURN_IF_ERROR(ReadGroups(config, result));
   ASSIGN_OR_RETURN(result->versions, ReadChoice(config.version_policy()));
   result->response_cache = config.response_cache().enable();
-  return absl::OkStatus();
+  if (!result->response_cache || !config.has_sequence_batching()) {
+    return absl::OkStatus();
+  }
+  return Refuse(
+      "response_cache.enable is true, but the answers of sequence_batching "
+      "depend on earlier requests: remove one of them");
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ struct VersionChoice {
 };
 
 struct ConfiguredServing {
-  v1::ServingOptions serving;  // with defaults
-  std::string device;          // as LoadVersionRequest.device; may be empty
+  // With defaults. Initial states of files are missing (ReadInitialStates).
+  v1::ServingOptions serving;
+  std::string device;  // as LoadVersionRequest.device; may be empty
   VersionChoice versions;
   bool response_cache = false;  // whether answers are kept
   // Fields that only advise another server, each with the reason.

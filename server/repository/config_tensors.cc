@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -92,6 +93,72 @@ absl::Status CheckAll(const char* kind,
                 tensors.size(), ": ", NamesOf(tensors), "; list all or none");
 }
 
+// Returns the tensors that clients send or get, as far as the config lists
+// them: without controls and states.
+Tensors InputsOfClients(const inference::ModelConfig& config,
+                        const v1::Plan& plan) {
+  const inference::ModelSequenceBatching& batching = config.sequence_batching();
+  Tensors inputs;
+  for (const v1::TensorSpec& tensor : plan.inputs()) {
+    const auto is_control = [&](const auto& control) {
+      return control.name() == tensor.name();
+    };
+    const auto is_state = [&](const auto& state) {
+      return state.input_name() == tensor.name();
+    };
+    if (std::any_of(batching.control_input().begin(),
+                    batching.control_input().end(), is_control) ||
+        std::any_of(batching.state().begin(), batching.state().end(),
+                    is_state)) {
+      continue;
+    }
+    *inputs.Add() = tensor;
+  }
+  return inputs;
+}
+
+// Keeps the outputs of states that the config lists among the outputs.
+Tensors OutputsOfClients(const inference::ModelConfig& config,
+                         const v1::Plan& plan) {
+  Tensors outputs;
+  for (const v1::TensorSpec& tensor : plan.outputs()) {
+    const auto is_state = [&](const auto& state) {
+      return state.output_name() == tensor.name();
+    };
+    const auto is_listed = [&](const auto& output) {
+      return output.name() == tensor.name();
+    };
+    const auto& states = config.sequence_batching().state();
+    if (std::any_of(states.begin(), states.end(), is_state) &&
+        std::none_of(config.output().begin(), config.output().end(),
+                     is_listed)) {
+      continue;
+    }
+    *outputs.Add() = tensor;
+  }
+  return outputs;
+}
+
+// Compares the states with the input and the output of the file.
+absl::Status CheckStates(const inference::ModelConfig& config,
+                         const v1::Plan& plan, bool without_batch) {
+  for (const auto& state : config.sequence_batching().state()) {
+    const std::pair<const char*, const v1::TensorSpec*> places[] = {
+        {"input", FindTensor(plan.inputs(), state.input_name())},
+        {"output", FindTensor(plan.outputs(), state.output_name())}};
+    for (const auto& [kind, tensor] : places) {
+      // A name that is not in the file is refused with the other checks of
+      // sequences.
+      if (tensor == nullptr) continue;
+      RETURN_IF_ERROR(
+          CheckTensor(absl::StrCat("sequence_batching.state of ", kind, " ",
+                                   Quoted(tensor->name())),
+                      state, *tensor, without_batch));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(const inference::ModelConfig& config, const v1::Plan& plan) {
   const bool without_batch = config.max_batch_size() > 0;
   if (without_batch &&
@@ -101,9 +168,11 @@ absl::Status Check(const inference::ModelConfig& config, const v1::Plan& plan) {
                   "max_batch_size: 0 and the whole shapes as dims, or export "
                   "the model with a dynamic first dimension");
   }
-  RETURN_IF_ERROR(
-      CheckAll("input", config.input(), plan.inputs(), without_batch));
-  return CheckAll("output", config.output(), plan.outputs(), without_batch);
+  RETURN_IF_ERROR(CheckAll("input", config.input(),
+                           InputsOfClients(config, plan), without_batch));
+  RETURN_IF_ERROR(CheckAll("output", config.output(),
+                           OutputsOfClients(config, plan), without_batch));
+  return CheckStates(config, plan, without_batch);
 }
 
 }  // namespace

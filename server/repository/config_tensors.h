@@ -13,6 +13,9 @@ namespace gpupool::server {
 // and dims, the same for outputs, and has a max_batch_size only for a model
 // with a batch dimension. InvalidArgument names the tensor and both values.
 //
+// Controls and states of sequence_batching are no inputs for clients. A state
+// may be listed as an output.
+//
 // With a max_batch_size above 0, dims leave the batch dimension out.
 absl::Status CheckConfigTensors(const inference::ModelConfig& config,
                                 const v1::Plan& plan);

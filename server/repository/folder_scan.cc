@@ -86,7 +86,7 @@ class RootScan {
   // Adds one entry of the folder of a model.
   void AddPart(const std::string& entry, ModelFolder* model) {
     const std::string path = absl::StrCat(model->name, "/", entry);
-    if (entry.front() == '.') return;
+    if (entry.front() == '.' || entry == kInitialStateFolder) return;
     if (entry == kConfigFileName) return AddConfig(path, model);
     const uint64_t number = VersionNumber(entry);
     if (number == 0) {

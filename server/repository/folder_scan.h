@@ -3,6 +3,8 @@
 //   DIR/NAME/VERSION/model.onnx     and the files with its external data
 //   DIR/NAME/VERSION/               empty, if the model is an ensemble
 //   DIR/NAME/config.pbtxt           optional
+//   DIR/NAME/initial_state/         files that config.pbtxt names; not looked
+//   at
 //
 // Nothing is read but names and stamps of files. Everything else that is there
 // is left out, with a remark for the log.
@@ -51,6 +53,7 @@ struct RepositoryLook {
 
 inline constexpr char kModelFileName[] = "model.onnx";
 inline constexpr char kConfigFileName[] = "config.pbtxt";
+inline constexpr char kInitialStateFolder[] = "initial_state";
 
 // Returns the models of all roots. A name that two roots have is taken from the
 // first one. Folders whose names begin with a dot are left out without a

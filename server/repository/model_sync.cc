@@ -11,6 +11,7 @@
 #include "server/api/validation/job_spec_check.h"
 #include "server/repository/config_ensemble.h"
 #include "server/repository/config_options.h"
+#include "server/repository/config_sequences.h"
 #include "server/repository/config_tensors.h"
 #include "server/repository/folder_config.h"
 #include "server/repository/model_files.h"
@@ -94,6 +95,10 @@ absl::StatusOr<ModelSync::Wish> ModelSync::ReadWish(const ModelFolder& model) {
   ASSIGN_OR_RETURN(ConfiguredServing options,
                    ReadConfiguredServing(model.name, config));
   RETURN_IF_ERROR(CheckCaching(options, options_.set_caching));
+  if (config.has_sequence_batching()) {
+    RETURN_IF_ERROR(ReadInitialStates(root, model.name, config,
+                                      options.serving.mutable_sequences()));
+  }
   ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> stored,
                    options_.calls->Versions());
   return Wish{std::move(root), std::move(config), std::move(options),

@@ -177,7 +177,7 @@ class Repository(harness.TestCase):
         self.put("good", 3, 5, CONFIG)
         self.put("plain", 1, 7)
         self.put("dims", 1, 2, CONFIG.replace("dims: [ 3 ]", "dims: [ 4 ]", 1))
-        self.put("field", 1, 2, "sequence_batching { }")
+        self.put("field", 1, 2, "model_warmup { }")
         (self.folder / "broken/1").mkdir(parents=True)
         (self.folder / "broken/1/model.onnx").write_bytes(b"no model at all")
         (self.folder / "out/1").mkdir(parents=True)
@@ -194,7 +194,7 @@ class Repository(harness.TestCase):
         self.assertEqual("READY", index["good", "3"][0])
         self.assertEqual("UNAVAILABLE", index["good", "1"][0])
         for model, words in (("dims", "dims is [4], the file has [3]"),
-                             ("field", "sequence_batching is not supported"),
+                             ("field", "model_warmup is not supported"),
                              ("broken", "")):
             state, reason = index[model, "1"]
             self.assertEqual("UNAVAILABLE", state, model)

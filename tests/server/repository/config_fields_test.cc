@@ -41,6 +41,26 @@ model_transaction_policy { } response_cache { enable: true }
   EXPECT_TRUE(CheckText("version_policy { specific { versions: 2 } }").ok());
 }
 
+TEST(ConfigFieldsTest, TakesTheFieldsOfSequences) {
+  const absl::Status taken = CheckText(R"(
+sequence_batching {
+  max_sequence_idle_microseconds: 5
+  control_input { name: "a" control {
+    kind: CONTROL_SEQUENCE_CORRID int32_false_true: 0 fp32_false_true: 0
+    bool_false_true: false data_type: TYPE_INT64 } }
+  oldest { max_candidate_sequences: 4 preferred_batch_size: 2
+           max_queue_delay_microseconds: 9 preserve_ordering: true }
+  state { input_name: "i" output_name: "o" data_type: TYPE_FP32 dims: 1
+    initial_state { data_type: TYPE_FP32 dims: 1 data_file: "f" name: "n" } }
+})");
+  EXPECT_TRUE(taken.ok()) << taken;
+  EXPECT_TRUE(CheckText("sequence_batching { direct { "
+                        "max_queue_delay_microseconds: 1 "
+                        "minimum_slot_utilization: 0.5 } state { "
+                        "initial_state { zero_data: true } } }")
+                  .ok());
+}
+
 TEST(ConfigFieldsTest, TheMapsOfAStepMayHaveAnyNames) {
   EXPECT_TRUE(CheckText("platform: \"ensemble\" ensemble_scheduling { "
                         "max_inflight_requests: 2 step { model_name: \"a\" "
@@ -68,7 +88,14 @@ TEST_P(RefusedFieldTest, IsNamedByItsPathWithARemedy) {
 INSTANTIATE_TEST_SUITE_P(
     All, RefusedFieldTest,
     ::testing::Values(
-        Refused{"sequence_batching { }", "sequence_batching", "sequences"},
+        Refused{"sequence_batching { state { use_growable_memory: true } }",
+                "sequence_batching.state[0].use_growable_memory", "remove it"},
+        Refused{"sequence_batching { state { use_same_buffer_for_input_output: "
+                "true } }",
+                "sequence_batching.state[0].use_same_buffer_for_input_output",
+                "remove it"},
+        Refused{"sequence_batching { iterative_sequence: true }",
+                "sequence_batching.iterative_sequence", "remove it"},
         Refused{"ensemble_scheduling { step { model_namespace: \"n\" } }",
                 "ensemble_scheduling.step[0].model_namespace", "remove it"},
         Refused{"optimization { }", "optimization", "remove it"},
@@ -139,10 +166,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ConfigFieldsTest, SeveralRefusedFieldsComeTogether) {
   const absl::Status refused =
-      CheckText("runtime: \"r\" sequence_batching { } max_batch_size: 3");
+      CheckText("runtime: \"r\" model_warmup { } max_batch_size: 3");
   EXPECT_THAT(
       std::string(refused.message()),
-      AllOf(HasSubstr("runtime is not"), HasSubstr("sequence_batching is not"),
+      AllOf(HasSubstr("runtime is not"), HasSubstr("model_warmup is not"),
             Not(HasSubstr("max_batch_size"))));
 }
 

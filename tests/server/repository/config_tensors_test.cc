@@ -92,6 +92,33 @@ TEST(ConfigTensorsTest, MismatchesNameBothValues) {
       AllOf(HasSubstr("max_batch_size is 8"), HasSubstr("max_batch_size: 0")));
 }
 
+TEST(ConfigTensorsTest, ControlsAndStatesAreNoInputsOfClients) {
+  const std::string plan = R"(
+inputs { name: "x" data_type: FLOAT32 shape: [-1, 4] }
+inputs { name: "start" data_type: FLOAT32 shape: [-1, 1] }
+inputs { name: "s" data_type: FLOAT32 shape: [-1, 2] }
+outputs { name: "y" data_type: FLOAT32 shape: [-1, 4] }
+outputs { name: "t" data_type: FLOAT32 shape: [-1, 2] }
+)";
+  const std::string config =
+      "max_batch_size: 8 input { name: \"x\" data_type: TYPE_FP32 dims: 4 } "
+      "output { name: \"y\" data_type: TYPE_FP32 dims: 4 } "
+      "sequence_batching { control_input { name: \"start\" } "
+      "state { input_name: \"s\" output_name: \"t\" data_type: TYPE_FP32 ";
+  EXPECT_TRUE(CheckTexts(config + "dims: 2 } }", plan).ok());
+  // A state may be an output as well.
+  EXPECT_TRUE(CheckTexts(config + "dims: 2 } } output { name: \"t\" data_type: "
+                                  "TYPE_FP32 dims: 2 }",
+                         plan)
+                  .ok());
+  EXPECT_THAT(
+      TensorRefusal(config + "dims: 3 } }", plan),
+      AllOf(HasSubstr("sequence_batching.state of input \"s\".dims is [3]"),
+            HasSubstr("[2] after the batch dimension")));
+  EXPECT_THAT(TensorRefusal(config + "dims: 2 } } input { name: \"s\" }", plan),
+              HasSubstr("input \"s\" is not in the file"));
+}
+
 TEST(ConfigTensorsTest, AListIsWholeAndHasNothingTwice) {
   const std::string two =
       "inputs { name: \"a\" data_type: FLOAT32 shape: 1 } "

@@ -34,9 +34,9 @@ TEST_F(FolderConfigTest, WhatCannotBeReadIsRefused) {
   Write("a/config.pbtxt", "name: ");
   EXPECT_THAT(std::string(Read().status().message()),
               HasSubstr("cannot be read"));
-  Write("a/config.pbtxt", "sequence_batching { }");
+  Write("a/config.pbtxt", "model_warmup { }");
   EXPECT_THAT(std::string(Read().status().message()),
-              HasSubstr("sequence_batching is not supported"));
+              HasSubstr("model_warmup is not supported"));
   Remove("a/config.pbtxt");
   Write("a/config.pbtxt/file", "a folder");
   EXPECT_THAT(std::string(Read().status().message()),

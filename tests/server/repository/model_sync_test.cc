@@ -158,7 +158,8 @@ TEST_F(ModelSyncTest, AServedVersionIsMarkedWhileItIsReplaced) {
 TEST_F(ModelSyncTest, ABadConfigChangesNothing) {
   Write("a/1/model.onnx", "one");
   for (const char* text :
-       {"unknown: 1", "sequence_batching { }", "max_batch_size: -1"}) {
+       {"unknown: 1", "sequence_batching { iterative_sequence: true }",
+        "max_batch_size: -1"}) {
     Write("a/config.pbtxt", text);
     const SyncResult result = Bring("a");
     EXPECT_TRUE(absl::IsInvalidArgument(result.config)) << text;

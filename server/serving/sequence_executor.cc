@@ -300,15 +300,17 @@ SequenceExecutor::Work SequenceExecutor::EndStep(const Step& step) {
 // Also reports the numbers, since something has changed.
 void SequenceExecutor::SetAlarm() {
   absl::Time time;
-  SequenceCounts counts;
   {
     absl::MutexLock lock(&mutex_);
-    counts = {.active = queue_.active(), .waiting = queue_.waiting()};
+    // With the lock, so that the last report is the newest.
+    if (parts_.observer != nullptr) {
+      parts_.observer->Sequences(
+          {.active = queue_.active(), .waiting = queue_.waiting()});
+    }
     time = queue_.next_event();
     if (time >= alarm_) time = absl::InfiniteFuture();
     alarm_ = std::min(alarm_, time);
   }
-  if (parts_.observer != nullptr) parts_.observer->Sequences(counts);
   if (time == absl::InfiniteFuture()) return;
   // Weakly, since a pending alarm must not keep an unloaded version alive.
   parts_.timer->CallAt(time, [weak = weak_from_this()] {

@@ -380,7 +380,8 @@ void FolderRepository::UnloadStored(const std::string& name) {
                             .config = {},
                             .config_error = "",
                             .versions = {},
-                            .empty_versions = {}};
+                            .empty_versions = {},
+                            .initial_states = {}};
   const absl::Status unloaded = sync_.UnloadOthers(nothing, {}, true);
   if (unloaded.ok()) return;
   spdlog::warn("a removed model stays loaded model={} reason=\"{}\"", name,

@@ -86,7 +86,8 @@ class RootScan {
   // Adds one entry of the folder of a model.
   void AddPart(const std::string& entry, ModelFolder* model) {
     const std::string path = absl::StrCat(model->name, "/", entry);
-    if (entry.front() == '.' || entry == kInitialStateFolder) return;
+    if (entry.front() == '.') return;
+    if (entry == kInitialStateFolder) return AddInitialStates(path, model);
     if (entry == kConfigFileName) return AddConfig(path, model);
     const uint64_t number = VersionNumber(entry);
     if (number == 0) {
@@ -112,6 +113,23 @@ class RootScan {
       model->config_error = "is no regular file";
     } else {
       model->config = entry->stamp;
+    }
+  }
+
+  // Other files than those that config.pbtxt names do no harm, and what cannot
+  // be served is refused when it is read.
+  void AddInitialStates(const std::string& path, ModelFolder* model) {
+    const auto names = folder_.List(path);
+    if (!names.ok()) return Remark(path, names.status().message());
+    for (const std::string& name : *names) {
+      const auto entry = folder_.Look(absl::StrCat(path, "/", name));
+      if (!entry.ok() || entry->kind != EntryKind::kFile) continue;
+      if (model->initial_states.size() == kMostFiles) {
+        return Remark(path, absl::StrCat("has more than ", kMostFiles,
+                                         " files; changes of the others are "
+                                         "not noticed"));
+      }
+      model->initial_states.push_back(entry->stamp);
     }
   }
 

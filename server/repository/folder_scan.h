@@ -3,8 +3,7 @@
 //   DIR/NAME/VERSION/model.onnx     and the files with its external data
 //   DIR/NAME/VERSION/               empty, if the model is an ensemble
 //   DIR/NAME/config.pbtxt           optional
-//   DIR/NAME/initial_state/         files that config.pbtxt names; not looked
-//   at
+//   DIR/NAME/initial_state/         files that config.pbtxt names
 //
 // Nothing is read but names and stamps of files. Everything else that is there
 // is left out, with a remark for the log.
@@ -39,6 +38,8 @@ struct ModelFolder {
   std::vector<VersionFolder> versions;  // rising
   // Numbers of folders of versions in which there is nothing. Rising.
   std::vector<uint64_t> empty_versions = {};
+  // Files in the folder initial_state, by name.
+  std::vector<FileStamp> initial_states = {};
   bool operator==(const ModelFolder&) const = default;
 };
 

@@ -87,6 +87,7 @@ absl::Status SequenceExecutor::Check(const InferenceCall& call) const {
 void SequenceExecutor::Enqueue(InferenceCall* call) {
   const absl::Time now = absl::Now();
   call->waits_since = now;
+  if (call->stages != nullptr) call->stages->arrival = now;
   const absl::Status checked = Check(*call);
   if (!checked.ok()) return Refuse({{call, checked}});
   Work work;

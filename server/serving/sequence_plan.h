@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gpupool/v1/model.pb.h"
 #include "server/serving/sequence_id.h"
 #include "server/serving/tensor/tensor_view.h"

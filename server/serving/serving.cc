@@ -47,7 +47,7 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
   std::unique_ptr<VersionObserver> observer;
   if (dependencies_.observer != nullptr) {
     observer = dependencies_.observer->Observe(facts.model, facts.version,
-                                               facts.max_queue_size);
+                                               options.max_queue_size);
   }
   auto batcher = std::make_shared<Batcher>(std::move(options), &timer_,
                                            std::move(observer));

@@ -93,6 +93,19 @@ TEST(ServingMetricsTest, FailuresAddNoTimesByTritonsNames) {
   }
 }
 
+TEST(ServingMetricsTest, SequencesAreGauges) {
+  Metrics metrics;
+  ServingMetrics observer(&metrics);
+  auto version = observer.Observe("sum", 3, 64);
+  version->Sequences({.active = 5, .waiting = 7});
+  version->Sequences({.active = 4, .waiting = 6});
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("\ngpupool_inference_sequences{model=\"sum\","
+                              "version=\"3\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("\ngpupool_inference_sequence_requests_waiting{"
+                              "model=\"sum\",version=\"3\"} 6\n"));
+}
+
 TEST(ServingMetricsTest, HitsAndMissesOfTheCacheAddUp) {
   Metrics metrics;
   ServingMetrics observer(&metrics);

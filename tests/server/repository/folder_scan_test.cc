@@ -62,6 +62,17 @@ TEST_F(FolderScanTest, FindsVersionsAndConfigs) {
   EXPECT_EQ(b.versions[0].files[1].bytes, 4u);
 }
 
+TEST_F(FolderScanTest, AChangeOfAnInitialStateIsSeen) {
+  Write("a/1/model.onnx");
+  Write("a/initial_state/first", "12");
+  const RepositoryLook look = Look();
+  EXPECT_THAT(look.remarks, IsEmpty());
+  ASSERT_THAT(look.models[0].initial_states, SizeIs(1));
+  EXPECT_EQ(look.models[0].initial_states[0].name, "first");
+  Write("a/initial_state/first", "123");
+  EXPECT_FALSE(look.models[0] == Look().models[0]);
+}
+
 TEST_F(FolderScanTest, NumbersOfVersionsHaveALimit) {
   Write("a/1000000000000000/model.onnx");
   Write("a/1000000000000001/model.onnx");

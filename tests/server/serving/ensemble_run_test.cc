@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/serving/ensemble_fixture.h"
+#include "tests/server/serving/sequence_fixture.h"
 #include "tests/server/serving/test_call.h"
 
 namespace gpupool::server {
@@ -76,6 +77,35 @@ TEST_F(EnsembleRunTest, StepsThatAnswerAtOnceEndTheRunAtOnce) {
   Start(DiamondSpec());
   ASSERT_TRUE(call_.is_done());
   EXPECT_THAT(call_.output(), ElementsAre(16, 32, 48, 64));
+}
+
+TEST_F(EnsembleRunTest, StepsThatServeSequencesGetThePlaceOfTheRequest) {
+  const auto memory = std::make_shared<FakeStep>(1);
+  const std::vector<VersionHandle> versions = {
+      steps_.version("pre"),
+      std::make_shared<ServedVersion>(
+          *MakeVersionFacts(SequenceVersion("memory")), memory, nullptr)};
+  EnsembleSpec spec = ChainSpec();
+  spec.steps[1] = StepOf("memory", {{"x", "m"}}, {{"y", "y"}});
+  auto graph = MakeEnsembleGraph(spec);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  auto binding = BindEnsemble(
+      spec, std::make_shared<const EnsembleGraph>(*std::move(graph)), versions);
+  ASSERT_TRUE(binding.ok()) << binding.status();
+  EXPECT_TRUE(binding->facts.takes_sequences);
+  call_.sequence = {.id = {.number = 7}, .start = true};
+  run_ = std::make_shared<EnsembleRun>(
+      std::make_shared<const EnsembleBinding>(*std::move(binding)), versions,
+      &call_,
+      [](EnsembleRun& run, const absl::Status& status) { run.Answer(status); });
+  run_->Start();
+  EXPECT_TRUE(steps_["pre"].waiting[0]->sequence.IsEmpty());
+  steps_["pre"].Answer();
+  ASSERT_THAT(memory->waiting, SizeIs(1));
+  EXPECT_EQ(memory->waiting[0]->sequence.id.number, 7u);
+  EXPECT_TRUE(memory->waiting[0]->sequence.start);
+  memory->Answer();
+  EXPECT_TRUE(call_.status().ok()) << call_.status();
 }
 
 TEST_F(EnsembleRunTest, AnErrorNamesItsStepAndTakesOthersOutOfTheirQueues) {

@@ -123,8 +123,10 @@ TEST_F(AuditLogTest, WhatTheQueueCannotHoldIsLostAndCounted) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->records, 13u);
   EXPECT_THAT(Warnings().back(), HasSubstr("written again"));
+  const auto lines = LastLines(folder_, 13);
+  ASSERT_TRUE(lines.ok()) << lines.status();
   bool told = false;
-  for (const std::string& line : *LastLines(folder_, 13)) {
+  for (const std::string& line : *lines) {
     told = told || line.find("15 records were lost") != std::string::npos;
   }
   EXPECT_TRUE(told);

@@ -38,7 +38,8 @@ struct Record {
   //   * "start", "stop": of the server
   std::string event;
   // "token": a caller with a token. "local": whoever reaches a server that
-  // wants no tokens. "unknown": a caller without a token that works.
+  // wants no tokens, and callers at its socket that send none. "unknown": a
+  // caller without a token that works.
   std::string identity;
   uint64_t token = 0;  // id of the token; 0: none
   std::string name;    // of the token

@@ -36,7 +36,7 @@ std::string HeaderOfUser(AccessGate* gate) {
 
 TEST(CallRecordTest, ATokenIsNamedWithoutItsSecret) {
   AccessGate gate(true, NowOfRecords);
-  const audit::Record record = RecordOf(gate, HeaderOfUser(&gate));
+  const audit::Record record = RecordOf(gate, HeaderOfUser(&gate), Door::kPort);
   EXPECT_EQ(record.identity, "token");
   EXPECT_EQ(record.token, 3u);
   EXPECT_EQ(record.name, "mia");
@@ -46,10 +46,23 @@ TEST(CallRecordTest, ATokenIsNamedWithoutItsSecret) {
 
 TEST(CallRecordTest, OthersAreUnknownOrLocal) {
   AccessGate strict(true, NowOfRecords);
-  EXPECT_EQ(RecordOf(strict, "Bearer x").identity, "unknown");
-  EXPECT_EQ(RecordOf(strict, "").identity, "unknown");
+  EXPECT_EQ(RecordOf(strict, "Bearer x", Door::kPort).identity, "unknown");
+  EXPECT_EQ(RecordOf(strict, "", Door::kPort).identity, "unknown");
+  EXPECT_EQ(RecordOf(strict, "Bearer x", Door::kSocket).identity, "unknown");
   AccessGate open(false, NowOfRecords);
-  EXPECT_EQ(RecordOf(open, "Bearer x").identity, "local");
+  EXPECT_EQ(RecordOf(open, "Bearer x", Door::kPort).identity, "local");
+}
+
+TEST(CallRecordTest, TheSocketIsLocalUnlessThereIsAToken) {
+  AccessGate gate(true, NowOfRecords);
+  const audit::Record local = RecordOf(gate, "", Door::kSocket);
+  EXPECT_EQ(local.identity, "local");
+  EXPECT_EQ(local.name, "local user");
+  EXPECT_EQ(local.role, "admin");
+  EXPECT_EQ(local.token, 0u);
+  const audit::Record user = RecordOf(gate, HeaderOfUser(&gate), Door::kSocket);
+  EXPECT_EQ(user.identity, "token");
+  EXPECT_EQ(user.role, "user");
 }
 
 TEST(CallRecordTest, TheOutcomeSaysWhetherACallWasDenied) {
@@ -69,12 +82,12 @@ TEST(CallRecordTest, TheGateNotesWhatItDeniesAndNothingElse) {
   ASSERT_TRUE(log.ok()) << log.status();
   gate.KeepRecords(*std::move(log));
   const std::string user = HeaderOfUser(&gate);
-  EXPECT_TRUE(
-      gate.Admit("/gpupool.v1.JobService/SubmitJob", user, "ipv4:1.2.3.4:5")
-          .ok());
-  EXPECT_FALSE(
-      gate.Admit("/gpupool.v1.AdminService/Drain", user, "ipv4:1.2.3.4:5")
-          .ok());
+  EXPECT_TRUE(gate.Admit("/gpupool.v1.JobService/SubmitJob", user, Door::kPort,
+                         "ipv4:1.2.3.4:5")
+                  .ok());
+  EXPECT_FALSE(gate.Admit("/gpupool.v1.AdminService/Drain", user, Door::kPort,
+                          "ipv4:1.2.3.4:5")
+                   .ok());
   ASSERT_TRUE(gate.log()->Flush().ok());
   const auto lines = audit::LastLines(folder / "audit", 10);
   ASSERT_TRUE(lines.ok()) << lines.status();

@@ -104,6 +104,12 @@ absl::Status CheckInfo(const SF_INFO& info) {
         "has ", info.samplerate, " samples a second; 1 to ", kMaxAudioRate,
         " are possible: save it with another rate"));
   }
+  // This is what libsndfile says of FLAC files that were written to a pipe.
+  if (info.frames == SF_COUNT_MAX) {
+    return absl::InvalidArgumentError(
+        "does not say how many samples it has, as if it was written to a pipe; "
+        "save it again as a file, or as WAV");
+  }
   if (info.frames >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "has no samples; record it again or leave it out");
@@ -164,8 +170,11 @@ absl::StatusOr<DecodedAudio> DecodeAudio(absl::string_view bytes,
                         .channels = static_cast<uint32_t>(info.channels),
                         .samples = static_cast<uint64_t>(info.frames),
                         .numbers = {}};
-  RETURN_IF_ERROR(
-      DecodeNumbers(file.get(), std::min(audio.samples, most_samples), audio));
+  // A file may have more channels than the others of its dataset, and silence
+  // is packed well, so that the count of samples is not enough of a limit.
+  const uint64_t row_samples = kMaxAudioRowNumbers / audio.channels;
+  RETURN_IF_ERROR(DecodeNumbers(
+      file.get(), std::min({audio.samples, most_samples, row_samples}), audio));
   return audio;
 }
 

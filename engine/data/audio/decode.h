@@ -19,10 +19,12 @@ struct DecodedAudio {
   std::vector<float> numbers;
 };
 
-// Decodes at most `most_samples` samples of each channel, which may be 0.
+// Decodes at most `most_samples` samples of each channel, which may be 0, and
+// no more numbers than a row may have.
 // INVALID_ARGUMENT, whose text continues the file's name, for
 //   - files of other formats, and encodings that are no plain numbers
-//   - files without samples, and WAV files that claim more bytes than they have
+//   - files without samples or without a count of them, and WAV files that
+//     claim more bytes than they have
 //   - files that end before a sample that was asked for
 //   - more channels or a higher rate than audio_limits.h allows
 //   - numbers that are not finite

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/audio_limits.h"
 #include "tests/engine/data/audio_files.h"
 
 namespace gpupool::engine {
@@ -116,6 +117,29 @@ TEST(DecodeAudioTest, RefusesFilesThatClaimMoreThanTheyHave) {
       Sound({.numbers = noise, .form = SF_FORMAT_FLAC | SF_FORMAT_PCM_16});
   EXPECT_THAT(AudioRefusal(flac.substr(0, flac.size() / 2)),
               HasSubstr("of the 20000 samples that its header claims"));
+}
+
+TEST(DecodeAudioTest, RefusesFilesWithoutACountOfSamples) {
+  std::string flac = Sound({.numbers = std::vector<float>(100, 0.5f),
+                            .form = SF_FORMAT_FLAC | SF_FORMAT_PCM_16});
+  // The last 36 bits of the 18 bytes behind the first header of a block.
+  ASSERT_EQ(flac.substr(22, 4), files::Number(100u << 24, 4));
+  flac[21] = static_cast<char>(flac[21] & 0xf0);
+  flac.replace(22, 4, 4, '\0');
+  EXPECT_THAT(AudioRefusal(flac),
+              HasSubstr("does not say how many samples it has"));
+}
+
+TEST(DecodeAudioTest, NeverDecodesMoreThanARowOfNumbers) {
+  constexpr size_t kSamples = kMaxAudioRowNumbers / 8 + 1000;
+  const auto audio =
+      DecodeAudio(Sound({.channels = 8,
+                         .numbers = std::vector<float>(8 * kSamples),
+                         .form = SF_FORMAT_FLAC | SF_FORMAT_PCM_16}),
+                  kMaxAudioRowNumbers);
+  ASSERT_TRUE(audio.ok()) << audio.status();
+  EXPECT_EQ(audio->samples, kSamples);
+  EXPECT_EQ(audio->numbers.size(), kMaxAudioRowNumbers);
 }
 
 TEST(DecodeAudioTest, EveryPrefixOfAFileIsHandled) {

@@ -14,8 +14,8 @@
 namespace gpupool::audit {
 namespace {
 
-// Texts come from callers. A control character takes six bytes in JSON, so that
-// ten texts of this length fit a line.
+// Texts come from callers. No byte of them takes more than six in JSON, so that
+// all texts of a record fit a line.
 constexpr size_t kMostText = 300;
 
 bool IsDigest(absl::string_view text) {
@@ -48,7 +48,8 @@ std::string LineOf(const Record& record, const Place& place) {
   add("outcome", record.outcome);
   add("note", record.note);
   json["previous"] = place.previous;
-  return json.dump(-1, ' ', false,
+  // ASCII, so that no name steers the terminal of who reads it.
+  return json.dump(-1, ' ', /*ensure_ascii=*/true,
                    nlohmann::ordered_json::error_handler_t::replace);
 }
 

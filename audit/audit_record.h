@@ -1,6 +1,6 @@
 // One record of the audit log and its line:
 //
-//   line   = JSON object without line breaks, at most kMostLineBytes
+//   line   = JSON object in ASCII without line breaks, at most kMostLineBytes
 //   object = "sequence" number, "time" UTC with microseconds, "event" word,
 //            then the texts of the record that are not empty,
 //            "previous": SHA-256 of the line before, in 64 hex digits

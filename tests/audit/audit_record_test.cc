@@ -62,6 +62,15 @@ TEST(AuditRecordTest, HostileTextsMakeOneShortLineOfValidJson) {
   EXPECT_TRUE(PlaceIn(line).ok());
 }
 
+TEST(AuditRecordTest, ALineIsPlainAscii) {
+  Record record;
+  record.name =
+      "m\xc3\xbcller \xc2\x9b"
+      "2J \x7f \xff";
+  EXPECT_THAT(LineOf(record, FirstPlace()),
+              HasSubstr(R"("name":"m\u00fcller \u009b2J \u007f \ufffd")"));
+}
+
 TEST(AuditRecordTest, OtherLinesAreNoRecords) {
   for (const char* line : {"", "x", "[]", "{}", R"({"sequence":1})",
                            R"({"sequence":-1,"previous":"0"})",

@@ -2,8 +2,12 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace gpupool::server {
@@ -39,6 +43,16 @@ std::string ScalarText(const Message& message, const char* name) {
   return number == 0 ? std::string() : absl::StrCat(number);
 }
 
+// Returns the text in quotes if a reader could take a part of it for another
+// field. Names that a handler refuses have any bytes.
+std::string Unmistakable(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return !absl::ascii_iscntrl(static_cast<unsigned char>(c)) &&
+           !absl::StrContains(" =\"\\", c);
+  });
+  return plain ? text : absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
+}
+
 }  // namespace
 
 void CallObject::Take(const Message& message) {
@@ -67,7 +81,8 @@ std::string CallObject::Text() const {
   std::string text;
   for (size_t i = 0; i < kFields; ++i) {
     if (values_[i].empty()) continue;
-    absl::StrAppend(&text, text.empty() ? "" : " ", kNames[i], "=", values_[i]);
+    absl::StrAppend(&text, text.empty() ? "" : " ", kNames[i], "=",
+                    Unmistakable(values_[i]));
   }
   return text;
 }

@@ -20,7 +20,8 @@ class CallObject {
   // id of what was made.
   void Take(const google::protobuf::Message& message);
 
-  // Returns what is known, in the order of the table.
+  // Returns what is known, in the order of the table. Texts with blanks, equal
+  // signs or control characters are in quotes.
   std::string Text() const;
   // Returns the field `request_id` of a message; empty if there was none.
   const std::string& request_id() const { return request_id_; }

@@ -46,6 +46,15 @@ TEST(CallObjectTest, ASecretIsNeverTaken) {
   EXPECT_EQ(object.Text(), "id=3 tenant=lab");
 }
 
+TEST(CallObjectTest, ANameCannotLookLikeAnotherField) {
+  v1::LoadVersionRequest request;
+  request.set_model("digits version=9 \"\n");
+  request.set_version(2);
+  CallObject object;
+  object.Take(request);
+  EXPECT_EQ(object.Text(), "model=\"digits version=9 \\\"\\n\" version=2");
+}
+
 TEST(CallObjectTest, LongNamesAreCut) {
   v1::LoadVersionRequest request;
   request.set_model(std::string(1000, 'm'));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <filesystem>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -24,6 +25,18 @@ constexpr size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
 bool IsPlain(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
          absl::StrContains("-._~/", c);
+}
+
+bool IsOwn(const struct stat& file) {
+  return file.st_uid == 0 || file.st_uid == geteuid();
+}
+
+// Returns whether only this user and root can put another socket there.
+bool IsInOwnFolder(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  struct stat facts = {};
+  return stat(folder.empty() ? "." : folder.c_str(), &facts) == 0 &&
+         IsOwn(facts) && (facts.st_mode & S_IWOTH) == 0;
 }
 
 }  // namespace
@@ -63,9 +76,10 @@ std::string TargetOf(absl::string_view address) {
 
 bool IsOurSocket(const std::string& path) {
   struct stat file = {};
-  if (path.size() > kMostPath || stat(path.c_str(), &file) != 0) return false;
-  if (!S_ISSOCK(file.st_mode)) return false;
-  if (file.st_uid != 0 && file.st_uid != geteuid()) return false;
+  // No link: it could lead to a socket of root now, and elsewhere soon.
+  if (path.size() > kMostPath || lstat(path.c_str(), &file) != 0) return false;
+  if (!S_ISSOCK(file.st_mode) || !IsOwn(file)) return false;
+  if (!IsInOwnFolder(path)) return false;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   sockaddr_un address = {};

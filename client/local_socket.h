@@ -22,7 +22,8 @@ absl::Status CheckSocketAddress(absl::string_view address);
 std::string TargetOf(absl::string_view address);
 
 // Returns whether a server listens at the socket and may be trusted: this user
-// or root has made it. Somebody else's socket could ask for a token.
+// or root has made it, in a folder that belongs to one of them and in which not
+// everybody may write. Somebody else's socket could ask for a token.
 bool IsOurSocket(const std::string& path);
 
 }  // namespace gpupool::client

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -54,6 +55,12 @@ TEST(LocalSocketTest, OursIsASocketAtWhichSomebodyListens) {
   EXPECT_FALSE(IsOurSocket(path)) << "nobody listens yet";
   ASSERT_EQ(listen(fd, 1), 0);
   EXPECT_TRUE(IsOurSocket(path));
+  const std::string link = folder / "link";
+  ASSERT_EQ(symlink(path.c_str(), link.c_str()), 0);
+  EXPECT_FALSE(IsOurSocket(link)) << "it may lead elsewhere soon";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  EXPECT_FALSE(IsOurSocket(path)) << "everybody may put another one there";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);
   // Only root can give a file away.
   if (chown(path.c_str(), 65534, 65534) == 0) {
     EXPECT_FALSE(IsOurSocket(path)) << "somebody else's";

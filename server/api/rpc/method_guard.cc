@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
@@ -54,11 +55,13 @@ int AddPort(grpc_server* server, const std::string& address,
   if (!absl::StartsWith(address, kSocketScheme)) {
     return grpc_server_add_http2_port(server, address.c_str(), credentials);
   }
+  // gRPC takes the path for that of a URI, in which "%41" is an A.
+  const std::string escaped = absl::StrReplaceAll(address, {{"%", "%25"}});
   // gRPC listens at once, so the socket must never be open to others. Files
   // that other threads make in this moment are private, too.
   const mode_t mask = umask(0077);
   const int port =
-      grpc_server_add_http2_port(server, address.c_str(), credentials);
+      grpc_server_add_http2_port(server, escaped.c_str(), credentials);
   umask(mask);
   // The default access list of a folder takes precedence over the umask.
   const std::string path = address.substr(kSocketScheme.size());

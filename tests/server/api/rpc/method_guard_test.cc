@@ -118,6 +118,20 @@ TEST(MethodGuardTest, TheSocketIsForTheUserOfTheProcessOnly) {
   EXPECT_EQ(file.st_mode & 07777, 0600u);
 }
 
+TEST(MethodGuardTest, ThePathOfASocketIsTakenAsItIs) {
+  const TempDir folder;
+  const std::string path = folder / "a%41 b";
+  v1::JobService::Service service;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + path, GuardedPlainCredentials(nullptr));
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  struct stat file = {};
+  EXPECT_EQ(lstat(path.c_str(), &file), 0);
+  server->Shutdown();
+}
+
 TEST(DoorOfTest, OnlySocketsAreSockets) {
   for (const char* peer : {"unix:", "unix:/run/x", "unix-abstract:x"}) {
     EXPECT_EQ(DoorOf(peer), Door::kSocket) << peer;

@@ -40,19 +40,31 @@ void AuditLog::Note(Record record) {
   const absl::Time now = options_.now();
   if (record.time == absl::InfinitePast()) record.time = now;
   absl::MutexLock lock(&mutex_);
-  if (record.event == "denied") {
-    if (now < second_ || now - second_ >= absl::Seconds(1)) {
-      AddNumbers(/*stopping=*/false);
-      second_ = now;
-      denials_ = 0;
-    }
-    if (++denials_ > kMostDenials) {
-      ++more_denials_;
-      Count(Fate::kCounted, 1);
-      return;
-    }
+  if (record.event == "denied" && !HasOwnRecord(now)) {
+    ++more_denials_;
+    Count(Fate::kCounted, 1);
+    return;
   }
   Push(std::move(record));
+}
+
+// Counts a call that was denied now. Returns whether it gets a record.
+bool AuditLog::HasOwnRecord(absl::Time now) {
+  if (now < second_ || now - second_ >= absl::Seconds(1)) {
+    AddNumbers(/*stopping=*/false);
+    second_ = now;
+    denials_ = 0;
+  }
+  if (now < hour_ || now - hour_ >= absl::Hours(1)) {
+    hour_ = now;
+    denials_of_hour_ = 0;
+  }
+  if (denials_ == kMostDenials || denials_of_hour_ == kMostDenialsOfHour) {
+    return false;
+  }
+  ++denials_;
+  ++denials_of_hour_;
+  return true;
 }
 
 void AuditLog::Push(Record record) {

@@ -5,9 +5,10 @@
 //   * Records are written at once, and synced at most every `sync_every`.
 //   * While the disk refuses them they wait. When the queue is full, further
 //     ones are lost and counted. A record of their number follows later.
-//   * Of the denied calls of one second, kMostDenials are noted one by one, and
-//     the rest as a number. Otherwise whoever reaches a port could fill the
-//     files until the older ones are deleted.
+//   * Of the denied calls of one second, kMostDenials are noted one by one, of
+//     those of one hour kMostDenialsOfHour, and the rest as a number. Otherwise
+//     whoever reaches a port could soon fill the files until the older ones are
+//     deleted.
 //
 // Thread-safety: any thread. Ownership: owns its thread and the open file.
 #pragma once
@@ -53,6 +54,7 @@ struct LogOptions {
 class AuditLog {
  public:
   static constexpr int kMostDenials = 50;  // in a second
+  static constexpr int kMostDenialsOfHour = 5000;
 
   // Opens the files and writes a record of the start, before which it tells of
   // a torn line that was mended. The errors of AuditAppender::Open.
@@ -71,6 +73,7 @@ class AuditLog {
   AuditLog(LogOptions options, std::unique_ptr<AuditAppender> appender);
 
   void Run();
+  bool HasOwnRecord(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddNumbers(bool stopping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Push(Record record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -89,7 +92,9 @@ class AuditLog {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;  // without a record of it
   absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  int denials_ ABSL_GUARDED_BY(mutex_) = 0;            // in this second
+  int denials_ ABSL_GUARDED_BY(mutex_) = 0;  // with records, in this second
+  absl::Time hour_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  int denials_of_hour_ ABSL_GUARDED_BY(mutex_) = 0;    // with records
   uint64_t more_denials_ ABSL_GUARDED_BY(mutex_) = 0;  // without a record
   uint64_t flushes_ ABSL_GUARDED_BY(mutex_) = 0;       // asked for
   uint64_t flushed_ ABSL_GUARDED_BY(mutex_) = 0;       // done

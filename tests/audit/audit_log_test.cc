@@ -103,6 +103,23 @@ TEST_F(AuditLogTest, ManyDenialsOfASecondAreOneNumber) {
   EXPECT_EQ(CheckLog(folder_, "")->records, AuditLog::kMostDenials + 5u);
 }
 
+TEST_F(AuditLogTest, DenialsOfAnHourAreBoundedToo) {
+  Open();
+  constexpr int kSeconds =
+      AuditLog::kMostDenialsOfHour / AuditLog::kMostDenials;
+  for (int i = 0; i < kSeconds + 2; ++i) {
+    Note(AuditLog::kMostDenials, "denied");
+    ASSERT_TRUE(log_->Flush().ok());
+    ++now_;
+  }
+  EXPECT_EQ(Counted(Fate::kCounted), 2u * AuditLog::kMostDenials);
+  now_ += 3600;
+  Note(1, "denied");
+  log_.reset();
+  EXPECT_EQ(Counted(Fate::kCounted), 2u * AuditLog::kMostDenials);
+  EXPECT_EQ(Counted(Fate::kLost), 0u);
+}
+
 TEST_F(AuditLogTest, WhatTheQueueCannotHoldIsLostAndCounted) {
   options_.queue_limit = 10;
   options_.files.file_bytes = 1;  // each record begins a file

@@ -263,6 +263,14 @@ bool SameAudioOptions(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
          a.audio().rate() == b.audio().rate();
 }
 
+// Returns whether both layouts have the same format. One that names none takes
+// that of the other.
+bool SameFormat(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
+  return a.format() == b.format() ||
+         a.format() == v1::DATASET_FORMAT_UNSPECIFIED ||
+         b.format() == v1::DATASET_FORMAT_UNSPECIFIED;
+}
+
 // Returns whether both layouts give the same arrays for the same files.
 bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
@@ -272,7 +280,7 @@ bool SameLayout(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
     // An unset field means its default, so both spellings are the same layout.
     return layout.labels_array().empty() ? "y" : layout.labels_array();
   };
-  return column(a) == column(b) && array(a) == array(b) &&
+  return SameFormat(a, b) && column(a) == column(b) && array(a) == array(b) &&
          std::equal(a.label_columns().begin(), a.label_columns().end(),
                     b.label_columns().begin(), b.label_columns().end()) &&
          std::equal(a.label_names().begin(), a.label_names().end(),

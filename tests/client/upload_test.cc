@@ -255,6 +255,16 @@ TEST_F(UploadTest, EnsureRefusesOtherContentUnderTheName) {
               ::testing::HasSubstr("gpupool datasets delete letters"));
 }
 
+TEST_F(UploadTest, EnsureRefusesAnotherFormatOfTheSameFile) {
+  upload_.layout.set_format(v1::TEXT);
+  ASSERT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok());
+  upload_.layout.set_format(v1::CSV);
+  EXPECT_TRUE(absl::IsAlreadyExists(
+      EnsureDataset(*client_, upload_, nullptr).status()));
+  upload_.layout.set_format(v1::DATASET_FORMAT_UNSPECIFIED);
+  EXPECT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok());
+}
+
 TEST_F(UploadTest, EnsureRefusesOtherOptionsOfTheSameFile) {
   ASSERT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok());
   upload_.layout.set_label_column(-1);

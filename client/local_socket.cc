@@ -31,12 +31,16 @@ bool IsOwn(const struct stat& file) {
   return file.st_uid == 0 || file.st_uid == geteuid();
 }
 
-// Returns whether only this user and root can put another socket there.
+// Returns whether only this user and root could put a socket there. The folder
+// may be a link, which they have made too.
 bool IsInOwnFolder(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path();
+  std::string folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  struct stat link = {};
   struct stat facts = {};
-  return stat(folder.empty() ? "." : folder.c_str(), &facts) == 0 &&
-         IsOwn(facts) && (facts.st_mode & S_IWOTH) == 0;
+  return lstat(folder.c_str(), &link) == 0 && IsOwn(link) &&
+         stat(folder.c_str(), &facts) == 0 && IsOwn(facts) &&
+         (facts.st_mode & S_IWOTH) == 0;
 }
 
 }  // namespace

@@ -53,11 +53,18 @@ TEST(LocalSocketTest, OursIsASocketAtWhichSomebodyListens) {
       bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
       0);
   EXPECT_FALSE(IsOurSocket(path)) << "nobody listens yet";
-  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(listen(fd, 8), 0);
   EXPECT_TRUE(IsOurSocket(path));
   const std::string link = folder / "link";
   ASSERT_EQ(symlink(path.c_str(), link.c_str()), 0);
   EXPECT_FALSE(IsOurSocket(link)) << "it may lead elsewhere soon";
+  const server::TempDir other;
+  const std::string folder_link = other / "state";
+  ASSERT_EQ(symlink(folder.path().c_str(), folder_link.c_str()), 0);
+  EXPECT_TRUE(IsOurSocket(folder_link + "/socket"));
+  if (lchown(folder_link.c_str(), 65534, 65534) == 0) {
+    EXPECT_FALSE(IsOurSocket(folder_link + "/socket")) << "somebody's link";
+  }
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
   EXPECT_FALSE(IsOurSocket(path)) << "everybody may put another one there";
   ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);

@@ -196,6 +196,8 @@ TEST_F(OpenGateTest, TheAuditLogIsKeptUnlessItIsOff) {
   EXPECT_EQ(gate_->log(), nullptr);
   EXPECT_FALSE(std::filesystem::exists(directory_ / "audit"));
   config.audit = "on";
+  config.audit_file_bytes = 1 << 20;
+  config.audit_files = 2;
   ASSERT_TRUE(
       KeepAuditLog(config, directory_.path(), &metrics, gate_.get()).ok());
   ASSERT_NE(gate_->log(), nullptr);
@@ -210,8 +212,10 @@ TEST_F(OpenGateTest, AnAuditLogThatCannotBeOpenedIsAnError) {
   Start();
   std::ofstream(directory_ / "audit") << "a file";
   Metrics metrics;
+  Config config;
+  config.audit = "on";
   const absl::Status status =
-      KeepAuditLog(Config(), directory_.path(), &metrics, gate_.get());
+      KeepAuditLog(config, directory_.path(), &metrics, gate_.get());
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 

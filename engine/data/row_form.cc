@@ -173,6 +173,18 @@ absl::Status CheckSameMissing(const v1::Dataset& one,
       " (gpupool datasets upload --missing)"));
 }
 
+// Checks that the recordings of both have as many samples a second.
+absl::Status CheckSameRate(const v1::Dataset& one, const v1::Dataset& other) {
+  const uint32_t a = one.description().audio().rate();
+  const uint32_t b = other.description().audio().rate();
+  if (a == 0 || b == 0 || a == b) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.validation: recordings of dataset \"", other.name(), "\" have ", b,
+      " samples a second, but those of \"", one.name(), "\" have ", a,
+      "; convert them to that rate, and upload \"", other.name(),
+      "\" again (gpupool datasets upload --like ", one.name(), ")"));
+}
+
 }  // namespace
 
 RowForm FormOf(const v1::Dataset& dataset) {
@@ -210,6 +222,7 @@ absl::Status CheckSameForm(const RowForm& one, const RowForm& other) {
 absl::Status CheckSameCategories(const v1::Dataset& one,
                                  const v1::Dataset& other) {
   RETURN_IF_ERROR(CheckSameMissing(one, other));
+  RETURN_IF_ERROR(CheckSameRate(one, other));
   const Columns a = TextColumnsOf(one), b = TextColumnsOf(other);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const bool both = i < a.size() && i < b.size() && SamePlace(*a[i], *b[i]);

@@ -133,6 +133,22 @@ TEST(RowFormTest, MissingCellsOfBothBecomeTheSame) {
 }
 
 // Returns a dataset whose last column is the label.
+TEST(RowFormTest, RecordingsOfBothHaveTheSameRate) {
+  v1::Dataset train, val;
+  train.set_name("train");
+  val.set_name("val");
+  train.mutable_description()->mutable_audio()->set_rate(8000);
+  EXPECT_TRUE(CheckSameCategories(train, val).ok()) << "nothing is known";
+  val.mutable_description()->mutable_audio()->set_rate(8000);
+  EXPECT_TRUE(CheckSameCategories(train, val).ok());
+  val.mutable_description()->mutable_audio()->set_rate(16000);
+  EXPECT_EQ(CheckSameCategories(train, val).message(),
+            "data.validation: recordings of dataset \"val\" have 16000 samples "
+            "a second, but those of \"train\" have 8000; convert them to that "
+            "rate, and upload \"val\" again (gpupool datasets upload --like "
+            "train)");
+}
+
 v1::Dataset WithColumns(const std::string& name,
                         const std::vector<std::string>& columns) {
   v1::Dataset dataset;

@@ -1,5 +1,7 @@
 #include "audit/audit_check.h"
 
+#include <cerrno>
+#include <cstring>
 #include <deque>
 #include <fstream>
 #include <functional>
@@ -30,10 +32,15 @@ absl::Status Damage(const Line& line, absl::string_view what) {
 absl::StatusOr<uint64_t> ReadLines(
     const std::string& path,
     const std::function<absl::Status(const Line&, absl::string_view)>& take) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
+    const int error = errno;
     return absl::UnavailableError(absl::StrCat(
-        "cannot read ", path, ": only the server's user may read it"));
+        "cannot read ", path, ": ", std::strerror(error),
+        error == EACCES   ? "; only the server's user may read it"
+        : error == ENOENT ? "; the server has deleted it meanwhile, try again"
+                          : ""));
   }
   std::string buffer(kMostLineBytes + 2, '\0');
   for (uint64_t number = 1;; ++number) {

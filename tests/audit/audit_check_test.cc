@@ -142,6 +142,16 @@ TEST_F(AuditCheckTest, ADigestThatWasNotedShowsThatNothingBeforeItIsGone) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(AuditCheckTest, AFileThatIsGoneMeanwhileIsNamed) {
+  const std::string path = PathOf(folder_, 1);
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("nowhere", path);
+  const absl::Status status = CheckLog(folder_, "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("try again"));
+}
+
 TEST_F(AuditCheckTest, AFolderWithoutALogIsNotFound) {
   EXPECT_EQ(CheckLog(parent_ / "none", "").status().code(),
             absl::StatusCode::kNotFound);

@@ -34,8 +34,8 @@ bool IsOwn(const struct stat& file) {
 // Returns whether only this user and root could put a socket there. The folder
 // may be a link, which they have made too.
 bool IsInOwnFolder(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
+  const std::string parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? std::string(1, '.') : parent;
   struct stat link = {};
   struct stat facts = {};
   return lstat(folder.c_str(), &link) == 0 && IsOwn(link) &&

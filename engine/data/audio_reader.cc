@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/base/audio_limits.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
@@ -57,12 +58,12 @@ class AudioRows {
       row_samples_ = static_cast<uint64_t>(length);
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(PlaceOf(samples_[0]), ": rows of ", length,
-                     " samples and ", Counted(facts_.channels, "channel"),
-                     " are not possible; a row has 1 to ", kMaxAudioRowNumbers,
-                     " numbers: set another length in "
-                     "layout.audio.samples (gpupool: --audio-samples)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        PlaceOf(samples_[0]), ": rows of ", absl::StrFormat("%.0f", length),
+        " samples and ", Counted(facts_.channels, "channel"),
+        " are not possible; a row has 1 to ", kMaxAudioRowNumbers,
+        " numbers: set another length in "
+        "layout.audio.samples (gpupool: --audio-samples)"));
   }
 
   uint64_t row_samples() const { return row_samples_; }

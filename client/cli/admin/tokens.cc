@@ -123,8 +123,9 @@ void AddCreateToken(CLI::App& tokens, Invocation& invocation) {
       tokens, "create",
       "Make a token and print it. It is shown this once: the server keeps only "
       "its digest.",
-      "  (umask 077; gpupool tokens create --tenant research.vision \\\n"
-      "      --role user --expires 30d > mia.token)");
+      "  umask 077\n"
+      "  gpupool tokens create --tenant research.vision --role user \\\n"
+      "      --expires 30d > mia.token");
   verb->add_option("--role", options->role,
                    "What the token may do; each role may do what those before "
                    "it may: viewer reads; user also runs jobs and uses models; "

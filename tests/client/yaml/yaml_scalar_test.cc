@@ -77,8 +77,8 @@ TEST(SetScalarTest, TakesEnumsInAnyCaseAndSuggests) {
   EXPECT_EQ(layout.format(), v1::CSV);
   EXPECT_THAT(
       Set(layout, "format", "cvs").message(),
-      HasSubstr("one of csv, idx, npy, npz, images, which format needs; "
-                "did you mean 'csv'?"));
+      HasSubstr("one of csv, idx, npy, npz, images, audio, text, which format "
+                "needs; did you mean 'csv'?"));
 }
 
 TEST(SetScalarTest, TakesTheBooleansOfYaml12) {

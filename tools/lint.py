@@ -19,6 +19,7 @@ import changed_code
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CUDA = "engine/backends/cuda/"
+FOLDERS = ["audit", "client", "engine", "scheduler", "server", "tls"]
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.M)
 
 
@@ -155,7 +156,7 @@ def header_jobs(build, flags, closure):
               "/dev/null", "-include"]
     toolkit = cuda_includes(flags)
     version = version_of("g++")
-    for path in tracked("engine/*.h", "scheduler/*.h", "server/*.h", "client/*.h"):
+    for path in tracked(*(f"{folder}/*.h" for folder in FOLDERS)):
         own = common
         if path.startswith(CUDA):
             if not toolkit:
@@ -179,7 +180,7 @@ def tidy_database(build):
 def tidy_jobs(build, flags, closure):
     database = tidy_database(build)
     rules = version_of("clang-tidy") + (ROOT / ".clang-tidy").read_text()
-    for path in tracked("engine/*.cc", "scheduler/*.cc", "server/*.cc", "client/*.cc"):
+    for path in tracked(*(f"{folder}/*.cc" for folder in FOLDERS)):
         if path in flags:
             key = closure.digest(ROOT / path, rules + " ".join(flags[path]))
             yield path, key, ["clang-tidy", "--quiet", "-p", str(database), path]

@@ -40,6 +40,7 @@ struct Config {
   std::string log_format;     // "text" or "json"
   std::string worker_binary;  // empty: gpupool-worker beside this program
   std::string cuda_lib_dir;   // NVIDIA's libraries; empty: the system's
+  std::string sandbox;        // of workers: "auto" or "off"
   ApiLimits limits;
   absl::Duration keep_uploads;      // zero: none are kept
   uint32_t upload_files = 0;        // open and kept ones

@@ -386,6 +386,7 @@ class Server::Impl {
     options.state_dir = state_dir_->path();
     options.worker_binary = worker_binary_;
     options.cuda_lib_dir = config_.cuda_lib_dir;
+    options.sandbox = config_.sandbox;
     options.daemon_boot_id = boot_id_;
     options.ring = config_.ring;
     options.hang_timeout = config_.hang_timeout;
@@ -396,8 +397,7 @@ class Server::Impl {
                                  device.threads,
                                  control_->LastReportSequence(device.name)});
     }
-    // Same number of threads as a device's: kernel scratch depends on it, and a
-    // plan made with another number would miss some bytes.
+    // A plan needs a device's number of threads: scratch depends on it.
     options.devices.push_back({.name = kMetaDevice,
                                .limit_bytes = PlannedLimit(),
                                .threads = devices_.front().threads,

@@ -46,6 +46,13 @@ std::vector<Setting> DeviceSettings() {
       {kGroup, "cuda-lib-dir", TextKind("DIR", In<&Config::cuda_lib_dir>, ':'),
        "", "folder of NVIDIA's libraries, or several separated by colons",
        "the system's library folders"},
+      {kGroup, "sandbox",
+       WordKind("KIND", In<&Config::sandbox>, {"auto", "off"}), "auto",
+       "auto: the kernel keeps workers from files, programs, processes and "
+       "networks that they do not need, as far as it can; off: it does not, "
+       "for "
+       "debugging",
+       "", "[The sandbox](#the-sandbox)"},
       {kGroup, "slots", CountKind(In<&SlotRingOptions::slot_count>, 1, 1024),
        absl::StrCat(kRing.slot_count),
        "maximum number of batches in flight on each worker"},

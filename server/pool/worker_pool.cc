@@ -19,6 +19,7 @@
 #include "server/ipc/worker_paths.h"
 #include "server/pool/process.h"
 #include "server/pool/worker_link.h"
+#include "server/pool/worker_settings.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -88,7 +89,8 @@ class WorkerPool::Impl {
 // Makes one link for each device and starts the thread.
 absl::Status WorkerPool::Impl::Init(WorkerObserver* observer) {
   RETURN_IF_ERROR(CheckProgram(options_.worker_binary));
-  for (const PoolDevice& device : options_.devices) {
+  for (PoolDevice device : options_.devices) {
+    device.joins_groups = JoinsGroups(options_, device);
     ASSIGN_OR_RETURN(WorkerPaths paths,
                      WorkerPathsFor(options_.state_dir, device.name));
     auto link = std::make_unique<WorkerLink>(options_, device, std::move(paths),

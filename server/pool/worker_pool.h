@@ -82,6 +82,8 @@ struct PoolDevice {
   std::string plan_for = "cpu";
   // For "meta": that device's facts from its worker; may be empty.
   std::string plan_facts;
+  // Whether jobs may run on this device and others together. The pool sets it.
+  bool joins_groups = false;
 };
 
 struct PoolOptions {
@@ -102,6 +104,7 @@ struct PoolOptions {
   // Time between checkpoints of jobs that name no number of steps. Zero: none.
   absl::Duration checkpoint_interval;
   std::string log_format = "text";  // of workers that are started: or "json"
+  std::string sandbox = "auto";     // of workers that are started: or "off"
   absl::Duration backoff_min = absl::Milliseconds(100);  // doubles
   absl::Duration backoff_max = absl::Seconds(10);
   // Life of a worker after which it starts again at backoff_min.

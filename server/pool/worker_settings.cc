@@ -1,5 +1,7 @@
 #include "server/pool/worker_settings.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gpupool/worker/v1/worker.pb.h"
@@ -7,6 +9,14 @@
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
+
+bool JoinsGroups(const PoolOptions& options, const PoolDevice& device) {
+  const auto computes = [](const PoolDevice& one) {
+    return one.name != kMetaDevice && one.name != kRehearsalDevice;
+  };
+  return computes(device) && std::count_if(options.devices.begin(),
+                                           options.devices.end(), computes) > 1;
+}
 
 std::vector<std::string> WorkerArguments(const PoolOptions& options,
                                          const PoolDevice& device) {
@@ -27,7 +37,10 @@ std::vector<std::string> WorkerArguments(const PoolOptions& options,
       "--checkpoint-seconds",
       absl::StrCat(absl::ToDoubleSeconds(options.checkpoint_interval)),
       "--log-format",
-      options.log_format};
+      options.log_format,
+      "--sandbox",
+      options.sandbox};
+  if (device.joins_groups) arguments.emplace_back("--joins-groups");
   if (!device.plan_facts.empty()) {
     arguments.insert(arguments.end(), {"--plan-facts", device.plan_facts});
   }
@@ -57,11 +70,14 @@ absl::Status CheckWorkerSettings(const worker::v1::HelloReply& hello,
   const uint64_t limit = hello.info().limit_bytes();
   const uint32_t threads = hello.info().threads();
   const bool same = (device.limit_bytes == 0 || limit == device.limit_bytes) &&
-                    threads == device.threads;
+                    threads == device.threads &&
+                    (hello.joins_groups() || !device.joins_groups);
   if (same) return absl::OkStatus();
   const std::string difference = absl::StrCat(
       "it was started with a limit of ", limit, " bytes and ", threads,
-      " threads, configured are ", device.limit_bytes, " and ", device.threads);
+      " threads, ", hello.joins_groups() ? "to join" : "to join no",
+      " groups; configured are ", device.limit_bytes, " and ", device.threads,
+      device.joins_groups ? ", to join" : ", to join no", " groups");
   if (hello.running().empty() && hello.loaded_version_ids().empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the idle worker is replaced: ", difference));

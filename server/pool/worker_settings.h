@@ -21,6 +21,10 @@ struct PoolOptions;
 
 inline constexpr uint32_t kWorkerProtocolVersion = 1;
 
+// Returns whether jobs may run on `device` and others together: whether it is
+// one of several devices of the pool. The planner and the rehearsal are none.
+bool JoinsGroups(const PoolOptions& options, const PoolDevice& device);
+
 // Returns the program and the flags that start the worker of `device`.
 std::vector<std::string> WorkerArguments(const PoolOptions& options,
                                          const PoolDevice& device);
@@ -31,10 +35,10 @@ std::vector<std::string> WorkerArguments(const PoolOptions& options,
 absl::Status CheckWorkerHello(const worker::v1::HelloReply& hello,
                               const PoolDevice& device);
 
-// Checks the limit and the threads of a worker that was found alive. Returns
-// FAILED_PRECONDITION if they differ from those of `device` and the worker is
-// idle: it is then to be replaced. A busy one keeps its settings until it ends,
-// which is logged.
+// Checks the limit and the threads of a worker that was found alive, and
+// whether it may join groups if it has to. Returns FAILED_PRECONDITION if they
+// differ from those of `device` and the worker is idle: it is then to be
+// replaced. A busy one keeps its settings until it ends, which is logged.
 absl::Status CheckWorkerSettings(const worker::v1::HelloReply& hello,
                                  const PoolDevice& device);
 

@@ -17,10 +17,12 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
@@ -28,6 +30,8 @@
 #include "server/ipc/worker_paths.h"
 #include "server/log/json_log.h"
 #include "server/worker/lease.h"
+#include "server/worker/sandbox/sandbox.h"
+#include "server/worker/sandbox/worker_view.h"
 #include "server/worker/watched_engine.h"
 #include "server/worker/worker_loop.h"
 #include "spdlog/sinks/rotating_file_sink.h"
@@ -108,8 +112,24 @@ std::string NewBootId() {
   return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
-absl::Status MakeFolders(const WorkerPaths& paths) {
-  for (const std::string& folder : {paths.folder, paths.blobs}) {
+// Returns the folder whose plans a planner reads: that of the device that it
+// plans for. Empty for others.
+std::string PlannedFolder(const WorkerOptions& worker) {
+  const auto planned = WorkerPathsFor(worker.state_dir, worker.engine.plan_for);
+  const bool reads = !worker.engine.plan_facts.empty() && planned.ok();
+  return reads ? planned->folder : "";
+}
+
+// Makes the folders that the worker uses. Those of others are made, too,
+// because the sandbox shows only what is there when the worker starts.
+absl::Status MakeFolders(const WorkerOptions& worker,
+                         const WorkerPaths& paths) {
+  std::vector<std::string> folders = {paths.folder, paths.blobs};
+  if (worker.joins_groups) folders.push_back(worker.state_dir + "/groups");
+  if (const std::string planned = PlannedFolder(worker); !planned.empty()) {
+    folders.push_back(planned);
+  }
+  for (const std::string& folder : folders) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
@@ -120,12 +140,43 @@ absl::Status MakeFolders(const WorkerPaths& paths) {
   return absl::OkStatus();
 }
 
-// Returns the folder; a planner uses that of the device that it plans for.
 std::string PlanCacheDir(const WorkerOptions& worker,
                          const WorkerPaths& paths) {
-  const auto planned = WorkerPathsFor(worker.state_dir, worker.engine.plan_for);
-  const bool reads = !worker.engine.plan_facts.empty() && planned.ok();
-  return absl::StrCat(reads ? planned->folder : paths.folder, "/plans");
+  const std::string planned = PlannedFolder(worker);
+  return absl::StrCat(planned.empty() ? paths.folder : planned, "/plans");
+}
+
+SandboxOptions SandboxOf(const WorkerOptions& worker,
+                         const WorkerPaths& paths) {
+  return SandboxOptionsFor({.device = worker.engine.device,
+                            .state_dir = worker.state_dir,
+                            .folder = paths.folder,
+                            .blobs = paths.blobs,
+                            .planned_folder = PlannedFolder(worker),
+                            .library_folders = worker.engine.cuda_lib_dir,
+                            .groups = worker.joins_groups});
+}
+
+// Shuts this process in. Goes on without the layers that the system lacks.
+void EnterSandbox(const WorkerOptions& worker, const WorkerPaths& paths) {
+  if (worker.sandbox == "off") {
+    spdlog::warn("no sandbox: the server was started with --sandbox off");
+    return;
+  }
+  const SandboxReport report = InstallSandbox(SandboxOf(worker, paths));
+  spdlog::info("sandbox layers={}", absl::StrJoin(report.layers, ","));
+  for (const std::string& reason : report.missing) {
+    spdlog::warn("sandbox lacks a layer: {}", reason);
+  }
+}
+
+// Forbids Unix sockets, of which the worker needs none once it listens.
+void EndUnixSockets(const WorkerOptions& worker, const WorkerPaths& paths) {
+  if (worker.sandbox == "off") return;
+  if (const absl::Status ended = ForbidUnixSockets(SandboxOf(worker, paths));
+      !ended.ok()) {
+    spdlog::warn("sandbox lacks a layer: {}", std::string(ended.message()));
+  }
 }
 
 // Descriptors that the loop gets. Borrowed.
@@ -142,8 +193,10 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
           paths.spool, static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()))));
   ASSIGN_OR_RETURN(ControlListener listener,
                    ControlListener::Listen(paths.socket));
+  EndUnixSockets(worker, paths);
   WorkerLoopOptions options;
   options.device = worker.engine.device;
+  options.joins_groups = worker.joins_groups;
   options.boot_id = NewBootId();
   options.orphan_timeout = absl::Seconds(worker.orphan_seconds);
   options.checkpoint_interval = absl::Seconds(worker.checkpoint_seconds);
@@ -180,7 +233,7 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
       WorkerPathsFor(worker.state_dir, worker.engine.device);
   if (!paths.ok()) return Refuse(worker, paths.status(), kWorkerUsage);
   LimitProcess(worker.engine.device);
-  if (absl::Status made = MakeFolders(*paths); !made.ok()) {
+  if (absl::Status made = MakeFolders(worker, *paths); !made.ok()) {
     return Refuse(worker, made, kWorkerFailed);
   }
   // The order matters: only the holder of the lease may write the log, the
@@ -193,6 +246,9 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   worker.engine.blob_dir = paths->blobs;
   worker.engine.unpack_dir = paths->folder;
   worker.engine.plan_cache_dir = PlanCacheDir(worker, *paths);
+  // Before the first thread, since not every layer holds for threads that live,
+  // and before the first byte of a user.
+  EnterSandbox(worker, *paths);
   auto made = make_engine(worker.engine);
   if (!made.ok()) {
     spdlog::error("no engine error=\"{}\"",

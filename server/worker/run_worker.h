@@ -31,6 +31,9 @@ struct WorkerOptions {
   double orphan_seconds = 60;
   double checkpoint_seconds = 0;  // see WorkerLoopOptions::checkpoint_interval
   std::string log_format = "text";  // or "json"
+  std::string sandbox = "auto";     // or "off"
+  // Whether the worker joins others in jobs on several devices.
+  bool joins_groups = false;
 };
 
 // Detaches from the terminal and serves until told to stop. Returns the exit

@@ -236,6 +236,7 @@ FromWorker WorkerLoop::HelloReply() {
   reply->set_pid(static_cast<uint32_t>(::getpid()));
   *reply->mutable_info() = engine_->info();
   reply->mutable_info()->set_worker_pid(reply->pid());
+  reply->set_joins_groups(options_.joins_groups);
   const TurnstileView view = turnstile_.view();
   reply->mutable_running()->Add(view.running.begin(), view.running.end());
   for (worker::v1::RunningAttempt saving : view.saving) {

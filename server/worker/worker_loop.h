@@ -49,6 +49,7 @@ struct WorkerLoopOptions {
   int stop_fd = -1;
   // Work page, sent to each daemon that says Hello; -1: none.
   int work_fd = -1;
+  bool joins_groups = false;  // see WorkerOptions
 };
 
 class WorkerLoop {

@@ -63,6 +63,12 @@ int main(int argc, char** argv) {
   app.add_option("--log-format", worker.log_format,
                  "form of the lines of the log: text or json")
       ->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--sandbox", worker.sandbox,
+                 "auto: give up what the worker does not need, as far as the "
+                 "kernel can take it away; off: for debugging")
+      ->check(CLI::IsMember({"auto", "off"}));
+  app.add_flag("--joins-groups", worker.joins_groups,
+               "the worker connects to others for jobs on several devices");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

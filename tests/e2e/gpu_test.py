@@ -200,7 +200,8 @@ class Gpu(harness.TestCase):
         self.addCleanup(folder.cleanup)
         opened = pathlib.Path(folder.name) / "opened"
         with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN_OPENED=str(opened)):
-            server = self.gpus("cuda:0")
+            # The stand-in writes that file outside the folders of its worker.
+            server = self.gpus("cuda:0", "--sandbox", "off")
         server.upload_digits()
         text = harness.digits_job(steps=60, publish="true", filters=4)
         path = server.state / "job.yaml"

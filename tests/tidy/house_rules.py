@@ -80,6 +80,7 @@ ONLY_IN = [
     (re.compile(r"<(jpeglib|jerror|png)\.h>"), "libjpeg and libpng",
      ["engine/data/image"]),
     (re.compile(r"<sndfile\.h>"), "libsndfile", ["engine/data/audio"]),
+    (re.compile(r"<seccomp\.h>"), "libseccomp", ["server/worker/sandbox"]),
     (re.compile(r"SQLiteCpp|sqlite3\.h"), "SQLite", ["server/store"]),
     (re.compile(r"prometheus/"), "prometheus-cpp", ["server/metrics"]),
     (re.compile(r"httplib\.h"), "cpp-httplib", ["server/trace", "client/cli/mlflow"]),

@@ -49,6 +49,33 @@ TEST(WorkerArgumentsTest, FlagsWithoutAValueAreLeftOut) {
   EXPECT_THAT(arguments, Contains("/lib/cuda"));
 }
 
+TEST(WorkerArgumentsTest, WorkersAreToldOfTheSandbox) {
+  PoolOptions options;
+  EXPECT_THAT(WorkerArguments(options, CpuDevice()), Contains("auto"));
+  options.sandbox = "off";
+  EXPECT_THAT(WorkerArguments(options, CpuDevice()), Contains("off"));
+}
+
+TEST(WorkerArgumentsTest, DevicesBesideOthersJoinGroups) {
+  PoolOptions options;
+  PoolDevice meta;
+  meta.name = "meta";
+  PoolDevice rehearsal;
+  rehearsal.name = "rehearsal";
+  PoolDevice device = CpuDevice();
+  options.devices = {device, meta, rehearsal};
+  EXPECT_FALSE(JoinsGroups(options, device));
+  options.devices.push_back(CpuDevice());
+  options.devices.back().name = "cpu:1";
+  EXPECT_TRUE(JoinsGroups(options, device));
+  EXPECT_FALSE(JoinsGroups(options, meta));
+  EXPECT_FALSE(JoinsGroups(options, rehearsal));
+  EXPECT_THAT(WorkerArguments(options, device),
+              Not(Contains("--joins-groups")));
+  device.joins_groups = true;
+  EXPECT_THAT(WorkerArguments(options, device), Contains("--joins-groups"));
+}
+
 TEST(CheckWorkerHelloTest, OtherProtocolsAndDevicesAreRefused) {
   worker::v1::HelloReply hello = IdleHello();
   EXPECT_TRUE(CheckWorkerHello(hello, CpuDevice()).ok());
@@ -71,6 +98,17 @@ TEST(CheckWorkerSettingsTest, OnlyAnIdleWorkerOfOtherSettingsIsReplaced) {
   EXPECT_TRUE(CheckWorkerSettings(hello, CpuDevice()).ok());
   hello.clear_loaded_version_ids();
   hello.add_running()->set_job_id(7);
+  EXPECT_TRUE(CheckWorkerSettings(hello, CpuDevice()).ok());
+}
+
+TEST(CheckWorkerSettingsTest, AnIdleWorkerThatCannotJoinGroupsIsReplaced) {
+  PoolDevice device = CpuDevice();
+  device.joins_groups = true;
+  worker::v1::HelloReply hello = IdleHello();
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckWorkerSettings(hello, device)));
+  hello.set_joins_groups(true);
+  EXPECT_TRUE(CheckWorkerSettings(hello, device).ok());
+  // It may join more than it has to.
   EXPECT_TRUE(CheckWorkerSettings(hello, CpuDevice()).ok());
 }
 

@@ -1,0 +1,102 @@
+// The system calls that no worker may make (see seccomp_filter.h). Names that
+// the system's libseccomp does not know are left out. Private to
+// server/worker/sandbox.
+#pragma once
+
+namespace gpupool::server {
+
+// Calls that start a program, reach another process, change the system or make
+// the kernel run code.
+inline constexpr const char* kDeniedCalls[] = {
+    // Programs and processes. clone has a rule of its own.
+    "execve",
+    "execveat",
+    "fork",
+    "vfork",
+    "uselib",
+    "personality",
+    // Other processes.
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "process_madvise",
+    "process_mrelease",
+    "kcmp",
+    "pidfd_getfd",
+    "pidfd_open",
+    "pidfd_send_signal",
+    "tkill",
+    "migrate_pages",
+    // Namespaces and mounts.
+    "unshare",
+    "setns",
+    "mount",
+    "umount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "mknod",
+    "mknodat",
+    "open_by_handle_at",
+    "name_to_handle_at",
+    "swapon",
+    "swapoff",
+    "quotactl",
+    "quotactl_fd",
+    // Users. They keep the user that the server has.
+    "setuid",
+    "setgid",
+    "setreuid",
+    "setregid",
+    "setresuid",
+    "setresgid",
+    "setfsuid",
+    "setfsgid",
+    "setgroups",
+    "capset",
+    // Parts of the kernel with a long list of faults.
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "fanotify_init",
+    "fanotify_mark",
+    "vmsplice",
+    "modify_ldt",
+    "lookup_dcookie",
+    "remap_file_pages",
+    // The machine.
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "kexec_load",
+    "kexec_file_load",
+    "reboot",
+    "acct",
+    "syslog",
+    "sethostname",
+    "setdomainname",
+    "settimeofday",
+    "clock_settime",
+    "clock_adjtime",
+    "adjtimex",
+    "iopl",
+    "ioperm",
+    "vhangup",
+    "nfsservctl",
+    "_sysctl",
+};
+
+}  // namespace gpupool::server

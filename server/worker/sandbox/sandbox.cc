@@ -1,0 +1,81 @@
+#include "server/worker/sandbox/sandbox.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "server/worker/sandbox/landlock_rules.h"
+#include "server/worker/sandbox/seccomp_filter.h"
+
+namespace gpupool::server {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitizedBuild = true;
+#else
+constexpr bool kSanitizedBuild = false;
+#endif
+
+// Gives up all capabilities but the one by which root opens files of other
+// users: the state folder may belong to one. Does nothing for other users.
+absl::Status DropCapabilities() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct held[2] = {};
+  bool done = ::syscall(SYS_capget, &header, held) == 0;
+  if (done) {
+    const uint32_t kept = uint32_t{1} << CAP_DAC_OVERRIDE;
+    held[0] = {held[0].effective & kept, held[0].permitted & kept, 0};
+    held[1] = {};
+    done = ::syscall(SYS_capset, &header, held) == 0;
+  }
+  if (done) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("capabilities: ", std::generic_category().message(errno)));
+}
+
+// Gives up privileges, and the right of others to look into this process.
+absl::Status DropPrivileges(bool gpu) {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("no_new_privs: ", std::generic_category().message(errno)));
+  }
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // NVIDIA's libraries may need some: counters of a GPU do, for example.
+  return gpu ? absl::OkStatus() : DropCapabilities();
+}
+
+void Note(const char* layer, const absl::Status& status,
+          SandboxReport* report) {
+  if (status.ok()) {
+    report->layers.emplace_back(layer);
+  } else {
+    report->missing.push_back(absl::StrCat(layer, ": ", status.message()));
+  }
+}
+
+}  // namespace
+
+SandboxReport InstallSandbox(const SandboxOptions& options) {
+  SandboxReport report;
+  if (kSanitizedBuild) {
+    report.missing.emplace_back("all: this build has a sanitizer");
+    return report;
+  }
+  Note("privileges", DropPrivileges(options.gpu), &report);
+  // The filter of calls comes last, since it ends what the others need.
+  Note("files", RestrictFiles(options), &report);
+  Note("calls", RestrictCalls(options), &report);
+  return report;
+}
+
+absl::Status ForbidUnixSockets(const SandboxOptions& options) {
+  if (kSanitizedBuild || options.gpu) return absl::OkStatus();
+  return RestrictUnixSockets();
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,129 @@
+#include "server/worker/sandbox/sandbox.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/server/worker/sandbox/child.h"
+
+namespace gpupool::server {
+namespace {
+
+class SandboxTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (InSandbox({}, [] { return kWorked; }) == kNoLayer) {
+      GTEST_SKIP() << "this kernel or this build has not every layer";
+    }
+  }
+};
+
+TEST_F(SandboxTest, AllLayersAreReported) {
+  EXPECT_EQ(
+      InChild([] {
+        const SandboxReport report = InstallSandbox({});
+        const std::vector<std::string> all = {"privileges", "files", "calls"};
+        return report.layers == all && report.missing.empty() ? 0 : 1;
+      }),
+      kWorked);
+}
+
+TEST_F(SandboxTest, TheProcessSaysThatItIsShutIn) {
+  const SandboxOptions options = {.readable = {"/proc/self"}};
+  EXPECT_EQ(InSandbox(options,
+                      [] {
+                        std::ifstream status("/proc/self/status");
+                        std::string line;
+                        int found = 0;
+                        while (std::getline(status, line)) {
+                          found += line == "NoNewPrivs:\t1" ? 1 : 0;
+                          found += line == "Seccomp:\t2" ? 1 : 0;
+                        }
+                        return found == 2 ? 0 : 1;
+                      }),
+            kWorked);
+  EXPECT_EQ(InSandbox(options, [] { return ::prctl(PR_GET_DUMPABLE); }), 0);
+}
+
+TEST_F(SandboxTest, RootKeepsNoCapabilityButThatForFiles) {
+  EXPECT_EQ(
+      InSandbox(
+          {},
+          [] {
+            __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+            __user_cap_data_struct held[2] = {};
+            if (::syscall(SYS_capget, &header, held) != 0) return 1;
+            const uint32_t kept = uint32_t{1} << CAP_DAC_OVERRIDE;
+            const bool few =
+                (held[0].permitted & ~kept) == 0 && held[1].permitted == 0;
+            return few ? 0 : 2;
+          }),
+      kWorked);
+}
+
+TEST_F(SandboxTest, TheLayersHoldForThreadsThatStartLater) {
+  EXPECT_EQ(InSandbox({},
+                      [] {
+                        int error = 0;
+                        std::thread([&] {
+                          error =
+                              ::open("/etc/passwd", O_RDONLY) < 0 ? errno : 0;
+                        }).join();
+                        return error;
+                      }),
+            EACCES);
+}
+
+TEST_F(SandboxTest, CrashesEndTheProcessAsBefore) {
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE}) {
+    EXPECT_EQ(InSandbox({},
+                        [signal] {
+                          const rlimit none = {0, 0};
+                          ::setrlimit(RLIMIT_CORE, &none);
+                          ::signal(signal, SIG_DFL);
+                          return ::raise(signal);
+                        }),
+              kKilled)
+        << signal;
+  }
+}
+
+TEST_F(SandboxTest, UnixSocketsEndWhenTheWorkerListens) {
+  EXPECT_EQ(InSandbox({},
+                      [] {
+                        if (::socket(AF_UNIX, SOCK_STREAM, 0) < 0) return 1;
+                        if (!ForbidUnixSockets({}).ok()) return 2;
+                        return ::socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? errno
+                                                                     : 0;
+                      }),
+            EPERM);
+}
+
+TEST_F(SandboxTest, TheWorkerOfAGpuHasTheLayersToo) {
+  const SandboxOptions gpu = {.gpu = true, .readable = {"/proc/self"}};
+  EXPECT_EQ(InSandbox(gpu, [] { return ::fork() < 0 ? errno : 0; }), EPERM);
+  EXPECT_EQ(
+      InSandbox(gpu,
+                [] { return ::open("/etc/passwd", O_RDONLY) < 0 ? errno : 0; }),
+      EACCES);
+  // It may make calls that no list names.
+  EXPECT_EQ(InSandbox(gpu, [] { return ::syscall(SYS_sync) < 0 ? errno : 0; }),
+            kWorked);
+}
+
+}  // namespace
+}  // namespace gpupool::server

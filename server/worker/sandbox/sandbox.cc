@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -21,16 +22,33 @@ constexpr bool kSanitizedBuild = true;
 constexpr bool kSanitizedBuild = false;
 #endif
 
-// Gives up all capabilities but the one by which root opens files of other
-// users: the state folder may belong to one. Does nothing for other users.
-absl::Status DropCapabilities() {
+// Returns the capabilities that a worker keeps if it has them.
+//   * that by which root opens files of other users: the state folder may
+//   belong
+//     to one
+//   * with a GPU those that NVIDIA's driver and its counters may ask for
+uint64_t KeptCapabilities(bool gpu) {
+  uint64_t kept = uint64_t{1} << CAP_DAC_OVERRIDE;
+  if (!gpu) return kept;
+  for (const int capability : {CAP_SYS_ADMIN, CAP_PERFMON, CAP_IPC_LOCK,
+                               CAP_SYS_NICE, CAP_SYS_RESOURCE, CAP_SYS_RAWIO}) {
+    kept |= uint64_t{1} << capability;
+  }
+  return kept;
+}
+
+// Gives up the other capabilities. Does nothing for users other than root.
+absl::Status DropCapabilities(bool gpu) {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct held[2] = {};
   bool done = ::syscall(SYS_capget, &header, held) == 0;
   if (done) {
-    const uint32_t kept = uint32_t{1} << CAP_DAC_OVERRIDE;
-    held[0] = {held[0].effective & kept, held[0].permitted & kept, 0};
-    held[1] = {};
+    const uint64_t kept = KeptCapabilities(gpu);
+    for (__user_cap_data_struct& half : held) {
+      const auto mask =
+          static_cast<uint32_t>(&half == held ? kept : kept >> 32);
+      half = {half.effective & mask, half.permitted & mask, 0};
+    }
     done = ::syscall(SYS_capset, &header, held) == 0;
   }
   if (done) return absl::OkStatus();
@@ -45,8 +63,7 @@ absl::Status DropPrivileges(bool gpu) {
         absl::StrCat("no_new_privs: ", std::generic_category().message(errno)));
   }
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  // NVIDIA's libraries may need some: counters of a GPU do, for example.
-  return gpu ? absl::OkStatus() : DropCapabilities();
+  return DropCapabilities(gpu);
 }
 
 void Note(const char* layer, const absl::Status& status,

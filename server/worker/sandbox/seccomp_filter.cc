@@ -1,5 +1,6 @@
 #include "server/worker/sandbox/seccomp_filter.h"
 
+#include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
@@ -113,8 +114,8 @@ bool AllowedSocket(const SandboxOptions& options, uint64_t family,
     case AF_INET:
     case AF_INET6:
       return options.groups && type == SOCK_STREAM;
-    case AF_NETLINK:  // how the C library lists the network's interfaces
-      return groups_of_gpus && type == SOCK_RAW;
+    case AF_NETLINK:  // how Gloo and NCCL find the network's interfaces
+      return options.groups && type == SOCK_RAW;
     default:
       return false;
   }
@@ -134,10 +135,19 @@ void AddSockets(const SandboxOptions& options, Filter& filter) {
       continue;
     }
     for (uint64_t type = 0; type < kSocketTypes; ++type) {
-      filter.Add(AllowedSocket(options, family, type) ? SCMP_ACT_ALLOW : refuse,
-                 "socket",
-                 {When(0, SCMP_CMP_EQ, family),
-                  When(1, SCMP_CMP_MASKED_EQ, kSocketTypeMask, type)});
+      std::vector<scmp_arg_cmp> conditions = {
+          When(0, SCMP_CMP_EQ, family),
+          When(1, SCMP_CMP_MASKED_EQ, kSocketTypeMask, type)};
+      if (!AllowedSocket(options, family, type)) {
+        filter.Add(refuse, "socket", conditions);
+        continue;
+      }
+      if (family == AF_NETLINK) {
+        conditions.push_back(When(2, SCMP_CMP_NE, NETLINK_ROUTE));
+        filter.Add(refuse, "socket", conditions);
+        conditions.back().op = SCMP_CMP_EQ;
+      }
+      filter.Add(SCMP_ACT_ALLOW, "socket", conditions);
     }
   }
   if (options.groups) {

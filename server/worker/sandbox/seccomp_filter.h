@@ -20,7 +20,8 @@ namespace gpupool::server {
 // Beyond the lists the filter allows
 //   * clone for threads only, not for processes
 //   * signals to the own process only
-//   * stream sockets of the kinds Unix and, for workers that join groups, TCP
+//   * stream sockets of the kinds Unix and, for workers that join groups, TCP;
+//     these may also ask for the interfaces of the network (netlink)
 //   * connections for workers that join groups only
 // Needs no_new_privs. UNIMPLEMENTED when the kernel has no seccomp, UNAVAILABLE
 // when it refuses the filter.

@@ -1,6 +1,7 @@
 #include "server/worker/sandbox/seccomp_filter.h"
 
 #include <arpa/inet.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <spawn.h>
@@ -130,7 +131,7 @@ TEST_P(SeccompFilterTest, NothingConnects) {
             EPERM);
 }
 
-TEST_P(SeccompFilterTest, WorkersOfGroupsHaveTcpAndNothingElse) {
+TEST_P(SeccompFilterTest, WorkersOfGroupsHaveTcpAndSeeInterfaces) {
   options_.groups = true;
   EXPECT_EQ(Try([] {
               const int made =
@@ -155,6 +156,14 @@ TEST_P(SeccompFilterTest, WorkersOfGroupsHaveTcpAndNothingElse) {
   EXPECT_EQ(Try([] { return ErrorOf(::socket(AF_INET, SOCK_DGRAM, 0)); }),
             EPERM);
   EXPECT_EQ(Try([] { return ErrorOf(::socket(AF_INET, SOCK_RAW, 6)); }), EPERM);
+  EXPECT_EQ(Try([] {
+              return ErrorOf(::socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
+            }),
+            0);
+  EXPECT_EQ(Try([] {
+              return ErrorOf(::socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT));
+            }),
+            EPERM);
 }
 
 TEST_P(SeccompFilterTest, TheSystemCannotBeChanged) {

@@ -78,11 +78,16 @@ std::string ParentOf(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Adds the folder of this program, where its module for GPUs is.
-void AddOwnFolder(std::vector<std::string>* folders) {
+// Adds the folder of this program and the folder lib beside it. In one of them
+// is the module for GPUs (engine/cuda_devices.cc).
+void AddOwnFolders(std::vector<std::string>* folders) {
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) folders->push_back(program.parent_path());
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  // Everything would be below the root.
+  if (error || folder == folder.root_path()) return;
+  folders->push_back(folder);
+  folders->push_back((folder / "../lib").lexically_normal());
 }
 
 // Adds the device files of NVIDIA, and the folder with those of parts of GPUs.
@@ -126,7 +131,7 @@ SandboxOptions SandboxOptionsFor(const WorkerPlaces& places) {
   if (!places.planned_folder.empty()) {
     options.readable.push_back(places.planned_folder);
   }
-  AddOwnFolder(&options.readable);
+  AddOwnFolders(&options.readable);
   AddFolders(std::getenv("LD_LIBRARY_PATH"), &options.readable);
   AddFolders(places.library_folders.c_str(), &options.readable);
   if (const char* const fault = std::getenv("GPUPOOL_INJECT_FAULT_FILE")) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 namespace gpupool::server {
@@ -59,6 +60,15 @@ TEST(WorkerViewTest, LibrariesAreReadWhereTheOperatorKeepsThem) {
   EXPECT_THAT(options.writable, Contains("/dev/shm"));
   EXPECT_THAT(SandboxOptionsFor(Places("cpu:0")).writable,
               Not(Contains("/dev/shm")));
+}
+
+TEST(WorkerViewTest, TheModuleForGpusIsFoundBesideTheProgram) {
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const SandboxOptions options = SandboxOptionsFor(Places("cuda:0"));
+  EXPECT_THAT(
+      options.readable,
+      IsSupersetOf({folder.string(), (folder.parent_path() / "lib").string()}));
 }
 
 TEST(WorkerViewTest, FaultsAreInjectedFromTheirFolder) {

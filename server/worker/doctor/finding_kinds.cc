@@ -269,6 +269,11 @@ constexpr FindingKind kKinds[] = {
     {"limits.blocked_call", kFail, "the system refuses the call $0",
      "use Linux 5.6 or later, and in a container a seccomp profile that allows "
      "it (docker 20.10 or later)"},
+    {"limits.sandbox", kNote,
+     "the system has no $0, so workers run without that layer of the sandbox",
+     "use Linux 6.12 or later, and in a container a seccomp profile that "
+     "allows "
+     "it (docker 23 or later)"},
 
     // The state folder and the ports.
     {"state.ok", kOk, "the state folder $0 is on $1 with $2 free", ""},

@@ -43,6 +43,8 @@ struct HostFacts {
   bool strict_overcommit = false;     // vm.overcommit_memory is 2
   // Blocked system calls that gpupool needs: "pidfd_open".
   std::vector<std::string> blocked_calls;
+  // Parts of the sandbox of workers that the system lacks: "Landlock".
+  std::vector<std::string> missing_layers;
 
   // Environment variables that are set and that NVIDIA's software reads.
   std::map<std::string, std::string> environment;

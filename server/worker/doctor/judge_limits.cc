@@ -69,6 +69,9 @@ void JudgeLimits(const DoctorFacts& facts, Findings& findings) {
   for (const std::string& call : host.blocked_calls) {
     findings.Add("limits.blocked_call", {call});
   }
+  for (const std::string& layer : host.missing_layers) {
+    findings.Add("limits.sandbox", {layer});
+  }
 }
 
 }  // namespace gpupool::server

@@ -48,7 +48,8 @@ SandboxReport InstallSandbox(const SandboxOptions& options);
 
 // Forbids new Unix sockets to every thread of the process. Call once the worker
 // listens. Has no effect on the worker of a GPU, whose libraries need some, and
-// where InstallSandbox has installed no filter of calls.
+// in a build with a sanitizer. Needs no_new_privs. UNAVAILABLE when the system
+// refuses.
 absl::Status ForbidUnixSockets(const SandboxOptions& options);
 
 }  // namespace gpupool::server

@@ -90,8 +90,10 @@ void AddOwnFolders(std::vector<std::string>* folders) {
   folders->push_back((folder / "../lib").lexically_normal());
 }
 
-// Adds the device files of NVIDIA, and the folder with those of parts of GPUs.
+// Adds the device files of NVIDIA, the folder with those of parts of GPUs, and
+// the file of Windows' driver (WSL).
 void AddGpuFiles(std::vector<std::string>* devices) {
+  devices->emplace_back("/dev/dxg");
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
     const std::string name = entry.path().filename();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -109,6 +110,21 @@ TEST_F(RunWorkerTest, RefusalsAndTheLogAreJsonIfThatIsAsked) {
     EXPECT_NE(line.find(R"("device":"cuda:0"})"), std::string::npos) << line;
   }
   EXPECT_GE(lines, 1);
+}
+
+TEST_F(RunWorkerTest, TheLogTellsOfTheSandbox) {
+  const std::string flags =
+      absl::StrCat("--device cuda:0 --state-dir ", state_dir_);
+  const auto log = [&] {
+    std::ifstream file(WorkerPathsFor(state_dir_, "cuda:0")->log);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(Run(flags + " --sandbox maybe").exit_code, kWorkerUsage);
+  EXPECT_EQ(Run(flags + " --sandbox off").exit_code, kWorkerNoDevice);
+  EXPECT_NE(log().find("no sandbox"), std::string::npos) << log();
+  EXPECT_EQ(log().find("sandbox layers="), std::string::npos) << log();
+  EXPECT_EQ(Run(flags).exit_code, kWorkerNoDevice);
+  EXPECT_NE(log().find("sandbox layers="), std::string::npos) << log();
 }
 
 TEST_F(RunWorkerTest, SecondWorkerOfADeviceIsRefusedAndNamesTheFirst) {

@@ -40,6 +40,9 @@ std::vector<JudgeCase> LimitCases() {
       {"limits.blocked_call",
        [](DoctorFacts& facts) { facts.host.blocked_calls = {"pidfd_open"}; },
        "pidfd_open", "seccomp"},
+      {"limits.sandbox",
+       [](DoctorFacts& facts) { facts.host.missing_layers = {"Landlock"}; },
+       "the system has no Landlock", "Linux 6.12"},
   };
 }
 

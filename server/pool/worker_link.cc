@@ -412,14 +412,23 @@ void WorkerLink::Send(ToWorker message, absl::Duration timeout,
         pending_.size(), " requests wait for ", WorkerTitle(device_.name),
         ", limit ", kMaxPendingRequests)));
   }
+  const Clock::time_point now = Clock::now();
+  std::string digest;
+  if (device_.name == kMetaDevice) {
+    digest = DigestOfRequest(message);
+    if (absl::Status known = killers_.Check(digest, now); !known.ok()) {
+      return callback(std::move(known));
+    }
+  }
   const uint64_t id = next_request_id_++;
   message.set_request_id(id);
   // The time before the worker can begin with it; see FindHang.
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point sent_at = Clock::now();
   if (absl::Status sent = SendNow(message); !sent.ok()) {
     return callback(std::move(sent));
   }
-  pending_[id] = {now, now + Nanoseconds(timeout), std::move(callback)};
+  pending_[id] = {sent_at, sent_at + Nanoseconds(timeout), std::move(callback),
+                  std::move(digest)};
 }
 
 void WorkerLink::Post(const ToWorker& message) {
@@ -485,11 +494,12 @@ void WorkerLink::KillAndLose(const absl::Status& reason) {
   Lose(reason, /*killed=*/true);
 }
 
-absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) const {
+absl::Status WorkerLink::AnswerAfter(const WorkerEnd& end) {
   const std::string title = WorkerTitle(device_.name);
   // The planner works for its requests only.
   if (device_.name == kMetaDevice && pending_.size() == 1 &&
       WasEndedByRequest(end, Clock::now() - pending_.begin()->second.sent)) {
+    killers_.Add(pending_.begin()->second.digest, Clock::now());
     return absl::InvalidArgumentError(absl::StrCat(
         "reading or planning it ends ", title, " (", end.how, ")"));
   }

@@ -28,6 +28,7 @@
 #include "server/ipc/slot_ring.h"
 #include "server/ipc/work_page.h"
 #include "server/ipc/worker_paths.h"
+#include "server/pool/killer_requests.h"
 #include "server/pool/process.h"
 #include "server/pool/worker_end.h"
 #include "server/pool/worker_pool.h"
@@ -95,6 +96,7 @@ class WorkerLink {
     Clock::time_point sent;
     Clock::time_point deadline;
     ReplyCallback callback;
+    std::string digest;  // of a request for the planner
   };
 
   void SetState(State state);
@@ -117,7 +119,8 @@ class WorkerLink {
   void Quarantine(const std::string& text, const WorkOwner& work);
   void ExpireRequests(Clock::time_point now);
   // Returns the answer to the waiting requests of a worker that ended.
-  absl::Status AnswerAfter(const WorkerEnd& end) const;
+  // Notes the request that ended the planner.
+  absl::Status AnswerAfter(const WorkerEnd& end);
   // Fails the waiting requests, tells the observer, and backs off or stops.
   void Lose(const absl::Status& reason, bool killed = false);
   // Does the same for a worker that cannot be trusted or does not answer: kills
@@ -140,6 +143,7 @@ class WorkerLink {
   std::optional<ControlChannel> channel_;
   std::optional<WorkPage> work_;  // the worker's page; outlives the worker
   std::map<uint64_t, Pending> pending_;  // by request id
+  KillerRequests killers_;               // of the planner
   uint64_t next_request_id_ = 1;
   uint64_t acknowledged_ = 0;
   uint64_t forwarded_ = 0;

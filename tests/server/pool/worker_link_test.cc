@@ -202,6 +202,28 @@ TEST_F(WorkerLinkTest, ARequestThatEndsThePlannerIsRefused) {
   ASSERT_TRUE(WaitReady("meta", 2));
 }
 
+TEST_F(WorkerLinkTest, ARequestThatEndsPlannersIsRefusedBeforeTheThird) {
+  PoolOptions options = Options();
+  options.devices[0].name = "meta";
+  StartReadyPool(options);
+  ToWorker request;
+  request.mutable_plan_training()->mutable_spec()->set_name("abort-plan");
+  for (uint32_t kills = 1; kills <= kKillsUntilRefused; ++kills) {
+    EXPECT_NE(Ask("meta", request).status().message().find("ends the planner"),
+              std::string::npos);
+    ASSERT_TRUE(WaitReady("meta", kills + 1));
+  }
+  const absl::Status refused = Ask("meta", request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_NE(refused.message().find("has ended the planner 2 times"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(observer_->lost("meta").size(), kKillsUntilRefused);
+  // Others are planned.
+  request.mutable_plan_training()->mutable_spec()->set_name("");
+  EXPECT_TRUE(Ask("meta", request).ok());
+}
+
 // Otherwise one model that takes minutes to plan would keep everybody from
 // submitting jobs.
 TEST_F(WorkerLinkTest, APlannerWhoseWorkNobodyAwaitsIsReplaced) {

@@ -157,6 +157,7 @@ v1::TensorSpec ToProto(const ServedPort& served_port, bool batched,
   spec.set_data_type(port.declared.has_value() ? ToProto(*port.declared)
                                                : ToProto(port.dtype));
   spec.set_bound(served_port.bound);
+  spec.set_loop(port.loop);
   for (int64_t dimension : port.shape.dims()) spec.add_shape(dimension);
   if (batched) spec.set_shape(0, -1);
   for (const VariableAxis& axis : served_port.variable) {

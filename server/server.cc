@@ -47,6 +47,7 @@
 #include "server/server_access.h"
 #include "server/server_log.h"
 #include "server/server_tracer.h"
+#include "server/serving/decoupled/decoupled_executor.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/response_cache.h"
 #include "server/serving/serving.h"
@@ -287,7 +288,8 @@ class Server::Impl {
                                      .others = repository_.get(),
                                      .set_caching = CachingSwitch(),
                                      .replaced = &replaced_,
-                                     .ensembles = &serving_->ensembles()});
+                                     .ensembles = &serving_->ensembles(),
+                                     .repeat = RepeatNeedsOf(*serving_)});
   }
 
   // Returns an empty function without a response cache.
@@ -411,16 +413,14 @@ class Server::Impl {
 
   ServingDependencies ServingNeeds() {
     return {
-        .ring =
-            [this](const std::string& device) { return pool_->ring(device); },
+        .ring = [this](const std::string& name) { return pool_->ring(name); },
         .catalogue =
             [this](absl::string_view model) {
-              return replaced_.WithReplaced(model,
-                                            [this](absl::string_view name) {
-                                              return store_->GetModel(name);
-                                            });
+              return replaced_.WithReplaced(
+                  model, [this](auto name) { return store_->GetModel(name); });
             },
         .observer = &observer_,
+        .decouple = DecoupleLoop,
         .target_delay = config_.serving_target_delay,
         .load_changed =
             [this](uint64_t version, bool under_load) {

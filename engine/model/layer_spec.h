@@ -44,6 +44,9 @@ struct ModelPort {
   // The type in the model's file, where it is one that `dtype` holds. Clients
   // use this type, programs use `dtype`.
   std::optional<WidenedType> declared;
+  // ONNX only, of an output: the name of the Loop that stacks it, one row for
+  // each iteration. Empty: no Loop does.
+  std::string loop = {};
 
   // Returns the shape of one example, without the batch dimension if there is
   // one.

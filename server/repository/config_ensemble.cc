@@ -61,6 +61,11 @@ absl::Status CheckUnused(const inference::ModelConfig& config) {
         "response_cache.enable is true; the answers of ensembles are "
         "not kept: remove it");
   }
+  if (config.model_transaction_policy().decoupled()) {
+    return Refuse(
+        "model_transaction_policy.decoupled is true; a request of an ensemble "
+        "has one answer: remove it");
+  }
   if (config.version_policy().has_all() ||
       config.version_policy().has_specific() ||
       config.version_policy().latest().num_versions() > 1) {

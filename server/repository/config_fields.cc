@@ -18,7 +18,7 @@ using google::protobuf::Message;
 constexpr size_t kMostRefusals = 8;
 
 // Paths that are carried out. A message is here with those of its fields that
-// are; model_transaction_policy may only be empty.
+// are.
 constexpr absl::string_view kKnown[] = {
     "name",
     "platform",
@@ -88,6 +88,7 @@ constexpr absl::string_view kKnown[] = {
     "ensemble_scheduling.step.output_map",
     "ensemble_scheduling.max_inflight_requests",
     "model_transaction_policy",
+    "model_transaction_policy.decoupled",
     "response_cache",
     "response_cache.enable",
 };
@@ -124,8 +125,6 @@ constexpr Remedy kRemedies[] = {
     {"cc_model_filenames", "remove it; one file serves every kind of GPU"},
     {"batch_input", "pass the tensor as an input of the request"},
     {"batch_output", "return the rows as an output of the model"},
-    {"model_transaction_policy.decoupled",
-     "remove it; one request has one answer"},
     {"input.format", "remove it; dims say all that is needed"},
     {"input.reshape", "add a Reshape node to the model"},
     {"output.reshape", "add a Reshape node to the model"},

@@ -34,7 +34,8 @@ absl::Status CheckIdentity(absl::string_view model,
   if (!config.backend().empty() &&
       !absl::StartsWith(config.backend(), "onnxruntime")) {
     return Refuse("backend is ", Quoted(config.backend()),
-                  "; only onnxruntime is served: export the model as ONNX");
+                  "; only onnxruntime and repeat are served: export the model "
+                  "as ONNX");
   }
   if (!config.default_model_filename().empty() &&
       config.default_model_filename() != kModelFile) {
@@ -169,6 +170,23 @@ absl::StatusOr<VersionChoice> ReadChoice(
   return choice;
 }
 
+absl::Status ReadTransactions(const inference::ModelConfig& config,
+                              ConfiguredServing* result) {
+  if (!config.model_transaction_policy().decoupled()) return absl::OkStatus();
+  if (config.has_sequence_batching()) {
+    return Refuse(
+        "model_transaction_policy.decoupled is true, but a request of "
+        "sequence_batching has one answer: remove one of them");
+  }
+  if (result->response_cache) {
+    return Refuse(
+        "response_cache.enable is true, but the responses of a decoupled model "
+        "are not kept: remove it, or model_transaction_policy.decoupled");
+  }
+  result->serving.set_decoupled(true);
+  return absl::OkStatus();
+}
+
 absl::Status Read(absl::string_view model, const inference::ModelConfig& config,
                   ConfiguredServing* result) {
   RETURN_IF_ERROR(CheckIdentity(model, config));
@@ -176,6 +194,7 @@ absl::Status Read(absl::string_view model, const inference::ModelConfig& config,
   RETURN_IF_ERROR(ReadGroups(config, result));
   ASSIGN_OR_RETURN(result->versions, ReadChoice(config.version_policy()));
   result->response_cache = config.response_cache().enable();
+  RETURN_IF_ERROR(ReadTransactions(config, result));
   if (!result->response_cache || !config.has_sequence_batching()) {
     return absl::OkStatus();
   }

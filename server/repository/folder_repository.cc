@@ -36,6 +36,11 @@ bool Precedes(const v1::ModelVersion& a, const v1::ModelVersion& b) {
          std::make_tuple(std::cref(b.model()), b.version());
 }
 
+std::unique_ptr<RepeatModels> MakeRepeats(const RepeatNeeds& needs) {
+  if (needs.registry == nullptr) return nullptr;
+  return std::make_unique<RepeatModels>(needs);
+}
+
 // Adds the rows in place of those with the same model and version.
 void PutOver(std::vector<v1::ModelVersion> rows,
              std::vector<v1::ModelVersion>* versions) {
@@ -49,7 +54,7 @@ void PutOver(std::vector<v1::ModelVersion> rows,
 }
 
 // Returns the versions of a folder. Empty ones count if there is a config,
-// which may say that the model is an ensemble.
+// which may say that the model is an ensemble or one of the back end repeat.
 std::vector<uint64_t> NumbersOf(const ModelFolder& model) {
   std::vector<uint64_t> numbers;
   for (const VersionFolder& version : model.versions) {
@@ -100,13 +105,15 @@ FolderRepository::FolderRepository(FolderRepositoryOptions options,
                                    const FolderRepositoryDependencies& needs)
     : options_(std::move(options)),
       needs_(needs),
+      repeats_(MakeRepeats(needs.repeat)),
       sync_({.calls = needs.calls,
              .blobs = needs.blobs,
              .file_limit_bytes = options_.file_limit_bytes,
              .stop = &stop_,
              .set_caching = needs.set_caching,
              .replaced = needs.replaced,
-             .ensembles = needs.ensembles}) {}
+             .ensembles = needs.ensembles,
+             .repeats = repeats_.get()}) {}
 
 FolderRepository::~FolderRepository() {
   BeginStop();
@@ -161,6 +168,7 @@ absl::StatusOr<std::vector<v1::ModelVersion>> FolderRepository::Versions() {
   if (needs_.ensembles != nullptr) {
     PutOver(needs_.ensembles->Rows(), &versions);
   }
+  if (repeats_ != nullptr) PutOver(repeats_->Rows(), &versions);
   std::sort(versions.begin(), versions.end(), Precedes);
   std::vector<v1::ModelVersion> unstored;
   absl::MutexLock lock(&mutex_);
@@ -194,6 +202,9 @@ void FolderRepository::Load(const std::string& model, Done done) {
 
 void FolderRepository::Unload(const std::string& model, UnloadScope scope,
                               Done done) {
+  if (repeats_ != nullptr && repeats_->Has(model)) {
+    return repeats_->Remove(model, [done] { done(absl::OkStatus()); });
+  }
   if (needs_.ensembles == nullptr || !needs_.ensembles->Has(model)) {
     return needs_.others->Unload(model, scope, std::move(done));
   }
@@ -368,6 +379,11 @@ void FolderRepository::RemoveGone() {
     if (needs_.set_caching) needs_.set_caching(name, false);
     UnloadStored(name);
   }
+  if (repeats_ != nullptr) {
+    for (const std::string& name : history_.Gone(repeats_->Names())) {
+      repeats_->Remove(name, [] {});
+    }
+  }
   if (needs_.ensembles == nullptr) return;
   for (const std::string& name : history_.Gone(needs_.ensembles->Names())) {
     needs_.ensembles->Remove(name, [] {});
@@ -468,8 +484,8 @@ void FolderRepository::Record(const ModelFolder& model,
 void FolderRepository::FollowLoads(const ModelFolder& model,
                                    const SyncResult& result, Done done) {
   if (!result.config.ok()) return done(result.config);
-  if (result.is_ensemble) {
-    // It is served when its steps are, so there is no load to follow.
+  if (result.is_ensemble || result.is_repeat) {
+    // It is served at once, or when its steps are: there is no load to follow.
     ++generations_[model.name];
     UnloadStored(model.name);
     return done(result.First());

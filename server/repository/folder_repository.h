@@ -33,6 +33,7 @@
 #include "server/repository/folder_scan.h"
 #include "server/repository/model_sync.h"
 #include "server/repository/version_calls.h"
+#include "server/serving/decoupled/repeat_models.h"
 
 namespace gpupool::server {
 
@@ -54,6 +55,9 @@ struct FolderRepositoryDependencies {
   SetCaching set_caching = {};           // see ModelSyncOptions
   ReplacedVersions* replaced = nullptr;  // see ModelSyncOptions
   Ensembles* ensembles = nullptr;        // see ModelSyncOptions
+  // Parts of serving that outlive this object. Without a registry, models of
+  // the back end repeat are refused.
+  RepeatNeeds repeat = {};
 };
 
 class FolderRepository : public ModelRepository {
@@ -85,7 +89,8 @@ class FolderRepository : public ModelRepository {
   //   ResourceExhausted   too many loads wait
   //   Unavailable         a version failed to load, or the server stops
   void Load(const std::string& model, Done done) override;
-  // Unloads versions as the other repository does, or forgets an ensemble.
+  // Unloads versions as the other repository does, or forgets an ensemble or a
+  // model of the back end repeat.
   void Unload(const std::string& model, UnloadScope scope, Done done) override;
 
  private:
@@ -124,6 +129,7 @@ class FolderRepository : public ModelRepository {
   const FolderRepositoryDependencies needs_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> loaded_{false};
+  const std::unique_ptr<RepeatModels> repeats_;  // null: refused
   ModelSync sync_;
   // The thread alone uses the members up to the mutex.
   FolderHistory history_;

@@ -11,10 +11,12 @@
 #include "server/api/validation/job_spec_check.h"
 #include "server/repository/config_ensemble.h"
 #include "server/repository/config_options.h"
+#include "server/repository/config_repeat.h"
 #include "server/repository/config_sequences.h"
 #include "server/repository/config_tensors.h"
 #include "server/repository/folder_config.h"
 #include "server/repository/model_files.h"
+#include "server/serving/decoupled/repeat_models.h"
 #include "server/serving/ensembles.h"
 
 namespace gpupool::server {
@@ -40,6 +42,16 @@ absl::Status CheckCaching(const ConfiguredServing& options,
       "config.pbtxt: response_cache.enable is true, but the server has no "
       "response cache; start it with --response-cache-bytes 256MiB, or remove "
       "the field");
+}
+
+// Returns the highest folder of a version, with files or without; 0: none.
+uint64_t HighestFolder(const ModelFolder& model) {
+  uint64_t number = 0;
+  if (!model.empty_versions.empty()) number = model.empty_versions.back();
+  if (!model.versions.empty()) {
+    number = std::max(number, model.versions.back().number);
+  }
+  return number;
 }
 
 }  // namespace
@@ -71,12 +83,19 @@ SyncResult ModelSync::Bring(const ModelFolder& model) {
   const absl::StatusOr<Wish> wish = ReadWish(model);
   result.config = wish.status();
   if (!wish.ok()) return result;
+  if (options_.repeats != nullptr && !IsRepeat(wish->config)) {
+    options_.repeats->Remove(model.name, [] {});
+  }
   if (IsEnsemble(wish->config)) {
     BringEnsemble(model, wish->config, &result);
     return result;
   }
   if (options_.ensembles != nullptr) {
     options_.ensembles->Remove(model.name, [] {});
+  }
+  if (IsRepeat(wish->config)) {
+    BringRepeat(model, wish->config, &result);
+    return result;
   }
   if (options_.set_caching) {
     options_.set_caching(model.name, wish->options.response_cache);
@@ -89,7 +108,7 @@ absl::StatusOr<ModelSync::Wish> ModelSync::ReadWish(const ModelFolder& model) {
   ASSIGN_OR_RETURN(ConfinedFolder root, ConfinedFolder::Open(model.root));
   ASSIGN_OR_RETURN(inference::ModelConfig config,
                    ReadFolderConfig(root, model));
-  if (IsEnsemble(config)) {
+  if (IsEnsemble(config) || IsRepeat(config)) {
     return Wish{std::move(root), std::move(config), {}, {}};
   }
   ASSIGN_OR_RETURN(ConfiguredServing options,
@@ -109,9 +128,11 @@ void ModelSync::BringVersions(const ModelFolder& model, const Wish& wish,
                               SyncResult* result) {
   result->notes = wish.options.notes;
   for (const uint64_t number : model.empty_versions) {
-    result->notes.push_back(absl::StrCat("the folder of version ", number,
-                                         " is empty; only an ensemble has no "
-                                         "file model.onnx"));
+    result->notes.push_back(
+        absl::StrCat("the folder of version ", number,
+                     " is empty; only an ensemble and a model "
+                     "of the back end repeat have no file "
+                     "model.onnx"));
   }
   std::vector<uint64_t> numbers;
   for (const VersionFolder& version : model.versions) {
@@ -134,15 +155,10 @@ void ModelSync::BringVersions(const ModelFolder& model, const Wish& wish,
   }
 }
 
-// Takes the highest folder of a version, with files or without.
 void ModelSync::BringEnsemble(const ModelFolder& model,
                               const inference::ModelConfig& config,
                               SyncResult* result) {
-  uint64_t number = 0;
-  if (!model.empty_versions.empty()) number = model.empty_versions.back();
-  if (!model.versions.empty()) {
-    number = std::max(number, model.versions.back().number);
-  }
+  const uint64_t number = HighestFolder(model);
   if (number == 0) {
     result->config = engine::Refuse(
         "an ensemble needs a folder of a version, which may be empty; make ",
@@ -160,6 +176,29 @@ void ModelSync::BringEnsemble(const ModelFolder& model,
   if (options_.set_caching) options_.set_caching(model.name, false);
   result->is_ensemble = true;
   result->versions[number] = options_.ensembles->Define(*spec);
+}
+
+void ModelSync::BringRepeat(const ModelFolder& model,
+                            const inference::ModelConfig& config,
+                            SyncResult* result) {
+  result->config = CheckRepeatConfig(model.name, config);
+  if (!result->config.ok()) return;
+  const uint64_t number = HighestFolder(model);
+  if (number == 0) {
+    result->config = engine::Refuse(
+        "a model of the back end repeat needs a folder of a version, which may "
+        "be empty; make ",
+        model.name, "/1");
+    return;
+  }
+  if (options_.repeats == nullptr) {
+    result->config =
+        absl::UnimplementedError("the back end repeat is not served");
+    return;
+  }
+  if (options_.set_caching) options_.set_caching(model.name, false);
+  result->is_repeat = true;
+  result->versions[number] = options_.repeats->Define(model.name, number);
 }
 
 void ModelSync::ResumeCaching(const ModelFolder& model) {

@@ -1,6 +1,6 @@
 // Brings the versions of one model from its folder to the server: reads
 // config.pbtxt, uploads what is not stored yet, and asks to load what the
-// version policy chooses. Defines ensembles.
+// version policy chooses. Defines ensembles and models of the back end repeat.
 //
 // Thread-safety: one thread at a time. Ownership: what the options name must
 // outlive it.
@@ -24,6 +24,7 @@
 namespace gpupool::server {
 
 class Ensembles;
+class RepeatModels;
 
 // Sets whether answers of all versions of the model are kept. Any thread.
 using SetCaching = std::function<void(const std::string& model, bool on)>;
@@ -36,6 +37,7 @@ struct ModelSyncOptions {
   SetCaching set_caching = {};  // empty: the server has no response cache
   ReplacedVersions* replaced = nullptr;  // null: nobody asks
   Ensembles* ensembles = nullptr;        // null: ensembles are refused
+  RepeatModels* repeats = nullptr;       // null: the back end is refused
 };
 
 struct SyncResult {
@@ -48,6 +50,9 @@ struct SyncResult {
   // Whether the model is an ensemble. OK in `versions` then means that it is
   // defined. It is served when its steps are.
   bool is_ensemble = false;
+  // Whether the model is one of the back end repeat. OK in `versions` then
+  // means that it is served.
+  bool is_repeat = false;
 
   // Returns the first error.
   absl::Status First() const;
@@ -83,6 +88,8 @@ class ModelSync {
                      SyncResult* result);
   void BringEnsemble(const ModelFolder& model,
                      const inference::ModelConfig& config, SyncResult* result);
+  void BringRepeat(const ModelFolder& model,
+                   const inference::ModelConfig& config, SyncResult* result);
   absl::Status BringVersion(const ModelFolder& model,
                             const VersionFolder& version, const Wish& wish);
   absl::Status LoadStored(const v1::ModelVersion& row, const Wish& wish);

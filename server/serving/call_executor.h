@@ -1,5 +1,6 @@
 // The interface of what answers the calls of a served version: the batcher of a
-// model, or the executor of an ensemble.
+// model, or the executor of an ensemble, of sequences or of a decoupled
+// version.
 //
 // Thread-safety: any thread. Ownership: calls are borrowed until their
 // OnAnswer.
@@ -23,6 +24,11 @@ class CallExecutor {
   // Answers a call that waits with Cancelled. No-op for a call that does not
   // wait any more, which must not have been destroyed.
   virtual void Cancel(InferenceCall* call) = 0;
+
+  // Asks a decoupled version for the next response to a call, whose last one
+  // was read. May be called in OnResponse. No-op for a call that was answered,
+  // which must not have been destroyed.
+  virtual void Resume(InferenceCall* /*call*/) {}
 
   // Tells that the version is being unloaded.
   virtual void Drain() = 0;

@@ -80,6 +80,11 @@ class Binder {
       return Refuse(step.text,
                     " is an ensemble itself; write its steps in its place");
     }
+    if (of.decoupled) {
+      return Refuse(step.text,
+                    " is decoupled, and a step has one response; take the "
+                    "step out of the ensemble");
+    }
     if (!of.dimensions.empty()) {
       return Refuse(step.text,
                     " has dimensions of several sizes; a step has one size "

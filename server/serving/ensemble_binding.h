@@ -34,7 +34,8 @@ struct EnsembleBinding {
 
 // Binds the steps to these versions, one for each. Errors are InvalidArgument
 // and name the step and the tensor:
-//   * a version is an ensemble, or has dimensions of several sizes
+//   * a version is an ensemble, is decoupled, or has dimensions of several
+//     sizes
 //   * a step names a tensor that its version does not have, or leaves an input
 //     out
 //   * types or shapes of a tensor differ where it is given, where it is read or

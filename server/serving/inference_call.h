@@ -56,9 +56,20 @@ class InferenceCall {
       const absl::Status& status,
       absl::Span<const absl::Span<const std::byte>> outputs) = 0;
 
+  // Receives a response of a decoupled version, as OnAnswer receives an answer:
+  // in order, before OnAnswer, and not before CallExecutor::Resume was called
+  // for the response before it. `has_output` says which outputs it has. The
+  // answer of a decoupled version has no outputs.
+  // By default does nothing.
+  virtual void OnResponse(
+      absl::Span<const absl::Span<const std::byte>> /*outputs*/) {}
+
   CheckedInputs inputs;
   // Shape of one row of each output, as served. Set before an OK OnAnswer.
   std::vector<std::vector<int64_t>> output_shapes;
+  // Of a decoupled version: for each output, whether the response has it. Set
+  // before OnResponse.
+  std::vector<bool> has_output;
   // End of the client's wait. A call that is still queued is answered
   // DeadlineExceeded.
   absl::Time deadline = absl::InfiniteFuture();

@@ -101,6 +101,37 @@ absl::Status SetSequences(const v1::SequenceOptions& options,
   return absl::OkStatus();
 }
 
+// Finds the outputs whose rows become responses.
+absl::Status SetDecoupled(const v1::Plan& plan, VersionFacts& facts) {
+  std::string loop;
+  for (int i = 0; i < plan.outputs_size(); ++i) {
+    const v1::TensorSpec& output = plan.outputs(i);
+    if (output.loop().empty()) continue;
+    if (!loop.empty() && output.loop() != loop) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a decoupled version answers with the iterations of one Loop, but '",
+          loop, "' and '", output.loop(),
+          "' both give outputs of the model; remove the outputs of one of "
+          "them, or serve the model without decoupled"));
+    }
+    loop = output.loop();
+    facts.stacked.push_back(static_cast<size_t>(i));
+  }
+  if (facts.stacked.empty()) {
+    return absl::InvalidArgumentError(
+        "a decoupled version answers with the iterations of a Loop, and no "
+        "output of the model is a scan output of a Loop; serve it without "
+        "decoupled, or make the scan output itself an output of the model");
+  }
+  if (facts.batched) {
+    return absl::InvalidArgumentError(
+        "a decoupled version has no batch dimension, but the first dimension "
+        "of its tensors is one; give that dimension a size");
+  }
+  facts.decoupled = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
@@ -132,6 +163,9 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   if (serving.has_sequences()) {
     RETURN_IF_ERROR(SetSequences(serving.sequences(), facts));
   }
+  if (serving.decoupled()) {
+    RETURN_IF_ERROR(SetDecoupled(version.plan(), facts));
+  }
   return facts;
 }
 
@@ -160,6 +194,12 @@ ServedVersion::ServedVersion(VersionFacts facts,
     : facts_(std::move(facts)),
       executor_(std::move(executor)),
       batcher_(batcher) {}
+
+ServedVersion::ServedVersion(VersionFacts facts,
+                             std::shared_ptr<CallExecutor> executor)
+    : facts_(std::move(facts)),
+      executor_(std::move(executor)),
+      batcher_(nullptr) {}
 
 ServedVersion::ServedVersion(VersionFacts facts,
                              std::shared_ptr<CallExecutor> executor,

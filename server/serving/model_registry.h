@@ -43,6 +43,14 @@ struct VersionFacts {
   std::shared_ptr<const SequencePlan> sequences;
   // Whether requests may belong to sequences: of this version, or of steps.
   bool takes_sequences = false;
+  // Whether a request has any number of responses.
+  bool decoupled = false;
+  // If it has one for each row that a Loop gave: the outputs that the Loop
+  // stacks.
+  std::vector<size_t> stacked;
+  // Name in config.pbtxt of the server's own back end that answers; empty: a
+  // worker does, or the steps of an ensemble.
+  std::string own_backend;
   // Dimensions of several sizes, by name.
   std::vector<SizedDimension> dimensions;
   bool batched = true;          // whether the tensors have a batch dimension
@@ -63,7 +71,9 @@ struct VersionFacts {
 
 // Returns the facts. InvalidArgument when the plan's inputs and outputs cannot
 // be served: none or too many, some with a batch and some without, or an error
-// of MakeTensorFormat or MakeSequencePlan.
+// of MakeTensorFormat or MakeSequencePlan. Also when the version is to be
+// decoupled, and no Loop stacks an output, several do, or there is a batch
+// dimension.
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version);
 
 // Returns OK if requests for the version can be carried: MakeVersionFacts takes
@@ -77,6 +87,8 @@ class ServedVersion {
   // Makes a version whose calls go to `executor`, which uses the batcher.
   ServedVersion(VersionFacts facts, std::shared_ptr<CallExecutor> executor,
                 Batcher* batcher);
+  // Makes a version without a worker: `executor` answers by itself.
+  ServedVersion(VersionFacts facts, std::shared_ptr<CallExecutor> executor);
   // Makes an ensemble.
   ServedVersion(VersionFacts facts, std::shared_ptr<CallExecutor> executor,
                 std::shared_ptr<const EnsembleSpec> ensemble);
@@ -86,12 +98,15 @@ class ServedVersion {
 
   const VersionFacts& facts() const { return facts_; }
   CallExecutor& executor() const { return *executor_; }
-  // Returns the batcher of a version that is no ensemble.
+  // Returns whether a worker computes, which an ensemble and the server's own
+  // back ends do without.
+  bool has_batcher() const { return batcher_ != nullptr; }
+  // Returns the batcher of a version that has one.
   Batcher& batcher() const { return *batcher_; }
   // Returns the steps of an ensemble; null: it is none.
   const EnsembleSpec* ensemble() const { return ensemble_.get(); }
   // Returns where it is loaded, "cpu:0"; the last place while its worker is
-  // lost. Empty for an ensemble.
+  // lost. Empty for a version without a worker.
   std::string device() const;
   void set_device(std::string device);
   // Returns where its answers are kept; null: nowhere.
@@ -107,7 +122,7 @@ class ServedVersion {
  private:
   const VersionFacts facts_;
   const std::shared_ptr<CallExecutor> executor_;
-  Batcher* const batcher_;  // executor_, or owned by it; null: an ensemble
+  Batcher* const batcher_;  // executor_, or owned by it; null: no worker
   const std::shared_ptr<const EnsembleSpec> ensemble_;
   std::atomic<ResponseCache*> cache_{nullptr};
   mutable absl::Mutex mutex_;

@@ -51,6 +51,14 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
   }
   auto batcher = std::make_shared<Batcher>(std::move(options), &timer_,
                                            std::move(observer));
+  if (facts.decoupled) {
+    if (!dependencies_.decouple) {
+      return absl::UnimplementedError("decoupled versions are not served");
+    }
+    auto executor = dependencies_.decouple(facts, batcher, &timer_);
+    return std::make_shared<ServedVersion>(std::move(facts),
+                                           std::move(executor), batcher.get());
+  }
   if (facts.sequences == nullptr) {
     return std::make_shared<ServedVersion>(std::move(facts),
                                            std::move(batcher));

@@ -39,6 +39,13 @@ struct ServingDependencies {
       ring;
   Router::Catalogue catalogue;
   ServingObserver* observer = nullptr;  // may be null; outlives serving
+  // Makes the executor of a decoupled version of a Loop, which is answered
+  // through the batcher (decoupled/decoupled_executor.h). Empty: such versions
+  // are not served.
+  std::function<std::shared_ptr<CallExecutor>(const VersionFacts& facts,
+                                              std::shared_ptr<Batcher> batcher,
+                                              WakeTimer* timer)>
+      decouple = {};
   // Wait of requests, on top of a version's own max_queue_delay, that puts a
   // version under load. Zero: no monitoring.
   absl::Duration target_delay = {};
@@ -68,6 +75,10 @@ class Serving : public ServingSink {
   const Router& router() const { return router_; }
   const ModelRegistry& registry() const { return registry_; }
   Ensembles& ensembles() { return ensembles_; }
+  // Return what other makers of versions need. The timer outlives all versions.
+  ModelRegistry* mutable_registry() { return &registry_; }
+  WakeTimer* timer() { return &timer_; }
+  ServingObserver* observer() const { return dependencies_.observer; }
 
   // Returns whether inference requests are taken: after Start, before Stop.
   bool accepting() const;

@@ -49,6 +49,16 @@ struct CacheSample {
   absl::Duration time;
 };
 
+// A response of a decoupled version.
+struct ResponseSample {
+  enum class Kind { kSuccess, kFailure, kEmpty, kCancelled };
+  uint32_t index = 0;  // of the response to its request, from 0
+  Kind kind = Kind::kSuccess;
+  // Time since the response before it, or since the request.
+  absl::Duration time;
+  absl::Duration copy_out;  // until the front end had it
+};
+
 // Sequences of a version that serves sequences.
 struct SequenceCounts {
   size_t active = 0;   // with a place

@@ -59,6 +59,48 @@ void VersionStatistics::CacheDone(const CacheSample& sample) {
   }
 }
 
+VersionStatistics::ResponseCounters* VersionStatistics::Responses() {
+  std::call_once(responses_made_, [this] {
+    responses_ = std::make_unique<ResponseCounters[]>(kResponseIndices);
+    made_responses_.store(responses_.get(), std::memory_order_release);
+  });
+  return responses_.get();
+}
+
+void VersionStatistics::ResponseDone(const ResponseSample& sample) {
+  const uint32_t index = std::min(sample.index, kResponseIndices - 1);
+  ResponseCounters& counters = Responses()[index];
+  if (sample.kind == ResponseSample::Kind::kEmpty) {
+    counters.empty.Add(sample.time);
+    return;
+  }
+  counters.compute.Add(sample.time);
+  counters.copy_out.Add(sample.copy_out);
+  Counter& outcome =
+      sample.kind == ResponseSample::Kind::kSuccess   ? counters.success
+      : sample.kind == ResponseSample::Kind::kFailure ? counters.fail
+                                                      : counters.cancel;
+  outcome.Add(sample.time + sample.copy_out);
+}
+
+void VersionStatistics::AddResponses(StatisticsSnapshot* snapshot) const {
+  const ResponseCounters* const made =
+      made_responses_.load(std::memory_order_acquire);
+  if (made == nullptr) return;
+  for (uint32_t index = 0; index < kResponseIndices; ++index) {
+    const ResponseCounters& counters = made[index];
+    ResponseStatistics responses{.index = index,
+                                 .compute = counters.compute.Load(),
+                                 .copy_out = counters.copy_out.Load(),
+                                 .success = counters.success.Load(),
+                                 .fail = counters.fail.Load(),
+                                 .empty = counters.empty.Load(),
+                                 .cancel = counters.cancel.Load()};
+    if (responses.compute.count + responses.empty.count == 0) continue;
+    snapshot->responses.push_back(responses);
+  }
+}
+
 StatisticsSnapshot VersionStatistics::Snapshot() const {
   StatisticsSnapshot snapshot;
   snapshot.last_inference_unix_millis =
@@ -80,6 +122,7 @@ StatisticsSnapshot VersionStatistics::Snapshot() const {
                                     counters.compute.Load(),
                                     counters.copy_out.Load()});
   }
+  AddResponses(&snapshot);
   return snapshot;
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -25,6 +26,12 @@ struct BatchSizeStatistics {
   StageSum copy_in, compute, copy_out;
 };
 
+// Responses of one index. `compute` and `copy_out` count all but empty ones.
+struct ResponseStatistics {
+  uint32_t index = 0;
+  StageSum compute, copy_out, success, fail, empty, cancel;
+};
+
 struct StatisticsSnapshot {
   int64_t last_inference_unix_millis = 0;  // 0: none yet
   uint64_t rows = 0;                       // computed with success
@@ -32,10 +39,14 @@ struct StatisticsSnapshot {
   StageSum success, fail, queue, copy_in, compute, copy_out;
   StageSum cache_hit, cache_miss;
   std::vector<BatchSizeStatistics> batch_sizes;  // rising; used ones only
+  std::vector<ResponseStatistics> responses;     // the same
 };
 
 class VersionStatistics {
  public:
+  // Responses that are counted apart. Further ones count as the last of these.
+  static constexpr uint32_t kResponseIndices = 256;
+
   // Takes the limit of a batch's rows.
   explicit VersionStatistics(uint32_t max_batch_size);
 
@@ -44,6 +55,7 @@ class VersionStatistics {
   // Counts as Triton does: a hit as a success, with no row and no other stage;
   // the time of a miss as time of its request.
   void CacheDone(const CacheSample& sample);
+  void ResponseDone(const ResponseSample& sample);
   StatisticsSnapshot Snapshot() const;
 
  private:
@@ -60,6 +72,13 @@ class VersionStatistics {
   struct BatchCounters {
     Counter copy_in, compute, copy_out;
   };
+  struct ResponseCounters {
+    Counter compute, copy_out, success, fail, empty, cancel;
+  };
+
+  // Returns the counters of all indices, which the first response makes.
+  ResponseCounters* Responses();
+  void AddResponses(StatisticsSnapshot* snapshot) const;
 
   const uint32_t max_batch_size_;
   std::atomic<int64_t> last_inference_unix_millis_{0};
@@ -68,6 +87,9 @@ class VersionStatistics {
   Counter success_, fail_, queue_, copy_in_, compute_, copy_out_;
   Counter cache_hit_, cache_miss_;
   std::unique_ptr<BatchCounters[]> by_rows_;
+  std::once_flag responses_made_;
+  std::unique_ptr<ResponseCounters[]> responses_;  // set once
+  std::atomic<const ResponseCounters*> made_responses_{nullptr};
 };
 
 }  // namespace gpupool::server

@@ -59,7 +59,7 @@ LADDERS = {
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
     "server/http": [["rest", "port"], ["."]],
-    "server/serving": [["tensor"], ["."]],
+    "server/serving": [["tensor"], ["."], ["decoupled"]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
         ["output"], ["command"],

@@ -61,7 +61,9 @@ int32_t IndexOf(absl::string_view device) {
 }
 
 const char* PlatformOf(const ServedVersion& version) {
-  return version.ensemble() == nullptr ? kPlatform : kEnsemble;
+  if (version.ensemble() != nullptr) return kEnsemble;
+  const std::string& own = version.facts().own_backend;
+  return own.empty() ? kPlatform : own.c_str();
 }
 
 void FillEnsemble(const EnsembleSpec& spec,
@@ -202,6 +204,8 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   }
   if (version.ensemble() != nullptr) {
     FillEnsemble(*version.ensemble(), config->mutable_ensemble_scheduling());
+  } else if (!version.has_batcher()) {
+    config->set_backend(facts.own_backend);
   } else {
     config->set_backend(kBackend);
     FillInstance(version, config->add_instance_group());
@@ -211,7 +215,7 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
       FillSequences(facts, config->mutable_sequence_batching());
     }
   }
-  config->mutable_model_transaction_policy()->set_decoupled(false);
+  config->mutable_model_transaction_policy()->set_decoupled(facts.decoupled);
   if (version.cache() != nullptr) {
     config->mutable_response_cache()->set_enable(true);
   }
@@ -242,6 +246,16 @@ void FillStatistics(const ServedVersion& version,
     FillStage(size.copy_in, batch->mutable_compute_input());
     FillStage(size.compute, batch->mutable_compute_infer());
     FillStage(size.copy_out, batch->mutable_compute_output());
+  }
+  for (const ResponseStatistics& of : snapshot.responses) {
+    inference::InferResponseStatistics& response =
+        (*statistics->mutable_response_stats())[std::to_string(of.index)];
+    FillStage(of.compute, response.mutable_compute_infer());
+    FillStage(of.copy_out, response.mutable_compute_output());
+    FillStage(of.success, response.mutable_success());
+    FillStage(of.fail, response.mutable_fail());
+    FillStage(of.empty, response.mutable_empty_response());
+    FillStage(of.cancel, response.mutable_cancel());
   }
   if (facts.bytes > 0) {
     const std::string device = version.device();

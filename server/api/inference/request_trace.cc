@@ -63,10 +63,13 @@ Span RequestTrace::Root(const absl::Status& status, const Facts& facts,
   if (facts.version != nullptr) {
     const auto number = static_cast<int64_t>(facts.version->facts().version);
     AddAttribute(&root, "gpupool.version", number);
-    if (facts.version->ensemble() == nullptr) {
+    if (facts.version->has_batcher()) {
       AddAttribute(&root, "gpupool.device", facts.version->device());
     }
     AddAttribute(&root, "gpupool.rows", int64_t{facts.rows});
+  }
+  if (facts.responses.has_value()) {
+    AddAttribute(&root, "gpupool.responses", int64_t{*facts.responses});
   }
   if (IsReached(stages_.taken)) {
     AddAttribute(&root, "gpupool.batch.requests",

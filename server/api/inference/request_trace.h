@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,6 +43,7 @@ class RequestTrace {
     absl::string_view model;                 // as requested
     const ServedVersion* version = nullptr;  // null: none was found
     uint32_t rows = 0;
+    std::optional<uint32_t> responses;  // of a decoupled version
   };
   // Hands the spans to the tracer. Call it once, when the answer is complete.
   void End(const absl::Status& status, const Facts& facts);

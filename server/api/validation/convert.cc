@@ -376,6 +376,12 @@ absl::Status CheckServingOptions(absl::string_view field,
   }
   RETURN_IF_ERROR(CheckSequenceOptions(absl::StrCat(field, ".sequences"),
                                        options->sequences()));
+  if (options->decoupled() && options->has_sequences()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".decoupled and ", field,
+        ".sequences are both set; a request of a sequence has one answer: "
+        "remove one of them"));
+  }
   return CheckPrecision(absl::StrCat(field, ".precision"),
                         options->precision());
 }

@@ -2,14 +2,17 @@
 // dimension.
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/size_expression.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/file/tensor_data.h"
@@ -323,6 +326,32 @@ void WarnOfOtherOutput(GraphImporter& importer,
                              computed.shape.ToString(), ", which is served"));
 }
 
+// The outputs of the model that a Loop stacks, a row for each iteration, with
+// the name of the Loop.
+using StackedOutputs =
+    absl::flat_hash_map<absl::string_view, absl::string_view>;
+
+// Finds the scan outputs of the Loops of the graph, not of those inside others.
+// A Loop without a name has the one of its first output.
+StackedOutputs FindStackedOutputs(const onnx::GraphProto& graph) {
+  StackedOutputs stacked;
+  for (const onnx::NodeProto& node : graph.node()) {
+    const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+    if (node.op_type() != "Loop" || !standard) continue;
+    absl::string_view name = node.name();
+    for (int i = 0; i < node.output_size() && name.empty(); ++i) {
+      name = node.output(i);
+    }
+    // The first two inputs are the trip count and the condition. Each other one
+    // is carried and has an output, before the scan outputs.
+    for (int i = std::max(node.input_size() - 2, 0); i < node.output_size();
+         ++i) {
+      if (!node.output(i).empty()) stacked[node.output(i)] = name;
+    }
+  }
+  return stacked;
+}
+
 // An output, or an item of one that is a list.
 struct NamedEntry {
   std::string name;
@@ -386,11 +415,15 @@ absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope) {
   const onnx::GraphProto& graph = importer.file().model().graph();
   ModelGraph& model = importer.model();
   const BatchNames batch = FindBatchNames(importer);
+  const StackedOutputs stacked = FindStackedOutputs(graph);
   for (const auto& output : graph.output()) {
     const Entry* entry = scope.Find(output.name());
     if (entry == nullptr) return Refuse(output, "the output has no value");
     RETURN_IF_ERROR(AddOutput(importer, batch, output,
                               {.name = output.name(), .entry = *entry}));
+    const auto loop = stacked.find(output.name());
+    if (loop == stacked.end() || !entry->is_tensor()) continue;
+    model.outputs.back().loop = std::string(loop->second);
   }
   if (graph.output().empty()) {
     return absl::InvalidArgumentError("the model has no outputs");

@@ -13,12 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "server/http/generate_stream.h"
 #include "server/http/http_status.h"
 #include "server/http/open_calls.h"
 #include "server/http/port/body_budget.h"
 #include "server/http/port/client_presence.h"
 #include "server/http/request_body.h"
 #include "server/http/rest/plain_json.h"
+#include "server/http/rest/rest_generate.h"
 #include "server/http/rest/rest_infer_request.h"
 #include "server/http/rest/rest_infer_response.h"
 #include "server/http/rest/rest_json.h"
@@ -41,6 +43,15 @@ struct OpenPost {
   std::shared_ptr<GenericCall> call;
   std::string body;
   std::unique_ptr<OnClientLoss> loss;  // cancels the call
+};
+
+// The responses of a POST whose call counts as open.
+struct OpenGenerate {
+  std::shared_ptr<GenericCall> call;
+  std::shared_ptr<GenerateStream> stream;
+  // Cancels the call, which must live longer. Must end before the stream is
+  // written, which looks at the client by itself.
+  std::unique_ptr<OnClientLoss> loss;
 };
 
 // An inference in wire format.
@@ -149,6 +160,10 @@ class RestRoutes::Impl {
       AddGet(router, {model + "/stats", "ModelStatistics"},
              &Impl::TellStatistics);
       AddPost(router, {model + "/infer", "ModelInfer"}, &Impl::Infer);
+      AddPost(router, {model + "/generate", "ModelStreamInfer"},
+              &Impl::Generate);
+      AddPost(router, {model + "/generate_stream", "ModelStreamInfer"},
+              &Impl::StreamGenerated);
     }
   }
 
@@ -315,6 +330,49 @@ class RestRoutes::Impl {
     response.Set(kJsonLengthHeader, absl::StrCat(*answer->json_bytes));
     response.body = std::move(answer->body);
     return response;
+  }
+
+  HttpResponse Generate(HttpRequest& request) {
+    auto stream = StartGenerate(request);
+    if (!stream.ok()) return ErrorOfBody(stream.status());
+    const absl::Status failed = stream->stream->AwaitFirst();
+    if (!failed.ok()) return ErrorAnswer(failed);
+    auto json = stream->stream->TakeOnly();
+    if (!json.ok()) return ErrorAnswer(json.status());
+    return JsonAnswer(200, *std::move(json));
+  }
+
+  HttpResponse StreamGenerated(HttpRequest& request) {
+    auto started = StartGenerate(request);
+    if (!started.ok()) return ErrorOfBody(started.status());
+    const absl::Status failed = started->stream->AwaitFirst();
+    if (!failed.ok()) return ErrorAnswer(failed);
+    HttpResponse response;
+    response.Set("Cache-Control", "no-store");
+    response.Set("X-Content-Type-Options", "nosniff");
+    response.Set("Content-Type", "text/event-stream");
+    response.stream = [stream = started->stream](BodyWriter& writer) {
+      stream->WriteAll(writer);
+    };
+    return response;
+  }
+
+  // Sends the body of a generation as the only request of a stream.
+  absl::StatusOr<OpenGenerate> StartGenerate(HttpRequest& request) {
+    auto post = Open(request);
+    if (!post.ok()) return post.status();
+    inference::ModelMetadataResponse model;
+    const absl::Status asked =
+        AskNow(&RestStub::ModelMetadata,
+               QuestionOf<inference::ModelMetadataRequest>(request), &model);
+    if (!asked.ok()) return asked;
+    auto wire = WireOfGenerate(model, VersionIn(request), post->body);
+    if (!wire.ok()) return wire.status();
+    post->call->AddMetadata("triton_grpc_error", "true");
+    post->call->Start(PathOf("ModelStreamInfer"), *std::move(wire));
+    auto stream = std::make_shared<GenerateStream>(post->call, &calls_);
+    return OpenGenerate{std::move(post->call), std::move(stream),
+                        std::move(post->loss)};
   }
 
   HttpResponse ListModels(HttpRequest& request) {

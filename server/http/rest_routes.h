@@ -10,6 +10,8 @@
 //   GET  /v2/models/stats                          statistics of all models
 //   POST /v2/models/M[/versions/V]/infer           rest/rest_infer_request.h,
 //                                                  rest/rest_infer_response.h
+//   POST /v2/models/M[/versions/V]/generate,       generate_stream.h,
+//        /generate_stream                          rest/rest_generate.h
 //   POST /v2/repository[/R]/index                  [{"name","version",...}]
 //   POST /v2/repository[/R]/models/M/load, /unload {}
 //   GET, POST /v2/logging                          rest/rest_log.h

@@ -14,8 +14,9 @@ grpc::ServerUnaryReactor* StartInfer(
     const inference::ModelInferRequest* request,
     inference::ModelInferResponse* response);
 
-// Limit of requests that a stream reads ahead of its oldest unanswered one.
-// Responses come in the order of the requests.
+// Limit of requests of a stream that are read and not answered. Responses come
+// in the order of the requests, except those of decoupled versions, which come
+// as they are given.
 inline constexpr size_t kMaxStreamRequests = 64;
 
 grpc::ServerBidiReactor<inference::ModelInferRequest,

@@ -93,17 +93,20 @@ void InferRequest::BeginTrace(const TraceHeaders& headers,
 void InferRequest::EndTrace(const absl::Status& status, absl::string_view model,
                             const ServedVersion* version) {
   if (trace_ == nullptr) return;
-  trace_->End(status, {.id = response_->id(),
+  std::optional<uint32_t> responses;
+  if (decoupled_) responses = responses_;
+  trace_->End(status, {.id = id_,
                        .model = model,
                        .version = version,
-                       .rows = inputs.rows});
+                       .rows = inputs.rows,
+                       .responses = responses});
 }
 
 void InferRequest::Start(const inference::ModelInferRequest& request,
                          inference::ModelInferResponse* response,
                          absl::Time deadline) {
   response_ = response;
-  response_->set_id(request.id());
+  id_ = request.id();
   absl::Status status = Prepare(request, deadline);
   if (status.ok()) {
     // A copy, since the answer may come and destroy this object before Enqueue
@@ -159,7 +162,17 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
     version_ = version;
   }
   const VersionFacts& facts = version->facts();
+  model_ = facts.model;
+  number_ = std::to_string(facts.version);
+  decoupled_ = facts.decoupled;
+  if (decoupled_ && !TakesResponses()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "ModelInfer RPC doesn't support models with decoupled transaction "
+        "policy; ask model ",
+        facts.label, " by ModelStreamInfer, or over HTTP by generate_stream"));
+  }
   ASSIGN_OR_RETURN(const RequestParameters parameters, ReadParameters(request));
+  wants_empty_final_ = parameters.empty_final_response;
   if (!facts.takes_sequences) {
     RETURN_IF_ERROR(RefuseSequence(facts.label, parameters.sequence));
   }
@@ -193,7 +206,7 @@ bool InferRequest::AnswerFromCache(ResponseCache& cache) {
     return false;
   }
   const VersionHandle version = TakeVersion();
-  NameVersion(facts);
+  FillIdentity(response_);
   AddOutputs(*answer, response_);
   version->executor().RecordCache({.hit = true, .time = absl::Now() - start});
   EndTrace(absl::OkStatus(), facts.model, version.get());
@@ -212,9 +225,10 @@ void InferRequest::KeepAnswer(const ServedVersion& version) {
       {.hit = false, .time = cache_lookup_ + (absl::Now() - start)});
 }
 
-void InferRequest::NameVersion(const VersionFacts& facts) {
-  response_->set_model_name(facts.model);
-  response_->set_model_version(std::to_string(facts.version));
+void InferRequest::FillIdentity(inference::ModelInferResponse* response) const {
+  response->set_id(id_);
+  response->set_model_name(model_);
+  response->set_model_version(number_);
 }
 
 VersionHandle InferRequest::version() const {
@@ -232,17 +246,41 @@ void InferRequest::Cancel() {
   if (version != nullptr) version->executor().Cancel(this);
 }
 
+void InferRequest::Continue() {
+  const VersionHandle version = this->version();
+  if (version != nullptr) version->executor().Resume(this);
+}
+
+void InferRequest::Add(const VersionFacts& facts, size_t index,
+                       absl::Span<const std::byte> bytes) {
+  AddOutput(facts.outputs[index], inputs, {output_shapes[index], bytes},
+            response_);
+}
+
+void InferRequest::OnResponse(
+    absl::Span<const absl::Span<const std::byte>> outputs) {
+  const VersionHandle version = this->version();
+  response_->Clear();
+  FillIdentity(response_);
+  for (const int output : outputs_) {
+    const auto index = static_cast<size_t>(output);
+    if (has_output[index]) Add(version->facts(), index, outputs[index]);
+  }
+  // The client has not asked for what is in this one.
+  if (response_->outputs().empty()) return Continue();
+  ++responses_;
+  Responded();
+}
+
 void InferRequest::OnAnswer(
     const absl::Status& status,
     absl::Span<const absl::Span<const std::byte>> outputs) {
   const VersionHandle version = TakeVersion();
-  if (status.ok()) {
-    const VersionFacts& facts = version->facts();
-    NameVersion(facts);
-    for (int index : outputs_) {
-      AddOutput(facts.outputs[index], inputs,
-                {output_shapes[static_cast<size_t>(index)], outputs[index]},
-                response_);
+  if (status.ok() && !decoupled_) {
+    FillIdentity(response_);
+    for (const int output : outputs_) {
+      const auto index = static_cast<size_t>(output);
+      Add(version->facts(), index, outputs[index]);
     }
     if (cache_key_.has_value()) KeepAnswer(*version);
   }

@@ -1,4 +1,5 @@
-// One ModelInferRequest on its way to an answer, from either rpc. It checks the
+// One ModelInferRequest on its way to an answer, from either rpc. A request to
+// a decoupled version has any number of responses before its end. It checks the
 // request, queues it with the version that it names, and writes the outputs
 // into the response. If the version's answers are kept and there is one for an
 // equal request, that is the answer, and nothing is queued.
@@ -8,8 +9,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -57,20 +60,42 @@ class InferRequest : public InferenceCall {
   // OK. May be called on any thread and may destroy the object.
   virtual void Finished(const absl::Status& status) = 0;
 
+  // Returns whether the rpc can carry several responses. Requests of others to
+  // decoupled versions are refused.
+  virtual bool TakesResponses() const { return false; }
+  // Receives a response of a decoupled version, which is in the message that
+  // Start was given. The next one is written there after Continue was called,
+  // and Finished may be called before that. Must not block.
+  virtual void Responded() {}
+  // Asks for the next response of a decoupled version. May be called in
+  // Responded, and as Cancel may.
+  void Continue();
+
+  // Whether the version is decoupled. Its Finished leaves the message of Start
+  // alone. Known after Start, and in Responded and Finished.
+  bool decoupled() const { return decoupled_; }
+  // Whether the client asks for a last response without outputs.
+  bool wants_empty_final() const { return wants_empty_final_; }
+  // Fills in the id and the version that answers.
+  void FillIdentity(inference::ModelInferResponse* response) const;
+
  private:
   absl::Status Prepare(const inference::ModelInferRequest& request,
                        absl::Time deadline);
   absl::Status Admit(const inference::ModelInferRequest& request);
   void OnAnswer(const absl::Status& status,
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
+  void OnResponse(
+      absl::Span<const absl::Span<const std::byte>> outputs) override;
+  // Adds the output with this position in the version.
+  void Add(const VersionFacts& facts, size_t index,
+           absl::Span<const std::byte> bytes);
 
   // Answers the request if the cache has an answer. Returns false otherwise;
   // after true the object may be gone.
   bool AnswerFromCache(ResponseCache& cache);
   // Keeps the answer for equal requests that come later.
   void KeepAnswer(const ServedVersion& version);
-  // Fills in which version answers.
-  void NameVersion(const VersionFacts& facts);
   void EndTrace(const absl::Status& status, absl::string_view model,
                 const ServedVersion* version);
   VersionHandle version() const;
@@ -86,6 +111,11 @@ class InferRequest : public InferenceCall {
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
   std::vector<int> outputs_;
+  // Set in Start: the request's id, and the version's name and number.
+  std::string id_, model_, number_;
+  bool decoupled_ = false;
+  bool wants_empty_final_ = false;
+  uint32_t responses_ = 0;               // of a decoupled version, so far
   std::optional<CacheKey> cache_key_;    // set when the cache is asked
   absl::Duration cache_lookup_;          // until it was known to have no answer
   std::unique_ptr<RequestTrace> trace_;  // null: not traced

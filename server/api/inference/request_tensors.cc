@@ -199,8 +199,8 @@ absl::StatusOr<SequenceId> ReadSequenceId(const InferParameter& value) {
   return SequenceId{.number = 0, .text = value.string_param()};
 }
 
-absl::StatusOr<bool> ReadSequenceFlag(absl::string_view key,
-                                      const InferParameter& value) {
+absl::StatusOr<bool> ReadFlag(absl::string_view key,
+                              const InferParameter& value) {
   if (!value.has_bool_param()) return WrongParameter(key, "bool");
   return value.bool_param();
 }
@@ -214,13 +214,8 @@ absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
                                   : absl::Microseconds(value.int64_param());
 }
 
-// Checks parameters that are accepted but not used. Unknown keys are accepted
-// unless they are reserved.
-absl::Status CheckOther(absl::string_view key, const InferParameter& value) {
-  if (key == "triton_enable_empty_final_response") {
-    return value.has_bool_param() ? absl::OkStatus()
-                                  : WrongParameter(key, "bool");
-  }
+// Takes unknown keys unless they are reserved.
+absl::Status CheckOther(absl::string_view key) {
   if (absl::StartsWith(key, "triton_")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "parameter keys starting with 'triton_' are reserved: '", key, "'"));
@@ -311,11 +306,13 @@ absl::StatusOr<RequestParameters> ReadParameters(
     } else if (key == "sequence_id") {
       ASSIGN_OR_RETURN(parameters.sequence.id, ReadSequenceId(value));
     } else if (key == "sequence_start") {
-      ASSIGN_OR_RETURN(parameters.sequence.start, ReadSequenceFlag(key, value));
+      ASSIGN_OR_RETURN(parameters.sequence.start, ReadFlag(key, value));
     } else if (key == "sequence_end") {
-      ASSIGN_OR_RETURN(parameters.sequence.end, ReadSequenceFlag(key, value));
+      ASSIGN_OR_RETURN(parameters.sequence.end, ReadFlag(key, value));
+    } else if (key == "triton_enable_empty_final_response") {
+      ASSIGN_OR_RETURN(parameters.empty_final_response, ReadFlag(key, value));
     } else {
-      RETURN_IF_ERROR(CheckOther(key, value));
+      RETURN_IF_ERROR(CheckOther(key));
     }
   }
   return parameters;

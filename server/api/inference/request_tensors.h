@@ -45,6 +45,8 @@ absl::StatusOr<std::vector<int>> SelectOutputs(
 struct RequestParameters {
   absl::Duration timeout = absl::InfiniteDuration();
   SequencePlace sequence;
+  // Whether a decoupled version is to end with a response without outputs.
+  bool empty_final_response = false;
 };
 
 // Returns the parameters. InvalidArgument for a wrong type, a negative value, a

@@ -1,10 +1,11 @@
 // Invariants of StreamReactor
-//  1. entries_ holds requests in the order in which they came; only the front
-//     is ever written.
+//  1. entries_ holds requests in the order in which they came. Those of
+//     decoupled versions are written as they respond, the others in this order.
 //  2. One thread at a time acts on the stream (advancing_), so nothing is
 //     started after Finish.
 //  3. The reactor lives until gRPC is done with it and every entry that was
 //     started is answered.
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -22,7 +23,14 @@ namespace {
 
 class StreamReactor;
 
-// A request of the stream and its response.
+// Tells whether the response is the last one of its request.
+void SetFinal(inference::ModelInferResponse* response, bool is_final) {
+  (*response->mutable_parameters())["triton_final_response"].set_bool_param(
+      is_final);
+}
+
+// A request of the stream and its responses. A decoupled version gives any
+// number of them, one at a time in `response`, before the last one in `last`.
 class StreamRequest final : public InferRequest {
  public:
   explicit StreamRequest(const InferContext& infer_context)
@@ -32,18 +40,29 @@ class StreamRequest final : public InferRequest {
     stream_ = std::move(stream);
     Start(request, response.mutable_infer_response(), deadline);
   }
+  using InferRequest::Continue;
+  using InferRequest::decoupled;
+
+  // Returns the message with the last response, and null if there is none
+  // because the client does not want one without outputs. Call it when the
+  // request is answered.
+  inference::ModelStreamInferResponse* Last();
 
   inference::ModelInferRequest request;
   inference::ModelStreamInferResponse response;
   absl::Status status;
-  // Both are guarded by the reactor's mutex.
+  // All are guarded by the reactor's mutex.
   bool started = false;
   bool answered = false;
+  bool has_response = false;  // `response` waits to be written
+  bool listed = false;        // in ready_
 
  private:
+  bool TakesResponses() const override { return true; }
+  void Responded() override;
   void Finished(const absl::Status& result) override;
-  void WriteError();
 
+  inference::ModelStreamInferResponse last_;
   std::shared_ptr<StreamReactor> stream_;  // held until answered
 };
 
@@ -75,10 +94,20 @@ class StreamReactor final
         mode != context->client_metadata().end() && mode->second == "true";
   }
 
+  void Responded(StreamRequest* entry) {
+    {
+      absl::MutexLock lock(&mutex_);
+      entry->has_response = true;
+      List(entry);
+    }
+    Advance();
+  }
+
   void Answered(StreamRequest* entry) {
     {
       absl::MutexLock lock(&mutex_);
       entry->answered = true;
+      ListAnswered();
     }
     Advance();
   }
@@ -110,28 +139,43 @@ class StreamReactor final
     {
       absl::MutexLock lock(&mutex_);
       entry->started = true;
+      // Requests behind this one wait for it no longer if it is decoupled.
+      ListAnswered();
       cancelled = cancelled_;
     }
-    // OnCancel skips entries that have not started, so that one that starts
+    // CancelAll skips entries that have not started, so that one that starts
     // during it must be cancelled here.
     if (cancelled) entry->Cancel();
   }
 
   void OnWriteDone(bool ok) override {
     Entry written;  // destroyed outside the lock
+    bool goes_on;
     {
       absl::MutexLock lock(&mutex_);
       writing_ = false;
       if (!ok) cancelled_ = true;
-      written = std::move(entries_.front());
-      entries_.pop_front();
+      written = std::move(written_);
+      goes_on = written->has_response;
+      if (goes_on) {
+        written->has_response = false;
+        ListAnswered();
+      } else {
+        Remove(written.get());
+      }
     }
+    if (goes_on) written->Continue();
+    Advance();
+  }
+
+  void OnCancel() override {
+    CancelAll();
     Advance();
   }
 
   // Cancels the waiting requests without the lock, since Cancel may answer
   // them, and answers come back to Answered.
-  void OnCancel() override {
+  void CancelAll() {
     std::vector<Entry> waiting;
     {
       absl::MutexLock lock(&mutex_);
@@ -141,10 +185,42 @@ class StreamReactor final
       }
     }
     for (const Entry& entry : waiting) entry->Cancel();
-    Advance();
   }
 
-  void OnDone() override { self_.reset(); }
+  // After an error that ended the stream, nobody reads the responses of the
+  // other requests.
+  void OnDone() override {
+    CancelAll();
+    self_.reset();
+  }
+
+  // Adds an entry to those that have something to write, the oldest first.
+  void List(StreamRequest* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (std::exchange(entry->listed, true)) return;
+    ready_.push_back(entry);
+  }
+
+  // Lists answered entries whose last response may be written: of decoupled
+  // versions at any time, of others in the order of the requests.
+  void ListAnswered() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    bool in_order = true;
+    for (const Entry& entry : entries_) {
+      // The one that is being written is listed again after that.
+      if (entry == written_) continue;
+      if (!entry->answered) {
+        // Whether a request is decoupled is known when it has started.
+        in_order = in_order && entry->started && entry->decoupled();
+      } else if (entry->decoupled() || in_order) {
+        List(entry.get());
+      }
+    }
+  }
+
+  void Remove(StreamRequest* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    entries_.erase(
+        std::find_if(entries_.begin(), entries_.end(),
+                     [&](const Entry& other) { return other.get() == entry; }));
+  }
 
   // Takes all steps that are possible now. While one thread is in the loop,
   // other calls, also from further up its own stack, return at once; the loop
@@ -175,21 +251,35 @@ class StreamReactor final
   // on the stream, so that it waits for a pending write.
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || writing_) return ReadOrNone();
-    const bool front_answered = !entries_.empty() && entries_.front()->answered;
-    const bool failed =
-        ends_at_error_ && front_answered && !entries_.front()->status.ok();
+    StreamRequest* const next = cancelled_ ? nullptr : NextToWrite();
+    const bool failed = ends_at_error_ && next != nullptr &&
+                        !next->has_response && !next->status.ok();
     if (cancelled_ || failed || (half_closed_ && entries_.empty())) {
       finished_ = true;
       if (cancelled_)
         result_ = absl::CancelledError("the stream was cancelled");
-      if (failed) result_ = entries_.front()->status;
+      if (failed) result_ = next->status;
       return Action::kFinish;
     }
-    if (front_answered) {
-      writing_ = true;
-      return Action::kWrite;
+    if (next == nullptr) return ReadOrNone();
+    writing_ = true;
+    written_ =
+        *std::find_if(entries_.begin(), entries_.end(),
+                      [&](const Entry& entry) { return entry.get() == next; });
+    return Action::kWrite;
+  }
+
+  // Takes the next entry that has something to write; null: none has. Forgets
+  // requests that end without a last response.
+  StreamRequest* NextToWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (!ready_.empty()) {
+      StreamRequest* const next = ready_.front();
+      ready_.pop_front();
+      next->listed = false;
+      if (next->has_response || next->Last() != nullptr) return next;
+      Remove(next);
     }
-    return ReadOrNone();
+    return nullptr;
   }
 
   Action ReadOrNone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -206,12 +296,13 @@ class StreamReactor final
       next_ = std::make_shared<StreamRequest>(infer_context_);
       StartRead(&next_->request);
     } else if (action == Action::kWrite) {
-      StreamRequest* front;
+      inference::ModelStreamInferResponse* message;
       {
         absl::MutexLock lock(&mutex_);
-        front = entries_.front().get();
+        message =
+            written_->has_response ? &written_->response : written_->Last();
       }
-      StartWrite(&front->response);
+      StartWrite(message);
     } else {
       Finish(ToGrpc(result_));
     }
@@ -229,6 +320,8 @@ class StreamReactor final
 
   absl::Mutex mutex_;
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::deque<StreamRequest*> ready_ ABSL_GUARDED_BY(mutex_);  // of entries_
+  Entry written_ ABSL_GUARDED_BY(mutex_);  // set while a write is pending
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -237,19 +330,30 @@ class StreamReactor final
   bool advancing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+void StreamRequest::Responded() {
+  SetFinal(response.mutable_infer_response(), false);
+  stream_->Responded(this);
+}
+
 void StreamRequest::Finished(const absl::Status& result) {
   status = result;
-  if (!result.ok()) WriteError();
-  inference::ModelInferResponse* answer = response.mutable_infer_response();
-  (*answer->mutable_parameters())["triton_final_response"].set_bool_param(true);
+  // `response` may still have to be written.
+  if (!status.ok()) {
+    last_.mutable_infer_response()->set_id(request.id());
+    last_.set_error_message(std::string(status.message()));
+  } else if (decoupled()) {
+    FillIdentity(last_.mutable_infer_response());
+  } else {
+    last_ = std::move(response);
+  }
+  SetFinal(last_.mutable_infer_response(), true);
   const std::shared_ptr<StreamReactor> stream = std::move(stream_);
   stream->Answered(this);
 }
 
-void StreamRequest::WriteError() {
-  response.Clear();
-  response.mutable_infer_response()->set_id(request.id());
-  response.set_error_message(std::string(status.message()));
+inference::ModelStreamInferResponse* StreamRequest::Last() {
+  const bool unwanted = status.ok() && decoupled() && !wants_empty_final();
+  return unwanted ? nullptr : &last_;
 }
 
 }  // namespace

@@ -34,29 +34,6 @@ const RequestJson* Member(const RequestJson& object, const char* key) {
   return it == object.end() || it->is_null() ? nullptr : &*it;
 }
 
-bool SetInferParameter(const RequestJson& value,
-                       inference::InferParameter* parameter) {
-  if (value.is_boolean()) {
-    parameter->set_bool_param(value.get<bool>());
-  } else if (value.is_number_unsigned()) {
-    const uint64_t number = value.get<uint64_t>();
-    if (number <= std::numeric_limits<int64_t>::max()) {
-      parameter->set_int64_param(static_cast<int64_t>(number));
-    } else {
-      parameter->set_uint64_param(number);
-    }
-  } else if (value.is_number_integer()) {
-    parameter->set_int64_param(value.get<int64_t>());
-  } else if (value.is_number_float()) {
-    parameter->set_double_param(value.get<double>());
-  } else if (value.is_string()) {
-    parameter->set_string_param(value.get<std::string>());
-  } else {
-    return false;
-  }
-  return true;
-}
-
 // Returns the parameters of `object`, which `where` names; null when it has
 // none.
 absl::StatusOr<const RequestJson*> ParametersOf(const RequestJson& object,
@@ -74,7 +51,7 @@ absl::Status CopyParameters(const RequestJson* parameters, const char* own,
   if (parameters == nullptr) return absl::OkStatus();
   for (const auto& [key, value] : parameters->items()) {
     if (key == own) continue;
-    if (!SetInferParameter(value, &(*to)[key])) {
+    if (!SetJsonParameter(value, &(*to)[key])) {
       return BadRequest(absl::StrCat("parameter '", key, "'"),
                         "takes a boolean, a number or a string");
     }
@@ -320,6 +297,29 @@ bool CloseShape(uint64_t element_bytes, uint64_t bytes,
 }
 
 }  // namespace
+
+bool SetJsonParameter(const nlohmann::json& value,
+                      inference::InferParameter* parameter) {
+  if (value.is_boolean()) {
+    parameter->set_bool_param(value.get<bool>());
+  } else if (value.is_number_unsigned()) {
+    const uint64_t number = value.get<uint64_t>();
+    if (number <= std::numeric_limits<int64_t>::max()) {
+      parameter->set_int64_param(static_cast<int64_t>(number));
+    } else {
+      parameter->set_uint64_param(number);
+    }
+  } else if (value.is_number_integer()) {
+    parameter->set_int64_param(value.get<int64_t>());
+  } else if (value.is_number_float()) {
+    parameter->set_double_param(value.get<double>());
+  } else if (value.is_string()) {
+    parameter->set_string_param(value.get<std::string>());
+  } else {
+    return false;
+  }
+  return true;
+}
 
 absl::StatusOr<uint64_t> ReadJsonLength(absl::string_view header) {
   uint64_t bytes = 0;

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "inference/grpc_service.pb.h"
+#include "nlohmann/json_fwd.hpp"
 #include "server/http/rest/output_forms.h"
 
 namespace gpupool::server {
@@ -68,6 +69,11 @@ absl::StatusOr<RestInferRequest> ReadInferRequest(
 // element.
 absl::StatusOr<RestInferRequest> ReadRawRequest(
     const inference::ModelMetadataResponse& model, absl::string_view body);
+
+// Sets a parameter to a boolean, a number or a string. Returns false for
+// another value.
+bool SetJsonParameter(const nlohmann::json& value,
+                      inference::InferParameter* parameter);
 
 // Returns the request in wire format, with the contents of its inputs.
 std::string WireOf(const RestInferRequest& request);

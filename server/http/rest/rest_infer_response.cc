@@ -18,12 +18,6 @@ namespace {
 using inference::ModelInferResponse;
 using OutputTensor = ModelInferResponse::InferOutputTensor;
 
-// Returns the text as JSON has it. Replaces bytes that are not UTF-8.
-std::string Quote(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false,
-                                   nlohmann::json::error_handler_t::replace);
-}
-
 template <typename Number>
 void AppendNumber(Number value, std::string* out) {
   if constexpr (std::is_floating_point_v<Number>) {
@@ -138,8 +132,8 @@ void AppendParameters(const Parameters& parameters,
 
 absl::Status AppendOutput(const OutputTensor& output, const std::string& raw,
                           bool binary, std::string* out) {
-  absl::StrAppend(out, "{\"name\":", Quote(output.name()),
-                  ",\"datatype\":", Quote(output.datatype()), ",\"shape\":[",
+  absl::StrAppend(out, "{\"name\":", JsonText(output.name()),
+                  ",\"datatype\":", JsonText(output.datatype()), ",\"shape\":[",
                   absl::StrJoin(output.shape(), ","), "]");
   AppendParameters(output.parameters(),
                    binary ? std::optional<size_t>(raw.size()) : std::nullopt,
@@ -155,6 +149,21 @@ absl::Status AppendOutput(const OutputTensor& output, const std::string& raw,
 
 }  // namespace
 
+std::string JsonText(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+absl::StatusOr<std::string> OutputElements(const OutputTensor& output,
+                                           const std::string& raw) {
+  const absl::Status checked = CheckContents(output, raw.size());
+  if (!checked.ok()) return checked;
+  std::string elements;
+  const absl::Status appended = AppendData(output, raw, &elements);
+  if (!appended.ok()) return appended;
+  return elements;
+}
+
 absl::StatusOr<RestInferAnswer> WriteInferResponse(
     const ModelInferResponse& response, const OutputForms& forms) {
   if (response.outputs_size() != response.raw_output_contents_size()) {
@@ -164,10 +173,10 @@ absl::StatusOr<RestInferAnswer> WriteInferResponse(
   }
   RestInferAnswer answer;
   std::string& body = answer.body;
-  absl::StrAppend(&body, "{\"model_name\":", Quote(response.model_name()),
-                  ",\"model_version\":", Quote(response.model_version()));
+  absl::StrAppend(&body, "{\"model_name\":", JsonText(response.model_name()),
+                  ",\"model_version\":", JsonText(response.model_version()));
   if (!response.id().empty()) {
-    absl::StrAppend(&body, ",\"id\":", Quote(response.id()));
+    absl::StrAppend(&body, ",\"id\":", JsonText(response.id()));
   }
   AppendParameters(response.parameters(), std::nullopt, &body);
   body += ",\"outputs\":[";

@@ -35,4 +35,13 @@ struct RestInferAnswer {
 absl::StatusOr<RestInferAnswer> WriteInferResponse(
     const inference::ModelInferResponse& response, const OutputForms& forms);
 
+// Returns the elements of an output as a flat list in JSON. Errors are those
+// above.
+absl::StatusOr<std::string> OutputElements(
+    const inference::ModelInferResponse::InferOutputTensor& output,
+    const std::string& raw);
+
+// Returns the text as JSON has it. Replaces bytes that are not UTF-8.
+std::string JsonText(const std::string& text);
+
 }  // namespace gpupool::server

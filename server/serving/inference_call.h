@@ -67,8 +67,8 @@ class InferenceCall {
   CheckedInputs inputs;
   // Shape of one row of each output, as served. Set before an OK OnAnswer.
   std::vector<std::vector<int64_t>> output_shapes;
-  // Of a decoupled version: for each output, whether the response has it. Set
-  // before OnResponse.
+  // Whether the response of a decoupled version has each output. Set before
+  // OnResponse.
   std::vector<bool> has_output;
   // End of the client's wait. A call that is still queued is answered
   // DeadlineExceeded.

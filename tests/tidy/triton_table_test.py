@@ -20,9 +20,6 @@ ABSENT_PATHS = {
     for method, rest in (("GET", "/status"), ("GET", "/region/*/status"),
                          ("POST", "/region/*/register"), ("POST", "/unregister"),
                          ("POST", "/region/*/unregister"))
-} | {
-    f"POST /v2/models/*{version}/{verb}"
-    for version in ("", "/versions/*") for verb in ("generate", "generate_stream")
 }
 # Extensions that Triton announces and this server does not.
 UNANNOUNCED = {"classification", "cuda_shared_memory", "schedule_policy",

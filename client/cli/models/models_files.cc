@@ -35,6 +35,7 @@ struct UploadOptions {
   std::string weights;
   uint32_t max_queue_delay_microseconds = 0;
   bool benchmark = false;
+  bool decoupled = false;
   bool no_wait = false;
 };
 
@@ -80,6 +81,7 @@ int Upload(Context& context, const UploadOptions& options) {
       options.max_queue_delay_microseconds);
   header.mutable_serving()->set_precision(PrecisionOf(options.model.precision));
   header.mutable_serving()->set_benchmark(options.benchmark);
+  header.mutable_serving()->set_decoupled(options.decoupled);
   absl::StatusOr<v1::ModelVersion> version = UploadModel(**client, header);
   if (!version.ok()) return context.Fail(version.status());
   for (const std::string& warning : version->plan().warnings()) {
@@ -179,6 +181,9 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
   upload->add_flag("--benchmark", upload_options->benchmark,
                    "On GPUs measure the kernels of convolutions and take the "
                    "fastest; loading takes longer");
+  upload->add_flag("--decoupled", upload_options->decoupled,
+                   "Answer a request with one response for each iteration of "
+                   "the model's Loop, by ModelStreamInfer");
   upload->add_flag("--no-wait", upload_options->no_wait,
                    "Return before the version is served");
   invocation.On(upload, [upload_options](Context& c) {

@@ -113,8 +113,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "cc_model_filenames", "remove it"},
         Refused{"batch_input { }", "batch_input", "pass"},
         Refused{"batch_output { }", "batch_output", "return"},
-        Refused{"model_transaction_policy { decoupled: true }",
-                "model_transaction_policy.decoupled", "remove it"},
         Refused{"input { format: FORMAT_NCHW }", "input[0].format",
                 "remove it"},
         Refused{"input { } input { reshape { } }", "input[1].reshape",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/api/inference/inference_service.h"
+#include "server/serving/decoupled/decoupled_executor.h"
 #include "tests/server/serving/fake_worker.h"
 #include "tests/server/serving/served_model.h"
 
@@ -100,6 +101,7 @@ class InferenceServer {
         if (model.versions().empty()) return absl::NotFoundError("unknown");
         return model;
       },
+      .decouple = DecoupleLoop,
       .cache = &cache,
   }};
   std::unique_ptr<Stub> stub;
@@ -120,6 +122,29 @@ inline inference::ModelInferRequest RawRequest(std::vector<float> values) {
   input->add_shape(static_cast<int64_t>(values.size() / 2));
   input->add_shape(2);
   request.add_raw_input_contents(values.data(), values.size() * sizeof(float));
+  return request;
+}
+
+// Returns a decoupled version "loop". Its input is FP32 [2], and the two
+// numbers of the output are rows of a Loop.
+inline v1::ModelVersion LoopVersion() {
+  v1::ModelVersion version = MakeModelVersion("loop", 1, 11);
+  for (auto* tensor : {version.mutable_plan()->mutable_inputs(0),
+                       version.mutable_plan()->mutable_outputs(0)}) {
+    tensor->clear_shape();
+    tensor->add_shape(2);
+  }
+  version.mutable_plan()->mutable_outputs(0)->set_loop("walk");
+  version.mutable_serving()->set_decoupled(true);
+  return version;
+}
+
+// Returns the request to "loop".
+inline inference::ModelInferRequest LoopRequest(std::vector<float> values) {
+  inference::ModelInferRequest request = RawRequest(std::move(values));
+  request.set_model_name("loop");
+  request.mutable_inputs(0)->clear_shape();
+  request.mutable_inputs(0)->add_shape(2);
   return request;
 }
 

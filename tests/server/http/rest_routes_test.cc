@@ -89,6 +89,30 @@ class FakeInference : public inference::GRPCInferenceService::Service {
     return Answer();
   }
 
+  // Gives one response for each byte of the only input. Fails at byte 99.
+  grpc::Status ModelStreamInfer(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<inference::ModelStreamInferResponse,
+                               inference::ModelInferRequest>* stream) override {
+    inference::ModelInferRequest request;
+    if (!stream->Read(&request)) return grpc::Status::OK;
+    if (request.model_name() == "held") Hold(context);
+    for (const char byte : request.raw_input_contents(0)) {
+      if (byte == 99) return grpc::Status(grpc::INVALID_ARGUMENT, "99 is bad");
+      inference::ModelStreamInferResponse response;
+      auto* answer = response.mutable_infer_response();
+      answer->set_model_name(request.model_name());
+      answer->set_model_version("3");
+      auto* output = answer->add_outputs();
+      output->set_name("output");
+      output->set_datatype("UINT8");
+      output->add_shape(1);
+      answer->add_raw_output_contents(std::string(1, byte));
+      if (!stream->Write(response)) return grpc::Status::CANCELLED;
+    }
+    return Answer();
+  }
+
   grpc::Status RepositoryModelLoad(
       grpc::ServerContext* context,
       const inference::RepositoryModelLoadRequest* request,
@@ -318,6 +342,37 @@ TEST_F(RestRoutesTest, AnInferenceAnswersInJson) {
   EXPECT_EQ(service_.infer.raw_input_contents(0), "AB");
   EXPECT_EQ(Post("/v2/models/digits/versions/5/infer", kInput)->status, 200);
   EXPECT_EQ(service_.infer.model_version(), "5");
+}
+
+TEST_F(RestRoutesTest, AGenerationAnswersItsOnlyResponseByName) {
+  const std::string path = "/v2/models/m/generate";
+  ExpectAnswer(Post(path, R"({"input": 7})"), 200,
+               R"({"model_name":"m","model_version":"3","output":7})");
+  for (const std::string body : {R"({"input": []})", R"({"input": [7, 8]})"}) {
+    ExpectRefused(Post(path, body), 400, "exactly 1 response");
+  }
+  ExpectRefused(Post(path, R"({"input": [99]})"), 400, "99 is bad");
+  ExpectRefused(Post(path, R"({"input": "seven"})"), 400, "input 'input'");
+}
+
+TEST_F(RestRoutesTest, AStreamOfAGenerationIsServerSentEvents) {
+  const std::string path = "/v2/models/m/versions/3/generate_stream";
+  const auto answer = Post(path, R"({"input": [7, 8, 99, 1]})");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->get_header_value("Content-Type"), "text/event-stream");
+  EXPECT_EQ(answer->body,
+            "data: {\"model_name\":\"m\",\"model_version\":\"3\","
+            "\"output\":7}\n\n"
+            "data: {\"model_name\":\"m\",\"model_version\":\"3\","
+            "\"output\":8}\n\n"
+            "data: {\"error\":\"99 is bad\"}\n\n");
+  const auto nothing = Post(path, R"({"input": []})");
+  ASSERT_TRUE(nothing);
+  EXPECT_EQ(nothing->status, 200);
+  EXPECT_EQ(nothing->body, "");
+  // An error before the first response has its status.
+  ExpectRefused(Post(path, R"({"input": [99]})"), 400, "99 is bad");
 }
 
 TEST_F(RestRoutesTest, BinaryDataFollowTheJsonOnBothWays) {

@@ -59,6 +59,16 @@ TEST(ConfiguredServingTest, AnswersAreKeptWhenTheConfigSaysSo) {
   EXPECT_TRUE(ReadText("response_cache { enable: true }")->response_cache);
 }
 
+TEST(ConfiguredServingTest, ADecoupledModelKeepsNoAnswersAndNoSequences) {
+  const std::string decoupled = "model_transaction_policy { decoupled: true } ";
+  EXPECT_FALSE(ReadText("model_transaction_policy { }")->serving.decoupled());
+  EXPECT_TRUE(ReadText(decoupled)->serving.decoupled());
+  EXPECT_THAT(Refusal(decoupled + "response_cache { enable: true }"),
+              HasSubstr("are not kept"));
+  EXPECT_THAT(Refusal(decoupled + "sequence_batching { direct { } }"),
+              HasSubstr("sequence_batching"));
+}
+
 TEST(ConfiguredServingTest, OtherKindsOfModelsAreRefusedByName) {
   EXPECT_THAT(Refusal("platform: \"tensorrt_plan\""),
               AllOf(HasSubstr("config.pbtxt: platform is \"tensorrt_plan\""),

@@ -136,6 +136,27 @@ TEST(MakeVersionFactsTest, WithoutABatchThereIsOneRequestAtATime) {
   EXPECT_EQ(facts->max_batch_size, 1u);
 }
 
+TEST(MakeVersionFactsTest, ADecoupledVersionNeedsTheRowsOfOneLoop) {
+  v1::ModelVersion version = MakeModelVersion("m", 1, 1);
+  version.mutable_serving()->set_decoupled(true);
+  const auto refusal = [&] {
+    return std::string(MakeVersionFacts(version).status().message());
+  };
+  EXPECT_THAT(refusal(), testing::HasSubstr("scan output of a Loop"));
+  v1::Plan& plan = *version.mutable_plan();
+  plan.mutable_outputs(0)->set_loop("walk");
+  EXPECT_THAT(refusal(), testing::HasSubstr("no batch dimension"));
+  plan.mutable_inputs(0)->set_shape(0, 3);
+  plan.mutable_outputs(0)->set_shape(0, 3);
+  const auto facts = MakeVersionFacts(version);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_TRUE(facts->decoupled);
+  EXPECT_THAT(facts->stacked, testing::ElementsAre(0));
+  *plan.add_outputs() = plan.outputs(0);
+  plan.mutable_outputs(1)->set_loop("run");
+  EXPECT_THAT(refusal(), testing::HasSubstr("'walk' and 'run'"));
+}
+
 TEST(MakeVersionFactsTest, TensorsAreAsManyAsASlotHolds) {
   v1::ModelVersion version = MakeModelVersion("m", 4, 1);
   for (int i = 0; i < 127; ++i) {

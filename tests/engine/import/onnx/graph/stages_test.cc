@@ -148,6 +148,24 @@ TEST(StagesTest, NothingMayDecideInAScan) {
   EXPECT_THAT(model.status().message(), HasSubstr("If 'q'"));
 }
 
+TEST(StagesTest, AnOutputThatALoopStacksNamesTheLoop) {
+  const std::string rows =
+      "(float x) => (float y, float[N] all, float[N] other) "
+      "<bool start = {1}, float most = {100}> {"
+      "y, all = Loop (_, start, x) <body = b (int64 i, bool go, float s) => "
+      "(bool next, float t, float row) { t = Add(s, s) next = Less(t, most) "
+      "row = Identity(t) }> other = Neg(all) }";
+  StageAnswers leave{kLeaveLoop, 5};
+  AppendType({DType::kFloat32, Shape()}, leave);
+  AppendType({DType::kFloat32, Shape()}, leave);
+  const auto after = Stage(rows, leave);
+  ASSERT_TRUE(after.ok()) << after.status();
+  ASSERT_THAT(after->outputs, SizeIs(3));
+  EXPECT_EQ(after->outputs[0].loop, "") << "carried";
+  EXPECT_EQ(after->outputs[1].loop, "y") << "a Loop without a name";
+  EXPECT_EQ(after->outputs[2].loop, "") << "computed from rows";
+}
+
 TEST(StagesTest, ALoopOfKnownLengthWithAComputedBranchRuns) {
   const auto model = Stage(
       "(float x) => (float y) <int64 n = {5}, float zero = {0}> { "

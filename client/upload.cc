@@ -7,7 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/client.h"
 #include "client/files/local_file.h"
 #include "client/files/sample_folder.h"
@@ -48,6 +51,22 @@ v1::DatasetFormat GivenFormat(const DatasetUpload& upload) {
                  HoldsRecordings(upload.file)
              ? v1::AUDIO
              : format;
+}
+
+// Returns whether the name is one of a text file, as the server tells them.
+bool HasTextName(const std::string& path) {
+  const std::string lower = absl::AsciiStrToLower(path);
+  return absl::EndsWith(absl::StripSuffix(lower, ".gz"), ".txt");
+}
+
+// Returns the role of the files after the first one.
+v1::DatasetFile::Role RoleOfMoreFiles(const DatasetUpload& upload) {
+  const v1::DatasetFormat format = GivenFormat(upload);
+  if (format == v1::AUDIO) return v1::DatasetFile::AUDIO;
+  const bool text =
+      format == v1::TEXT ||
+      (format == v1::DATASET_FORMAT_UNSPECIFIED && HasTextName(upload.file));
+  return text ? v1::DatasetFile::TABLE : v1::DatasetFile::IMAGES;
 }
 
 // Returns a reader without the first `place` bytes, which are read and thrown
@@ -110,6 +129,7 @@ class MessageSource {
     if (!upload.labels_file.empty()) paths_.push_back(upload.labels_file);
     paths_.insert(paths_.end(), upload.more_files.begin(),
                   upload.more_files.end());
+    if (!upload.tokenizer_file.empty()) paths_.push_back(upload.tokenizer_file);
     for (const v1::DatasetFile& file : files) total_ += file.total_bytes();
   }
 
@@ -317,12 +337,17 @@ absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
     if (!labels.ok()) return labels.status();
     files.push_back(*std::move(labels));
   }
-  const bool audio = GivenFormat(upload) == v1::AUDIO;
+  const v1::DatasetFile::Role role = RoleOfMoreFiles(upload);
   for (const std::string& path : upload.more_files) {
-    absl::StatusOr<v1::DatasetFile> more = Describe(
-        path, audio ? v1::DatasetFile::AUDIO : v1::DatasetFile::IMAGES);
+    absl::StatusOr<v1::DatasetFile> more = Describe(path, role);
     if (!more.ok()) return more.status();
     files.push_back(*std::move(more));
+  }
+  if (!upload.tokenizer_file.empty()) {
+    absl::StatusOr<v1::DatasetFile> tokenizer =
+        Describe(upload.tokenizer_file, v1::DatasetFile::TOKENIZER);
+    if (!tokenizer.ok()) return tokenizer.status();
+    files.push_back(*std::move(tokenizer));
   }
   return files;
 }

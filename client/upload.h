@@ -22,8 +22,10 @@ struct DatasetUpload {
   // Table (CSV, NPZ), features (IDX, NPY), an archive of images, or a folder
   // CLASS/NAME.jpg of them, which is sent as one archive.
   std::string file;
-  std::string labels_file;              // IDX, NPY; else empty
-  std::vector<std::string> more_files;  // further archives of images
+  std::string labels_file;  // IDX, NPY; else empty
+  // Further archives of images or recordings, or further files of text.
+  std::vector<std::string> more_files;
+  std::string tokenizer_file;  // a SentencePiece model for text; else empty
 };
 
 // Receives the sent bytes and all bytes, after each chunk. Bytes that the

@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gpupool)
 
-install(TARGETS gpupool gpupoold gpupool-worker COMPONENT programs)
+install(TARGETS gpupool gpupoold gpupool-worker gpupool-tokenizer COMPONENT programs)
 if(TARGET gpupool_cuda)
   # The worker looks for it in ../lib, and it for libraries beside itself.
   install(PROGRAMS $<TARGET_FILE:gpupool_cuda> DESTINATION lib

@@ -13,7 +13,7 @@ RUN apt-get update \
 COPY . .
 RUN cmake -G Ninja -B /build -DCMAKE_BUILD_TYPE=Release \
       -DGPUPOOL_TESTS=OFF -DGPUPOOL_BENCHMARKS=OFF \
- && ninja -C /build gpupool gpupoold gpupool-worker \
+ && ninja -C /build gpupool gpupoold gpupool-worker gpupool-tokenizer \
  && strip /build/bin/*
 # The run-time packages are those that own the libraries the binaries load.
 # (By base name: dpkg may know a file under /lib or under /usr/lib.)

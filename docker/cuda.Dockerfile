@@ -53,7 +53,8 @@ COPY . .
 RUN cmake -G Ninja -B build/release -DCMAKE_BUILD_TYPE=Release -DGPUPOOL_CUDA=ON \
       ${CUDA_ARCHITECTURES:+-DGPUPOOL_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}} \
       -DGPUPOOL_TESTS=OFF -DGPUPOOL_BENCHMARKS=OFF \
- && ninja -C build/release gpupool gpupoold gpupool-worker gpupool_cuda \
+ && ninja -C build/release gpupool gpupoold gpupool-worker gpupool-tokenizer \
+      gpupool_cuda \
  && strip build/release/bin/* build/release/lib/libgpupool_cuda.so
 # The run-time packages are those that own the libraries the binaries load.
 # (By base name: dpkg may know a file under /lib or under /usr/lib.)

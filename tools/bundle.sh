@@ -12,7 +12,7 @@ out=$build/bundle
 rm -rf "$out"
 mkdir -p "$out/$name/bin" "$out/$name/lib"
 
-for binary in gpupool gpupoold gpupool-worker; do
+for binary in gpupool gpupoold gpupool-worker gpupool-tokenizer; do
   strip -o "$out/$name/bin/$binary" "$build/bin/$binary"
 done
 chmod +x "$out/$name/bin/"*

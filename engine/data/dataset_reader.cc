@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/data_file_name.h"
@@ -211,11 +213,18 @@ absl::StatusOr<Table> ReadTextDataset(const v1::DatasetLayout& layout,
                                       const ReadLimits& limits) {
   std::vector<std::shared_ptr<const MappedFile>> blobs;
   std::vector<TextFile> texts;
+  std::optional<TextFile> tokenizer;
   for (const v1::DatasetFile& file : files) {
     ASSIGN_OR_RETURN(blobs.emplace_back(),
                      OpenBlob(file, blob_dir, Digest::kCheck));
-    texts.push_back({file.file_name(), blobs.back()->bytes()});
+    TextFile opened = {file.file_name(), blobs.back()->bytes()};
+    if (file.role() == v1::DatasetFile::TOKENIZER) {
+      tokenizer = std::move(opened);
+    } else {
+      texts.push_back(std::move(opened));
+    }
   }
+  if (tokenizer.has_value()) return ReadPieces(texts, *tokenizer, limits);
   std::vector<std::string> tokens;
   for (const v1::ColumnCategories& column : layout.categories()) {
     tokens.assign(column.values().begin(), column.values().end());
@@ -232,6 +241,19 @@ absl::StatusOr<uint64_t> UnpackedBytes(uint64_t rows, uint64_t row_bytes,
   const bool on_disk =
       bytes > limits.memory_bytes && !limits.unpack_dir.empty();
   return on_disk ? 0 : bytes;
+}
+
+// Returns the bytes of a token of a text.
+uint64_t TokenBytes(const v1::Dataset& dataset) {
+  switch (dataset.feature_type()) {
+    case v1::INT32:
+      return sizeof(int32_t);
+    case v1::UINT16:
+      return sizeof(uint16_t);
+    default:
+      // Older servers did not tell the type.
+      return dataset.layout().categories().empty() ? 1 : sizeof(uint16_t);
+  }
 }
 
 NpzOptions ToNpzOptions(const v1::DatasetLayout& layout) {
@@ -393,9 +415,7 @@ absl::StatusOr<uint64_t> HostDataBytes(const v1::Dataset& dataset,
                    FormatOf(dataset.layout(), files));
   if (format == v1::TEXT) {
     // Features and labels are the same bytes.
-    return UnpackedBytes(
-        dataset.rows(),
-        dataset.layout().categories().empty() ? 1 : sizeof(uint16_t), limits);
+    return UnpackedBytes(dataset.rows(), TokenBytes(dataset), limits);
   }
   if (format == v1::AUDIO) {
     ASSIGN_OR_RETURN(const uint64_t samples,

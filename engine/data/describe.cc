@@ -159,6 +159,34 @@ void DescribeAudio(const AudioFacts& audio, v1::AudioDescription& description) {
   description.set_padded_rows(audio.padded_rows);
 }
 
+void DescribeText(const Table& table, v1::TextDescription& description) {
+  using Tokenizer = TextFacts::Tokenizer;
+  const TextFacts& text = *table.text;
+  switch (text.tokenizer) {
+    case Tokenizer::kBytes:
+      description.set_tokenizer(v1::TextDescription::BYTES);
+      break;
+    case Tokenizer::kWords:
+      description.set_tokenizer(v1::TextDescription::WORDS);
+      break;
+    case Tokenizer::kUnigram:
+      description.set_tokenizer(v1::TextDescription::UNIGRAM);
+      break;
+    case Tokenizer::kBpe:
+      description.set_tokenizer(v1::TextDescription::BPE);
+      break;
+    case Tokenizer::kWordPieces:
+      description.set_tokenizer(v1::TextDescription::WORD_PIECES);
+      break;
+    case Tokenizer::kCharacters:
+      description.set_tokenizer(v1::TextDescription::CHARACTERS);
+      break;
+  }
+  description.set_vocabulary(text.vocabulary);
+  description.set_tokens(table.rows);
+  description.mutable_first_tokens()->Add(text.first.begin(), text.first.end());
+}
+
 }  // namespace
 
 v1::DatasetDescription DescribeTable(const Table& table) {
@@ -179,6 +207,9 @@ v1::DatasetDescription DescribeTable(const Table& table) {
   }
   if (table.audio.has_value()) {
     DescribeAudio(*table.audio, *description.mutable_audio());
+  }
+  if (table.text.has_value()) {
+    DescribeText(table, *description.mutable_text());
   }
   return description;
 }

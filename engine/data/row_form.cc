@@ -185,6 +185,33 @@ absl::Status CheckSameRate(const v1::Dataset& one, const v1::Dataset& other) {
       "\" again (gpupool datasets upload --like ", one.name(), ")"));
 }
 
+// Returns the digest of the dataset's tokenizer; empty: it has none.
+std::string TokenizerOf(const v1::Dataset& dataset) {
+  for (const v1::DatasetFile& file : dataset.files()) {
+    if (file.role() == v1::DatasetFile::TOKENIZER) return file.sha256();
+  }
+  return "";
+}
+
+// Checks that both have the same SentencePiece model, or none.
+absl::Status CheckSameTokenizer(const v1::Dataset& one,
+                                const v1::Dataset& other) {
+  const std::string a = TokenizerOf(one), b = TokenizerOf(other);
+  if (a == b) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.validation: dataset \"", other.name(), "\" has ",
+      b.empty()   ? "no tokenizer, but \""
+      : a.empty() ? "a tokenizer, but \""
+                  : "another tokenizer than \"",
+      one.name(),
+      b.empty()   ? "\" has one"
+      : a.empty() ? "\" has none"
+                  : "\"",
+      ", so its tokens would mean something else; upload \"", other.name(),
+      "\" again ",
+      a.empty() ? "without --tokenizer" : "with the same --tokenizer FILE"));
+}
+
 }  // namespace
 
 RowForm FormOf(const v1::Dataset& dataset) {
@@ -223,6 +250,7 @@ absl::Status CheckSameCategories(const v1::Dataset& one,
                                  const v1::Dataset& other) {
   RETURN_IF_ERROR(CheckSameMissing(one, other));
   RETURN_IF_ERROR(CheckSameRate(one, other));
+  RETURN_IF_ERROR(CheckSameTokenizer(one, other));
   const Columns a = TextColumnsOf(one), b = TextColumnsOf(other);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const bool both = i < a.size() && i < b.size() && SamePlace(*a[i], *b[i]);

@@ -49,8 +49,8 @@ absl::Status CheckSameForm(const RowForm& one, const RowForm& other);
 
 // Checks that text columns of both datasets have the same categories in the
 // same order, so that numbers mean the same, that CSV files treat missing cells
-// alike, and that recordings have the same rate. INVALID_ARGUMENT names both
-// datasets and the difference.
+// alike, that recordings have the same rate, and that texts have the same
+// tokenizer. INVALID_ARGUMENT names both datasets and the difference.
 absl::Status CheckSameCategories(const v1::Dataset& one,
                                  const v1::Dataset& other);
 

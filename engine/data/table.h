@@ -24,6 +24,22 @@ struct AudioFacts {
   uint64_t padded_rows = 0;
 };
 
+// Facts about the tokens of a text.
+struct TextFacts {
+  enum class Tokenizer : uint8_t {
+    kBytes,
+    kWords,
+    // Kinds of SentencePiece models.
+    kUnigram,
+    kBpe,
+    kWordPieces,
+    kCharacters,
+  };
+  Tokenizer tokenizer = Tokenizer::kBytes;
+  uint32_t vocabulary = 0;         // number of different tokens
+  std::vector<std::string> first;  // texts of the first tokens
+};
+
 struct Table {
   uint64_t rows = 0;  // of every column
   // At least one each, by name. All numbers are finite as float32, or fit
@@ -33,10 +49,11 @@ struct Table {
   // CSV only: the columns that are not left out, in the order of the file.
   std::vector<CsvColumnFacts> csv_columns;
   uint64_t dropped_rows = 0;  // CSV only, with MissingRule::kDropRow
-  // IMAGES and AUDIO only: the names of the classes by number, if they have
-  // names.
+  // IMAGES, AUDIO and words of TEXT only: the names of the classes by number,
+  // if they have names.
   std::vector<std::string> class_names;
   std::optional<AudioFacts> audio;  // AUDIO only
+  std::optional<TextFacts> text;    // TEXT only
   bool random = false;              // made by RandomTable
 
   const Column& features() const { return inputs.front(); }
@@ -59,6 +76,8 @@ struct ReadLimits {
   // The dataset is new, so that forms are refused in which mistakes hide.
   // Stored datasets may have them.
   bool is_new = false;
+  // Path of gpupool-tokenizer. Empty: beside this program.
+  std::string tokenizer_program;
 };
 
 // Returns the product of `rows` and `row_bytes`. RESOURCE_EXHAUSTED above the

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/category_limits.h"
@@ -21,6 +22,7 @@
 #include "engine/data/column_buffer.h"
 #include "engine/data/csv/cells.h"
 #include "engine/data/label_facts.h"
+#include "engine/data/tokens/tokenizer_process.h"
 
 namespace gpupool::engine {
 namespace {
@@ -28,6 +30,9 @@ namespace {
 constexpr size_t kPartBytes = 256 << 10;
 constexpr size_t kMostCharacterBytes = 4;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr size_t kEncodedAtOnce = 64 << 10;
+constexpr uint64_t kFirstTokens = 32;  // that are described
+constexpr uint32_t kPiecesOfTwoBytes = 1 << 16;
 
 bool IsBlank(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' ||
@@ -174,6 +179,76 @@ class WordTokenizer final : public Tokenizer {
   uint64_t word_line_ = 0;
 };
 
+// Has a SentencePiece model encode whole lines.
+class PieceTokenizer final : public Tokenizer {
+ public:
+  PieceTokenizer(TokenizerProcess* model, TokenBuffer* to)
+      : model_(*model), to_(*to) {}
+
+  absl::Status Take(uint64_t line, std::string_view part) override {
+    if (pending_.empty()) first_line_ = line;
+    pending_ += part;
+    const size_t last = pending_.rfind('\n');
+    const size_t whole = last == std::string::npos ? 0 : last + 1;
+    if (pending_.size() - whole > kMaxTokenizedLine) {
+      return AtLine(LineAfter(whole),
+                    absl::StrCat("is longer than ", kMaxTokenizedLine,
+                                 " bytes, the limit with a tokenizer; divide "
+                                 "it into lines"));
+    }
+    return whole < kEncodedAtOnce ? absl::OkStatus() : Encode(whole);
+  }
+
+  absl::Status EndFile(bool) override {
+    return pending_.empty() ? absl::OkStatus() : Encode(pending_.size());
+  }
+
+ private:
+  uint64_t LineAfter(size_t bytes) const {
+    const auto end = pending_.begin() + static_cast<ptrdiff_t>(bytes);
+    return first_line_ +
+           static_cast<uint64_t>(std::count(pending_.begin(), end, '\n'));
+  }
+
+  // Encodes the first bytes of what is pending, in requests that end with a
+  // line.
+  absl::Status Encode(size_t bytes) {
+    std::string_view rest = std::string_view(pending_).substr(0, bytes);
+    while (!rest.empty()) {
+      const size_t end = rest.find('\n', std::min(kEncodedAtOnce, rest.size()));
+      const std::string_view lines =
+          end == std::string_view::npos ? rest : rest.substr(0, end + 1);
+      const absl::Status encoded = model_.Encode(lines, ids_);
+      if (!encoded.ok()) {
+        return AtLine(
+            LineAfter(static_cast<size_t>(rest.data() - pending_.data())),
+            absl::StrCat("and after it: ", encoded.message()));
+      }
+      RETURN_IF_ERROR(Store());
+      rest.remove_prefix(lines.size());
+    }
+    first_line_ = LineAfter(bytes);
+    pending_.erase(0, bytes);
+    return absl::OkStatus();
+  }
+
+  absl::Status Store() {
+    if (model_.facts().vocabulary > kPiecesOfTwoBytes) {
+      return to_.Add(ids_.size(), {reinterpret_cast<const char*>(ids_.data()),
+                                   ids_.size() * sizeof(uint32_t)});
+    }
+    const std::vector<uint16_t> narrow(ids_.begin(), ids_.end());
+    return to_.Add(narrow.size(), {reinterpret_cast<const char*>(narrow.data()),
+                                   narrow.size() * sizeof(uint16_t)});
+  }
+
+  TokenizerProcess& model_;
+  TokenBuffer& to_;
+  std::string pending_;
+  uint64_t first_line_ = 1;  // of `pending_`
+  std::vector<uint32_t> ids_;
+};
+
 // Returns the bytes of the whole characters at the front. `ends` says whether
 // no text follows; without it, a character may be cut off. INVALID_ARGUMENT
 // continues "line N ".
@@ -249,6 +324,49 @@ absl::Status CheckTokens(const std::vector<std::string>& tokens) {
   return absl::OkStatus();
 }
 
+// Reads the files through the tokenizer into the buffer.
+absl::StatusOr<Table> ReadFiles(absl::Span<const TextFile> files,
+                                Tokenizer& tokenizer, TokenBuffer& buffer) {
+  uint64_t file_bytes = files.size();
+  for (const TextFile& file : files) file_bytes += file.bytes.size();
+  RETURN_IF_ERROR(buffer.Reserve(file_bytes));
+  for (size_t i = 0; i < files.size(); ++i) {
+    RETURN_IF_ERROR(
+        AtPlace(files[i].name, ReadFile(files[i].bytes, tokenizer)));
+    RETURN_IF_ERROR(
+        AtPlace(files[i].name, tokenizer.EndFile(i + 1 == files.size())));
+  }
+  if (buffer.tokens() == 0) return Refuse("the text has no token");
+  return buffer.Finish();
+}
+
+// Returns the first tokens of a text.
+std::vector<uint32_t> FirstTokens(const Table& table) {
+  std::vector<int64_t> numbers(std::min(table.rows, kFirstTokens));
+  Convert(table.labels(), 0, absl::MakeSpan(numbers));
+  return {numbers.begin(), numbers.end()};
+}
+
+std::string ByteName(uint32_t byte) {
+  if (byte > ' ' && byte < 0x7F) return std::string(1, static_cast<char>(byte));
+  const std::string hex = absl::StrCat(absl::Hex(byte, absl::kZeroPad2));
+  return absl::StrCat("<0x", absl::AsciiStrToUpper(hex), ">");
+}
+
+TextFacts::Tokenizer KindOf(TokenizerKind kind) {
+  switch (kind) {
+    case TokenizerKind::kUnigram:
+      return TextFacts::Tokenizer::kUnigram;
+    case TokenizerKind::kBpe:
+      return TextFacts::Tokenizer::kBpe;
+    case TokenizerKind::kWord:
+      return TextFacts::Tokenizer::kWordPieces;
+    case TokenizerKind::kCharacter:
+      return TextFacts::Tokenizer::kCharacters;
+  }
+  return TextFacts::Tokenizer::kUnigram;
+}
+
 }  // namespace
 
 absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
@@ -264,18 +382,38 @@ absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
   } else {
     tokenizer = std::make_unique<WordTokenizer>(tokens, &buffer);
   }
-  uint64_t file_bytes = files.size();
-  for (const TextFile& file : files) file_bytes += file.bytes.size();
-  RETURN_IF_ERROR(buffer.Reserve(file_bytes));
-  for (size_t i = 0; i < files.size(); ++i) {
-    RETURN_IF_ERROR(
-        AtPlace(files[i].name, ReadFile(files[i].bytes, *tokenizer)));
-    RETURN_IF_ERROR(
-        AtPlace(files[i].name, tokenizer->EndFile(i + 1 == files.size())));
-  }
-  if (buffer.tokens() == 0) return Refuse("the text has no token");
-  ASSIGN_OR_RETURN(Table table, buffer.Finish());
+  ASSIGN_OR_RETURN(Table table, ReadFiles(files, *tokenizer, buffer));
   table.class_names = tokens;
+  table.text = {
+      .tokenizer =
+          bytes ? TextFacts::Tokenizer::kBytes : TextFacts::Tokenizer::kWords,
+      .vocabulary = bytes ? 256 : static_cast<uint32_t>(tokens.size()),
+      .first = {}};
+  for (const uint32_t token : FirstTokens(table)) {
+    table.text->first.push_back(bytes ? ByteName(token) : tokens[token]);
+  }
+  return table;
+}
+
+absl::StatusOr<Table> ReadPieces(absl::Span<const TextFile> files,
+                                 const TextFile& tokenizer,
+                                 const ReadLimits& limits) {
+  auto model =
+      TokenizerProcess::Start(limits.tokenizer_program, tokenizer.bytes);
+  if (!model.ok()) return AtPlace(tokenizer.name, model.status());
+  const uint32_t vocabulary = (*model)->facts().vocabulary;
+  TokenBuffer buffer(vocabulary > kPiecesOfTwoBytes ? ElementType::kInt32
+                                                    : ElementType::kUint16,
+                     limits);
+  PieceTokenizer pieces(model->get(), &buffer);
+  ASSIGN_OR_RETURN(Table table, ReadFiles(files, pieces, buffer));
+  // A model of the text knows all pieces, also those that the text has not.
+  table.targets.front().facts.maximum = vocabulary - 1;
+  auto first = (*model)->Names(FirstTokens(table));
+  if (!first.ok()) return AtPlace(tokenizer.name, first.status());
+  table.text = {.tokenizer = KindOf((*model)->facts().kind),
+                .vocabulary = vocabulary,
+                .first = *std::move(first)};
   return table;
 }
 

@@ -34,4 +34,16 @@ absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
                                const std::vector<std::string>& tokens,
                                const ReadLimits& limits);
 
+// Reads the files as ReadText does, by a SentencePiece model, whose bytes are
+// `tokenizer`. Tokens are the pieces of each line and after it the model's end
+// of a sentence, if it has one: uint16, or int32 for more than 65,536 pieces.
+// Labels count as classes up to the last piece.
+//   INVALID_ARGUMENT    as ReadText; or the model is damaged, exceeds a limit,
+//                       or cannot encode the text, or a line has over 1 MiB
+//   RESOURCE_EXHAUSTED  as ReadText
+//   UNAVAILABLE         the program gpupool-tokenizer cannot be started
+absl::StatusOr<Table> ReadPieces(absl::Span<const TextFile> files,
+                                 const TextFile& tokenizer,
+                                 const ReadLimits& limits);
+
 }  // namespace gpupool::engine

@@ -43,7 +43,11 @@ absl::Status CheckClassRange(const v1::TrainingSpec& training,
     return Refuse("the dataset has labels 0 to ", largest,
                   ", but the model's output tells only ", classes,
                   " classes apart; end the model with dense units ",
-                  largest + 1);
+                  largest + 1,
+                  labels.shape.empty()
+                      ? std::string()
+                      : absl::StrCat(", or set vocabulary: ", largest + 1,
+                                     " of a named language model"));
   }
   return absl::OkStatus();
 }

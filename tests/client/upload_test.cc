@@ -115,6 +115,19 @@ TEST_F(UploadTest, SendsSeveralArchivesInTheirOrder) {
   EXPECT_EQ(server_.state.uploaded_bytes, "firstsecondthird");
 }
 
+TEST_F(UploadTest, SendsTextsAndThenTheirTokenizer) {
+  upload_.file = WriteFile("0.TXT", "first");
+  upload_.more_files = {WriteFile("1.txt", "second")};
+  upload_.tokenizer_file = WriteFile("a.model", "third");
+  const auto dataset = UploadDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->files_size(), 3);
+  EXPECT_EQ(dataset->files(1).role(), v1::DatasetFile::TABLE);
+  EXPECT_EQ(dataset->files(2).role(), v1::DatasetFile::TOKENIZER);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.uploaded_bytes, "firstsecondthird");
+}
+
 TEST_F(UploadTest, RepeatsTheWholeUploadWhileUnavailable) {
   {
     absl::MutexLock lock(&server_.state.mutex);

@@ -73,7 +73,8 @@ class DevCuda(unittest.TestCase):
         self.assertEqual(1, said.count("CUDA"), said)
         self.assertIn("there is neither an NVIDIA driver nor nvcc", said)
         self.assertEqual(["cmake --preset release",
-                          "ninja -C build/release gpupool gpupoold gpupool-worker"],
+                          "ninja -C build/release gpupool gpupoold gpupool-worker "
+                           "gpupool-tokenizer"],
                          self.asked())
         self.assertEqual("demo build/release/bin\n", self.out)
 

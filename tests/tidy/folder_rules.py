@@ -10,7 +10,7 @@ import bounds
 # The engine as a ladder: a folder uses itself and the floors above its row
 # here, never its neighbour on the same floor.
 ENGINE_FLOORS = [
-    ["engine/base"],
+    ["engine/base", "engine/tokenizer"],
     ["engine/tensor", "engine/memory", "engine/collective", "engine/data",
      "engine/metrics"],
     ["engine/graph"],
@@ -35,7 +35,7 @@ FLOOR_EXCEPTIONS = {
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
     "engine/data": [
-        ["bytes", "image", "audio", "synthetic", "transform"], ["csv", "samples"], ["json"], ["."],
+        ["bytes", "image", "audio", "synthetic", "tokens", "transform"], ["csv", "samples"], ["json"], ["."],
         ["prepare"]],
     "engine/model": [["spec"], ["layers"], ["."]],
     "engine/train": [["input"], ["."]],

@@ -57,6 +57,13 @@ class Link(unittest.TestCase):
         self.assertTrue(self.engine_symbols("gpupool-worker"))
         self.assertNotIn("libgrpc", libraries("gpupool-worker"))
 
+    def test_sentencepiece_and_protobuf_are_in_no_program_together(self):
+        # libsentencepiece exports an older protobuf under the same names.
+        for binary in ("gpupoold", "gpupool", "gpupool-worker"):
+            self.assertNotIn("libsentencepiece", libraries(binary), binary)
+        self.assertIn("libsentencepiece", libraries("gpupool-tokenizer"))
+        self.assertNotIn("libprotobuf", libraries("gpupool-tokenizer"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -47,7 +47,7 @@ verb_install() {
     -*) die "install where? ./dev install [PREFIX]" ;;
   esac
   build_for_all release
-  build_preset release gpupool gpupoold gpupool-worker gpupool_client
+  build_preset release gpupool gpupoold gpupool-worker gpupool-tokenizer gpupool_client
   build_cuda_module
   say "$(cuda_news release)"
   for part in programs client; do
@@ -73,7 +73,7 @@ build_cuda_module() {
 
 verb_demo() {
   build_for_all release
-  build_preset release gpupool gpupoold gpupool-worker
+  build_preset release gpupool gpupoold gpupool-worker gpupool-tokenizer
   build_cuda_module
   say "$(cuda_news release)"
   tools/demo.sh build/release/bin

@@ -26,6 +26,7 @@ void AddCompare(CLI::App& app, Invocation& invocation);
 void AddProfile(CLI::App& app, Invocation& invocation);
 void AddPlan(CLI::App& app, Invocation& invocation);
 void AddDatasets(CLI::App& app, Invocation& invocation);
+void AddDatasetsTokenizer(CLI::App& datasets, Invocation& invocation);
 void AddModels(CLI::App& app, Invocation& invocation);
 void AddModelsCheck(CLI::App& models, Invocation& invocation);
 void AddModelsFiles(CLI::App& models, Invocation& invocation);

@@ -21,12 +21,15 @@ void AddWorkerBinary(CLI::App& verb, std::string& file) {
       ->type_name("FILE");
 }
 
-std::string WorkerBinary(const std::string& given) {
-  if (!given.empty()) return given;
+std::string ProgramBesideThis(const std::string& name) {
   std::error_code error;
   const std::filesystem::path self =
       std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "gpupool-worker").string();
+  return (self.parent_path() / name).string();
+}
+
+std::string WorkerBinary(const std::string& given) {
+  return given.empty() ? ProgramBesideThis("gpupool-worker") : given;
 }
 
 absl::StatusOr<ProgramOutput> RunWorkerCommand(

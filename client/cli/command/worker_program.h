@@ -15,6 +15,9 @@ namespace gpupool::client {
 // Adds --worker-binary.
 void AddWorkerBinary(CLI::App& verb, std::string& file);
 
+// Returns the path of the program of this name beside the running one.
+std::string ProgramBesideThis(const std::string& name);
+
 // Returns `given`, or if that is empty the worker beside this program.
 std::string WorkerBinary(const std::string& given);
 

@@ -83,6 +83,12 @@ void AddTextOptions(CLI::App& verb, DataOptions& options) {
                   "Text files: take words as tokens, which this file has, one "
                   "a line; <unk> stands for other words (default: bytes)")
       ->type_name("FILE");
+  verb.add_option("--tokenizer", options.tokenizer,
+                  "Text files: take the pieces of this SentencePiece model "
+                  "(.model) as tokens; `gpupool datasets tokenizer train` "
+                  "makes one")
+      ->type_name("FILE")
+      ->excludes("--tokens");
 }
 
 void AddImageOptions(CLI::App& verb, DataOptions& options) {
@@ -285,6 +291,13 @@ absl::Status AddCategories(Client& client, const DataOptions& options,
     *categories.mutable_values() = column.categories();
   }
   if (!layout.categories().empty()) return absl::OkStatus();
+  for (const v1::DatasetFile& file : dataset->files()) {
+    if (file.role() != v1::DatasetFile::TOKENIZER) continue;
+    if (!options.tokenizer.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--like: dataset ", options.like, " has the tokenizer ",
+                     file.file_name(), "; give it with --tokenizer FILE"));
+  }
   return absl::InvalidArgumentError(absl::StrCat("--like: dataset ",
                                                  options.like,
                                                  " has no text columns and no "
@@ -301,6 +314,7 @@ absl::StatusOr<DatasetUpload> MakeUpload(Client& client,
   upload.file = options.file;
   upload.labels_file = options.labels_file;
   upload.more_files = options.more_files;
+  upload.tokenizer_file = options.tokenizer;
   v1::DatasetFormat format = v1::DATASET_FORMAT_UNSPECIFIED;
   // JSON lines are the same format, rows in lines, with names for the columns.
   const bool json_lines = options.format == "jsonl";

@@ -17,7 +17,7 @@ namespace gpupool::client {
 struct DataOptions {
   std::string file;  // or a folder of images or recordings
   std::string labels_file;
-  std::vector<std::string> more_files;  // further archives of samples
+  std::vector<std::string> more_files;  // of samples or text
   std::optional<int> label_column;
   std::vector<std::string> label_columns;  // numbers or names
   bool has_header = false;
@@ -28,6 +28,7 @@ struct DataOptions {
   std::string text;     // "one-hot", "bytes"; empty: index
   std::optional<uint32_t> text_length;    // with bytes
   std::string tokens;                     // a file of text's tokens, one a line
+  std::string tokenizer;                  // a SentencePiece model for text
   std::vector<std::string> text_columns;  // names or numbers
   std::vector<std::string> skipped_columns;  // names or numbers
   std::string like;                  // a dataset whose categories are taken
@@ -42,7 +43,8 @@ struct DataOptions {
 };
 
 // Adds --labels, --label-column, --label-columns, --header, --missing, --text,
-// --text-length, --tokens, --text-columns, --skip-columns, --like, --format,
+// --text-length, --tokens, --tokenizer, --text-columns, --skip-columns, --like,
+// --format,
 // --features-array, --labels-array, --input, --target, --image-size,
 // --image-fit, --grey, --audio-samples, --audio-seconds and --audio-rate.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);

@@ -154,7 +154,8 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "lines (.jsonl, .ndjson): one object per line, with the options of CSV. "
       "Files may be compressed (.gz). Images: a folder with a folder for each "
       "class, or tar archives of such folders or of NAME.jpg beside NAME.cls. "
-      "Text (.txt): each byte, or each word of a table, is a token.",
+      "Text (.txt): each byte, word of a table, or piece of a SentencePiece "
+      "model is a token.",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "
@@ -165,7 +166,7 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "  gpupool datasets upload reviews reviews.npz --input input_ids=ids \\\n"
       "      --input attention_mask=mask --target label=y\n"
       "  gpupool datasets upload pets pets/ --image-size 224\n"
-      "  gpupool datasets upload book book.txt");
+      "  gpupool datasets upload book book.txt --tokenizer book.model");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
   auto files = std::make_shared<std::vector<std::string>>();
   verb->add_option("FILE", *files,
@@ -188,6 +189,7 @@ void AddDatasets(CLI::App& app, Invocation& invocation) {
               "  gpupool datasets list");
   datasets->require_subcommand(1);
   AddUpload(*datasets, invocation);
+  AddDatasetsTokenizer(*datasets, invocation);
   CLI::App* list = AddVerb(*datasets, "list", "List datasets.",
                            "  gpupool datasets list -o json");
   invocation.On(list, ListDatasets);

@@ -95,6 +95,40 @@ void PrintAudio(const v1::AudioDescription& audio, std::ostream& out) {
   out << "\n";
 }
 
+const char* TokenizerText(v1::TextDescription::Tokenizer tokenizer) {
+  switch (tokenizer) {
+    case v1::TextDescription::BYTES:
+      return "bytes";
+    case v1::TextDescription::WORDS:
+      return "words of a table";
+    case v1::TextDescription::UNIGRAM:
+      return "SentencePiece, unigram";
+    case v1::TextDescription::BPE:
+      return "SentencePiece, BPE";
+    case v1::TextDescription::WORD_PIECES:
+      return "SentencePiece, words";
+    case v1::TextDescription::CHARACTERS:
+      return "SentencePiece, characters";
+    default:
+      return "of a newer server";
+  }
+}
+
+void PrintText(const v1::TextDescription& text, std::ostream& out) {
+  out << "tokens    " << GroupDigits(text.tokens()) << " of a vocabulary of "
+      << GroupDigits(text.vocabulary()) << " ("
+      << TokenizerText(text.tokenizer()) << ")\n"
+      << "begins    "
+      << absl::StrJoin(text.first_tokens(), " ",
+                       [](std::string* to, const std::string& token) {
+                         absl::StrAppend(to, Printable(token));
+                       })
+      << (static_cast<uint64_t>(text.first_tokens_size()) < text.tokens()
+              ? " ..."
+              : "")
+      << "\n";
+}
+
 void PrintFacts(const v1::Dataset& dataset, std::ostream& out) {
   uint64_t bytes = 0;
   std::vector<std::string> names;
@@ -124,6 +158,9 @@ void PrintFacts(const v1::Dataset& dataset, std::ostream& out) {
   }
   if (dataset.description().has_audio()) {
     PrintAudio(dataset.description().audio(), out);
+  }
+  if (dataset.description().has_text()) {
+    PrintText(dataset.description().text(), out);
   }
 }
 

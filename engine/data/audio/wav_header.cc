@@ -75,9 +75,8 @@ absl::Status CheckWavHeader(absl::string_view bytes) {
           "is no WAV file that can be read (",
           id == "data"
               ? std::string("its samples come before their format")
-              : absl::StrCat("the chunk \"", absl::Utf8SafeCHexEscape(id),
-                             "\" claims ", size, " bytes, but ", bytes.size(),
-                             " follow"),
+              : absl::StrCat("the chunk \"", absl::CHexEscape(id), "\" claims ",
+                             size, " bytes, but ", bytes.size(), " follow"),
           "); save it again or leave it out"));
     }
     if (id == "fmt ") {

@@ -82,7 +82,7 @@ absl::Status CheckFileCount(v1::DatasetFormat format, int files) {
     if (files <= engine::kMaxTextFiles) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("format TEXT takes 1 to ", engine::kMaxTextFiles,
-                     " files; join files, got ", files));
+                     " files, with the tokenizer; join files, got ", files));
   }
   const bool archives = HasArchives(format);
   const int most = archives ? engine::kMaxImageFiles : IsTable(format) ? 1 : 2;
@@ -119,6 +119,7 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
         absl::StrCat("layout.format has the unknown value ",
                      static_cast<int>(layout->format())));
   }
+  RETURN_IF_ERROR(CheckTokenizerFormat(*header));
   return CheckFileCount(layout->format(), header->files_size());
 }
 
@@ -209,8 +210,7 @@ absl::Status CheckNamedArrays(const v1::DatasetLayout& layout) {
 absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
   if (HasArchives(header->layout().format())) return FillArchiveRoles(header);
   if (header->layout().format() == v1::TEXT) {
-    FillTextRoles(header);
-    return absl::OkStatus();
+    return FillTextRoles(header);
   }
   if (IsTable(header->layout().format())) {
     v1::DatasetFile* file = header->mutable_files(0);

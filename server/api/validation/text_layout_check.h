@@ -13,7 +13,14 @@ namespace gpupool::server {
 // must be filled in, and the categories must have passed CheckCsvLayout.
 absl::Status CheckTextLayout(const v1::DatasetLayout& layout);
 
-// Gives all files the role TABLE, whatever clients send for further files.
-void FillTextRoles(v1::UploadDatasetRequest::Header* header);
+// Checks that no file has the role TOKENIZER unless the format, which must be
+// filled in, is TEXT.
+absl::Status CheckTokenizerFormat(
+    const v1::UploadDatasetRequest::Header& header);
+
+// Gives files without a role the role TABLE, and checks the others: TABLE, and
+// at most one TOKENIZER, which has a limit and takes the place of
+// layout.categories. INVALID_ARGUMENT names the file, its role and the remedy.
+absl::Status FillTextRoles(v1::UploadDatasetRequest::Header* header);
 
 }  // namespace gpupool::server

@@ -75,6 +75,27 @@ TEST_F(DatasetsTest, OptionsForCsvReachTheServer) {
   EXPECT_EQ(Run({"datasets", "upload", "c", file, "--missing", "median"}), 2);
 }
 
+TEST_F(DatasetsTest, ATokenizerIsAFileOfTheDataset) {
+  const std::string text = WriteFile("a.txt", "the cat\n");
+  const std::string model = WriteFile("a.model", "pieces");
+  EXPECT_EQ(Run({"datasets", "upload", "a", text, "--tokenizer", model}), 0)
+      << err();
+  EXPECT_NE(Run({"datasets", "upload", "b", text, "--tokenizer", model,
+                 "--tokens", text}),
+            0);
+  EXPECT_EQ(Run({"datasets", "upload", "c", text, "--like", "a"}), 2);
+  EXPECT_THAT(err(), HasSubstr("dataset a has the tokenizer a.model; give it "
+                               "with --tokenizer FILE"));
+  EXPECT_EQ(Run({"datasets", "upload", "d", text, "--like", "a", "--tokenizer",
+                 model}),
+            0)
+      << err();
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::Dataset& stored = server_.state.datasets["a"];
+  ASSERT_EQ(stored.files_size(), 2);
+  EXPECT_EQ(stored.files(1).role(), v1::DatasetFile::TOKENIZER);
+}
+
 TEST_F(DatasetsTest, OptionsForTextReachTheServer) {
   const std::string text = WriteFile("a.txt", "the cat\n");
   const std::string tokens = WriteFile("tokens", "the\ncat\n");

@@ -13,6 +13,7 @@
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
 #include "tests/engine/data/image_files.h"
+#include "tests/engine/data/tokens/trained_model.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
@@ -133,6 +134,26 @@ TEST_F(DatasetReaderTest, ReadsFilesOfText) {
   EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), words->host_bytes());
   EXPECT_THAT(std::string(Read({Store("2.txt", "\xFF")}).status().message()),
               HasSubstr("2.txt: line 1 is not UTF-8"));
+}
+
+TEST_F(DatasetReaderTest, ReadsTextsByTheirTokenizer) {
+  const std::vector<v1::DatasetFile> texts = {
+      Store("a.txt", "the cat\n", v1::DatasetFile::TABLE),
+      Store("a.model", TrainedModel(), v1::DatasetFile::TOKENIZER)};
+  v1::DatasetLayout layout;
+  layout.set_format(v1::TEXT);
+  ReadLimits limits;
+  limits.tokenizer_program = TokenizerProgram();
+  const auto table = ReadDataset(layout, texts, dir_, limits);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows, 3u);
+  EXPECT_EQ(table->text->vocabulary, 280u);
+  v1::Dataset dataset = Describe(texts, *table);
+  *dataset.mutable_layout() = layout;
+  dataset.set_feature_type(v1::UINT16);
+  EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), table->host_bytes());
+  dataset.set_feature_type(v1::INT32);
+  EXPECT_EQ(*HostDataBytes(dataset, dir_, {}), 2 * table->host_bytes());
 }
 
 TEST_F(DatasetReaderTest, ReadsArchivesOfRecordings) {

@@ -9,6 +9,7 @@
 #include "engine/data/audio_reader.h"
 #include "engine/data/csv_reader.h"
 #include "engine/data/image_reader.h"
+#include "engine/data/text_reader.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "tests/engine/data/audio_files.h"
 #include "tests/engine/data/columns.h"
@@ -155,6 +156,23 @@ TEST(DescribeTableTest, RecordingsHaveARateChannelsAndLengths) {
   EXPECT_EQ(audio.longest_samples(), 5u);
   EXPECT_EQ(audio.cut_rows(), 2u);
   EXPECT_EQ(audio.padded_rows(), 1u);
+}
+
+TEST(DescribeTableTest, TextsHaveATokenizerAVocabularyAndFirstTokens) {
+  const std::string text(40, 'a');
+  auto table = ReadText({{"a.txt", text}}, {}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  v1::DatasetDescription description = DescribeTable(*table);
+  EXPECT_EQ(description.text().tokenizer(), v1::TextDescription::BYTES);
+  EXPECT_EQ(description.text().vocabulary(), 256u);
+  EXPECT_EQ(description.text().tokens(), 40u);
+  EXPECT_EQ(description.text().first_tokens_size(), 32);
+  EXPECT_EQ(description.text().first_tokens(0), "a");
+  table->text->tokenizer = TextFacts::Tokenizer::kUnigram;
+  table->text->vocabulary = 8000;
+  description = DescribeTable(*table);
+  EXPECT_EQ(description.text().tokenizer(), v1::TextDescription::UNIGRAM);
+  EXPECT_EQ(description.text().vocabulary(), 8000u);
 }
 
 }  // namespace

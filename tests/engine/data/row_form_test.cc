@@ -132,6 +132,30 @@ TEST(RowFormTest, MissingCellsOfBothBecomeTheSame) {
       << "arrays have no missing cells";
 }
 
+TEST(RowFormTest, TextsOfBothHaveTheSameTokenizer) {
+  v1::Dataset train, val;
+  train.set_name("train");
+  val.set_name("val");
+  const auto refusal = [](const v1::Dataset& one, const v1::Dataset& other) {
+    return std::string(CheckSameCategories(one, other).message());
+  };
+  v1::DatasetFile& file = *train.add_files();
+  file.set_role(v1::DatasetFile::TOKENIZER);
+  file.set_sha256("aa");
+  EXPECT_THAT(refusal(train, val),
+              HasSubstr("dataset \"val\" has no tokenizer, but \"train\" has "
+                        "one, so its tokens would mean something else"));
+  EXPECT_THAT(refusal(val, train),
+              HasSubstr("\"train\" has a tokenizer, but \"val\" has none"));
+  *val.add_files() = file;
+  EXPECT_TRUE(CheckSameCategories(train, val).ok());
+  val.mutable_files(0)->set_sha256("bb");
+  EXPECT_EQ(refusal(train, val),
+            "data.validation: dataset \"val\" has another tokenizer than "
+            "\"train\", so its tokens would mean something else; upload "
+            "\"val\" again with the same --tokenizer FILE");
+}
+
 // Returns a dataset whose last column is the label.
 TEST(RowFormTest, RecordingsOfBothHaveTheSameRate) {
   v1::Dataset train, val;

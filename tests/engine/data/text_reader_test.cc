@@ -8,6 +8,7 @@
 
 #include "tests/engine/data/columns.h"
 #include "tests/engine/data/files.h"
+#include "tests/engine/data/tokens/trained_model.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
@@ -127,6 +128,79 @@ TEST(TextReaderTest, LargeTextsAreMappedAndBounded) {
   EXPECT_TRUE(absl::IsResourceExhausted(large.status())) << large.status();
   EXPECT_THAT(std::string(large.status().message()),
               HasSubstr("a.txt: the text has more than 999 tokens"));
+}
+
+TEST(TextReaderTest, TextsHaveFactsAboutTheirTokens) {
+  const auto bytes = ReadText({{"a.txt", "a \n\xC3\xA9"}}, {}, {});
+  ASSERT_TRUE(bytes.ok() && bytes->text.has_value());
+  EXPECT_EQ(bytes->text->tokenizer, TextFacts::Tokenizer::kBytes);
+  EXPECT_EQ(bytes->text->vocabulary, 256u);
+  EXPECT_THAT(bytes->text->first,
+              ElementsAre("a", "<0x20>", "<0x0A>", "<0xC3>", "<0xA9>"));
+  const auto words = ReadText({{"a.txt", "b a"}}, {"a", "b", "c"}, {});
+  ASSERT_TRUE(words.ok() && words->text.has_value());
+  EXPECT_EQ(words->text->tokenizer, TextFacts::Tokenizer::kWords);
+  EXPECT_EQ(words->text->vocabulary, 3u);
+  EXPECT_THAT(words->text->first, ElementsAre("b", "a"));
+}
+
+ReadLimits WithTokenizer() {
+  ReadLimits limits;
+  limits.tokenizer_program = TokenizerProgram();
+  return limits;
+}
+
+TEST(TextReaderTest, PiecesOfAModelAreTokens) {
+  const std::string model = TrainedModel();
+  const auto table =
+      ReadPieces({{"a.txt", "\xEF\xBB\xBFthe cat\r\n"}, {"b.txt", "the"}},
+                 {"a.model", model}, WithTokenizer());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->features().type, ElementType::kUint16);
+  ASSERT_TRUE(table->text.has_value());
+  EXPECT_EQ(table->text->tokenizer, TextFacts::Tokenizer::kBpe);
+  EXPECT_EQ(table->text->vocabulary, 280u);
+  EXPECT_THAT(table->text->first,
+              ElementsAre("▁the", "▁cat", "</s>", "▁the", "</s>"));
+  EXPECT_EQ(table->rows, 5u);
+  EXPECT_EQ(table->labels().facts.class_count(), 280u)
+      << "also pieces that the text has not";
+  EXPECT_THAT(table->class_names, IsEmpty());
+}
+
+TEST(TextReaderTest, PiecesDoNotDependOnThePartsThatAreRead) {
+  const std::string model = TrainedModel();
+  std::string text;
+  while (text.size() < (size_t{700} << 10)) text += CatsAndDogs();
+  const auto whole =
+      ReadPieces({{"a.txt", text}}, {"a.model", model}, WithTokenizer());
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const size_t story = CatsAndDogs().size();
+  const auto one = ReadPieces({{"a.txt", CatsAndDogs()}}, {"a.model", model},
+                              WithTokenizer());
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(whole->rows, one->rows * (text.size() / story));
+  EXPECT_EQ(whole->text->first, one->text->first);
+}
+
+TEST(TextReaderTest, BrokenModelsAndLongLinesAreRefused) {
+  const auto refusal = [](const std::string& text, const std::string& model) {
+    const auto table =
+        ReadPieces({{"a.txt", text}}, {"a.model", model}, WithTokenizer());
+    EXPECT_TRUE(absl::IsInvalidArgument(table.status())) << table.status();
+    return std::string(table.status().message());
+  };
+  EXPECT_THAT(refusal("the", "the"),
+              HasSubstr("a.model: the tokenizer is no SentencePiece model"));
+  const std::string model = TrainedModel();
+  EXPECT_THAT(refusal("a\nb\n" + std::string((1 << 20) + 1, 'c'), model),
+              HasSubstr("a.txt: line 3 is longer than 1048576 bytes"));
+  EXPECT_EQ(refusal("", model), "the text has no token");
+  ReadLimits limits = WithTokenizer();
+  limits.max_table_bytes = 6;
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      ReadPieces({{"a.txt", "the cat the"}}, {"a.model", model}, limits)
+          .status()));
 }
 
 }  // namespace

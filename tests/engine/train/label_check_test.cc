@@ -47,6 +47,10 @@ TEST(LabelCheckTest, ClassesAreOnesThatTheModelTellsApart) {
   EXPECT_TRUE(CheckLabels(training, Whole(3, 9), {12}).ok());
   EXPECT_THAT(LabelErrorOf(training, Whole(0, 9), {9}),
               HasSubstr("dense units 10"));
+  EXPECT_THAT(LabelErrorOf(training, Whole(0, 299, {32}), {32, 256}),
+              HasSubstr("labels 0 to 299, but the model's output tells only "
+                        "256 classes apart; end the model with dense units "
+                        "300, or set vocabulary: 300 of a named"));
   EXPECT_THAT(LabelErrorOf(training, Whole(-1, 9), {10}),
               HasSubstr("label -1; change the labels, or set ignore_label"));
   EXPECT_THAT(LabelErrorOf(training, Numbers(0, 1), {10}),

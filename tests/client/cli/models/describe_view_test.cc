@@ -108,6 +108,23 @@ TEST_F(DescribeViewTest, RecordingsHaveARateAndLengths) {
                                "(0.75 s), 2 cut, 3 padded\n"));
 }
 
+TEST_F(DescribeViewTest, TextsHaveTokensAVocabularyAndTheirFirstTokens) {
+  AddPets();
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::TextDescription& text = *Pets().mutable_description()->mutable_text();
+    text.set_tokenizer(v1::TextDescription::BPE);
+    text.set_vocabulary(8000);
+    text.set_tokens(12345);
+    text.add_first_tokens("▁the");
+    text.add_first_tokens("</s>");
+  }
+  ASSERT_EQ(Run({"datasets", "describe", "pets"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("tokens    12,345 of a vocabulary of 8,000 "
+                               "(SentencePiece, BPE)\n"
+                               "begins    ▁the </s> ...\n"));
+}
+
 TEST_F(DescribeViewTest, ManyCategoriesClassesAndColumnsAreCut) {
   AddPets();
   {

@@ -53,6 +53,10 @@ TEST(WavHeaderTest, ChunksMustLieInTheFile) {
   EXPECT_TRUE(CheckWavHeader(front + odd + format + odd + data).ok());
   EXPECT_THAT(HeaderRefusal(front + "note" + Number(0xfffffff0, 4) + "abc"),
               HasSubstr("the chunk \"note\" claims 4294967280 bytes, but 3"));
+  EXPECT_THAT(
+      HeaderRefusal(front + "@\xC0\xFFx" + Number(0xfffffff0, 4) + "abc"),
+      HasSubstr("the chunk \"@\\xc0\\xffx\" claims"))
+      << "an error is UTF-8";
   EXPECT_THAT(HeaderRefusal(front + data), HasSubstr("before their format"));
   EXPECT_THAT(HeaderRefusal(front + format), HasSubstr("no chunk \"data\""));
   EXPECT_THAT(HeaderRefusal(front), HasSubstr("no chunk \"data\""));

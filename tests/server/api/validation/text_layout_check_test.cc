@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace gpupool::server {
 namespace {
@@ -46,13 +47,64 @@ TEST(TextLayoutCheckTest, TokensAreThoseOfTheLabels) {
   EXPECT_THAT(TextRefusal(layout), HasSubstr("layout.categories of text"));
 }
 
-TEST(TextLayoutCheckTest, AllFilesAreTables) {
+// Returns a header of text files with these roles.
+v1::UploadDatasetRequest::Header TextsWith(
+    const std::vector<v1::DatasetFile::Role>& roles) {
   v1::UploadDatasetRequest::Header header;
-  header.add_files();
-  header.add_files()->set_role(v1::DatasetFile::IMAGES);
-  FillTextRoles(&header);
+  header.mutable_layout()->set_format(v1::TEXT);
+  for (const v1::DatasetFile::Role role : roles) {
+    v1::DatasetFile& file = *header.add_files();
+    file.set_file_name("a");
+    file.set_total_bytes(1);
+    file.set_role(role);
+  }
+  return header;
+}
+
+std::string RolesRefusal(v1::UploadDatasetRequest::Header header) {
+  const absl::Status status = FillTextRoles(&header);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(TextLayoutCheckTest, FilesAreTablesAndATokenizer) {
+  auto header = TextsWith({v1::DatasetFile::ROLE_UNSPECIFIED,
+                           v1::DatasetFile::TABLE, v1::DatasetFile::TOKENIZER});
+  ASSERT_TRUE(FillTextRoles(&header).ok());
   EXPECT_EQ(header.files(0).role(), v1::DatasetFile::TABLE);
   EXPECT_EQ(header.files(1).role(), v1::DatasetFile::TABLE);
+  EXPECT_EQ(header.files(2).role(), v1::DatasetFile::TOKENIZER);
+}
+
+TEST(TextLayoutCheckTest, OtherRolesAreRefused) {
+  EXPECT_EQ(RolesRefusal(
+                TextsWith({v1::DatasetFile::TABLE, v1::DatasetFile::IMAGES})),
+            "file \"a\" has the role IMAGES, but files of text have TABLE, and "
+            "a SentencePiece model TOKENIZER");
+  EXPECT_THAT(RolesRefusal(TextsWith({static_cast<v1::DatasetFile::Role>(99)})),
+              HasSubstr("has the role 99"));
+  EXPECT_THAT(RolesRefusal(TextsWith({v1::DatasetFile::TOKENIZER})),
+              HasSubstr("a tokenizer and no text"));
+  EXPECT_THAT(RolesRefusal(
+                  TextsWith({v1::DatasetFile::TABLE, v1::DatasetFile::TOKENIZER,
+                             v1::DatasetFile::TOKENIZER})),
+              HasSubstr("2 files with the role TOKENIZER"));
+}
+
+TEST(TextLayoutCheckTest, ATokenizerIsSmallAndTheOnlyOneAndForText) {
+  auto header = TextsWith({v1::DatasetFile::TABLE, v1::DatasetFile::TOKENIZER});
+  EXPECT_TRUE(CheckTokenizerFormat(header).ok());
+  header.mutable_files(1)->set_total_bytes((16 << 20) + 1);
+  EXPECT_THAT(RolesRefusal(header),
+              HasSubstr("has 16777217 bytes, the limit is 16777216"));
+  header.mutable_files(1)->set_total_bytes(16 << 20);
+  EXPECT_TRUE(FillTextRoles(&header).ok());
+  header.mutable_layout()->add_categories()->set_column("labels");
+  EXPECT_THAT(RolesRefusal(header), HasSubstr("leave one out"));
+  header.mutable_layout()->set_format(v1::CSV);
+  EXPECT_EQ(CheckTokenizerFormat(header).message(),
+            "the tokenizer \"a\" is for files of text, but the format is CSV; "
+            "leave it out, or give .txt files");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace gpupool::engine {
 
-// Of one data set, with its tokenizer.
+// Files of one data set, with its tokenizer.
 inline constexpr int kMaxTextFiles = 64;
 inline constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{16} << 20;
 // Numbers of a row that a text of a CSV file or of JSON lines becomes.

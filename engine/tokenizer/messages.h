@@ -48,14 +48,14 @@ struct TokenizerModel {
   int32_t line_end = -1;    // piece after each line; -1: none
 };
 
-// Of a model file. The largest that are in use have 5 MiB.
+// Size of a model file. The largest that are in use have 5 MiB.
 inline constexpr size_t kMaxTokenizerBytes = size_t{16} << 20;
 inline constexpr uint32_t kMaxTokenizerPieces = 1 << 18;
 inline constexpr size_t kMaxTokenizerPieceBytes = 256;
-// Of a line of text, and of the lines of one request.
+// Bytes of a line of text, and of the lines of one request.
 inline constexpr size_t kMaxTokenizedLine = size_t{1} << 20;
 inline constexpr size_t kMaxTokenizedText = size_t{2} << 20;
-// Of the tokens of one request.
+// Tokens of one request.
 inline constexpr size_t kMaxTokenizerIds = size_t{16} << 20;
 
 }  // namespace gpupool::engine

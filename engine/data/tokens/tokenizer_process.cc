@@ -30,7 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A request takes a second; a machine may be busy.
-constexpr std::chrono::seconds kMostOfAnAnswer{300};
+constexpr std::chrono::seconds kMostOfAnAnswer{120};
 // The daemon and the program know the same limit.
 static_assert(kMaxTokenizerFileBytes == kMaxTokenizerBytes);
 constexpr size_t kMaxNamedTokens = 1000;

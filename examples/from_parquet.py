@@ -94,6 +94,8 @@ def write_npz(names, batches, label, out):
 
 def convert(options):
     """Writes options.out. Returns the names of the columns and the number of rows."""
+    if options.out.exists() and options.out.samefile(options.file):
+        raise Refused(f"{options.out} is the file itself; write another one")
     names, batches = open_batches(options.file)
     if options.out.suffix == ".jsonl":
         return names, write_json_lines(batches, options.out)
@@ -109,8 +111,6 @@ def main():
     options = parser.parse_args()
     if options.out.suffix not in (".jsonl", ".npz"):
         parser.error(f"{options.out} ends in neither .jsonl nor .npz")
-    if options.out.exists() and options.out.samefile(options.file):
-        parser.error(f"{options.out} is the file itself; write another one")
     try:
         names, rows = convert(options)
     except Refused as refused:

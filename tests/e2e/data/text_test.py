@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Text as data, through the real processes: files as tokens, words of a table, texts of
-rows, and refusals that name file and line."""
+"""Text as data, through the real processes: files as tokens, words of a table, pieces of a
+trained tokenizer, texts of rows, and refusals that name file and line."""
 import json
 import pathlib
 import random
@@ -18,6 +18,20 @@ data:
   window: {{length: 32, stride: 16, targets: next_of_each}}
   held_out: {{last: 64}}
   loader: {{workers: {workers}}}
+training:
+  loss: cross_entropy
+  optimizer: {{adamw: {{learning_rate: 0.01}}}}
+  batch_size: 16
+  epochs: 8
+  seed: 3
+"""
+NEXT_PIECE = """\
+name: next-piece
+model: {{named: {{gpt_tiny: {{vocabulary: {vocabulary}, context: 12, width: 32, depth: 1, heads: 2}}}}}}
+data:
+  dataset: pieces
+  window: {{length: 12, stride: 6, targets: next_of_each}}
+  held_out: {{last: 64}}
 training:
   loss: cross_entropy
   optimizer: {{adamw: {{learning_rate: 0.01}}}}
@@ -122,6 +136,65 @@ class Text(harness.TestCase):
                            self.write(server, "few", "the\n"), code=2)
         self.assertIn("more.txt: line 2 has the word", error)
         self.assertIn("add the token <unk>", error)
+
+    def test_a_tokenizer_is_trained_and_a_language_model_learns_its_pieces(self):
+        server = self.start("--devices", "cpu:1")
+        path = self.write(server, "story.txt", story())
+        models = [server.state / "one.model", server.state / "other.model"]
+        for model in models:
+            said = server.cli("datasets", "tokenizer", "train", path, "--vocab-size", "300",
+                              "--kind", "bpe", "--out", model)
+            self.assertIn("300 pieces, bpe", said)
+        self.assertEqual(models[0].read_bytes(), models[1].read_bytes())
+        server.cli("datasets", "upload", "pieces", path, "--tokenizer", models[0])
+        stored = server.json("datasets", "get", "pieces")
+        self.assertEqual("TOKENIZER", stored["files"][1]["role"])
+        self.assertEqual(300, stored["classes"])
+        self.assertEqual("UINT16", stored["feature_type"])
+        text = stored["description"]["text"]
+        self.assertEqual(("BPE", 300), (text["tokenizer"], text["vocabulary"]))
+        self.assertEqual(stored["rows"], text["tokens"])
+        self.assertEqual("\u2581the", text["first_tokens"][0])
+        self.assertIn("</s>", text["first_tokens"])
+        described = server.cli("datasets", "describe", "pieces")
+        self.assertIn("of a vocabulary of 300 (SentencePiece, BPE)", described)
+        self.assertIn("begins    \u2581the", described)
+        small = self.write(server, "job.yaml", NEXT_PIECE.format(vocabulary=256))
+        self.assertIn("labels 0 to 299, but the model's output tells only 256 classes apart",
+                      server.cli("submit", small, code=2))
+        accuracy = self.train(server, NEXT_PIECE.format(vocabulary=300))["evaluation"]["accuracy"]
+        # The piece before alone gives less: three of the words are drawn of two.
+        self.assertGreater(accuracy, 0.6)
+
+    def test_tokenizers_that_are_none_or_end_their_program_are_refused(self):
+        server = self.start("--devices", "cpu:1")
+        path = self.write(server, "story.txt", story())
+        model = server.state / "good.model"
+        server.cli("datasets", "tokenizer", "train", path, "--kind", "unigram",
+                   "--vocab-size", "300", "--out", model)
+        none = self.write(server, "none.model", "the cat")
+        self.assertIn("none.model: the tokenizer is no SentencePiece model",
+                      server.cli("datasets", "upload", "bad", path, "--tokenizer", none,
+                                 code=2))
+        draw = random.Random(SEED)
+        for number in range(20):
+            damaged = bytearray(model.read_bytes())
+            # The table of characters, in which SentencePiece does not check places.
+            for _ in range(3000):
+                damaged[draw.randrange(8000, len(damaged))] = draw.randrange(256)
+            name = f"damaged{number}"
+            try:
+                server.cli("datasets", "upload", name, path, "--tokenizer",
+                           self.write(server, name + ".model", bytes(damaged)))
+            except harness.CommandFailed as failed:
+                self.assertIn(f"{name}.model: the tokenizer", failed.stderr.replace(
+                    "story.txt: line 1 and after it", f"{name}.model"))
+        # The worker has survived them all.
+        server.cli("datasets", "upload", "good", path, "--tokenizer", model)
+        rows = self.write(server, "rows.csv", "1,2\n")
+        self.assertIn("is for files of text, but the format is CSV",
+                      server.cli("datasets", "upload", "rows", rows, "--tokenizer", model,
+                                 code=2))
 
     def test_texts_of_json_lines_are_classified(self):
         server = self.start("--devices", "cpu:1")

@@ -45,6 +45,7 @@ bool Answer(int socket, TokenizerMessage kind, std::string_view payload) {
 
 std::vector<uint32_t> IdsOf(std::string_view payload) {
   std::vector<uint32_t> ids(payload.size() / sizeof(uint32_t));
+  if (ids.empty()) return ids;
   std::memcpy(ids.data(), payload.data(), ids.size() * sizeof(uint32_t));
   return ids;
 }

@@ -208,6 +208,7 @@ absl::Status TokenizerProcess::Encode(std::string_view lines,
       const std::string answer,
       Ask(TokenizerMessage::kEncode, lines, TokenizerMessage::kIds));
   ids.resize(answer.size() / sizeof(uint32_t));
+  if (ids.empty()) return absl::OkStatus();
   std::memcpy(ids.data(), answer.data(), ids.size() * sizeof(uint32_t));
   const bool known = std::all_of(ids.begin(), ids.end(), [this](uint32_t id) {
     return id < facts_.vocabulary;

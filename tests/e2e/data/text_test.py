@@ -27,7 +27,9 @@ training:
 """
 NEXT_PIECE = """\
 name: next-piece
-model: {{named: {{gpt_tiny: {{vocabulary: {vocabulary}, context: 12, width: 32, depth: 1, heads: 2}}}}}}
+model:
+  named:
+    gpt_tiny: {{vocabulary: {vocabulary}, context: 12, width: 32, depth: 1, heads: 2}}
 data:
   dataset: pieces
   window: {{length: 12, stride: 6, targets: next_of_each}}
@@ -163,7 +165,7 @@ class Text(harness.TestCase):
         self.assertIn("labels 0 to 299, but the model's output tells only 256 classes apart",
                       server.cli("submit", small, code=2))
         accuracy = self.train(server, NEXT_PIECE.format(vocabulary=300))["evaluation"]["accuracy"]
-        # The piece before alone gives less: three of the words are drawn of two.
+        # The piece before alone gives 0.67, all before it 0.75.
         self.assertGreater(accuracy, 0.6)
 
     def test_tokenizers_that_are_none_or_end_their_program_are_refused(self):
@@ -176,20 +178,15 @@ class Text(harness.TestCase):
         self.assertIn("none.model: the tokenizer is no SentencePiece model",
                       server.cli("datasets", "upload", "bad", path, "--tokenizer", none,
                                  code=2))
-        draw = random.Random(SEED)
-        for number in range(20):
-            damaged = bytearray(model.read_bytes())
-            # The table of characters, in which SentencePiece does not check places.
-            for _ in range(3000):
-                damaged[draw.randrange(8000, len(damaged))] = draw.randrange(256)
-            name = f"damaged{number}"
-            try:
-                server.cli("datasets", "upload", name, path, "--tokenizer",
-                           self.write(server, name + ".model", bytes(damaged)))
-            except harness.CommandFailed as failed:
-                self.assertIn(f"{name}.model: the tokenizer", failed.stderr.replace(
-                    "story.txt: line 1 and after it", f"{name}.model"))
-        # The worker has survived them all.
+        # The first place in the table of characters, which SentencePiece does not check.
+        damaged = bytearray(model.read_bytes())
+        root = damaged.find(b"nmt_nfkc") + 16
+        damaged[root:root + 4] = (0x7ffffe00).to_bytes(4, "little")
+        hostile = self.write(server, "hostile.model", bytes(damaged))
+        self.assertIn("the tokenizer ended the program that reads it (signal 11)",
+                      server.cli("datasets", "upload", "bad", path, "--tokenizer", hostile,
+                                 code=2))
+        # The worker has survived both.
         server.cli("datasets", "upload", "good", path, "--tokenizer", model)
         rows = self.write(server, "rows.csv", "1,2\n")
         self.assertIn("is for files of text, but the format is CSV",

@@ -183,6 +183,21 @@ TEST(TextReaderTest, PiecesDoNotDependOnThePartsThatAreRead) {
   EXPECT_EQ(whole->text->first, one->text->first);
 }
 
+TEST(TextReaderTest, AModelThatEndsItsProcessIsRefused) {
+  std::string model = TrainedModel();
+  // The first place in the table of characters, which SentencePiece does not
+  // check.
+  const size_t root = model.find("nmt_nfkc") + 16;
+  ASSERT_LT(root + 4, model.size());
+  model.replace(root, 4, std::string("\x00\xFE\xFF\x7F", 4));
+  const auto table = ReadPieces({{"a.txt", CatsAndDogs()}}, {"a.model", model},
+                                WithTokenizer());
+  EXPECT_TRUE(absl::IsInvalidArgument(table.status())) << table.status();
+  EXPECT_THAT(std::string(table.status().message()),
+              HasSubstr("a.txt: line 1 and after it: the tokenizer ended the "
+                        "program that reads it"));
+}
+
 TEST(TextReaderTest, BrokenModelsAndLongLinesAreRefused) {
   const auto refusal = [](const std::string& text, const std::string& model) {
     const auto table =

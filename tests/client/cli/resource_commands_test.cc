@@ -84,8 +84,7 @@ TEST_F(DatasetsTest, ATokenizerIsAFileOfTheDataset) {
                  "--tokens", text}),
             0);
   EXPECT_EQ(Run({"datasets", "upload", "c", text, "--like", "a"}), 2);
-  EXPECT_THAT(err(), HasSubstr("dataset a has the tokenizer a.model; give it "
-                               "with --tokenizer FILE"));
+  EXPECT_THAT(err(), HasSubstr("a.model; give it with --tokenizer FILE"));
   EXPECT_EQ(Run({"datasets", "upload", "d", text, "--like", "a", "--tokenizer",
                  model}),
             0)

@@ -188,10 +188,12 @@ absl::StatusOr<std::string> Explain(const ExplainOptions& options) {
   PassReport report;
   PassOptions passes{.off = options.off};
   passes.compute = ComputeType(precision);
+  CpuBackend backend(options.threads);
+  passes.integer_products =
+      !options.training && backend.PrefersIntegerProducts();
   passes.recompute = {options.recompute_layers, options.recompute_budget_bytes};
   RETURN_IF_ERROR(RunPasses(model.graph, passes, &report));
   const double passes_time = watch.Lap();
-  CpuBackend backend(options.threads);
   ASSIGN_OR_RETURN(const Program program,
                    Program::Compile(std::move(model.graph), &backend));
   const double compile_time = watch.Lap();

@@ -145,6 +145,11 @@ uint64_t Conv2dFlops(const NodeTypes& node) {
              EpilogueFlops(node.get<Conv2dAttributes>().epilogue, y));
 }
 
+uint64_t QuantizedConv2dFlops(const NodeTypes& node) {
+  const TensorType& y = node.outputs[0];
+  return Add(ConvFlops(y, node.inputs[1].shape), Multiply(2, Elements(y)));
+}
+
 uint64_t Conv2dInputGradFlops(const NodeTypes& node) {
   // A gradient has as many products as the forward pass: dy takes the place of
   // y.

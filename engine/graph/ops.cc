@@ -76,7 +76,9 @@ const Row& RowOf(Op op) { return kTable[static_cast<size_t>(op)]; }
 const OpInfo& Info(Op op) { return RowOf(op).info; }
 
 bool IsWeightInput(Op op, size_t input) {
-  return (op == Op::kConv2d || op == Op::kConv2dInputGrad) && input == 1;
+  return (op == Op::kConv2d || op == Op::kConv2dInputGrad ||
+          op == Op::kQuantizedConv2d) &&
+         input == 1;
 }
 
 bool IsWeightOutput(Op op, size_t output) {

@@ -255,6 +255,30 @@ class Writer {
     Add("bits", a.bits);
     Flag("with_zeros", a.with_zeros);
   }
+  void operator()(const CodeRange& a) {
+    Add("dtype", DTypeName(a.dtype));
+    Add("zero", a.zero);
+    Add("low", a.low);
+    Add("high", a.high);
+  }
+  void operator()(const QuantizeAttributes& a) {
+    Add("scale", a.scale);
+    (*this)(a.codes);
+  }
+  void operator()(const DequantizeAttributes& a) {
+    Add("scale", a.scale);
+    Add("zero", a.zero);
+  }
+  void operator()(const QuantizedAddAttributes& a) {
+    (*this)(a.a);
+    (*this)(a.b);
+    (*this)(a.sum);
+  }
+  void operator()(const QuantizedConv2dAttributes& a) {
+    (*this)(a.conv);
+    Add("x_zero", a.x_zero);
+    (*this)(a.codes);
+  }
   void operator()(const TopKAttributes& a) {
     Add("axis", a.axis);
     Add("k", a.k);

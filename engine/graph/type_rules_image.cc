@@ -169,7 +169,13 @@ Result Conv2dWeightGrad(Op op, const Attributes& attributes, Inputs inputs) {
 
 Result MaxPool(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& pool = std::get<Pool2dAttributes>(attributes);
-  RETURN_IF_ERROR(CheckSpatial(op, inputs[0]));
+  // Codes of 8 bits have maxima, too, but their positions are not needed.
+  TensorType x = inputs[0];
+  if (!pool.with_argmax &&
+      (x.dtype == DType::kUint8 || x.dtype == DType::kInt8)) {
+    x.dtype = DType::kFloat32;
+  }
+  RETURN_IF_ERROR(CheckSpatial(op, x));
   ASSIGN_OR_RETURN(const Shape y, PoolShape(op, pool, inputs[0].shape));
   TensorTypes outputs{{inputs[0].dtype, y}};
   if (pool.with_argmax) outputs.push_back({ArgmaxType(pool), y});

@@ -15,6 +15,7 @@
 #include "engine/passes/fuse/fold_batch_norm.h"
 #include "engine/passes/fuse/fuse_elementwise.h"
 #include "engine/passes/fuse/fuse_epilogues.h"
+#include "engine/passes/raise/quantise.h"
 #include "engine/passes/raise/raise.h"
 #include "engine/passes/rewrite/rewrite.h"
 #include "engine/passes/schedule/hoist.h"
@@ -58,10 +59,19 @@ absl::Status RunNarrow(Graph& graph, const PassOptions& options) {
   return NarrowWeights(graph, options.compute, options.narrow);
 }
 
-// The order matters. Simplify gives one form to what later passes match. Casts
-// come before weights are narrowed and hoisted. Marks of aliases come last,
-// because any rewrite invalidates them.
+absl::Status RunQuantise(Graph& graph, const PassOptions& options) {
+  return options.integer_products ? Quantise(graph) : absl::OkStatus();
+}
+
+// The order matters. Quantise matches what the importer makes. Simplify gives
+// one form to what later passes match. Casts come before weights are narrowed
+// and hoisted. Marks of aliases come last, because any rewrite invalidates
+// them.
 constexpr std::array kPasses = {
+    Pass{
+        "quantise",
+        "inference: where integers are fast, quantised nets compute with codes",
+        RunQuantise},
     Pass{"simplify", "transposes, reshapes, scales and biases find their place",
          Plain<Simplify>},
     Pass{"fold", "constant sub-graphs become constants", Plain<FoldConstants>},

@@ -1,6 +1,8 @@
 // The ordered list of graph rewrites and the wrapper that runs each: skip if it
 // is switched off, time, run, verify. Pure except for the clock.
 //
+//   quantise         inference on devices that prefer products of integers:
+//                    quantised nets compute with their codes
 //   simplify         transposes, reshapes, scales and biases find their place
 //   fold             constant sub-graphs become constants
 //   cse              equal pure nodes are merged
@@ -48,6 +50,9 @@ struct PassOptions {
   absl::flat_hash_set<std::string> narrow;
   // A function that is called after each pass, for dumps. May be empty.
   std::function<void(absl::string_view pass, const Graph&)> observer;
+  // Whether the device prefers products of integers, so that quantised nets
+  // compute with their codes (DeviceBackend::PrefersIntegerProducts).
+  bool integer_products = false;
 };
 
 struct PassRecord {

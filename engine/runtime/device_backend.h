@@ -116,6 +116,9 @@ class DeviceBackend {
       std::function<absl::Status()> /*queue*/) {
     return nullptr;
   }
+  // Returns whether convolutions of 8-bit codes are faster than those of
+  // float32, so that quantised models should run in integers.
+  virtual bool PrefersIntegerProducts() const { return false; }
 };
 
 }  // namespace gpupool::engine

@@ -74,6 +74,9 @@ class PlanOnlyBackend : public DeviceBackend {
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
   Transfer& transfer() override { return transfer_; }
+  bool PrefersIntegerProducts() const override {
+    return chooser_->PrefersIntegerProducts();
+  }
 
  private:
   const std::unique_ptr<DeviceBackend> chooser_;

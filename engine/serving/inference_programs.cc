@@ -115,9 +115,12 @@ class Compiler {
     for (const ModelPort& port : model.outputs) {
       draft.outputs.push_back(port.shape);
     }
-    const absl::Status status = RunPasses(
-        draft.graph, {.off = Passes(Half::kLast), .compute = options_.compute},
-        nullptr);
+    const absl::Status status =
+        RunPasses(draft.graph,
+                  {.off = Passes(Half::kLast),
+                   .compute = options_.compute,
+                   .integer_products = backend_->PrefersIntegerProducts()},
+                  nullptr);
     if (!status.ok()) return At(KeyText(source_.served(), draft.key), status);
     return draft;
   }

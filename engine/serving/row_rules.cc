@@ -169,6 +169,11 @@ Facts Rules::Conv() const {
   // The first axis of the weights makes the channels of the result.
   weights[0] = 1;
   std::vector<RowOperand> operands{Operand(0, image), Operand(1, weights)};
+  if (node_.op == Op::kQuantizedConv2d) {
+    operands.push_back(Operand(2, {1}));
+    operands.push_back(Operand(3, {1}));
+    return Each(Join(operands, kAllAxes & ~3u));
+  }
   const Epilogue& epilogue = node_.get<Conv2dAttributes>().epilogue;
   if (epilogue.bias) operands.push_back(Operand(2, {1}));
   if (epilogue.residual) {
@@ -345,10 +350,14 @@ Facts Rules::Apply() const {
     case Op::kTanh:
     case Op::kScaleShift:
     case Op::kBroadcast:
+    case Op::kQuantize:
+    case Op::kDequantize:
+    case Op::kQuantizedAdd:
       return Elementwise();
     case Op::kMatMul:
       return MatMul();
     case Op::kConv2d:
+    case Op::kQuantizedConv2d:
       return Conv();
     case Op::kConv2dInputGrad:
       return ConvInputGrad();

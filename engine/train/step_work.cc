@@ -21,6 +21,7 @@ bool IsProduct(Op op) {
     case Op::kConv2d:
     case Op::kBatchMatMul:
     case Op::kBlockedMatMul:
+    case Op::kQuantizedConv2d:
     case Op::kAttention:
     case Op::kAttentionGrad:
     case Op::kConv2dInputGrad:

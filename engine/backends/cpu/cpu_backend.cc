@@ -14,6 +14,7 @@
 #include "engine/backends/cpu/fallback.h"
 #include "engine/backends/cpu/flush_denormals.h"
 #include "engine/backends/cpu/kernel/context.h"
+#include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/half_rows.h"
 #include "engine/backends/cpu/kernel/kernels.h"
 #include "engine/backends/cpu/widened.h"
@@ -31,6 +32,7 @@ enum class Types : uint8_t {
   kNone,      // there is no maker
   kFloat32,   // 16-bit numbers are widened
   kBfloat16,  // float32, and bfloat16 where oneDNN and the processor can
+  kCodes,     // these and integers of 8 bits
   kTile,      // the types of tile programs
   kAny,
 };
@@ -57,6 +59,10 @@ bool IsSideType(const Value& value) {
          (value.dtype == DType::kFloat64 && value.shape.rank() == 0);
 }
 
+bool IsCode(const Value& value) {
+  return value.dtype == DType::kUint8 || value.dtype == DType::kInt8;
+}
+
 enum class Route : uint8_t {
   kDirect,    // the kernel takes the types as they are
   kWidened,   // the kernel takes float32 in place of 16-bit numbers
@@ -67,6 +73,9 @@ Route RouteOf(const Graph& graph, const Node& node) {
   const Types types = RowOf(node.op).types;
   if (types == Types::kNone) return Route::kFallback;
   if (types == Types::kAny) return Route::kDirect;
+  if (types == Types::kCodes && IsCode(graph.value(node.inputs[0]))) {
+    return Route::kDirect;
+  }
   const bool tile = types == Types::kTile;
   bool half = false;
   const auto fast = [&](ValueId id) {
@@ -82,6 +91,10 @@ Route RouteOf(const Graph& graph, const Node& node) {
   if (!all_fast) return Route::kFallback;
   // Tile programs convert 16-bit numbers themselves.
   return half && !tile ? Route::kWidened : Route::kDirect;
+}
+
+bool TakesBfloat16(Types types) {
+  return types == Types::kBfloat16 || types == Types::kCodes;
 }
 
 bool AllOutputsEmpty(const CompileRequest& request) {
@@ -121,8 +134,7 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
     case Route::kWidened:
       // Converts nothing where oneDNN takes bfloat16. It never takes float16
       // here.
-      if (RowOf(request.node.op).types == Types::kBfloat16 &&
-          !HasFloat16(request)) {
+      if (TakesBfloat16(RowOf(request.node.op).types) && !HasFloat16(request)) {
         ASSIGN_OR_RETURN(auto kernel, MakeDirect(request, context));
         if (kernel != nullptr) return kernel;
       }
@@ -158,6 +170,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
   ASSIGN_OR_RETURN(auto kernel, MakeFast(request, *context_));
   if (kernel != nullptr) return kernel;
   return MakeFallback(request);
+}
+
+bool CpuBackend::PrefersIntegerProducts() const {
+  return HasFastIntegerProducts();
 }
 
 void CpuBackend::BeginRun() {

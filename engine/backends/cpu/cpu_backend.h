@@ -29,6 +29,8 @@ class CpuBackend : public DeviceBackend {
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
+  // Returns whether the processor has VNNI instructions and oneDNN uses them.
+  bool PrefersIntegerProducts() const override;
   // Sets the size of the calling thread's team and flushes denormals to zero.
   void BeginRun() override;
 

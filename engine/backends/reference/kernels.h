@@ -42,6 +42,11 @@ void MatMul(const Operands& o);
 void BlockedMatMul(const Operands& o);
 void ColumnSum(const Operands& o);
 
+void Quantize(const Operands& o);
+void Dequantize(const Operands& o);
+void QuantizedAdd(const Operands& o);
+void QuantizedConv2d(const Operands& o);
+
 void Conv2d(const Operands& o);
 void Conv2dInputGrad(const Operands& o);
 void Conv2dWeightGrad(const Operands& o);

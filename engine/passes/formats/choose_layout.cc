@@ -13,8 +13,8 @@ namespace gpupool::engine {
 namespace {
 
 bool IsConvolution(Op op) {
-  return op == Op::kConv2d || op == Op::kConv2dInputGrad ||
-         op == Op::kConv2dWeightGrad;
+  return op == Op::kConv2d || op == Op::kQuantizedConv2d ||
+         op == Op::kConv2dInputGrad || op == Op::kConv2dWeightGrad;
 }
 
 // The nodes that work channels-last: nodes that accept any layout and are

@@ -30,8 +30,10 @@ absl::StatusOr<std::unique_ptr<ModelProgram>> ModelProgram::ForInference(
       BuildInferenceGraph(*source, /*input_scaling=*/false, batch));
   std::unique_ptr<ModelProgram> program(
       new ModelProgram(std::move(source), std::move(model), device));
-  RETURN_IF_ERROR(
-      program->Compile({.compute = ComputeType(precision)}, precision));
+  RETURN_IF_ERROR(program->Compile(
+      {.compute = ComputeType(precision),
+       .integer_products = device.backend->PrefersIntegerProducts()},
+      precision));
   return program;
 }
 

@@ -65,7 +65,11 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
   const Value& y = OutputOf(request, 0);
   const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
-  if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
+  if (!OneDnnKnows(op, pool, x.shape)) {
+    // The plain loops take float32 alone.
+    if (!IsFloating(x.dtype)) return nullptr;
+    return MakePlainPool(request, threads);
+  }
   const bool training = op != Op::kMaxPool || pool.with_argmax;
   const auto primitive =
       DescribePool(context.engine(), UserScratchpad(),

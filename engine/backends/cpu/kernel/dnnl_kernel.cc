@@ -93,6 +93,8 @@ dnnl::memory::data_type DnnlType(DType dtype) {
       return dnnl::memory::data_type::s32;
     case DType::kUint8:
       return dnnl::memory::data_type::u8;
+    case DType::kInt8:
+      return dnnl::memory::data_type::s8;
     default:
       break;
   }

@@ -51,6 +51,13 @@ dnnl::batch_normalization_backward::primitive_desc DescribeBatchNormGradient(
           attr};
 }
 
+bool HasFastIntegerProducts() { return false; }
+
+int SetCodes(dnnl::primitive_attr& /*attr*/, int /*x_zero*/, int /*y_zero*/) {
+  GPUPOOL_CHECK(false && "no convolutions of integers with oneDNN 3");
+  return 0;
+}
+
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
   return {desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any};
 }
@@ -114,6 +121,26 @@ dnnl::batch_normalization_backward::primitive_desc DescribeBatchNormGradient(
           hint};
 }
 
+bool HasFastIntegerProducts() {
+  // The sets of instructions are not ordered, but each one's bits include those
+  // of the sets that it extends.
+  const auto has = [](dnnl::cpu_isa wanted) {
+    const auto bits = static_cast<unsigned>(wanted);
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    return (isa & bits) == bits;
+  };
+  return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
+}
+
+int SetCodes(dnnl::primitive_attr& attr, int x_zero, int y_zero) {
+  constexpr int kPerChannel = 1 << 1;
+  attr.set_output_scales(kPerChannel, {DNNL_RUNTIME_F32_VAL});
+  // A zero point that is 0 keeps more kernels available.
+  if (x_zero != 0) attr.set_zero_points(DNNL_ARG_SRC, 0, {x_zero});
+  if (y_zero != 0) attr.set_zero_points(DNNL_ARG_DST, 0, {y_zero});
+  return DNNL_ARG_ATTR_OUTPUT_SCALES;
+}
+
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
   return {desc.dims(), desc.data_type(), dnnl::memory::format_tag::any};
 }
@@ -132,13 +159,14 @@ std::string FormatText(const dnnl::memory::desc& desc) {
   const auto join = [](const dnnl_dim_t* numbers, int count) {
     return absl::StrJoin(numbers, numbers + count, ",");
   };
-  return absl::StrCat(static_cast<int>(d.data_type), "/", d.offset0, "/",
-                      d.extra.flags, "/", d.extra.compensation_mask, "/",
-                      join(d.dims, d.ndims), "/", join(d.padded_dims, d.ndims),
-                      "/", join(d.padded_offsets, d.ndims), "/",
-                      join(blocking.strides, d.ndims), "/",
-                      join(blocking.inner_blks, blocking.inner_nblks), "/",
-                      join(blocking.inner_idxs, blocking.inner_nblks));
+  return absl::StrCat(
+      static_cast<int>(d.data_type), "/", d.offset0, "/", d.extra.flags, "/",
+      d.extra.compensation_mask, "/", d.extra.asymm_compensation_mask, "/",
+      d.extra.scale_adjust, "/", join(d.dims, d.ndims), "/",
+      join(d.padded_dims, d.ndims), "/", join(d.padded_offsets, d.ndims), "/",
+      join(blocking.strides, d.ndims), "/",
+      join(blocking.inner_blks, blocking.inner_nblks), "/",
+      join(blocking.inner_idxs, blocking.inner_nblks));
 }
 
 #endif

@@ -72,6 +72,17 @@ dnnl::batch_normalization_backward::primitive_desc DescribeBatchNormGradient(
 void AppendFunction(dnnl::post_ops& post_ops, dnnl::algorithm function,
                     float alpha, float beta);
 
+// Returns whether the processor adds products of 8-bit integers in one
+// instruction (VNNI) and oneDNN uses it as gpupool needs. False for oneDNN 3,
+// which scales a convolution before it adds the bias.
+bool HasFastIntegerProducts();
+
+// Lets a convolution of 8-bit integers subtract `x_zero` from x, multiply the
+// sum and its bias by a factor for each channel, apply the post-ops, and add
+// `y_zero`. Returns the argument of each run that has the factors. May be
+// called only where HasFastIntegerProducts.
+int SetCodes(dnnl::primitive_attr& attr, int x_zero, int y_zero);
+
 // Returns the same dimensions and type with the format left to oneDNN.
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc);
 

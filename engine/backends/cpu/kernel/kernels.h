@@ -37,6 +37,10 @@ inline uint64_t MovedBytes(const CompileRequest& request) {
 
 KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context);
+// Null where the processor lacks VNNI instructions, since without them oneDNN's
+// sums of int8 products saturate.
+KernelOr MakeQuantizedConv2d(const CompileRequest& request,
+                             const CpuContext& context);
 KernelOr MakeConv2dInputGrad(const CompileRequest& request,
                              const CpuContext& context);
 KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
@@ -57,6 +61,8 @@ KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeScaleShift(const CompileRequest& request,
                         const CpuContext& context);
 KernelOr MakeCast(const CompileRequest& request, const CpuContext& context);
+// Makes conversions to and from codes of 8 bits, and sums of such codes.
+KernelOr MakeCodes(const CompileRequest& request, const CpuContext& context);
 // Makes reductions over any axes, positions of extremes and running sums.
 KernelOr MakeReduce(const CompileRequest& request, const CpuContext& context);
 // Makes transpose, slice, pad, concat, broadcast, layout conversion and the

@@ -11,10 +11,10 @@
 #include "engine/backends/cpu/kernel/dnnl_kernel.h"
 #include "engine/backends/cpu/kernel/dnnl_versions.h"
 #include "engine/backends/cpu/kernel/kernels.h"
+#include "engine/backends/cpu/product/convolution_geometry.h"
 #include "engine/backends/cpu/product/depthwise.h"
 #include "engine/backends/cpu/product/winograd.h"
 #include "engine/base/status_macros.h"
-#include "engine/graph/window.h"
 
 namespace gpupool::engine {
 namespace {
@@ -29,20 +29,6 @@ struct Geometry {
   dnnl::memory::desc graph_x, graph_y;  // as the graph has x and y
   Dims stride, dilation, begin, end;
 };
-
-dnnl::memory::desc WeightDesc(const Value& w, int64_t groups) {
-  const Shape& shape = w.shape;
-  using Tag = dnnl::memory::format_tag;
-  const bool volume = shape.rank() == 5;
-  Dims dims(shape.dims().begin(), shape.dims().end());
-  Tag tag = volume ? Tag::oidhw : Tag::oihw;
-  if (groups > 1) {
-    dims[0] /= groups;
-    dims.insert(dims.begin(), groups);
-    tag = volume ? Tag::goidhw : Tag::goihw;
-  }
-  return {dims, DnnlType(w.dtype), tag};
-}
 
 // Returns whether volumes are convolved channels-last. oneDNN 2.6 reads beyond
 // such volumes in groups whose channels do not fill its vectors, and adds the
@@ -70,13 +56,11 @@ Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
   geometry.y = ConvolvedDesc(y, channels_last);
   geometry.graph_x = DescOf(x);
   geometry.graph_y = DescOf(y);
-  const Window window = WindowOf(conv, x.shape, w.shape);
-  for (size_t i = x.shape.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
-    geometry.stride.push_back(window[i].stride);
-    geometry.dilation.push_back(window[i].dilation - 1);
-    geometry.begin.push_back(window[i].begin);
-    geometry.end.push_back(window[i].end);
-  }
+  const ConvolutionWindow window = ConvolutionWindowOf(conv, x.shape, w.shape);
+  geometry.stride = window.stride;
+  geometry.dilation = window.dilation;
+  geometry.begin = window.begin;
+  geometry.end = window.end;
   return geometry;
 }
 

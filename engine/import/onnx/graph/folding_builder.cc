@@ -105,11 +105,22 @@ void FoldingBuilder::MakeConstant(ValueId id, Elements numbers) {
 absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
                                               absl::Span<const ValueId> inputs,
                                               Attributes attributes) {
+  return Add({op, inputs, true}, std::move(attributes));
+}
+
+absl::StatusOr<ValueIds> FoldingBuilder::EmitUnfolded(
+    Op op, absl::Span<const ValueId> inputs, Attributes attributes) {
+  return Add({op, inputs, false}, std::move(attributes));
+}
+
+absl::StatusOr<ValueIds> FoldingBuilder::Add(const NewNode& added,
+                                             Attributes attributes) {
+  const auto [op, inputs, fold] = added;
   if (graph_->nodes().size() >= kMaxGraphNodes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the graph would have more than ", kMaxGraphNodes, " nodes"));
   }
-  bool constant = Info(op).pure && !inputs.empty();
+  bool constant = fold && Info(op).pure && !inputs.empty();
   for (ValueId id : inputs) {
     constant = constant && value(id).kind == ValueKind::kConstant;
   }

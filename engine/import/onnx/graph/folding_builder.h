@@ -51,6 +51,10 @@ class FoldingBuilder {
   // hold too many bytes.
   absl::StatusOr<ValueIds> Emit(Op op, absl::Span<const ValueId> inputs,
                                 Attributes attributes);
+  // Does the same, but leaves a node of constants to the passes, which see in
+  // it how the result is made.
+  absl::StatusOr<ValueIds> EmitUnfolded(Op op, absl::Span<const ValueId> inputs,
+                                        Attributes attributes);
 
   // Returns the numbers of a value.
   //   FAILED_PRECONDITION  the value depends on inputs of the graph
@@ -69,6 +73,12 @@ class FoldingBuilder {
  private:
   using Elements = std::vector<double>;
 
+  struct NewNode {
+    Op op;
+    absl::Span<const ValueId> inputs;
+    bool fold;
+  };
+  absl::StatusOr<ValueIds> Add(const NewNode& added, Attributes attributes);
   // Turns an output of a removed node into a constant. Keeps its id.
   void MakeConstant(ValueId id, Elements numbers);
   bool DependsOnInput(ValueId id) const;

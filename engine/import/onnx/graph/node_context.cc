@@ -184,8 +184,19 @@ absl::StatusOr<DType> NodeContext::TypeAttribute(absl::string_view name,
 absl::StatusOr<ValueIds> NodeContext::EmitAll(Op op,
                                               absl::Span<const ValueId> inputs,
                                               Attributes attributes) {
-  absl::StatusOr<ValueIds> outputs =
-      importer_->values().Emit(op, inputs, std::move(attributes));
+  return Named(importer_->values().Emit(op, inputs, std::move(attributes)));
+}
+
+absl::StatusOr<ValueId> NodeContext::EmitUnfolded(
+    Op op, absl::Span<const ValueId> inputs, Attributes attributes) {
+  ASSIGN_OR_RETURN(const ValueIds outputs,
+                   Named(importer_->values().EmitUnfolded(
+                       op, inputs, std::move(attributes))));
+  return outputs[0];
+}
+
+absl::StatusOr<ValueIds> NodeContext::Named(
+    absl::StatusOr<ValueIds> outputs) const {
   if (outputs.ok()) return outputs;
   // The builder's text names the layer, which is the outermost node. This
   // node's name replaces it.

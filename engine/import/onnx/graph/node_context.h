@@ -101,6 +101,9 @@ class NodeContext {
                                    Attributes attributes = {});
   absl::StatusOr<ValueId> Emit(Op op, absl::Span<const ValueId> inputs,
                                Attributes attributes = {});
+  // Adds a node even when all inputs are constants.
+  absl::StatusOr<ValueId> EmitUnfolded(Op op, absl::Span<const ValueId> inputs,
+                                       Attributes attributes);
   absl::StatusOr<ValueId> Emit(Op op, std::initializer_list<ValueId> inputs,
                                Attributes attributes = {}) {
     return Emit(op, absl::MakeConstSpan(inputs.begin(), inputs.size()),
@@ -165,6 +168,9 @@ class NodeContext {
   GraphImporter& importer() { return *importer_; }
 
  private:
+  // Puts the name of this node into the text of an error.
+  absl::StatusOr<ValueIds> Named(absl::StatusOr<ValueIds> outputs) const;
+
   const onnx::NodeProto& node_;
   const int opset_;
   GraphImporter* importer_;

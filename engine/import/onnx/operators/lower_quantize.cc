@@ -153,6 +153,11 @@ absl::Status LowerDequantize(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const ValueId zero, Spread(ctx, typed, granularity));
     ASSIGN_OR_RETURN(x, ctx.Binary(Binary::kSubtract, x, zero));
   }
+  // Passes look for the codes of a convolution's weights.
+  if (ctx.rank(x) == 4) {
+    return Finish(ctx, ctx.EmitUnfolded(Op::kBinary, ValueIds{x, scale},
+                                        BinaryAttributes{Binary::kMultiply}));
+  }
   return Finish(ctx, ctx.Binary(Binary::kMultiply, x, scale));
 }
 

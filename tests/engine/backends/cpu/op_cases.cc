@@ -305,7 +305,7 @@ std::vector<OpCaseMaker> BasicOpCases() {
 std::vector<OpCaseMaker> AllOpCases() {
   std::vector<OpCaseMaker> cases;
   for (auto* list : {&ElementwiseOpCases, &CoreOpCases, &BasicOpCases,
-                     &ImageOpCases, &TrainingOpCases}) {
+                     &ImageOpCases, &CodesOpCases, &TrainingOpCases}) {
     for (OpCaseMaker& maker : (*list)()) cases.push_back(std::move(maker));
   }
   return cases;

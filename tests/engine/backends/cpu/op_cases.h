@@ -81,6 +81,7 @@ std::vector<OpCaseMaker> ElementwiseOpCases();  // with broadcasting; reductions
 std::vector<OpCaseMaker> CoreOpCases();         // movement, indexing, attention
 std::vector<OpCaseMaker> BasicOpCases();        // elementwise, products, layout
 std::vector<OpCaseMaker> ImageOpCases();        // convolutions, pools
+std::vector<OpCaseMaker> CodesOpCases();        // codes of 8 bits
 std::vector<OpCaseMaker> TrainingOpCases();     // norms, losses, optimizers
 std::vector<OpCaseMaker> AllOpCases();
 

@@ -73,6 +73,21 @@ TEST_F(RowRulesTest, RowsMultiplyBlockedCodesOnTheirOwn) {
                                 BlockedMatMulAttributes{4, false}));
 }
 
+TEST_F(RowRulesTest, RowsComputeWithTheirOwnCodes) {
+  RowGraph graph = Graph({2, 5, 5});
+  const ValueId codes =
+      graph.Emit(Op::kQuantize, {graph.x()}, QuantizeAttributes{});
+  const ValueId weights =
+      graph.Constant({3, 2, 1, 1}, {1, 2, 3, 4, 5, 6}, DType::kInt8);
+  const ValueId row = graph.Constant({3}, {1, 2, 3});
+  const ValueId y = graph.Emit(Op::kQuantizedConv2d, {codes, weights, row, row},
+                               QuantizedConv2dAttributes{});
+  const ValueId sum =
+      graph.Emit(Op::kQuantizedAdd, {y, y}, QuantizedAddAttributes{});
+  ExpectProof(graph,
+              graph.Emit(Op::kDequantize, {sum}, DequantizeAttributes{}));
+}
+
 TEST_F(RowRulesTest, AMeanWithinTheRowDoesNot) {
   RowGraph graph = Graph({3});
   const ValueId mean = graph.Reduce(graph.x(), {1});

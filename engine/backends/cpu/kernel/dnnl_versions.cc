@@ -53,9 +53,8 @@ dnnl::batch_normalization_backward::primitive_desc DescribeBatchNormGradient(
 
 bool HasFastIntegerProducts() { return false; }
 
-int SetCodes(dnnl::primitive_attr& /*attr*/, int /*x_zero*/, int /*y_zero*/) {
+void SetCodedSums(dnnl::primitive_attr& /*attr*/, const CodedSums& /*sums*/) {
   GPUPOOL_CHECK(false && "no convolutions of integers with oneDNN 3");
-  return 0;
 }
 
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
@@ -132,13 +131,16 @@ bool HasFastIntegerProducts() {
   return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
 }
 
-int SetCodes(dnnl::primitive_attr& attr, int x_zero, int y_zero) {
+void SetCodedSums(dnnl::primitive_attr& attr, const CodedSums& sums) {
   constexpr int kPerChannel = 1 << 1;
-  attr.set_output_scales(kPerChannel, {DNNL_RUNTIME_F32_VAL});
-  // A zero point that is 0 keeps more kernels available.
-  if (x_zero != 0) attr.set_zero_points(DNNL_ARG_SRC, 0, {x_zero});
-  if (y_zero != 0) attr.set_zero_points(DNNL_ARG_DST, 0, {y_zero});
-  return DNNL_ARG_ATTR_OUTPUT_SCALES;
+  attr.set_output_scales(kPerChannel, sums.factors);
+  // Zero points of 0 keep faster kernels available.
+  if (sums.x_zero != 0) {
+    attr.set_zero_points(DNNL_ARG_SRC, 0, {sums.x_zero});
+  }
+  if (sums.y_zero != 0) {
+    attr.set_zero_points(DNNL_ARG_DST, 0, {sums.y_zero});
+  }
 }
 
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {

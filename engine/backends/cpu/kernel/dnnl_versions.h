@@ -7,6 +7,7 @@
 
 #include <dnnl.hpp>
 #include <string>
+#include <vector>
 
 namespace gpupool::engine {
 
@@ -77,11 +78,18 @@ void AppendFunction(dnnl::post_ops& post_ops, dnnl::algorithm function,
 // which scales a convolution before it adds the bias.
 bool HasFastIntegerProducts();
 
-// Lets a convolution of 8-bit integers subtract `x_zero` from x, multiply the
-// sum and its bias by a factor for each channel, apply the post-ops, and add
-// `y_zero`. Returns the argument of each run that has the factors. May be
-// called only where HasFastIntegerProducts.
-int SetCodes(dnnl::primitive_attr& attr, int x_zero, int y_zero);
+// How a convolution of 8-bit integers makes codes of its sums.
+struct CodedSums {
+  int x_zero = 0;
+  std::vector<float> factors;  // one for each channel
+  int y_zero = 0;
+};
+
+// Lets a convolution of 8-bit integers subtract x_zero from x, multiply the sum
+// and its bias by the factor of the channel, apply the post-ops, and add
+// y_zero. May be called only where HasFastIntegerProducts. oneDNN takes no
+// factors that become known in a run.
+void SetCodedSums(dnnl::primitive_attr& attr, const CodedSums& sums);
 
 // Returns the same dimensions and type with the format left to oneDNN.
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc);

@@ -38,7 +38,7 @@ inline uint64_t MovedBytes(const CompileRequest& request) {
 KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context);
 // Null where the processor lacks VNNI instructions, since without them oneDNN's
-// sums of int8 products saturate.
+// sums of int8 products saturate, and for weights or factors that change.
 KernelOr MakeQuantizedConv2d(const CompileRequest& request,
                              const CpuContext& context);
 KernelOr MakeConv2dInputGrad(const CompileRequest& request,

@@ -90,6 +90,15 @@ void SetFactors(OpCase& at, ValueId id) {
   }
 }
 
+// Makes an input a part of the graph, so that kernels may prepare for it.
+void FixNumbers(OpCase& at, ValueId id) {
+  Value& value = at.graph().mutable_value(id);
+  value.kind = ValueKind::kConstant;
+  value.memory_class = MemoryClass::kIo;
+  value.constant = at.inputs.at(value.name);
+  at.inputs.erase(value.name);
+}
+
 void BuildQuantizedConv2d(OpCase& at) {
   const DType dtype = PickCodeType(at);
   QuantizedConv2dAttributes conv;
@@ -114,8 +123,10 @@ void BuildQuantizedConv2d(OpCase& at) {
                                 DType::kInt8, -128, 127);
   const ValueId factor = at.Floats({filters});
   SetFactors(at, factor);
-  at.Emit(Op::kQuantizedConv2d, {codes, w, factor, at.CoarseFloats({filters})},
-          conv);
+  const ValueId shift = at.CoarseFloats({filters});
+  at.Emit(Op::kQuantizedConv2d, {codes, w, factor, shift}, conv);
+  if (at.Pick(0, 7) == 0) return;
+  for (const ValueId id : {w, factor, shift}) FixNumbers(at, id);
 }
 
 void BuildMaxPoolOfCodes(OpCase& at) {

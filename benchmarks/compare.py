@@ -51,7 +51,9 @@ NETS = {
     "swin_t": "3x224x224",
     "maxvit_t": "3x224x224",
 }
-BENCHES["infer-nets"] = [(net, net, 1, None) for net in NETS]
+# ResNet-18 in 8 bits, and the same net in float32.
+QUANTISED = {"resnet18_qdq": "3x224x224", "resnet18_folded": "3x224x224"}
+BENCHES["infer-nets"] = [(net, net, 1, None) for net in (*NETS, *QUANTISED)]
 BENCHES["infer-trees"] = [(f"forest b{n}", "forest", n, None)
                           for n in (1, 32, 1000)]
 BENCHES["infer-codes"] = [(f"codes4 b{n}", "codes4", n, None)
@@ -68,7 +70,7 @@ SHAPES = {
     "mlp": "784",
     "cnn": "1x28x28",
 }
-OTHER_SHAPES = {**NETS, "forest": "50", "codes4": "2048"}
+OTHER_SHAPES = {**NETS, **QUANTISED, "forest": "50", "codes4": "2048"}
 
 
 def run(command):

@@ -1,9 +1,11 @@
-"""Models of single operators that PyTorch does not write: an ensemble of trees
-and products with 4-bit weights. Needs python3-onnx."""
+"""Models that PyTorch does not write: an ensemble of trees, products with 4-bit
+weights, and a net in 8 bits. Needs python3-onnx."""
 
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+import quantised_models
 
 ROWS = "batch"
 
@@ -81,4 +83,7 @@ def write_codes(path):
 
 
 # name -> function that writes the file
-WRITERS = {"forest": write_forest, "codes4": write_codes}
+WRITERS = {
+    "forest": write_forest, "codes4": write_codes,
+    "resnet18_qdq": quantised_models.write_resnet18,
+    "resnet18_folded": lambda path: quantised_models.write_resnet18(path, False)}

@@ -81,44 +81,6 @@ struct Conv2dAttributes {
                          const Conv2dAttributes&) = default;
 };
 
-// The codes of a quantised value: whole numbers in [low, high], which `dtype`
-// (uint8 or int8) holds. A real number x has the code round(x / scale) + zero,
-// clamped. Halves are rounded to the even neighbour.
-struct CodeRange {
-  DType dtype = DType::kUint8;
-  int zero = 0;  // of the type, but perhaps outside of [low, high]
-  int low = 0;
-  int high = 255;
-
-  friend bool operator==(const CodeRange&, const CodeRange&) = default;
-};
-
-struct QuantizeAttributes {
-  double scale = 1;  // positive and finite, as in the structs below
-  CodeRange codes;
-
-  friend bool operator==(const QuantizeAttributes&,
-                         const QuantizeAttributes&) = default;
-};
-
-// A code c stands for (c - zero) * scale.
-struct DequantizeAttributes {
-  double scale = 1;
-  int zero = 0;
-
-  friend bool operator==(const DequantizeAttributes&,
-                         const DequantizeAttributes&) = default;
-};
-
-// The codes of the sum of two values, each of which has its own codes.
-struct QuantizedAddAttributes {
-  DequantizeAttributes a, b;
-  QuantizeAttributes sum;
-
-  friend bool operator==(const QuantizedAddAttributes&,
-                         const QuantizedAddAttributes&) = default;
-};
-
 // y = codes of (sum of (x - x_zero) * w + shift) * factor, where the scale of y
 // is part of the factor. Sums are exact in 32 bits.
 struct QuantizedConv2dAttributes {
@@ -129,10 +91,6 @@ struct QuantizedConv2dAttributes {
   friend bool operator==(const QuantizedConv2dAttributes&,
                          const QuantizedConv2dAttributes&) = default;
 };
-
-// The most products in a sum of a quantised convolution. Each is at most 255 *
-// 128, so that 65,536 of them fit 32 bits.
-inline constexpr int64_t kMaxCodeProducts = 65536;
 
 struct Conv2dGradAttributes {
   Conv2dAttributes conv;   // the forward node's

@@ -86,6 +86,48 @@ struct BlockedMatMulAttributes {
                          const BlockedMatMulAttributes&) = default;
 };
 
+// The codes of a quantised value: whole numbers in [low, high], which `dtype`
+// (uint8 or int8) holds. A real number x has the code round(x / scale) + zero,
+// clamped. Halves are rounded to the even neighbour.
+struct CodeRange {
+  DType dtype = DType::kUint8;
+  int zero = 0;  // of the type, but perhaps outside of [low, high]
+  int low = 0;
+  int high = 255;
+
+  friend bool operator==(const CodeRange&, const CodeRange&) = default;
+};
+
+struct QuantizeAttributes {
+  double scale = 1;  // positive and finite, as in the structs below
+  CodeRange codes;
+
+  friend bool operator==(const QuantizeAttributes&,
+                         const QuantizeAttributes&) = default;
+};
+
+// A code c stands for (c - zero) * scale.
+struct DequantizeAttributes {
+  double scale = 1;
+  int zero = 0;
+
+  friend bool operator==(const DequantizeAttributes&,
+                         const DequantizeAttributes&) = default;
+};
+
+// The codes of the sum of two values, each of which has its own codes.
+struct QuantizedAddAttributes {
+  DequantizeAttributes a, b;
+  QuantizeAttributes sum;
+
+  friend bool operator==(const QuantizedAddAttributes&,
+                         const QuantizedAddAttributes&) = default;
+};
+
+// The most products in a sum of a quantised convolution. Each is at most 255 *
+// 128, so that 65,536 of them fit 32 bits.
+inline constexpr int64_t kMaxCodeProducts = 65536;
+
 // softmax(scale * q k^T + mask) v over heads (Vaswani et al. 2017, arXiv
 // 1706.03762, section 3.2.1). A query that sees no key (all its scores are
 // -infinity) gives zeros, and its lse is -infinity.

@@ -273,7 +273,8 @@ std::string CoreOps() {
       "\n## Ops of the graph\n\nOperators become these ops. Passes and "
       "training add others. The names are those of\n`gpupool-worker explain`. "
       "*reference* means that even float32 runs on the reference\nkernel. "
-      "Every op has a kernel in the CUDA module.\n\n"
+      "Every op has a kernel in the CUDA module, but for the last four,\n"
+      "which are made for CPUs only.\n\n"
       "| op | gradient | CPU, float32 |\n|---|---|---|\n";
   for (int i = 0; i < kOpCount; ++i) {
     const OpInfo& info = Info(static_cast<Op>(i));

@@ -78,7 +78,8 @@ void AppendFunction(dnnl::post_ops& post_ops, dnnl::algorithm function,
 // which scales a convolution before it adds the bias.
 bool HasFastIntegerProducts();
 
-// How a convolution of 8-bit integers makes codes of its sums.
+// The numbers with which a convolution of 8-bit integers makes codes of its
+// sums.
 struct CodedSums {
   int x_zero = 0;
   std::vector<float> factors;  // one for each channel

@@ -1,5 +1,7 @@
 // Convolutions of 8-bit codes by oneDNN, channels-last. Weights are packed
-// once, with what oneDNN must add for the zero point of the input.
+// once, with what oneDNN must add for the zero point of the input. oneDNN
+// rounds after it has added the zero point of the output. If that is odd, a
+// number halfway between two codes gets the other one.
 #include <memory>
 #include <string>
 #include <utility>

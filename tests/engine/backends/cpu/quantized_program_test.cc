@@ -29,26 +29,29 @@ class SmallNet {
     const ValueId image =
         *builder_.Input("x", {DType::kFloat32, {batch, 3, 17, 15}});
     ValueId x = coded_.Coded(image, kImage);
-    x = coded_.Coded(Conv(x, 16, 3, 2), kRectified);
+    x = coded_.Coded(Conv(x, {16, 3, 2}), kRectified);
     Pool2dAttributes pool;
     pool.kernel = {3, 3};
     pool.stride = {2, 2};
     pool.padding = {1, 1};
     x = coded_.Coded(coded_.Emit(Op::kMaxPool, {x}, pool), kRectified);
     const ValueId inner =
-        coded_.Coded(coded_.Emit(Op::kRelu, {Conv(x, 16, 3, 1)}), kRectified);
-    const ValueId y = coded_.Coded(Conv(inner, 16, 3, 1), kWide);
+        coded_.Coded(coded_.Emit(Op::kRelu, {Conv(x, {16, 3})}), kRectified);
+    const ValueId y = coded_.Coded(Conv(inner, {16, 3}), kWide);
     x = coded_.Emit(Op::kRelu, {coded_.Emit(Op::kAdd, {y, x})});
     x = coded_.Coded(x, kRectified);
-    x = coded_.Coded(Conv(x, 16, 3, 1, 16), kRectified);  // depthwise
-    graph_.AddOutput("y", coded_.Quantize(Conv(x, 10, 1, 1), kSigned));
+    x = coded_.Coded(Conv(x, {16, 3, 1, 16}), kRectified);  // depthwise
+    graph_.AddOutput("y", coded_.Quantize(Conv(x, {10, 1}), kSigned));
   }
 
   const Graph& graph() const { return graph_; }
 
  private:
-  ValueId Conv(ValueId x, int64_t filters, int64_t kernel, int64_t stride,
-               int64_t groups = 1) {
+  struct Filters {
+    int64_t count, kernel, stride = 1, groups = 1;
+  };
+  ValueId Conv(ValueId x, const Filters& of) {
+    const auto [filters, kernel, stride, groups] = of;
     const std::string name = "w" + std::to_string(convolutions_++);
     const int64_t channels = graph_.value(x).shape[1] / groups;
     const ValueId bias = *builder_.Persistent(

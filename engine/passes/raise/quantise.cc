@@ -35,16 +35,22 @@ bool IsScale(std::optional<double> number) {
          *number <= std::numeric_limits<float>::max();
 }
 
-// Returns whether the value is made of weights and constants alone, by a short
-// chain of nodes. These run once, at load.
-bool IsOfWeights(const Sweep& sweep, ValueId id, int steps = 12) {
-  if (IsKnownAtLoad(sweep.value(id))) return true;
-  const Node* node = steps > 0 ? sweep.Producer(id) : nullptr;
-  return node != nullptr && Info(node->op).pure && !node->inputs.empty() &&
-         std::all_of(node->inputs.begin(), node->inputs.end(),
-                     [&](ValueId input) {
-                       return IsOfWeights(sweep, input, steps - 1);
-                     });
+// Returns whether the value is made of weights and constants alone, in a few
+// steps. These run once, at load. The bound keeps the work small in files that
+// read values very often.
+bool IsOfWeights(const Sweep& sweep, ValueId id) {
+  constexpr size_t kMostValues = 64;
+  ValueIds open{id};
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (IsKnownAtLoad(sweep.value(open[i]))) continue;
+    const Node* node = sweep.Producer(open[i]);
+    if (node == nullptr || !Info(node->op).pure || node->inputs.empty() ||
+        open.size() + node->inputs.size() > kMostValues) {
+      return false;
+    }
+    open.insert(open.end(), node->inputs.begin(), node->inputs.end());
+  }
+  return true;
 }
 
 // Returns the node that makes the value if it is that function.
@@ -282,7 +288,7 @@ absl::StatusOr<std::optional<ValueId>> TakeConv(Sweep& sweep,
       FindWeights(sweep, conv.inputs[1]);
   if (!weights.has_value()) return std::nullopt;
   attributes.x_zero = x->meaning.zero;
-  const auto multiply = [&](ValueId a, BinaryFunction function, ValueId b) {
+  const auto binary = [&](ValueId a, BinaryFunction function, ValueId b) {
     return sweep.Emit(Op::kBinary, {a, b}, BinaryAttributes{function});
   };
   const Shape row{w[0]};
@@ -291,14 +297,14 @@ absl::StatusOr<std::optional<ValueId>> TakeConv(Sweep& sweep,
   const ValueId ratio =
       sweep.Scalar(DType::kFloat32, x->meaning.scale / quantized.to.scale);
   ASSIGN_OR_RETURN(const ValueId factor,
-                   multiply(scales, BinaryFunction::kMultiply, ratio));
+                   binary(scales, BinaryFunction::kMultiply, ratio));
   ValueId shift = sweep.Constant({DType::kFloat32, row}, {0});
   if (epilogue.bias) {
     const ValueId x_scale = sweep.Scalar(DType::kFloat32, x->meaning.scale);
     ASSIGN_OR_RETURN(const ValueId unit,
-                     multiply(scales, BinaryFunction::kMultiply, x_scale));
+                     binary(scales, BinaryFunction::kMultiply, x_scale));
     ASSIGN_OR_RETURN(shift,
-                     multiply(conv.inputs[2], BinaryFunction::kDivide, unit));
+                     binary(conv.inputs[2], BinaryFunction::kDivide, unit));
   }
   ASSIGN_OR_RETURN(
       const ValueId y,

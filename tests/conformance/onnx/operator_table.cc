@@ -96,7 +96,9 @@ The operators of `com.microsoft` are those that ONNX Runtime's quantisers and it
 optimizer of transformers write. `tests/conformance/onnx/peer_cases.py` compares them,
 and those of `ai.onnx.ml`, with ONNX Runtime, in 233 cases.
 
-- Products of 8-bit codes are computed as float32 products of centered codes.
+- Products of 8-bit codes are computed as float32 products of centered codes. Between
+  DequantizeLinear and QuantizeLinear, convolutions and sums compute with the codes
+  themselves on CPUs with VNNI instructions ([graph_compiler.md](graph_compiler.md)).
 - DynamicQuantizeMatMul takes its scale from all rows of a request, as
   DynamicQuantizeLinear does. So requests to such a model are not batched.
 - MatMulNBits takes weights of 4 and 8 bits. They stay packed in memory. On a CPU, a

@@ -88,7 +88,7 @@ struct BlockedMatMulAttributes {
 
 // The codes of a quantised value: whole numbers in [low, high], which `dtype`
 // (uint8 or int8) holds. A real number x has the code round(x / scale) + zero,
-// clamped. Halves are rounded to the even neighbour.
+// clamped. Halves are rounded to the even neighbour, and NaN has the code low.
 struct CodeRange {
   DType dtype = DType::kUint8;
   int zero = 0;  // of the type, but perhaps outside of [low, high]

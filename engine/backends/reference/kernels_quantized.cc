@@ -8,8 +8,10 @@ namespace gpupool::engine::reference {
 namespace {
 
 // Returns the code of x, which is divided by its scale already. Rounds halves
-// to the even neighbour, which is the rounding mode of every program.
+// to the even neighbour, which is the rounding mode of every program. The code
+// of NaN is the lowest one.
 double CodeOf(double x, const CodeRange& codes) {
+  if (std::isnan(x)) return codes.low;
   const double low = codes.low - codes.zero;
   const double high = codes.high - codes.zero;
   return std::clamp(std::nearbyint(x), low, high) + codes.zero;

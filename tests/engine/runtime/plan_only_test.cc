@@ -21,6 +21,7 @@ class SizedBackend : public DeviceBackend {
     }
     return std::make_unique<SizedKernel>(alive_);
   }
+  bool PrefersIntegerProducts() const override { return true; }
 
  private:
   class SizedKernel : public Kernel {
@@ -70,6 +71,10 @@ TEST_F(PlanOnlyTest, KernelsHaveTheSizesOfThoseChosenAndKeepNone) {
   EXPECT_EQ(alive_, 0);
   EXPECT_TRUE((*kernel)->Bind({}).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition((*kernel)->Run()));
+}
+
+TEST_F(PlanOnlyTest, IntegersAreAsFastAsOnTheDevice) {
+  EXPECT_TRUE(backend_.PrefersIntegerProducts());
 }
 
 TEST_F(PlanOnlyTest, ARefusalIsPassedOn) {

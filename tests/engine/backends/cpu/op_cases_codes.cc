@@ -60,9 +60,10 @@ void BuildQuantize(OpCase& at) {
   const QuantizeAttributes to{PickScale(at), PickRange(at, PickCodeType(at))};
   // Multiples of 1/2 have codes halfway between two. Large numbers saturate.
   const Shape shape = PickCodeShape(at);
-  at.Emit(Op::kQuantize,
-          {at.Coin() ? at.CoarseFloats(shape) : at.Floats(shape, -300, 300)},
-          to);
+  const ValueId x =
+      at.Coin() ? at.CoarseFloats(shape) : at.Floats(shape, -300, 300);
+  if (at.Coin()) at.inputs.at(at.graph().value(x).name)[0] = std::nan("");
+  at.Emit(Op::kQuantize, {x}, to);
 }
 
 void BuildDequantize(OpCase& at) {

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/engine/backends/reference/one_op.h"
 
 namespace gpupool::engine::reference {
@@ -27,10 +29,10 @@ TEST(QuantizeKernelTest, RoundsHalvesToTheEvenNeighbourAndSaturates) {
 }
 
 TEST(QuantizeKernelTest, KeepsCodesInTheRange) {
-  const Operand x = F({4}, {-2, 0, 2, 9});
+  const Operand x = F({5}, {-2, 0, 2, 9, std::nan("")});
   EXPECT_THAT(RunOp(Op::kQuantize,
                     QuantizeAttributes{1, {DType::kUint8, 10, 10, 16}}, {x})[0],
-              ElementsAre(10, 10, 12, 16));
+              ElementsAre(10, 10, 12, 16, 10));
 }
 
 TEST(DequantizeKernelTest, SubtractsTheZeroPointBeforeItScales) {

@@ -37,6 +37,16 @@ TEST_F(FoldingBuilderTest, ComputesWhatDependsOnConstantsOnly) {
   EXPECT_THAT(graph_.value(sum).constant, ElementsAre(11, 22));
 }
 
+TEST_F(FoldingBuilderTest, LeavesNodesToPassesWhereItIsTold) {
+  FoldingBuilder builder = Builder();
+  const ValueId a = Constant(builder, {1, 2});
+  const ValueId b = Constant(builder, {10, 20});
+  const ValueId sum =
+      builder.EmitUnfolded(Op::kAdd, ValueIds{a, b}, {})->front();
+  EXPECT_EQ(graph_.nodes().size(), 1u);
+  EXPECT_THAT(builder.Numbers(sum)->numbers, ElementsAre(11, 22));
+}
+
 TEST_F(FoldingBuilderTest, EqualNumbersAreKeptOnce) {
   FoldingBuilder builder = Builder();
   const ValueId same = Constant(builder, {5, 5, 5});

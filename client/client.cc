@@ -296,6 +296,13 @@ absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
                                 Connection::kRepeat);
 }
 
+absl::StatusOr<v1::Model> Client::ShareModel(
+    const v1::ShareModelRequest& request) {
+  return impl_->connection.Call(*impl_->models,
+                                &v1::ModelService::Stub::ShareModel, request,
+                                Connection::kRepeat);
+}
+
 absl::StatusOr<v1::ModelVersion> Client::PromoteCheckpoint(
     const v1::PromoteCheckpointRequest& request) {
   return impl_->connection.Call(

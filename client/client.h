@@ -179,6 +179,7 @@ class Client {
   absl::StatusOr<v1::ListModelsResponse> ListModels(
       const v1::ListModelsRequest& request);
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
+  absl::StatusOr<v1::Model> ShareModel(const v1::ShareModelRequest& request);
   absl::StatusOr<v1::ModelVersion> PromoteCheckpoint(
       const v1::PromoteCheckpointRequest& request);
   absl::StatusOr<v1::ModelVersion> LoadVersion(

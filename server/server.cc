@@ -301,13 +301,14 @@ class Server::Impl {
   }
 
   InferenceServiceOptions InferenceNeeds() {
-    InferenceServiceOptions options;
-    options.serving = serving_.get();
-    options.repository = repository_.get();
-    options.log = &log_;
-    options.observer = &observer_;
-    options.tracer = tracer_.get();
-    options.server_version = build_.version;
+    InferenceServiceOptions options{.serving = serving_.get(),
+                                    .repository = repository_.get(),
+                                    .log = &log_,
+                                    .observer = &observer_,
+                                    .tracer = tracer_.get(),
+                                    .server_version = build_.version,
+                                    .control = &control_->context(),
+                                    .gate = gate_.get()};
     if (folders_ != nullptr) {
       options.repository = folders_.get();
       options.ready = [this] { return folders_->loaded(); };
@@ -325,6 +326,7 @@ class Server::Impl {
     options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();
+    options.keeps_tenants_apart = gate_->wants_tokens();
     options.scheduling = SchedulingOf(config_);
     options.host = {uint64_t{machine_.cores} * 1000, machine_.memory_bytes};
     options.check_servable = [slot_bytes = config_.ring.slot_bytes](
@@ -338,8 +340,7 @@ class Server::Impl {
   // they come first. The worker of a CPU device beside them makes its own plan
   // when that one is too small.
   std::string PlannedKind() const {
-    const std::string& name = devices_.front().name;
-    return name.substr(0, name.find(':'));
+    return devices_.front().name.substr(0, devices_.front().name.find(':'));
   }
 
   // Returns the largest size of a job; 0 when plans do not depend on it.
@@ -463,9 +464,8 @@ class Server::Impl {
     info.set_grpc_port(ports_.grpc);
     info.set_http_port(ports_.http);
     info.set_metrics_port(ports_.metrics);
-    const DeviceBoard& board = *control_->context().board;
-    info.set_draining(board.draining());
-    *info.mutable_scheduling() = board.Scheduling();
+    info.set_draining(control_->context().board->draining());
+    *info.mutable_scheduling() = control_->context().board->Scheduling();
     return info;
   }
 

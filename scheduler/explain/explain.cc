@@ -48,8 +48,8 @@ std::string ObstacleOn(const State& state, const Device& device,
     return absl::StrCat("kept free for ", KeeperText(state, it->second));
   }
   if (const auto loaded = DevicesUnderLoad(state); loaded.contains(device.id)) {
-    return absl::StrCat("model ",
-                        LabelOf(state.versions().at(loaded.at(device.id))),
+    return absl::StrCat(ModelTextFor(state.versions().at(loaded.at(device.id)),
+                                     state.jobs().at(*need.job).tenant),
                         " is under load here, and training stays away");
   }
   return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
@@ -301,9 +301,9 @@ void AddChangesOnDevices(const State& state, const Job& job,
   for (const auto& [device, version] : DevicesUnderLoad(state)) {
     if (!DeviceMatches(state.devices().at(device), NeedOf(state, job)))
       continue;
-    explained.changes.push_back(
-        absl::StrCat("the load on model ",
-                     LabelOf(state.versions().at(version)), " goes down"));
+    explained.changes.push_back(absl::StrCat(
+        "the load on ", ModelTextFor(state.versions().at(version), job.tenant),
+        " goes down"));
   }
   AddReservationEnds(state, job, explained);
   for (const Explanation::DeviceView& view : explained.devices) {
@@ -328,6 +328,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
     if (view.missing_bytes == 0) continue;
     for (VersionId id : device.versions) {
       const Version& version = state.versions().at(id);
+      if (!version.tenant.empty() && version.tenant != job.tenant) continue;
       explained.changes.push_back(absl::StrCat(
           "`gpupool models unload ", version.model, "` gives back ",
           FormatBytes(version.bytes), " on ", device.name));

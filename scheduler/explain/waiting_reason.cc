@@ -219,8 +219,8 @@ std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
     return std::nullopt;
   const auto& [device, version] = *loaded.begin();
   return absl::StrCat("waits for ", DevicesText(NeedOf(state, job)), ": ",
-                      state.devices().at(device).name, " is left to model ",
-                      LabelOf(state.versions().at(version)),
+                      state.devices().at(device).name, " is left to ",
+                      ModelTextFor(state.versions().at(version), job.tenant),
                       ", which is under load");
 }
 

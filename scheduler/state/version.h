@@ -18,6 +18,7 @@ struct Version {
   std::string model;
   uint64_t number = 0;
   uint64_t bytes = 0;
+  std::string tenant;                  // that it belongs to; empty: none
   std::string wanted_device;           // as in device_choice.h
   std::optional<uint64_t> next_bytes;  // size from the next placement on
 

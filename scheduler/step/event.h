@@ -60,6 +60,7 @@ struct VersionCreated {
   uint64_t bytes = 0;   // planned peak for inference
   // Whether it unloads older versions when it becomes ready for the first time.
   bool replaces_older = true;
+  std::string tenant = {};  // that it belongs to; empty: none
 };
 
 // Somebody wants the version loaded. If it has a place it stays there, wherever

@@ -41,8 +41,7 @@ Job* LastLostJob(StepContext& context, AttemptRef attempt) {
 std::string ModelText(const State& state, const Job& job) {
   const Version* version =
       job.yields_to ? state.FindVersion(*job.yields_to) : nullptr;
-  return version == nullptr ? "a model"
-                            : absl::StrCat("model ", LabelOf(*version));
+  return version == nullptr ? "a model" : ModelTextFor(*version, job.tenant);
 }
 
 // Returns which reservation takes a device of the job. It may have been

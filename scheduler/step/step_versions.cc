@@ -161,6 +161,7 @@ void Apply(StepContext& context, const VersionCreated& event) {
   version.model = event.model;
   version.number = event.number;
   version.bytes = event.bytes;
+  version.tenant = event.tenant;
   version.replaces_older = event.replaces_older;
   context.Touch(context.edit.AddVersion(std::move(version)));
 }

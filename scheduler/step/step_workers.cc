@@ -164,7 +164,8 @@ void SpareBystander(StepContext& context, Job& job, const WorkerLost& event,
   }
 }
 
-// Returns "while it loaded or ran model digits/3", or "".
+// Returns "while it loaded or ran model digits/3", or "". Jobs of several
+// tenants get the text, so it does not name the model of one.
 std::string WorkText(const State& state, const WorkAtEnd& work) {
   if (work.job) {
     return absl::StrCat(" while it worked on job ", work.job->value());
@@ -172,8 +173,8 @@ std::string WorkText(const State& state, const WorkAtEnd& work) {
   const Version* version =
       work.version ? state.FindVersion(*work.version) : nullptr;
   return version == nullptr ? ""
-                            : absl::StrCat(" while it loaded or ran ", "model ",
-                                           LabelOf(*version));
+                            : absl::StrCat(" while it loaded or ran ",
+                                           ModelTextFor(*version, ""));
 }
 
 // Ends the ranks of a lost worker.

@@ -163,4 +163,11 @@ std::string LabelOf(const Version& version) {
   return absl::StrCat("'", version.model, "' version ", version.number);
 }
 
+std::string ModelTextFor(const Version& version, const std::string& tenant) {
+  if (!version.tenant.empty() && version.tenant != tenant) {
+    return "a model of another tenant";
+  }
+  return absl::StrCat("model ", LabelOf(version));
+}
+
 }  // namespace gpupool::scheduler

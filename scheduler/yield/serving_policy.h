@@ -59,5 +59,8 @@ absl::Time NextMinRun(const State& state, absl::Time now);
 
 // Returns "'digits' version 1".
 std::string LabelOf(const Version& version);
+// Returns how a text for jobs of the tenant names the version: "model 'digits'
+// version 1", or "a model of another tenant", whose name is none of theirs.
+std::string ModelTextFor(const Version& version, const std::string& tenant);
 
 }  // namespace gpupool::scheduler

@@ -17,6 +17,7 @@
 #include "server/api/rpc/call_auditor.h"
 #include "server/api/rpc/method_guard.h"
 #include "server/api/rpc/server_credentials.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/services/auth_service.h"
 #include "server/api/services/dataset_service.h"
 #include "server/api/services/device_service.h"
@@ -69,18 +70,21 @@ class ApiServer::Impl {
  public:
   Impl(const ApiOptions& options, ApiDependencies dependencies)
       : access_(dependencies.control, dependencies.gate),
+        tenants_(dependencies.control, dependencies.gate),
         jobs_(dependencies.control, dependencies.blobs, &access_,
               options.limits.watch_streams),
         models_({.control = dependencies.control,
                  .blobs = dependencies.blobs,
                  .folders = dependencies.folders,
-                 .access = &access_},
+                 .access = &access_,
+                 .tenants = &tenants_},
                 options.limits),
-        datasets_(dependencies.control, dependencies.blobs, options.limits),
+        datasets_(dependencies.control, dependencies.blobs, &tenants_,
+                  options.limits),
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
-                                   options.limits.watch_streams)),
+                                   &tenants_, options.limits.watch_streams)),
         admin_(dependencies.control, std::move(dependencies.hooks)),
-        uploads_(dependencies.blobs),
+        uploads_(dependencies.blobs, &tenants_),
         usage_(dependencies.control, &access_),
         reservations_(dependencies.control),
         auth_(dependencies.control, dependencies.gate),
@@ -178,6 +182,7 @@ class ApiServer::Impl {
   }
 
   const JobAccess access_;
+  const TenantAccess tenants_;
   JobService jobs_;
   ModelService models_;
   DatasetService datasets_;

@@ -94,6 +94,7 @@ ControlLoop::Impl::Impl(ControlOptions options,
                &plans_,
                &forecaster_,
                &rehearsals_,
+               &shared_versions_,
                &job_rehearsals_,
                &plan_searches_,
                dependencies_.now},
@@ -135,6 +136,9 @@ absl::Status ControlLoop::Impl::Recover() {
   if (!benches.ok()) return benches.status();
   for (const v1::DeviceBench& bench : *benches) board_.SetMeasured(bench);
   board_.Publish(ledger_, false, dependencies_.now());
+  for (const auto& [id, version] : ledger_.versions()) {
+    shared_versions_.Set(id, version.shared());
+  }
   groups_.RemoveUnneeded(ledger_.state);
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetJobs(ledger_.job_counts);
@@ -267,6 +271,10 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
     groups_.RemoveUnneeded(ledger_.state);
   }
   Count(transaction);
+  for (const uint64_t id : transaction.touched_versions()) {
+    const v1::ModelVersion* const row = ledger_.FindVersion(id);
+    shared_versions_.Set(id, row != nullptr && row->shared());
+  }
   // After Publish, so that a caller who was answered sees the new state.
   for (auto& answer : transaction.answers()) answer();
   for (const auto& [device, sequence] : transaction.acknowledgements()) {

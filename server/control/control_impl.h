@@ -27,6 +27,7 @@
 #include "server/control/jobs/rehearsals.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/ledger.h"
+#include "server/control/records/shared_versions.h"
 #include "server/control/upkeep/blob_janitor.h"
 #include "server/control/upkeep/group_folders.h"
 #include "server/control/upkeep/retention.h"
@@ -81,6 +82,7 @@ class ControlLoop::Impl {
   PlanCache plans_;
   Forecaster forecaster_;
   Rehearsals rehearsals_;
+  SharedVersions shared_versions_;
   std::atomic<int> plan_searches_ = 0;
   ControlContext context_;
   Ledger ledger_;

@@ -188,6 +188,7 @@ void ConnectDevices(const std::vector<ControlDevice>& devices,
 
 absl::Status Recover(const ControlOptions& options, const Store& store,
                      absl::Time now, Ledger& ledger) {
+  ledger.keeps_tenants_apart = options.keeps_tenants_apart;
   ASSIGN_OR_RETURN(const auto fractions, store.LoadMemoryFractions());
   ASSIGN_OR_RETURN(const auto drains, store.LoadDrains());
   for (const ControlDevice& device : options.devices) {

@@ -148,6 +148,7 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   facts.id = version.id();
   facts.model = version.model();
   facts.version = version.version();
+  facts.tenant = version.tenant();
   facts.label =
       absl::StrCat("'", version.model(), "' version ", version.version());
   const v1::ServingOptions& serving = version.serving();

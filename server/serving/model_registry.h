@@ -35,7 +35,8 @@ struct VersionFacts {
   uint64_t id = 0;  // unique in the server
   std::string model;
   uint64_t version = 0;
-  std::string label;  // for messages: "'digits' version 1"
+  std::string label;   // for messages: "'digits' version 1"
+  std::string tenant;  // that the model belongs to; empty: none
   // Tensors that clients send and get.
   std::vector<TensorFormat> inputs;
   std::vector<TensorFormat> outputs;

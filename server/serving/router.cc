@@ -72,8 +72,7 @@ absl::StatusOr<VersionHandle> Router::Find(absl::string_view model,
   if (handle != nullptr) return handle;
   const absl::StatusOr<v1::Model> known = catalogue_(model);
   if (absl::IsNotFound(known.status())) {
-    return absl::NotFoundError(
-        absl::StrCat(kPrefix, "'", model, "' is not found"));
+    return UnknownModel(model);
   }
   RETURN_IF_ERROR(known.status());
   if (want == Want::kReadyOrReturning) handle = Returning(*known, number);
@@ -96,6 +95,11 @@ VersionHandle Router::Returning(const v1::Model& model, uint64_t number) const {
     }
   }
   return newest;
+}
+
+absl::Status UnknownModel(absl::string_view model) {
+  return absl::NotFoundError(
+      absl::StrCat(kPrefix, "'", model, "' is not found"));
 }
 
 absl::StatusOr<uint64_t> ParseVersion(absl::string_view text) {

@@ -51,6 +51,9 @@ class Router {
   const Catalogue catalogue_;
 };
 
+// Returns the error for a model that does not exist.
+absl::Status UnknownModel(absl::string_view model);
+
 // Parses a whole number from 1, or returns InvalidArgument.
 absl::StatusOr<uint64_t> ParseVersion(absl::string_view text);
 

@@ -79,6 +79,7 @@ class Serving : public ServingSink {
   ModelRegistry* mutable_registry() { return &registry_; }
   WakeTimer* timer() { return &timer_; }
   ServingObserver* observer() const { return dependencies_.observer; }
+  const Ensembles& ensembles() const { return ensembles_; }
 
   // Returns whether inference requests are taken: after Start, before Stop.
   bool accepting() const;

@@ -388,26 +388,26 @@ absl::Status PartialBlobs::CheckResumable(const PartialUpload& upload,
                                           const Entry* entry) const {
   if (upload.offset == 0) return absl::OkStatus();
   if (entry != nullptr && InUse(*entry)) {
-    return absl::AbortedError(absl::StrCat(
-        "upload ", upload.key, " is being written by another stream; ask ",
-        "GetUpload again until it is not in use, or upload from offset 0"));
+    return absl::AbortedError(
+        "the upload is being written by another stream; ask GetUpload again "
+        "until it is not in use, or upload from offset 0");
   }
   if (entry != nullptr && (entry->sha256 != upload.sha256 ||
                            entry->total_bytes != upload.total_bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "upload_key ", upload.key, " belongs to a file of ", entry->total_bytes,
-        " bytes with sha256 ", entry->sha256, ", not of ", upload.total_bytes,
-        " bytes with ", upload.sha256,
-        "; use another key, or upload from offset 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the upload_key belongs to a file of ", entry->total_bytes,
+                     " bytes with sha256 ", entry->sha256, ", not of ",
+                     upload.total_bytes, " bytes with ", upload.sha256,
+                     "; use another key, or upload from offset 0"));
   }
   const uint64_t kept = entry == nullptr ? 0 : entry->bytes;
   // A complete file may be a blob, too, and is never cut off.
   const bool cuts_complete = kept == upload.total_bytes && upload.offset < kept;
   if (upload.offset <= kept && !cuts_complete) return absl::OkStatus();
-  return absl::AbortedError(
-      absl::StrCat("offset is ", upload.offset, ", but ", kept, " of the ",
-                   upload.total_bytes, " bytes of upload ", upload.key,
-                   " are kept; ask GetUpload and upload from there"));
+  return absl::AbortedError(absl::StrCat(
+      "offset is ", upload.offset, ", but ", kept, " of the ",
+      upload.total_bytes,
+      " bytes of the upload are kept; ask GetUpload and upload from there"));
 }
 
 absl::StatusOr<std::unique_ptr<BlobWriter>> PartialBlobs::Begin(
@@ -444,8 +444,8 @@ absl::StatusOr<KeptUpload> PartialBlobs::Find(absl::string_view key) const {
   absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(std::string(key));
   if (found == entries_.end()) {
-    return absl::NotFoundError(absl::StrCat("nothing is kept of an upload ",
-                                            key, "; upload from offset 0"));
+    return absl::NotFoundError(
+        "nothing is kept of this upload; upload from offset 0");
   }
   const Entry& entry = found->second;
   return KeptUpload{.sha256 = entry.sha256,

@@ -436,6 +436,8 @@ absl::StatusOr<v1::Model> Store::GetModel(absl::string_view name) const {
   }
   v1::Model model;
   model.set_name(std::string(name));
+  model.set_tenant(versions.front().tenant());
+  model.set_shared(versions.front().shared());
   for (auto& version : versions) *model.add_versions() = std::move(version);
   return model;
 }

@@ -1,5 +1,5 @@
-// gpupool models: list, get, promote, load, unload, delete; rollback, check,
-// upload, plan, profile, export, infer and named have their own files.
+// gpupool models: list, get, share, promote, load, unload, delete; rollback,
+// check, upload, plan, profile, export, infer and named have their own files.
 #include <CLI/App.hpp>
 #include <memory>
 #include <optional>
@@ -66,6 +66,29 @@ int Get(Context& context, const std::string& name) {
                                  version.version(), ": ", warning));
       }
     }
+  });
+  return kOk;
+}
+
+struct ShareOptions {
+  std::string name;
+  bool off = false;
+};
+
+int Share(Context& context, const ShareOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  v1::ShareModelRequest request;
+  request.set_name(options.name);
+  request.set_off(options.off);
+  const absl::StatusOr<v1::Model> model = (*client)->ShareModel(request);
+  if (!model.ok()) return context.Fail(model.status());
+  context.Print(*model, [&] {
+    context.Say(model->shared()
+                    ? absl::StrCat("every tenant may use ", options.name,
+                                   "; tenant ", model->tenant(), " changes it")
+                    : absl::StrCat(options.name, " is for tenant ",
+                                   model->tenant(), " alone"));
   });
   return kOk;
 }
@@ -227,6 +250,19 @@ void AddPromote(CLI::App& models, Invocation& invocation) {
   invocation.On(verb, [options](Context& c) { return Promote(c, *options); });
 }
 
+void AddShare(CLI::App& models, Invocation& invocation) {
+  auto options = std::make_shared<ShareOptions>();
+  CLI::App* verb =
+      AddVerb(models, "share",
+              "Let every tenant use a model. Its own tenant alone changes it.",
+              "  gpupool models share digits\n"
+              "  gpupool models share digits --off");
+  verb->add_option("MODEL", options->name, "Name of the model")->required();
+  verb->add_flag("--off", options->off,
+                 "Keep the model for its own tenant again");
+  invocation.On(verb, [options](Context& c) { return Share(c, *options); });
+}
+
 void AddVersionVerb(CLI::App* verb, Invocation& invocation,
                     const char* wait_help,
                     int (*command)(Context&, const VersionOptions&)) {
@@ -271,6 +307,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
                           "  gpupool models get digits");
   get->add_option("MODEL", *name, "Name of the model")->required();
   invocation.On(get, [name](Context& c) { return Get(c, *name); });
+  AddShare(*models, invocation);
   AddPromote(*models, invocation);
   AddLoad(*models, invocation);
   AddVersionVerb(

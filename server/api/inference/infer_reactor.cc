@@ -11,7 +11,9 @@ class InferReactor final : public grpc::ServerUnaryReactor,
                            private InferRequest {
  public:
   explicit InferReactor(const InferContext& infer_context)
-      : InferRequest(infer_context), traces_(infer_context.tracer != nullptr) {}
+      : InferRequest(infer_context),
+        access_(infer_context.access),
+        traces_(infer_context.tracer != nullptr) {}
 
   void Run(grpc::CallbackServerContext* context,
            const inference::ModelInferRequest& request,
@@ -21,6 +23,7 @@ class InferReactor final : public grpc::ServerUnaryReactor,
       BeginTrace(TraceHeadersOf(context->client_metadata(), &joined),
                  kInferSpan);
     }
+    if (access_ != nullptr) SetCaller(access_->CallerOf(*context));
     Start(request, response, DeadlineOf(*context));
   }
 
@@ -33,6 +36,7 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   bool InternalInlineable() override { return true; }
   void Finished(const absl::Status& status) override { Finish(ToGrpc(status)); }
 
+  const TenantAccess* const access_;
   const bool traces_;
 };
 

@@ -149,14 +149,24 @@ absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<VersionHandle> InferRequest::Route(
+    const inference::ModelInferRequest& request) const {
+  RETURN_IF_ERROR(caller_.status());
+  absl::StatusOr<VersionHandle> routed =
+      context_.serving->router().RouteToQueue(request.model_name(),
+                                              request.model_version());
+  if (context_.access == nullptr) return routed;
+  RETURN_IF_ERROR(
+      context_.access->CheckRoute(*caller_, request.model_name(), routed));
+  return routed;
+}
+
 // Routes the request and checks its contents. All errors of the client are
 // found here, before anything is queued.
 absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
                                    absl::Time request_deadline) {
   RETURN_IF_ERROR(Admit(request));
-  ASSIGN_OR_RETURN(const VersionHandle version,
-                   context_.serving->router().RouteToQueue(
-                       request.model_name(), request.model_version()));
+  ASSIGN_OR_RETURN(const VersionHandle version, Route(request));
   {
     absl::MutexLock lock(&mutex_);
     version_ = version;

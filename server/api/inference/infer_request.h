@@ -17,6 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -25,6 +26,7 @@
 #include "server/api/inference/bytes_in_flight.h"
 #include "server/api/inference/request_tensors.h"
 #include "server/api/inference/request_trace.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/response_cache.h"
 #include "server/serving/serving.h"
@@ -38,6 +40,8 @@ struct InferContext {
   ServingObserver* observer = nullptr;  // may be null
   BytesInFlight* bytes_in_flight = nullptr;
   Tracer* tracer = nullptr;  // null: nothing is traced
+  // The rules for callers. Null: all callers may use all models.
+  const TenantAccess* access = nullptr;
 };
 
 class InferRequest : public InferenceCall {
@@ -47,6 +51,8 @@ class InferRequest : public InferenceCall {
   // Begins the trace of the request, if there is a tracer and it chooses the
   // request. Call it before Start. `name` is one of request_trace.h.
   void BeginTrace(const TraceHeaders& headers, absl::string_view name);
+  // Sets who calls, or why that is not known. Call it before Start.
+  void SetCaller(const absl::StatusOr<Identity>& caller) { caller_ = caller; }
   // Starts the request. Calls Finished exactly once, possibly before it
   // returns.
   void Start(const inference::ModelInferRequest& request,
@@ -83,6 +89,9 @@ class InferRequest : public InferenceCall {
   absl::Status Prepare(const inference::ModelInferRequest& request,
                        absl::Time deadline);
   absl::Status Admit(const inference::ModelInferRequest& request);
+  // Returns the version that answers, if the caller may use it.
+  absl::StatusOr<VersionHandle> Route(
+      const inference::ModelInferRequest& request) const;
   void OnAnswer(const absl::Status& status,
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
   void OnResponse(
@@ -103,6 +112,7 @@ class InferRequest : public InferenceCall {
   VersionHandle TakeVersion();
 
   const InferContext context_;
+  absl::StatusOr<Identity> caller_ = Identity{};
   inference::ModelInferResponse* response_ = nullptr;
   std::optional<BytesInFlight::Ticket> ticket_;
   mutable absl::Mutex mutex_;

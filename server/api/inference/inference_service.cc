@@ -10,6 +10,7 @@
 #include "server/api/inference/model_messages.h"
 #include "server/api/inference/trace_settings.h"
 #include "server/api/rpc/grpc_status.h"
+#include "server/control/records/taken_names.h"
 
 namespace gpupool::server {
 namespace {
@@ -69,12 +70,61 @@ absl::Status LoadFailed(const std::string& model, const absl::Status& status) {
 
 InferenceService::InferenceService(InferenceServiceOptions options)
     : options_(std::move(options)),
+      access_(options_.control, options_.gate),
       bytes_in_flight_(options_.max_bytes_in_flight),
       memory_return_(&bytes_in_flight_, {}),
       infer_context_{.serving = options_.serving,
                      .observer = options_.observer,
                      .bytes_in_flight = &bytes_in_flight_,
-                     .tracer = options_.tracer} {}
+                     .tracer = options_.tracer,
+                     .access = access_.applies() ? &access_ : nullptr} {}
+
+// ----------------------------------------------------------------- callers
+
+absl::StatusOr<Identity> InferenceService::CallerOf(
+    const CallbackServerContext& context) const {
+  if (!access_.applies()) return Identity{};
+  return access_.CallerOf(context);
+}
+
+absl::StatusOr<VersionHandle> InferenceService::Route(
+    const CallbackServerContext& context, const std::string& model,
+    const std::string& version) const {
+  ASSIGN_OR_RETURN(const Identity caller, CallerOf(context));
+  absl::StatusOr<VersionHandle> routed =
+      options_.serving->router().Route(model, version);
+  RETURN_IF_ERROR(access_.CheckRoute(caller, model, routed));
+  return routed;
+}
+
+bool InferenceService::MayUse(const Identity& caller,
+                              const v1::ModelVersion& row) const {
+  if (!caller.is_bound()) return true;
+  const std::vector<std::string> steps =
+      options_.serving->ensembles().ModelsOf(row.model());
+  return TenantAccess::MayUse(caller, row) &&
+         std::all_of(steps.begin(), steps.end(), [&](const auto& step) {
+           return access_.CheckModel(caller, step).ok();
+         });
+}
+
+absl::Status InferenceService::CheckMayChange(
+    const CallbackServerContext& context, const std::string& model,
+    UnloadScope scope) const {
+  ASSIGN_OR_RETURN(const Identity caller, CallerOf(context));
+  if (!caller.is_bound()) return absl::OkStatus();
+  RETURN_IF_ERROR(access_.CheckMayChange(caller, model));
+  for (const std::string& step :
+       options_.serving->ensembles().ModelsOf(model)) {
+    if (absl::IsNotFound(access_.CheckMayChange(caller, step))) {
+      return NoSuchModel(model);
+    }
+    if (scope == UnloadScope::kWithSteps) {
+      RETURN_IF_ERROR(access_.CheckMayChange(caller, step));
+    }
+  }
+  return absl::OkStatus();
+}
 
 // ------------------------------------------------------- health, metadata
 
@@ -107,9 +157,9 @@ ServerUnaryReactor* InferenceService::ServerMetadata(
 ServerUnaryReactor* InferenceService::ModelReady(
     CallbackServerContext* context, const inference::ModelReadyRequest* request,
     inference::ModelReadyResponse* response) {
-  const absl::Status status = options_.serving->router()
-                                  .Route(request->name(), request->version())
-                                  .status();
+  const absl::Status status =
+      Route(*context, request->name(), request->version()).status();
+  if (absl::IsUnauthenticated(status)) return Answer(context, status);
   // An unknown model is "not ready" and no error: clients poll for models that
   // are still to come.
   if (absl::IsInvalidArgument(status)) return Answer(context, status);
@@ -118,11 +168,11 @@ ServerUnaryReactor* InferenceService::ModelReady(
 }
 
 absl::Status InferenceService::FillMetadataOf(
+    const CallbackServerContext& context,
     const inference::ModelMetadataRequest& request,
     inference::ModelMetadataResponse* response) {
-  ASSIGN_OR_RETURN(
-      const VersionHandle version,
-      options_.serving->router().Route(request.name(), request.version()));
+  ASSIGN_OR_RETURN(const VersionHandle version,
+                   Route(context, request.name(), request.version()));
   FillMetadata(*version, response);
   if (!request.version().empty()) {
     response->add_versions(request.version());
@@ -139,7 +189,7 @@ ServerUnaryReactor* InferenceService::ModelMetadata(
     CallbackServerContext* context,
     const inference::ModelMetadataRequest* request,
     inference::ModelMetadataResponse* response) {
-  return Answer(context, FillMetadataOf(*request, response));
+  return Answer(context, FillMetadataOf(*context, *request, response));
 }
 
 ServerUnaryReactor* InferenceService::ModelConfig(
@@ -147,7 +197,7 @@ ServerUnaryReactor* InferenceService::ModelConfig(
     const inference::ModelConfigRequest* request,
     inference::ModelConfigResponse* response) {
   const absl::StatusOr<VersionHandle> version =
-      options_.serving->router().Route(request->name(), request->version());
+      Route(*context, request->name(), request->version());
   if (version.ok()) FillConfig(**version, response->mutable_config());
   return Answer(context, version.status());
 }
@@ -170,15 +220,18 @@ InferenceService::ModelStreamInfer(CallbackServerContext* context) {
 
 // Fills in statistics of served versions only; unloaded ones have none.
 absl::Status InferenceService::FillStatisticsOf(
+    const CallbackServerContext& context,
     const inference::ModelStatisticsRequest& request,
     inference::ModelStatisticsResponse* response) {
   uint64_t number = 0;
   if (!request.version().empty()) {
     ASSIGN_OR_RETURN(number, ParseVersion(request.version()));
   }
+  ASSIGN_OR_RETURN(const Identity caller, CallerOf(context));
   for (const VersionHandle& version :
        options_.serving->registry().List(request.name())) {
     if (number != 0 && version->facts().version != number) continue;
+    if (!access_.MayUse(caller, *version)) continue;
     FillStatistics(*version, response->add_model_stats());
   }
   if (request.name().empty() || response->model_stats_size() > 0) {
@@ -194,21 +247,24 @@ ServerUnaryReactor* InferenceService::ModelStatistics(
     CallbackServerContext* context,
     const inference::ModelStatisticsRequest* request,
     inference::ModelStatisticsResponse* response) {
-  return Answer(context, FillStatisticsOf(*request, response));
+  return Answer(context, FillStatisticsOf(*context, *request, response));
 }
 
 // -------------------------------------------------------------- repository
 
 absl::Status InferenceService::FillIndexOf(
+    const CallbackServerContext& context,
     const inference::RepositoryIndexRequest& request,
     inference::RepositoryIndexResponse* response) {
   RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+  ASSIGN_OR_RETURN(const Identity caller, CallerOf(context));
   ASSIGN_OR_RETURN(const std::vector<v1::ModelVersion> versions,
                    options_.repository->Versions());
   for (const v1::ModelVersion& version : versions) {
     const bool ready = options_.serving->registry().Find(
                            version.model(), version.version()) != nullptr;
     if (request.ready() && !ready) continue;
+    if (!MayUse(caller, version)) continue;
     FillIndex(version, ready, response->add_models());
   }
   return absl::OkStatus();
@@ -218,7 +274,7 @@ ServerUnaryReactor* InferenceService::RepositoryIndex(
     CallbackServerContext* context,
     const inference::RepositoryIndexRequest* request,
     inference::RepositoryIndexResponse* response) {
-  return Answer(context, FillIndexOf(*request, response));
+  return Answer(context, FillIndexOf(*context, *request, response));
 }
 
 ServerUnaryReactor* InferenceService::RepositoryModelLoad(
@@ -232,6 +288,11 @@ ServerUnaryReactor* InferenceService::RepositoryModelLoad(
                   absl::InvalidArgumentError(absl::StrCat(
                       "load parameter '", request->parameters().begin()->first,
                       "' is not supported; upload the model first")));
+  }
+  const absl::Status may =
+      CheckMayChange(*context, request->model_name(), UnloadScope::kModel);
+  if (!may.ok()) {
+    return Answer(context, LoadFailed(request->model_name(), may));
   }
   ServerUnaryReactor* reactor = context->DefaultReactor();
   options_.repository->Load(
@@ -250,6 +311,9 @@ ServerUnaryReactor* InferenceService::RepositoryModelUnload(
   if (!checked.ok()) return Answer(context, checked);
   const absl::StatusOr<UnloadScope> scope = ScopeOf(*request);
   if (!scope.ok()) return Answer(context, scope.status());
+  const absl::Status may =
+      CheckMayChange(*context, request->model_name(), *scope);
+  if (!may.ok()) return Answer(context, may);
   ServerUnaryReactor* reactor = context->DefaultReactor();
   options_.repository->Unload(request->model_name(), *scope,
                               [reactor](const absl::Status& status) {

@@ -19,6 +19,7 @@
 #include "server/api/inference/log_control.h"
 #include "server/api/inference/memory_return.h"
 #include "server/api/inference/model_repository.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/serving/serving.h"
 
 namespace gpupool::server {
@@ -33,6 +34,10 @@ struct InferenceServiceOptions {
   std::string server_name = "gpupool";
   std::string server_version;
   uint64_t max_bytes_in_flight = uint64_t{1} << 30;
+  // The parts by which callers are told apart. Null: all callers may use all
+  // models.
+  const ControlContext* control = nullptr;
+  AccessGate* gate = nullptr;
   // Asked by ServerReady while requests are accepted.
   std::function<bool()> ready = [] { return true; };
 };
@@ -126,15 +131,34 @@ class InferenceService final
       inference::CudaSharedMemoryUnregisterResponse* response) override;
 
  private:
-  absl::Status FillMetadataOf(const inference::ModelMetadataRequest& request,
+  absl::Status FillMetadataOf(const grpc::CallbackServerContext& context,
+                              const inference::ModelMetadataRequest& request,
                               inference::ModelMetadataResponse* response);
   absl::Status FillStatisticsOf(
+      const grpc::CallbackServerContext& context,
       const inference::ModelStatisticsRequest& request,
       inference::ModelStatisticsResponse* response);
-  absl::Status FillIndexOf(const inference::RepositoryIndexRequest& request,
+  absl::Status FillIndexOf(const grpc::CallbackServerContext& context,
+                           const inference::RepositoryIndexRequest& request,
                            inference::RepositoryIndexResponse* response);
 
+  // Returns the version, if the caller may use it.
+  absl::StatusOr<VersionHandle> Route(
+      const grpc::CallbackServerContext& context, const std::string& model,
+      const std::string& version) const;
+  // Returns who calls. An admin where callers do not differ.
+  absl::StatusOr<Identity> CallerOf(
+      const grpc::CallbackServerContext& context) const;
+  // Returns whether the caller may use a model of the repository.
+  bool MayUse(const Identity& caller, const v1::ModelVersion& row) const;
+  // Checks that the caller may load and unload the model. For an ensemble, that
+  // it may use the models of the steps, or change them with `scope`.
+  absl::Status CheckMayChange(const grpc::CallbackServerContext& context,
+                              const std::string& model,
+                              UnloadScope scope) const;
+
   const InferenceServiceOptions options_;
+  const TenantAccess access_;
   BytesInFlight bytes_in_flight_;
   const MemoryReturn memory_return_;
   const InferContext infer_context_;

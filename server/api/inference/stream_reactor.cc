@@ -82,6 +82,9 @@ class StreamReactor final
   StreamReactor(const InferContext& infer_context,
                 grpc::CallbackServerContext* context)
       : infer_context_(infer_context), deadline_(DeadlineOf(*context)) {
+    if (infer_context_.access != nullptr) {
+      caller_ = infer_context_.access->CallerOf(*context);
+    }
     const auto mode = context->client_metadata().find("triton_grpc_error");
     if (infer_context_.tracer != nullptr) {
       std::string joined;
@@ -134,6 +137,7 @@ class StreamReactor final
     }
     entry->BeginTrace({.parent = trace_parent_, .state = trace_state_},
                       kStreamInferSpan);
+    entry->SetCaller(caller_);
     entry->Run(shared_from_this(), deadline_);
     bool cancelled;
     {
@@ -310,6 +314,8 @@ class StreamReactor final
 
   const InferContext infer_context_;
   const absl::Time deadline_;
+  // The caller at the start of the stream.
+  absl::StatusOr<Identity> caller_ = Identity{};
   // Headers of the stream, which all its requests share.
   std::string trace_parent_;
   std::string trace_state_;

@@ -1,7 +1,11 @@
 // The calls of JobService for arrays of jobs.
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/api/rpc/event_writer.h"
 #include "server/api/rpc/unary.h"
@@ -13,6 +17,7 @@
 #include "server/control/calls/context.h"
 #include "server/control/jobs/array_admission.h"
 #include "server/control/jobs/submission_trace.h"
+#include "server/control/records/rows.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -22,6 +27,22 @@ namespace {
 absl::Status CheckTasks(SubmittedArray* array) {
   RETURN_IF_ERROR(CheckRequestId(array->request.request_id()));
   ASSIGN_OR_RETURN(array->tasks, CheckArraySpec(array->request.mutable_spec()));
+  return absl::OkStatus();
+}
+
+// Checks the names that the tasks use, each set of names once.
+absl::Status CheckNamesOf(const JobAccess& access,
+                          const grpc::CallbackServerContext& context,
+                          const std::vector<ArrayTask>& tasks) {
+  absl::flat_hash_set<std::string> checked;
+  for (const ArrayTask& task : tasks) {
+    const v1::DataSpec& data = task.spec.data();
+    const std::string names = absl::StrCat(
+        data.dataset(), "\n", data.validation(), "\n",
+        task.spec.publish().on_success(), "\n", PublishedModelName(task.spec));
+    if (!checked.insert(names).second) continue;
+    RETURN_IF_ERROR(access.CheckNames(context, task.spec));
+  }
   return absl::OkStatus();
 }
 
@@ -38,6 +59,7 @@ grpc::ServerUnaryReactor* JobService::SubmitArray(
   if (checked.ok()) {
     checked = access_->CheckPrerequisites(*context, array.request.spec());
   }
+  if (checked.ok()) checked = CheckNamesOf(*access_, *context, array.tasks);
   if (!checked.ok()) {
     if (trace != nullptr) trace->End(checked, 0);
     return Reply(context, checked);

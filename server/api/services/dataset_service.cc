@@ -5,14 +5,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/rpc/upload_reactor.h"
+#include "server/api/rpc/visible_page.h"
 #include "server/api/transfer/dataset_upload.h"
 #include "server/api/validation/convert.h"
 #include "server/control/calls/context.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/models/dataset_requests.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/taken_names.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -28,13 +31,24 @@ v1::Dataset DatasetOf(const v1::UploadDatasetRequest::Header& header) {
 
 class Upload : public UploadReactor<v1::UploadDatasetRequest> {
  public:
-  Upload(const ControlContext* control, const BlobStore* blobs,
-         uint64_t limit_bytes, v1::Dataset* response)
-      : control_(control), upload_(blobs, limit_bytes), response_(response) {}
+  struct Needs {
+    const ControlContext* control = nullptr;
+    const BlobStore* blobs = nullptr;
+    uint64_t limit_bytes = 0;
+    absl::StatusOr<Identity> caller;
+  };
+
+  Upload(const Needs& needs, v1::Dataset* response)
+      : control_(needs.control),
+        caller_(needs.caller),
+        upload_(needs.blobs, needs.limit_bytes,
+                caller_.ok() ? caller_->tenant : std::string()),
+        response_(response) {}
 
  private:
   bool Take(const v1::UploadDatasetRequest& message) override {
-    const absl::Status taken = upload_.Take(message);
+    const absl::Status taken =
+        caller_.ok() ? upload_.Take(message) : caller_.status();
     if (!taken.ok()) End(taken);
     return taken.ok() && !(message.has_header() && AnswerFromName());
   }
@@ -45,7 +59,9 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
     absl::StatusOr<v1::Dataset> known =
         FindDataset(*control_->store, upload_.header().name());
     if (!known.ok()) return false;
-    if (SameContent(*known, DatasetOf(upload_.header()))) {
+    if (!TenantAccess::MayUse(*caller_, *known)) {
+      End(DatasetNameTaken(upload_.header().name()));
+    } else if (SameContent(*known, DatasetOf(upload_.header()))) {
       *response_ = *std::move(known);
       upload_.ForgetAfter(absl::OkStatus());
       End(absl::OkStatus());
@@ -70,6 +86,7 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
   }
 
   const ControlContext* const control_;
+  const absl::StatusOr<Identity> caller_;
   DatasetUpload upload_;
   v1::Dataset* const response_;
 };
@@ -77,24 +94,45 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
 }  // namespace
 
 grpc::ServerReadReactor<v1::UploadDatasetRequest>*
-DatasetService::UploadDataset(grpc::CallbackServerContext*,
+DatasetService::UploadDataset(grpc::CallbackServerContext* context,
                               v1::Dataset* response) {
-  return Upload::Begin(std::make_shared<Upload>(
-                           control_, blobs_, limits_.dataset_bytes, response),
-                       &uploads_);
+  return Upload::Begin(
+      std::make_shared<Upload>(
+          Upload::Needs{.control = control_,
+                        .blobs = blobs_,
+                        .limit_bytes = limits_.dataset_bytes,
+                        .caller = tenants_->CallerOf(*context)},
+          response),
+      &uploads_);
 }
 
 grpc::ServerUnaryReactor* DatasetService::ListDatasets(
     grpc::CallbackServerContext* context,
     const v1::ListDatasetsRequest* request,
     v1::ListDatasetsResponse* response) {
-  return Reply(context, control_->store->ListDatasets(*request), response);
+  const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+  if (!caller.ok()) return Reply(context, caller.status());
+  if (!caller->is_bound()) {
+    return Reply(context, control_->store->ListDatasets(*request), response);
+  }
+  return Reply(context,
+               VisiblePage<v1::ListDatasetsResponse, v1::ListDatasetsRequest>(
+                   *request,
+                   [this](const auto& page) {
+                     return control_->store->ListDatasets(page);
+                   },
+                   [](auto* page) { return page->mutable_datasets(); },
+                   [&](const v1::Dataset& dataset) {
+                     return TenantAccess::MayUse(*caller, dataset);
+                   }),
+               response);
 }
 
 grpc::ServerUnaryReactor* DatasetService::GetDataset(
     grpc::CallbackServerContext* context, const v1::GetDatasetRequest* request,
     v1::Dataset* response) {
-  const absl::Status checked = CheckName("name", request->name());
+  absl::Status checked = CheckName("name", request->name());
+  if (checked.ok()) checked = tenants_->CheckDataset(*context, request->name());
   if (!checked.ok()) return Reply(context, checked);
   return Reply(context, FindDataset(*control_->store, request->name()),
                response);
@@ -104,7 +142,8 @@ grpc::ServerUnaryReactor* DatasetService::DeleteDataset(
     grpc::CallbackServerContext* context,
     const v1::DeleteDatasetRequest* request,
     v1::DeleteDatasetResponse* response) {
-  const absl::Status checked = CheckName("name", request->name());
+  absl::Status checked = CheckName("name", request->name());
+  if (checked.ok()) checked = tenants_->CheckDataset(*context, request->name());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::DeleteDataset(*control_, request->name(),

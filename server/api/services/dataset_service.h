@@ -8,15 +8,17 @@
 
 namespace gpupool::server {
 
+class TenantAccess;
 struct ControlContext;
 
 class DatasetService : public v1::DatasetService::CallbackService {
  public:
-  // `control` and `blobs` must outlive the service.
+  // All three must outlive the service.
   DatasetService(const ControlContext* control, const BlobStore* blobs,
-                 const ApiLimits& limits)
+                 const TenantAccess* tenants, const ApiLimits& limits)
       : control_(control),
         blobs_(blobs),
+        tenants_(tenants),
         limits_(limits),
         uploads_(kMostUploads) {}
 
@@ -40,6 +42,7 @@ class DatasetService : public v1::DatasetService::CallbackService {
  private:
   const ControlContext* const control_;
   const BlobStore* const blobs_;
+  const TenantAccess* const tenants_;
   const ApiLimits limits_;
   StreamRegistry uploads_;
 };

@@ -13,7 +13,9 @@
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/rpc/event_writer.h"
+#include "server/api/rpc/hidden_models.h"
 #include "server/api/rpc/stream_registry.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
@@ -66,8 +68,11 @@ class Service : public v1::DeviceService::CallbackService,
                 public DeviceService {
  public:
   Service(const ControlContext* control, const BlobStore* blobs,
-          size_t watch_limit)
-      : control_(control), blobs_(blobs), watches_(watch_limit) {}
+          const TenantAccess* tenants, size_t watch_limit)
+      : control_(control),
+        blobs_(blobs),
+        tenants_(tenants),
+        watches_(watch_limit) {}
 
   grpc::Service& service() override { return *this; }
   void StopStreams() override {
@@ -85,6 +90,7 @@ class Service : public v1::DeviceService::CallbackService,
     return Ask(context, request->device(), std::move(message),
                [response](FromWorker& reply) {
                  response->Swap(reply.mutable_memory()->mutable_stats());
+                 return response;
                });
   }
 
@@ -97,6 +103,7 @@ class Service : public v1::DeviceService::CallbackService,
                [response](FromWorker& reply) {
                  response->set_text(
                      std::move(*reply.mutable_memory()->mutable_summary()));
+                 return response;
                });
   }
 
@@ -109,6 +116,7 @@ class Service : public v1::DeviceService::CallbackService,
     return Ask(context, request->device(), std::move(message),
                [response](FromWorker& reply) {
                  response->Swap(reply.mutable_memory()->mutable_snapshot());
+                 return response;
                });
   }
 
@@ -119,6 +127,7 @@ class Service : public v1::DeviceService::CallbackService,
     return Ask(context, request->device(), std::move(message),
                [response](FromWorker& reply) {
                  response->Swap(reply.mutable_empty_cache());
+                 return response;
                });
   }
 
@@ -129,12 +138,13 @@ class Service : public v1::DeviceService::CallbackService,
     return Ask(context, request->device(), std::move(message),
                [response](FromWorker& reply) {
                  response->Swap(reply.mutable_memory()->mutable_stats());
+                 return response;
                });
   }
 
-  Reactor* RecordMemoryHistory(Context* context,
-                               const v1::RecordMemoryHistoryRequest* request,
-                               v1::RecordMemoryHistoryResponse*) override {
+  Reactor* RecordMemoryHistory(
+      Context* context, const v1::RecordMemoryHistoryRequest* request,
+      v1::RecordMemoryHistoryResponse* response) override {
     absl::Status checked = CheckDevice(request->device());
     if (checked.ok()) checked = CheckHistory(*request);
     if (!checked.ok()) return Reply(context, checked);
@@ -143,7 +153,7 @@ class Service : public v1::DeviceService::CallbackService,
     record.set_enabled(request->enabled());
     record.set_max_entries(request->max_entries());
     return Ask(context, request->device(), std::move(message),
-               [](FromWorker&) {});
+               [response](FromWorker&) { return response; });
   }
 
   grpc::ServerWriteReactor<v1::DumpMemoryResponse>* DumpMemory(
@@ -173,7 +183,10 @@ class Service : public v1::DeviceService::CallbackService,
 
   Reactor* ListDevices(Context* context, const v1::ListDevicesRequest*,
                        v1::ListDevicesResponse* response) override {
+    const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+    if (!caller.ok()) return Reply(context, caller.status());
     for (v1::Device& device : server::ListDevices(*control_)) {
+      HideModelsOf(*tenants_, *caller, &device);
       *response->add_devices() = std::move(device);
     }
     return Reply(context, absl::OkStatus());
@@ -233,37 +246,51 @@ class Service : public v1::DeviceService::CallbackService,
   }
 
   grpc::ServerWriteReactor<v1::ListDevicesResponse>* WatchDevices(
-      Context*, const v1::WatchDevicesRequest* request) override {
+      Context* context, const v1::WatchDevicesRequest* request) override {
     const absl::StatusOr<absl::Duration> interval = WatchInterval(*request);
     if (!interval.ok()) {
       return new Refuse<v1::ListDevicesResponse>(interval.status());
     }
+    const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+    if (!caller.ok()) {
+      return new Refuse<v1::ListDevicesResponse>(caller.status());
+    }
     return WatchDevicesStream::Begin(
-        std::make_shared<WatchDevicesStream>(control_, *interval), &watches_);
+        std::make_shared<WatchDevicesStream>(
+            control_, *interval,
+            [tenants = tenants_, caller = *caller](v1::Device* device) {
+              HideModelsOf(*tenants, caller, device);
+            }),
+        &watches_);
   }
 
  private:
   // Limit of dumps at a time, since each holds a file that may be large.
   static constexpr size_t kMaxDumps = 16;
 
-  // Sends the message to the device's worker. `take` moves the client's answer
-  // out of the reply.
+  // Moves the client's answer out of a reply, and returns it.
+  using TakeAnswer = std::function<google::protobuf::Message*(FromWorker&)>;
+
+  // Sends the message to the device's worker.
   Reactor* Ask(Context* context, const std::string& device, ToWorker message,
-               std::function<void(FromWorker&)> take) {
+               TakeAnswer take) {
     const absl::Status checked = CheckDevice(device);
     if (!checked.ok()) return Reply(context, checked);
+    const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+    if (!caller.ok()) return Reply(context, caller.status());
     Reactor* reactor = context->DefaultReactor();
-    AskDevice(
-        *control_, device, std::move(message),
-        [reactor, take = std::move(take)](absl::StatusOr<FromWorker> reply) {
-          if (reply.ok()) take(*reply);
-          reactor->Finish(ToGrpc(reply.status()));
-        });
+    AskDevice(*control_, device, std::move(message),
+              [reactor, take = std::move(take), tenants = tenants_,
+               caller = *caller](absl::StatusOr<FromWorker> reply) {
+                if (reply.ok()) HideModels(*tenants, caller, take(*reply));
+                reactor->Finish(ToGrpc(reply.status()));
+              });
     return reactor;
   }
 
   const ControlContext* const control_;
   const BlobStore* const blobs_;
+  const TenantAccess* const tenants_;
   StreamRegistry watches_;
   StreamRegistry dumps_{kMaxDumps};
 };
@@ -272,8 +299,9 @@ class Service : public v1::DeviceService::CallbackService,
 
 std::unique_ptr<DeviceService> MakeDeviceService(const ControlContext* control,
                                                  const BlobStore* blobs,
+                                                 const TenantAccess* tenants,
                                                  size_t watch_limit) {
-  return std::make_unique<Service>(control, blobs, watch_limit);
+  return std::make_unique<Service>(control, blobs, tenants, watch_limit);
 }
 
 }  // namespace gpupool::server

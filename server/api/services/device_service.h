@@ -11,6 +11,7 @@ class Service;
 namespace gpupool::server {
 
 class BlobStore;
+class TenantAccess;
 struct ControlContext;
 
 // An interface of the service. The methods are those of device.proto, in
@@ -24,10 +25,11 @@ class DeviceService {
   virtual void StopStreams() = 0;
 };
 
-// `control` and `blobs` must outlive the service. At most `watch_limit`
+// The first three must outlive the service. At most `watch_limit`
 // WatchDevices streams may be open at a time.
 std::unique_ptr<DeviceService> MakeDeviceService(const ControlContext* control,
                                                  const BlobStore* blobs,
+                                                 const TenantAccess* tenants,
                                                  size_t watch_limit);
 
 }  // namespace gpupool::server

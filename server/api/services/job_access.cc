@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/api/rpc/method_guard.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/control/calls/context.h"
 #include "server/store/store.h"
 
@@ -10,9 +10,7 @@ namespace gpupool::server {
 
 absl::StatusOr<Identity> JobAccess::CallerOf(
     const grpc::CallbackServerContext& context) const {
-  if (gate_ == nullptr) return Identity{};
-  return gate_->Identify(AuthorizationIn(context.client_metadata()),
-                         DoorOf(context.peer()));
+  return server::CallerOf(gate_, context);
 }
 
 absl::Status JobAccess::CheckJob(const grpc::CallbackServerContext& context,
@@ -44,6 +42,19 @@ absl::Status JobAccess::CheckPrerequisites(
     RETURN_IF_ERROR(CheckPrerequisite(caller, "after_any", id));
   }
   return absl::OkStatus();
+}
+
+absl::Status JobAccess::CheckNames(const grpc::CallbackServerContext& context,
+                                   const v1::JobSpec& spec) const {
+  ASSIGN_OR_RETURN(const Identity caller, CallerOf(context));
+  return TenantAccess(control_, gate_).CheckJob(caller, spec);
+}
+
+std::function<bool(const v1::Dataset&)> JobAccess::DatasetsOf(
+    const Identity& caller) {
+  return [caller](const v1::Dataset& dataset) {
+    return TenantAccess::MayUse(caller, dataset);
+  };
 }
 
 absl::Status JobAccess::CheckFilter(const grpc::CallbackServerContext& context,

@@ -10,10 +10,12 @@
 #include <grpcpp/server_context.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "server/auth/access_gate.h"
 
@@ -44,6 +46,14 @@ class JobAccess {
   // Checks that the caller has the jobs and arrays that the job waits for.
   absl::Status CheckPrerequisites(const grpc::CallbackServerContext& context,
                                   const v1::JobSpec& spec) const;
+
+  // Checks the datasets that the job reads, and the model that it publishes, of
+  // a spec with its tenant.
+  absl::Status CheckNames(const grpc::CallbackServerContext& context,
+                          const v1::JobSpec& spec) const;
+  // Returns which datasets the caller may know of.
+  static std::function<bool(const v1::Dataset&)> DatasetsOf(
+      const Identity& caller);
 
   // Fills in the tenant of a filter, if the caller is bound.
   absl::Status CheckFilter(const grpc::CallbackServerContext& context,

@@ -95,6 +95,7 @@ grpc::ServerUnaryReactor* JobService::SubmitJob(
   if (checked.ok()) {
     checked = access_->CheckPrerequisites(*context, submit.spec());
   }
+  if (checked.ok()) checked = access_->CheckNames(*context, submit.spec());
   if (!checked.ok()) {
     if (trace != nullptr) trace->End(checked, 0);
     return Reply(context, checked);
@@ -213,7 +214,9 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
     v1::PlanJobResponse* response) {
   v1::PlanJobRequest planned = *request;
   v1::JobSpec& spec = *planned.mutable_spec();
-  absl::Status checked = access_->CheckTenantOf(*context, &spec);
+  const absl::StatusOr<Identity> caller = access_->CallerOf(*context);
+  absl::Status checked = caller.status();
+  if (checked.ok()) checked = access_->CheckTenantOf(*context, &spec);
   if (!checked.ok()) return Reply(context, checked);
   if (spec.has_array()) {
     auto tasks = CheckArraySpec(&spec);
@@ -225,7 +228,8 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
   if (checked.ok()) checked = access_->CheckPrerequisites(*context, spec);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  server::PlanJob(*control_, planned, ReplyLater(reactor, response));
+  server::PlanJob(*control_, planned, JobAccess::DatasetsOf(*caller),
+                  ReplyLater(reactor, response));
   return reactor;
 }
 

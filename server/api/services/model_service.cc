@@ -3,10 +3,13 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "gpupool/v1/limits.pb.h"
 #include "server/api/inference/model_repository.h"
 #include "server/api/rpc/event_writer.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/unary.h"
+#include "server/api/rpc/visible_page.h"
 #include "server/api/services/job_access.h"
 #include "server/api/transfer/model_export.h"
 #include "server/api/transfer/worker_file.h"
@@ -17,6 +20,7 @@
 #include "server/control/jobs/admission.h"
 #include "server/control/models/model_profiles.h"
 #include "server/control/models/model_requests.h"
+#include "server/control/records/rows.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -56,42 +60,49 @@ class RefuseExport : public grpc::ServerWriteReactor<v1::ExportModelResponse> {
 
 }  // namespace
 
-ModelUploadContext ModelService::UploadContext() {
+ModelUploadContext ModelService::UploadContext(
+    const grpc::CallbackServerContext& context) {
   return {.control = control_,
           .blobs = blobs_,
           .file_limit_bytes = limits_.model_file_bytes,
+          .access = tenants_,
+          .caller = tenants_->CallerOf(context),
           .registry = &uploads_};
 }
 
 grpc::ServerReadReactor<v1::UploadModelRequest>* ModelService::UploadModel(
-    grpc::CallbackServerContext*, v1::ModelVersion* response) {
-  return StartModelUpload(UploadContext(), response);
+    grpc::CallbackServerContext* context, v1::ModelVersion* response) {
+  return StartModelUpload(UploadContext(*context), response);
 }
 
 grpc::ServerReadReactor<v1::UploadModelFileRequest>*
-ModelService::UploadModelFile(grpc::CallbackServerContext*,
+ModelService::UploadModelFile(grpc::CallbackServerContext* context,
                               v1::ModelFile* response) {
-  return StartModelFileUpload(UploadContext(), response);
+  return StartModelFileUpload(UploadContext(*context), response);
 }
 
 grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
-    grpc::CallbackServerContext*, const v1::ExportModelRequest* request) {
+    grpc::CallbackServerContext* context,
+    const v1::ExportModelRequest* request) {
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckVersionNumber(request->version());
   if (checked.ok() && !IsExportFormat(request->format())) {
     checked = absl::InvalidArgumentError(absl::StrCat(
         "format is ", request->format(), "; it must be ONNX or SAFETENSORS"));
   }
+  if (checked.ok()) checked = tenants_->CheckModel(*context, request->model());
   if (!checked.ok()) return new RefuseExport(checked);
   return ModelExport::Begin(
       std::make_shared<ModelExport>(control_, blobs_, *request), &exports_);
 }
 
 grpc::ServerWriteReactor<v1::ProfileModelResponse>* ModelService::ProfileModel(
-    grpc::CallbackServerContext*, const v1::ProfileModelRequest* request) {
+    grpc::CallbackServerContext* context,
+    const v1::ProfileModelRequest* request) {
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckVersionNumber(request->version());
   if (checked.ok()) checked = CheckProfile(*request);
+  if (checked.ok()) checked = tenants_->CheckModel(*context, request->model());
   if (!checked.ok()) return new Refuse<v1::ProfileModelResponse>(checked);
   v1::ProfileModelRequest wanted = *request;
   if (wanted.requests() == 0) wanted.set_requests(v1::DEFAULT_PROFILED_STEPS);
@@ -117,15 +128,57 @@ grpc::ServerWriteReactor<v1::ProfileModelResponse>* ModelService::ProfileModel(
 grpc::ServerUnaryReactor* ModelService::ListModels(
     grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
     v1::ListModelsResponse* response) {
-  return Reply(context, control_->store->ListModels(*request), response);
+  const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+  if (!caller.ok()) return Reply(context, caller.status());
+  if (!caller->is_bound()) {
+    return Reply(context, control_->store->ListModels(*request), response);
+  }
+  return Reply(context,
+               VisiblePage<v1::ListModelsResponse, v1::ListModelsRequest>(
+                   *request,
+                   [this](const auto& page) {
+                     return control_->store->ListModels(page);
+                   },
+                   [](auto* page) { return page->mutable_models(); },
+                   [&](const v1::Model& model) {
+                     return TenantAccess::MayUse(*caller, model.versions(0));
+                   }),
+               response);
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(
     grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
     v1::Model* response) {
-  const absl::Status checked = CheckName("name", request->name());
+  absl::Status checked = CheckName("name", request->name());
+  if (checked.ok()) checked = tenants_->CheckModel(*context, request->name());
   if (!checked.ok()) return Reply(context, checked);
   return Reply(context, control_->store->GetModel(request->name()), response);
+}
+
+grpc::ServerUnaryReactor* ModelService::ShareModel(
+    grpc::CallbackServerContext* context, const v1::ShareModelRequest* request,
+    v1::Model* response) {
+  absl::Status checked = CheckName("name", request->name());
+  if (checked.ok()) {
+    checked = tenants_->CheckMayChange(*context, request->name());
+  }
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  server::ShareModel(*control_, *request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+absl::Status ModelService::CheckPromotedName(
+    const grpc::CallbackServerContext& context,
+    const v1::PromoteCheckpointRequest& request) const {
+  ASSIGN_OR_RETURN(const Identity caller, tenants_->CallerOf(context));
+  if (!caller.is_bound()) return absl::OkStatus();
+  if (!request.model().empty()) {
+    return tenants_->CheckMayAdd(caller, request.model());
+  }
+  ASSIGN_OR_RETURN(const v1::Job job,
+                   control_->store->GetJob(request.job_id()));
+  return tenants_->CheckMayAdd(caller, PublishedModelName(job.spec()));
 }
 
 grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
@@ -134,6 +187,7 @@ grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
   v1::PromoteCheckpointRequest promote = *request;
   absl::Status checked = CheckPromote(&promote);
   if (checked.ok()) checked = access_->CheckJob(*context, promote.job_id());
+  if (checked.ok()) checked = CheckPromotedName(*context, promote);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::PromoteCheckpoint(*control_, promote, ReplyLater(reactor, response));
@@ -153,6 +207,9 @@ grpc::ServerUnaryReactor* ModelService::LoadVersion(
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckVersionNumber(request->version());
   if (checked.ok()) checked = CheckVersionDevice(request->device());
+  if (checked.ok()) {
+    checked = tenants_->CheckMayChange(*context, request->model());
+  }
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto reply = ReplyLater(reactor, response);
@@ -179,6 +236,9 @@ grpc::ServerUnaryReactor* ModelService::UnloadVersion(
     const v1::UnloadVersionRequest* request, v1::ModelVersion* response) {
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (checked.ok()) {
+    checked = tenants_->CheckMayChange(*context, request->model());
+  }
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::UnloadVersion(*control_, *request, ReplyLater(reactor, response));
@@ -191,6 +251,9 @@ grpc::ServerUnaryReactor* ModelService::DeleteVersion(
     v1::DeleteVersionResponse* response) {
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckId("version", request->version());
+  if (checked.ok()) {
+    checked = tenants_->CheckMayChange(*context, request->model());
+  }
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::DeleteVersion(*control_, *request, ReplyLater(reactor, response));

@@ -10,6 +10,7 @@ namespace gpupool::server {
 
 class JobAccess;
 class ModelRepository;
+class TenantAccess;
 struct ControlContext;
 
 // All must outlive the service. `folders` may be null.
@@ -18,6 +19,7 @@ struct ModelServiceNeeds {
   const BlobStore* blobs = nullptr;
   ModelRepository* folders = nullptr;
   const JobAccess* access = nullptr;
+  const TenantAccess* tenants = nullptr;
 };
 
 class ModelService : public v1::ModelService::CallbackService {
@@ -27,6 +29,7 @@ class ModelService : public v1::ModelService::CallbackService {
         blobs_(needs.blobs),
         folders_(needs.folders),
         access_(needs.access),
+        tenants_(needs.tenants),
         limits_(limits),
         uploads_(kMostUploads),
         exports_(kMostUploads) {}
@@ -56,6 +59,9 @@ class ModelService : public v1::ModelService::CallbackService {
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
                                      const v1::GetModelRequest* request,
                                      v1::Model* response) override;
+  grpc::ServerUnaryReactor* ShareModel(grpc::CallbackServerContext* context,
+                                       const v1::ShareModelRequest* request,
+                                       v1::Model* response) override;
   grpc::ServerUnaryReactor* PromoteCheckpoint(
       grpc::CallbackServerContext* context,
       const v1::PromoteCheckpointRequest* request,
@@ -79,7 +85,11 @@ class ModelService : public v1::ModelService::CallbackService {
   // Limit of profiles at a time, since each holds a file that may be large.
   static constexpr size_t kMaxProfiles = 16;
 
-  ModelUploadContext UploadContext();
+  ModelUploadContext UploadContext(const grpc::CallbackServerContext& context);
+  // Checks that the caller may make a version of the name that is promoted to.
+  absl::Status CheckPromotedName(
+      const grpc::CallbackServerContext& context,
+      const v1::PromoteCheckpointRequest& request) const;
   // Returns true when the version is not stored and may be in a folder.
   bool MayBeInFolder(const v1::LoadVersionRequest& request) const;
 
@@ -87,6 +97,7 @@ class ModelService : public v1::ModelService::CallbackService {
   const BlobStore* const blobs_;
   ModelRepository* const folders_;
   const JobAccess* const access_;
+  const TenantAccess* const tenants_;
   const ApiLimits limits_;
   StreamRegistry uploads_;
   StreamRegistry exports_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/validation/upload_part_check.h"
 
@@ -35,8 +36,10 @@ grpc::ServerUnaryReactor* UploadService::GetUpload(
   const absl::Status checked =
       CheckUploadKey("upload_key", request->upload_key());
   if (!checked.ok()) return Reply(context, checked);
-  const absl::StatusOr<KeptUpload> kept =
-      blobs_->partials().Find(request->upload_key());
+  const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+  if (!caller.ok()) return Reply(context, caller.status());
+  const absl::StatusOr<KeptUpload> kept = blobs_->partials().Find(
+      TenantUploadKey(caller->tenant, request->upload_key()));
   if (!kept.ok()) return Reply(context, kept.status());
   *response = UploadOf(request->upload_key(), *kept);
   return Reply(context, absl::OkStatus());

@@ -6,10 +6,13 @@
 
 namespace gpupool::server {
 
+class TenantAccess;
+
 class UploadService : public v1::UploadService::CallbackService {
  public:
-  // `blobs` must outlive the service.
-  explicit UploadService(const BlobStore* blobs) : blobs_(blobs) {}
+  // Both must outlive the service.
+  UploadService(const BlobStore* blobs, const TenantAccess* tenants)
+      : blobs_(blobs), tenants_(tenants) {}
 
   grpc::ServerUnaryReactor* GetUpload(grpc::CallbackServerContext* context,
                                       const v1::GetUploadRequest* request,
@@ -17,6 +20,7 @@ class UploadService : public v1::UploadService::CallbackService {
 
  private:
   const BlobStore* const blobs_;
+  const TenantAccess* const tenants_;
 };
 
 }  // namespace gpupool::server

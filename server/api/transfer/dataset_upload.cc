@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/transfer/file_upload.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/unread_table.h"
@@ -47,7 +48,10 @@ absl::Status DatasetUpload::TakeHeader(
 }
 
 v1::UploadPart DatasetUpload::PartOf(int index) const {
-  return header_.parts().empty() ? v1::UploadPart() : header_.parts(index);
+  if (header_.parts().empty()) return {};
+  v1::UploadPart part = header_.parts(index);
+  part.set_upload_key(TenantUploadKey(tenant_, part.upload_key()));
+  return part;
 }
 
 // Checks the sum of the files; each writer checks only its own size.
@@ -122,6 +126,7 @@ absl::StatusOr<v1::Dataset> DatasetUpload::Finish() {
   }
   v1::Dataset dataset;
   dataset.set_name(header_.name());
+  dataset.set_tenant(tenant_);
   *dataset.mutable_layout() = header_.layout();
   *dataset.mutable_files() = header_.files();
   return dataset;

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,9 +20,10 @@ namespace gpupool::server {
 
 class DatasetUpload {
  public:
-  // `blobs` must outlive the upload.
-  DatasetUpload(const BlobStore* blobs, uint64_t limit_bytes)
-      : blobs_(blobs), limit_bytes_(limit_bytes) {}
+  // `blobs` must outlive the upload. `tenant` is the uploader's; empty: none.
+  DatasetUpload(const BlobStore* blobs, uint64_t limit_bytes,
+                std::string tenant = {})
+      : blobs_(blobs), limit_bytes_(limit_bytes), tenant_(std::move(tenant)) {}
 
   // Takes the stream's next message. InvalidArgument for a message that
   // dataset.proto does not allow; ResourceExhausted for a dataset beyond the
@@ -35,20 +38,22 @@ class DatasetUpload {
   void ForgetAfter(const absl::Status& answer);
 
   // Stores the files of a complete stream. Returns the dataset as far as it is
-  // known here: name, layout and files.
+  // known here: name, layout, files and tenant.
   absl::StatusOr<v1::Dataset> Finish();
 
  private:
   absl::Status TakeHeader(const v1::UploadDatasetRequest::Header& header);
   absl::Status TakeChunk(const v1::UploadDatasetRequest::Chunk& chunk);
   absl::Status CheckDisk() const;
-  // Returns the part of a file; an empty one if the header has none.
+  // Returns the part of a file, with the key under which it is kept; an empty
+  // one if the header has none.
   v1::UploadPart PartOf(int index) const;
   // Adds the file's name to a writer's error.
   absl::Status InFile(int index, const absl::Status& status) const;
 
   const BlobStore* const blobs_;
   const uint64_t limit_bytes_;
+  const std::string tenant_;
   bool has_header_ = false;
   int file_index_ = 0;
   int begun_files_ = 0;  // those whose first chunk came, or was passed over

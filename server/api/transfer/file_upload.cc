@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/upload_part_check.h"
 
@@ -49,16 +50,18 @@ absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
         limit_bytes, "; start gpupoold with a larger --model-limit"));
   }
   RETURN_IF_ERROR(CheckUploadPart("header.part", file.part, file.bytes));
-  const uint64_t missing = file.bytes - file.part.offset();
+  v1::UploadPart kept = file.part;
+  kept.set_upload_key(TenantUploadKey(file.tenant, kept.upload_key()));
+  const uint64_t missing = file.bytes - kept.offset();
   ASSIGN_OR_RETURN(const uint64_t free_bytes,
-                   blobs.MakeRoom(missing, {file.part.upload_key()}));
+                   blobs.MakeRoom(missing, {kept.upload_key()}));
   if (missing > free_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the file has ", missing, " bytes to send, the server's disk has ",
         free_bytes, " left"));
   }
-  ASSIGN_OR_RETURN(auto writer, blobs.Begin(PartialUploadOf(
-                                    file.sha256, file.bytes, file.part)));
+  ASSIGN_OR_RETURN(auto writer,
+                   blobs.Begin(PartialUploadOf(file.sha256, file.bytes, kept)));
   return FileUpload(std::move(writer));
 }
 

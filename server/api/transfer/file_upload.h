@@ -21,7 +21,8 @@ namespace gpupool::server {
 // it again. If not, the bytes are worth keeping.
 bool IsFinalAnswer(const absl::Status& status);
 
-// Returns the form in which the blob store takes an upload.
+// Returns the form in which the blob store takes an upload. `part` has the key
+// under which it is kept.
 PartialUpload PartialUploadOf(const std::string& sha256, uint64_t total_bytes,
                               const v1::UploadPart& part);
 
@@ -31,6 +32,7 @@ class FileUpload {
     std::string sha256;
     uint64_t bytes = 0;  // 1 .. limit
     v1::UploadPart part = {};
+    std::string tenant = {};  // of the uploader; empty: none
   };
 
   // Begins an upload. InvalidArgument when the announcement cannot be a file;

@@ -44,11 +44,12 @@ class ModelFileUpload : public UploadReactor<v1::UploadModelFileRequest> {
 
   absl::Status TakeHeader(const v1::UploadModelFileRequest::Header& header) {
     if (file_.has_value()) return HeaderTwice();
+    ASSIGN_OR_RETURN(const Identity caller, context_.caller);
     ASSIGN_OR_RETURN(file_,
-                     FileUpload::Begin(
-                         *context_.blobs,
-                         {header.sha256(), header.total_bytes(), header.part()},
-                         context_.file_limit_bytes));
+                     FileUpload::Begin(*context_.blobs,
+                                       {header.sha256(), header.total_bytes(),
+                                        header.part(), caller.tenant},
+                                       context_.file_limit_bytes));
     response_->set_sha256(header.sha256());
     response_->set_bytes(header.total_bytes());
     return absl::OkStatus();
@@ -86,14 +87,16 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
     RETURN_IF_ERROR(CheckName("name", header.name()));
     RETURN_IF_ERROR(CheckModelSpec("spec", header.spec()));
     RETURN_IF_ERROR(CheckServingOptions("serving", header_->mutable_serving()));
+    ASSIGN_OR_RETURN(const Identity caller, context_.caller);
+    RETURN_IF_ERROR(context_.access->CheckMayAdd(caller, header.name()));
     if (header.spec().has_onnx() || header.spec().has_weights()) {
       return CheckNoWeights(header);
     }
     ASSIGN_OR_RETURN(weights_,
-                     FileUpload::Begin(
-                         *context_.blobs,
-                         {header.sha256(), header.total_bytes(), header.part()},
-                         context_.file_limit_bytes));
+                     FileUpload::Begin(*context_.blobs,
+                                       {header.sha256(), header.total_bytes(),
+                                        header.part(), caller.tenant},
+                                       context_.file_limit_bytes));
     return absl::OkStatus();
   }
 
@@ -123,7 +126,7 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
       const absl::Status stored = weights_->Finish();
       if (!stored.ok()) return End(stored);
     }
-    server::ImportModel(*context_.control, *header_,
+    server::ImportModel(*context_.control, *header_, context_.caller->tenant,
                         [this](absl::StatusOr<v1::ModelVersion> version) {
                           if (version.ok()) *response_ = *version;
                           if (weights_.has_value()) {

@@ -1,7 +1,9 @@
 // Private to server/api: the streams that upload models.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "gpupool/v1/model.pb.h"
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/upload_reactor.h"
 #include "server/store/blob_store.h"
 
@@ -13,6 +15,8 @@ struct ModelUploadContext {
   const ControlContext* control = nullptr;
   const BlobStore* blobs = nullptr;
   uint64_t file_limit_bytes = 0;
+  const TenantAccess* access = nullptr;
+  absl::StatusOr<Identity> caller = Identity{};  // of this stream
   // Must outlive the streams, as the others.
   StreamRegistry* registry = nullptr;
 };

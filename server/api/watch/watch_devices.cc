@@ -26,6 +26,7 @@ WatchDevicesStream::Step WatchDevicesStream::Next() {
   next_look_ = now + interval_;
   v1::ListDevicesResponse devices;
   for (v1::Device& device : server::ListDevices(*control_)) {
+    hide_(&device);
     *devices.add_devices() = std::move(device);
   }
   std::string bytes = devices.SerializeAsString();

@@ -2,7 +2,9 @@
 // and writes when something has changed.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "gpupool/v1/device.pb.h"
@@ -14,9 +16,11 @@ struct ControlContext;
 
 class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
  public:
-  // `control` must outlive the stream.
-  WatchDevicesStream(const ControlContext* control, absl::Duration interval)
-      : control_(control), interval_(interval) {}
+  // `control` must outlive the stream. `hide` leaves out of a device what the
+  // caller may not see.
+  WatchDevicesStream(const ControlContext* control, absl::Duration interval,
+                     std::function<void(v1::Device*)> hide)
+      : control_(control), interval_(interval), hide_(std::move(hide)) {}
 
  protected:
   Step Next() override;
@@ -26,6 +30,7 @@ class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
 
   const ControlContext* const control_;
   const absl::Duration interval_;
+  const std::function<void(v1::Device*)> hide_;
   absl::Time next_look_ = absl::InfinitePast();
   std::string last_;  // last message written, serialized
 };

@@ -24,6 +24,7 @@ class GroupFolders;
 class JobRehearsals;
 class PlanCache;
 class Rehearsals;
+class SharedVersions;
 class Store;
 class Tracer;
 class VersionWaiters;
@@ -43,6 +44,7 @@ struct ControlContext {
   PlanCache* plans;
   Forecaster* forecaster;
   Rehearsals* rehearsals;
+  const SharedVersions* shared_versions;
   JobRehearsals* job_rehearsals;    // control thread only
   std::atomic<int>* plan_searches;  // requests in AddAdvice now
   std::function<absl::Time()> now;

@@ -50,6 +50,9 @@ struct ControlOptions {
   // Number of kinds of jobs whose rehearsals are remembered. 0: no job is
   // rehearsed.
   size_t remembered_rehearsals = 4096;
+  // Whether callers have tokens, so that the model of a job belongs to the
+  // job's tenant.
+  bool keeps_tenants_apart = false;
   scheduler::QueuePolicy scheduling;
   // Host capacity for jobs that say what they need of the host.
   scheduler::HostNeed host = {};

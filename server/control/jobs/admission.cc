@@ -31,6 +31,7 @@
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/synthetic_dataset.h"
+#include "server/control/records/taken_names.h"
 #include "server/control/records/transaction.h"
 #include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
@@ -129,17 +130,20 @@ v1::Dataset AssumedDataset(const std::string& name) {
   return dataset;
 }
 
-// Returns the datasets of a job; assumes those that do not exist yet.
+// Returns the datasets of a job; assumes those that do not exist yet, and those
+// that may not be read.
 absl::StatusOr<JobData> FindOrAssumeData(const Store& store,
-                                         const v1::DataSpec& data) {
+                                         const v1::DataSpec& data,
+                                         const MayReadDataset& may_read) {
   JobData found;
-  const auto find = [&store](const std::string& name, v1::Dataset& dataset) {
+  const auto find = [&](const std::string& name, v1::Dataset& dataset) {
     if (name.empty()) return absl::OkStatus();
     auto stored = store.GetDataset(name);
     if (!stored.ok() && !absl::IsNotFound(stored.status())) {
       return stored.status();
     }
-    dataset = stored.ok() ? *std::move(stored) : AssumedDataset(name);
+    dataset = stored.ok() && may_read(*stored) ? *std::move(stored)
+                                               : AssumedDataset(name);
     return absl::OkStatus();
   };
   if (data.has_synthetic()) {
@@ -180,7 +184,7 @@ void AnswerWithJob(const ControlContext& context, Transaction& transaction,
 }
 
 worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec) {
-  const auto data = FindOrAssumeData(store, spec.data());
+  const auto data = FindOrAssumeData(store, spec.data(), AllDatasets());
   if (data.ok()) return PlanTraining(spec, *data);
   // The store cannot be read now. Bytes do not depend on the rows.
   return PlanTraining(spec, {AssumedDataset(spec.data().dataset()),
@@ -191,10 +195,7 @@ absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
                                         const std::string& name) {
   auto dataset = store.GetDataset(name);
   if (!absl::IsNotFound(dataset.status())) return dataset;
-  return absl::NotFoundError(
-      absl::StrCat("dataset \"", name,
-                   "\" does not exist; upload it with `gpupool datasets "
-                   "upload` or see `gpupool datasets list`"));
+  return NoSuchDataset(name);
 }
 
 v1::Job WithReason(const DeviceBoard& board, v1::Job job) {
@@ -275,9 +276,10 @@ void CancelJob(const ControlContext& context, uint64_t id,
 }
 
 void PlanJob(const ControlContext& context, const v1::PlanJobRequest& request,
+             const MayReadDataset& may_read,
              Callback<v1::PlanJobResponse> callback) {
   const v1::JobSpec& spec = request.spec();
-  const auto data = FindOrAssumeData(*context.store, spec.data());
+  const auto data = FindOrAssumeData(*context.store, spec.data(), may_read);
   if (!data.ok()) return callback(data.status());
   AdvisedPlan planned;
   planned.spec = spec;

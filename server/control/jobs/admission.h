@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "server/control/calls/callback.h"
@@ -41,7 +42,15 @@ void SubmitJob(const ControlContext& context,
 void CancelJob(const ControlContext& context, uint64_t id,
                Callback<v1::Job> callback);
 
+// Returns whether the caller may know of a dataset.
+using MayReadDataset = std::function<bool(const v1::Dataset&)>;
+inline MayReadDataset AllDatasets() {
+  return [](const v1::Dataset&) { return true; };
+}
+
+// Plans a dataset that may not be read like one that does not exist yet.
 void PlanJob(const ControlContext& context, const v1::PlanJobRequest& request,
+             const MayReadDataset& may_read,
              Callback<v1::PlanJobResponse> callback);
 
 void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,

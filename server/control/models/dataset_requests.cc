@@ -17,6 +17,7 @@
 #include "server/control/calls/enqueue.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/taken_names.h"
 #include "server/control/records/transaction.h"
 #include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
@@ -28,9 +29,13 @@ namespace {
 using DatasetCallback = Callback<v1::Dataset>;
 
 // Returns the stored dataset, for a request that is repeated. AlreadyExists
-// when the name stands for other content.
+// when the name stands for other content, or is another tenant's.
 absl::StatusOr<v1::Dataset> SameOrRefuse(const v1::Dataset& stored,
                                          const v1::Dataset& wanted) {
+  if (!stored.tenant().empty() && !wanted.tenant().empty() &&
+      stored.tenant() != wanted.tenant()) {
+    return DatasetNameTaken(wanted.name());
+  }
   if (SameContent(stored, wanted)) return stored;
   return absl::AlreadyExistsError(absl::StrCat(
       "dataset \"", wanted.name(),

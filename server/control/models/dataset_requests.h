@@ -16,9 +16,10 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// Registers a dataset by name, layout and files; the files must be in the blob
-// store. A worker reads every row first; its error names line and column.
-// AlreadyExists when another dataset has the name.
+// Registers a dataset by name, layout, files and tenant, which may be empty;
+// the files must be in the blob store. A worker reads every row first; its
+// error names line and column. AlreadyExists when another dataset, or another
+// tenant, has the name.
 void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
                      Callback<v1::Dataset> callback);
 // Deletes the dataset and the files that no other dataset has. NotFound names

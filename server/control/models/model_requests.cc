@@ -28,6 +28,7 @@
 #include "server/control/models/version_import.h"
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/taken_names.h"
 #include "server/control/records/transaction.h"
 #include "server/pool/worker_port.h"
 #include "server/store/store.h"
@@ -42,8 +43,7 @@ using For = VersionWaiters::For;
 absl::Status NoSuchVersion(Ledger& ledger, const std::string& model,
                            uint64_t number) {
   if (!ledger.HasModel(model)) {
-    return absl::NotFoundError(absl::StrCat(
-        "model \"", model, "\" does not exist; see `gpupool models list`"));
+    return NoSuchModel(model);
   }
   return absl::NotFoundError(absl::StrCat(
       "model \"", model, "\" has no version ", number, "; the newest is ",
@@ -91,6 +91,8 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
         context.store->GetCheckpoint(version.job_id(), version.step());
     if (!checkpoint.ok()) return reply.callback(checkpoint.status());
   }
+  const absl::Status settled = transaction.ledger().SettleTenant(&version);
+  if (!settled.ok()) return reply.callback(settled);
   const uint64_t id = transaction.CreateVersion(std::move(version));
   transaction.Apply(scheduler::VersionLoadRequested{VersionId(id)});
   AnswerWithVersions(context, transaction, {id}, reply);
@@ -234,17 +236,49 @@ void Delete(const ControlContext& context, Transaction& transaction,
   });
 }
 
+// Marks all versions of the model, and answers with the model as it is stored.
+void Share(const ControlContext& context, Transaction& transaction,
+           const v1::ShareModelRequest& request,
+           const Callback<v1::Model>& callback) {
+  Ledger& ledger = transaction.ledger();
+  const std::vector<uint64_t> ids = ledger.VersionsOf(request.name());
+  if (ids.empty()) return callback(NoSuchModel(request.name()));
+  if (ledger.FindVersion(ids.front())->tenant().empty()) {
+    return callback(absl::FailedPreconditionError(
+        absl::StrCat("model \"", request.name(),
+                     "\" belongs to no tenant, so every tenant has it; upload "
+                     "it with a token of a tenant under another name")));
+  }
+  for (const uint64_t id : ids) {
+    ledger.FindVersion(id)->set_shared(!request.off());
+    transaction.TouchVersion(id);
+  }
+  transaction.AfterCommit([&context, name = request.name(), callback] {
+    callback(context.store->GetModel(name));
+  });
+}
+
 }  // namespace
 
 void ImportModel(const ControlContext& context,
                  const v1::UploadModelRequest::Header& model,
-                 VersionCallback callback) {
+                 const std::string& tenant, VersionCallback callback) {
   PlanVersion(context, model,
-              [&context, reply = ReplyToLoad(callback, model.wait())](
-                  const absl::StatusOr<v1::ModelVersion>& planned) {
+              [&context, tenant, reply = ReplyToLoad(callback, model.wait())](
+                  absl::StatusOr<v1::ModelVersion> planned) {
                 if (!planned.ok()) return reply.callback(planned.status());
+                planned->set_tenant(tenant);
                 Admit(context, *planned, reply);
               });
+}
+
+void ShareModel(const ControlContext& context,
+                const v1::ShareModelRequest& request,
+                Callback<v1::Model> callback) {
+  Enqueue<v1::Model>(context, callback,
+                     [&context, request, callback](Transaction& transaction) {
+                       Share(context, transaction, request, callback);
+                     });
 }
 
 void ExportModel(const ControlContext& context,

@@ -86,6 +86,13 @@ void Settle(const ControlContext& context, Transaction& transaction,
   Ledger& ledger = transaction.ledger();
   const absl::Status device = CheckWantedDevice(ledger.state, arrival->device);
   if (!device.ok()) return arrival->callback(device);
+  const v1::ModelVersion* const newest =
+      ledger.FindVersion(arrival->version.model(), 0);
+  if (newest != nullptr && !newest->tenant().empty()) {
+    return arrival->callback(absl::AlreadyExistsError(
+        absl::StrCat("model \"", newest->model(), "\" belongs to tenant \"",
+                     newest->tenant(), "\"; rename the folder")));
+  }
   const v1::ModelVersion* present =
       ledger.FindVersion(arrival->version.model(), arrival->version.version());
   if (present == nullptr) return Create(transaction, arrival);

@@ -28,7 +28,8 @@ struct RepositoryImport {
 //
 // A version of this number that was read from a repository before is unloaded
 // and deleted first, but only when the new one has passed everything else.
-// AlreadyExists for a version that came another way.
+// AlreadyExists for a version that came another way, and for a model of a
+// tenant.
 void ImportRepositoryVersion(const ControlContext& context,
                              const RepositoryImport& import,
                              Callback<v1::ModelVersion> callback);

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "server/control/records/taken_names.h"
+
 namespace gpupool::server {
 namespace {
 
@@ -105,6 +107,19 @@ std::vector<uint64_t> Ledger::VersionsOf(const std::string& model) const {
   if (entry == models_.end()) return ids;
   for (const auto& [number, id] : entry->second) ids.push_back(id);
   return ids;
+}
+
+absl::Status Ledger::SettleTenant(v1::ModelVersion* version) {
+  if (!keeps_tenants_apart) version->clear_tenant();
+  const v1::ModelVersion* const present = FindVersion(version->model(), 0);
+  if (present == nullptr) return absl::OkStatus();
+  if (!present->tenant().empty() && !version->tenant().empty() &&
+      present->tenant() != version->tenant()) {
+    return ModelNameTaken(version->model());
+  }
+  version->set_tenant(present->tenant());
+  version->set_shared(present->shared());
+  return absl::OkStatus();
 }
 
 bool Ledger::IsPublished(uint64_t job, uint64_t step) const {

@@ -18,6 +18,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/job.pb.h"
@@ -42,6 +43,9 @@ class Ledger {
   absl::btree_map<uint64_t, v1::Reservation> reservations;
   // Sequence of the last report that was taken from each device.
   absl::btree_map<std::string, uint64_t> report_sequences;
+  // Whether versions that jobs make belong to the jobs' tenants. False where
+  // nobody has a token, so that nobody's tenant is known.
+  bool keeps_tenants_apart = false;
   // Numbers of all jobs by state, including ended ones.
   std::map<v1::JobState, uint64_t> job_counts;
 
@@ -68,6 +72,10 @@ class Ledger {
   bool HasModel(const std::string& model) const;
   // Returns the ids of a model's versions, rising.
   std::vector<uint64_t> VersionsOf(const std::string& model) const;
+  // Gives a new version the tenant of its model, if the model exists, and
+  // shares it as that one is shared. AlreadyExists if another tenant has the
+  // model; a version without a tenant fits to every model.
+  absl::Status SettleTenant(v1::ModelVersion* version);
   // Returns true when a version was made from the checkpoint.
   bool IsPublished(uint64_t job, uint64_t step) const;
 

@@ -133,7 +133,8 @@ scheduler::VersionCreated ToEvent(const v1::ModelVersion& version) {
           .model = version.model(),
           .number = version.version(),
           .bytes = version.plan().inference().peak(),
-          .replaces_older = !version.from_repository()};
+          .replaces_older = !version.from_repository(),
+          .tenant = version.tenant()};
 }
 
 std::vector<uint32_t> ElasticCounts(const v1::JobSpec& spec) {
@@ -204,6 +205,7 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
   version.id = created.version;
   version.model = created.model;
   version.number = created.number;
+  version.tenant = created.tenant;
   version.bytes = created.bytes;
   version.wanted_device = row.wanted_device();
   version.error = row.error();
@@ -229,6 +231,7 @@ v1::ModelVersion VersionOf(const v1::Job& job,
   version.set_model(PublishedModelName(job.spec()));
   version.set_state(v1::UNLOADED);
   version.set_job_id(job.id());
+  version.set_tenant(job.spec().tenant());
   version.set_step(checkpoint.step());
   version.set_manifest_sha256(checkpoint.manifest_sha256());
   if (checkpoint.has_held_out_loss()) {

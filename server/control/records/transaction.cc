@@ -6,10 +6,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
 #include "scheduler/yield/preemption_reasons.h"
 #include "scheduler/yield/serving_policy.h"
 #include "server/control/records/event_thinning.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/taken_names.h"
 
 namespace gpupool::server {
 
@@ -136,7 +138,9 @@ std::string Transaction::PreemptionText(
       preemption.yields_to ? ledger_->state.FindVersion(*preemption.yields_to)
                            : nullptr;
   if (version == nullptr) return "preempted";
-  return absl::StrCat("preempted by model ", LabelOf(*version),
+  const JobRow* const row = ledger_->FindJob(preemption.job.value());
+  return absl::StrCat("preempted by ",
+                      ModelTextFor(*version, row->job.spec().tenant()),
                       version->under_load ? ", which is under load"
                                           : ", which needs its memory");
 }
@@ -310,6 +314,22 @@ void Transaction::SetDeviceBench(const v1::DeviceBench& bench) {
   batch_.set_device_benches[bench.device()] = bench;
 }
 
+// Gives the version of a job its tenant. A name that was free when the job was
+// submitted may be another's by now. If everybody has it since then, the job's
+// tenant does not give its result away.
+absl::Status Transaction::SettlePublished(const v1::Job& job,
+                                          v1::ModelVersion* version) {
+  RETURN_IF_ERROR(ledger_->SettleTenant(version));
+  const std::vector<uint64_t> present = ledger_->VersionsOf(version->model());
+  if (!ledger_->keeps_tenants_apart || present.empty() ||
+      !version->tenant().empty() ||
+      FromTimestamp(ledger_->FindVersion(present.front())->create_time()) <=
+          FromTimestamp(job.create_time())) {
+    return absl::OkStatus();
+  }
+  return ModelNameTaken(version->model());
+}
+
 // Makes a version of the job's best checkpoint, or of the last one, and asks to
 // load it.
 void Transaction::Publish(uint64_t job_id) {
@@ -319,10 +339,19 @@ void Transaction::Publish(uint64_t job_id) {
   const v1::Checkpoint& checkpoint = job.best_checkpoints_size() > 0
                                          ? job.best_checkpoints(0)
                                          : job.last_checkpoint();
-  const uint64_t id = CreateVersion(VersionOf(job, checkpoint));
-  const v1::ModelVersion& version = *ledger_->FindVersion(id);
   v1::JobEvent event;
   v1::LogLine& log = *event.mutable_log();
+  v1::ModelVersion made = VersionOf(job, checkpoint);
+  const absl::Status settled = SettlePublished(job, &made);
+  if (!settled.ok()) {
+    log.set_severity(v1::LogLine::ERROR);
+    log.set_text(absl::StrCat("not published: ", settled.message(),
+                              "; `gpupool models promote ", job_id,
+                              " --model NAME` publishes it"));
+    return AppendEvent(*row, std::move(event));
+  }
+  const uint64_t id = CreateVersion(std::move(made));
+  const v1::ModelVersion& version = *ledger_->FindVersion(id);
   log.set_severity(v1::LogLine::INFO);
   log.set_text(absl::StrCat("published as ", version.model(), " version ",
                             version.version(), ", the checkpoint of step ",

@@ -148,6 +148,7 @@ class Transaction {
   void ForgetWorkerEnds(uint64_t id);
   void MirrorRanks(const scheduler::Job& job, v1::Job* row);
   void ForgetRanks(const v1::Job& job);
+  absl::Status SettlePublished(const v1::Job& job, v1::ModelVersion* version);
   void Publish(uint64_t job_id);
   std::string DeviceName(scheduler::DeviceId id) const;
 

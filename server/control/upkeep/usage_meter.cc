@@ -42,7 +42,9 @@ UsageMeter::Holder UsageMeter::HolderOf(const scheduler::Version& version,
                 .bytes = version.bytes};
   const v1::ModelVersion* row =
       transaction.ledger().FindVersion(version.id.value());
-  if (row == nullptr || row->job_id() == 0) return holder;
+  if (row == nullptr) return holder;
+  holder.tenant = row->tenant();
+  if (!holder.tenant.empty() || row->job_id() == 0) return holder;
   const JobRow* active = transaction.ledger().FindJob(row->job_id());
   if (active != nullptr) {
     holder.tenant = active->job.spec().tenant();

@@ -67,7 +67,9 @@ void ApiFixture::SetUp() {
   // Longer than any test takes, so that a slow machine changes nothing.
   blobs_ = *BlobStore::Open(directory_ / "blobs", {.silence = absl::Hours(1)});
   auto control = ControlLoop::Create(
-      {.devices = {{"cpu:0", uint64_t{1} << 30, 1}}, .queue_limit = 4096},
+      {.devices = {{"cpu:0", uint64_t{1} << 30, 1}},
+       .queue_limit = 4096,
+       .keeps_tenants_apart = Gate() != nullptr},
       {.store = store_.get(),
        .blobs = blobs_.get(),
        .fatal = [](const absl::Status& status) { FAIL() << status; }});

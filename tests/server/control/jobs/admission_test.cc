@@ -34,7 +34,7 @@ class AdmissionTest : public ControlTest {
     Answer<v1::PlanJobResponse> answer;
     v1::PlanJobRequest request;
     *request.mutable_spec() = spec;
-    PlanJob(control(), request, answer.callback());
+    PlanJob(control(), request, AllDatasets(), answer.callback());
     return answer.Wait();
   }
 

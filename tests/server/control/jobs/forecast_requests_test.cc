@@ -24,7 +24,7 @@ class ForecastRequestsTest : public ControlTest {
     Answer<v1::PlanJobResponse> answer;
     v1::PlanJobRequest request;
     *request.mutable_spec() = spec;
-    PlanJob(control(), request, answer.callback());
+    PlanJob(control(), request, AllDatasets(), answer.callback());
     return answer.Wait();
   }
   v1::StartForecast Start() {

@@ -65,7 +65,7 @@ class PlanSearchesTest : public ControlTest {
     *request.mutable_spec() = spec;
     request.set_advise(advise);
     PlanJob(context_.has_value() ? *context_ : control(), request,
-            answer.callback());
+            AllDatasets(), answer.callback());
     const auto response = answer.Wait();
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? *response : v1::PlanJobResponse();

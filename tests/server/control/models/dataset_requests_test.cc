@@ -44,6 +44,19 @@ TEST_F(DatasetRequestsTest, ADatasetGetsTheFactsThatTheWorkerRead) {
   EXPECT_EQ(store->ListDatasets({})->datasets_size(), 1);
 }
 
+TEST_F(DatasetRequestsTest, ANameOfAnotherTenantIsTaken) {
+  v1::Dataset dataset = Table("digits", "1,2\n");
+  dataset.set_tenant("a");
+  EXPECT_EQ(Register(dataset)->tenant(), "a");
+  EXPECT_TRUE(Register(dataset).ok()) << "repeated";
+  dataset.set_tenant("b");
+  const auto refused = Register(dataset);
+  EXPECT_TRUE(absl::IsAlreadyExists(refused.status()));
+  EXPECT_EQ(refused.status().message(),
+            "the dataset name \"digits\" is taken on this server; choose "
+            "another name");
+}
+
 TEST_F(DatasetRequestsTest, NamedArraysKeepTheirFacts) {
   workers->meta = [](const worker::v1::ToWorker&)
       -> absl::StatusOr<worker::v1::FromWorker> {

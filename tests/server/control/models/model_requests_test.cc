@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "server/control/calls/context.h"
 #include "server/control/devices/device_requests.h"
 #include "server/control/records/rows.h"
+#include "server/control/records/shared_versions.h"
 #include "server/store/store.h"
 #include "tests/server/control/control_fixture.h"
 
@@ -338,7 +343,7 @@ TEST_F(ModelRequestsTest, AnUploadThatEndsItsRehearsalIsRefused) {
   v1::UploadModelRequest::Header header;
   header.set_name("bad");
   Answer<v1::ModelVersion> upload;
-  ImportModel(control(), header, upload.callback());
+  ImportModel(control(), header, "", upload.callback());
   loop->OnWorkerLost(kRehearsalDevice, absl::UnavailableError("signal 6"),
                      {.version_id = 1});
   const auto version = upload.Wait();
@@ -407,7 +412,7 @@ TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {
   header.set_sha256("w");
   header.set_wait(true);
   Answer<v1::ModelVersion> answer;
-  ImportModel(control(), header, answer.callback());
+  ImportModel(control(), header, "", answer.callback());
   EXPECT_EQ(asked.weights_sha256(), "w");
   EXPECT_EQ(asked.max_batch_size(), 32u);
   EXPECT_FALSE(answer.CameTooEarly()) << "it waits for the load";
@@ -426,7 +431,7 @@ TEST_F(ModelRequestsTest, AModelThatCannotBeImportedLeavesNothing) {
   v1::UploadModelRequest::Header header;
   header.set_name("net");
   Answer<v1::ModelVersion> answer;
-  ImportModel(control(), header, answer.callback());
+  ImportModel(control(), header, "", answer.callback());
   EXPECT_THAT(answer.Wait().status().message(), HasSubstr("Swirl"));
   EXPECT_FALSE(store->GetModel("net").ok());
 }
@@ -457,6 +462,122 @@ TEST_F(ModelRequestsTest, AnExportNamesTheVersionThatAWorkerWrote) {
   Answer<v1::ExportModelResponse::Header> missing;
   ExportModel(control(), request, missing.callback());
   EXPECT_TRUE(absl::IsNotFound(missing.Wait().status()));
+}
+
+// A server whose callers have tokens.
+class TenantModelsTest : public ModelRequestsTest {
+ protected:
+  void SetUp() override {
+    options.keeps_tenants_apart = true;
+    ModelRequestsTest::SetUp();
+  }
+
+  // Uploads a version of "digits" for the tenant.
+  absl::StatusOr<v1::ModelVersion> Upload(const std::string& tenant) {
+    workers->meta = [plan = workers->meta](const worker::v1::ToWorker& message)
+        -> absl::StatusOr<worker::v1::FromWorker> {
+      if (!message.has_import_model()) return plan(message);
+      worker::v1::FromWorker reply;
+      reply.mutable_import_model()->set_manifest_sha256("m");
+      reply.mutable_import_model()
+          ->mutable_plan()
+          ->mutable_inference()
+          ->set_peak(50);
+      return reply;
+    };
+    v1::UploadModelRequest::Header header;
+    header.set_name("digits");
+    Answer<v1::ModelVersion> answer;
+    ImportModel(control(), header, tenant, answer.callback());
+    return answer.Wait();
+  }
+
+  // Returns a job of the tenant "default" that publishes "digits" and runs.
+  uint64_t RunningJob() {
+    v1::SubmitJobRequest request = Request("r1");
+    request.mutable_spec()->mutable_publish()->set_on_success(true);
+    const uint64_t job = SubmitAndStart(request).id();
+    ReportStarted(job, 1);
+    ReportCheckpoint(job, 1, 20);
+    return job;
+  }
+
+  // Returns whether the job's log says that nothing was published.
+  bool SaysNotPublished(uint64_t job) {
+    const auto events = store->ReadEvents(job, 0, 100);
+    return std::any_of(
+        events->begin(), events->end(), [](const v1::JobEvent& event) {
+          return absl::StrContains(event.log().text(),
+                                   "not published: the model name \"digits\" "
+                                   "is taken");
+        });
+  }
+};
+
+TEST_F(TenantModelsTest, TheModelOfAJobBelongsToTheJobsTenant) {
+  FinishedJob("r1", true);
+  EXPECT_EQ(store->GetVersion("digits", 1)->tenant(), "default");
+  EXPECT_EQ(store->GetModel("digits")->tenant(), "default");
+}
+
+TEST_F(ModelRequestsTest, WithoutTokensAModelBelongsToNobody) {
+  FinishedJob("r1", true);
+  EXPECT_EQ(store->GetVersion("digits", 1)->tenant(), "");
+}
+
+TEST_F(TenantModelsTest, AJobPublishesNothingIntoTheModelOfAnotherTenant) {
+  const uint64_t job = RunningJob();
+  ASSERT_TRUE(Upload("b").ok());
+  ReportEnded(job, 1, worker::v1::JobEnded::SUCCEEDED);
+  EXPECT_TRUE(Becomes(job, v1::SUCCEEDED));
+  EXPECT_EQ(store->GetModel("digits")->versions_size(), 1);
+  EXPECT_TRUE(SaysNotPublished(job));
+}
+
+TEST_F(TenantModelsTest, AModelThatIsEverybodysSinceThenGetsNoResultEither) {
+  const uint64_t job = RunningJob();
+  ASSERT_TRUE(Upload("").ok());
+  ReportEnded(job, 1, worker::v1::JobEnded::SUCCEEDED);
+  EXPECT_TRUE(Becomes(job, v1::SUCCEEDED));
+  EXPECT_EQ(store->GetModel("digits")->versions_size(), 1);
+  EXPECT_TRUE(SaysNotPublished(job));
+}
+
+TEST_F(TenantModelsTest, AModelThatWasEverybodysStaysSo) {
+  ASSERT_TRUE(Upload("").ok());
+  AnswerLoad("cpu:0");
+  FinishedJob("r1", true);
+  EXPECT_EQ(store->GetModel("digits")->versions_size(), 2);
+  EXPECT_EQ(store->GetVersion("digits", 2)->tenant(), "");
+}
+
+TEST_F(TenantModelsTest, AnUploadToTheModelOfAnotherTenantIsRefused) {
+  ASSERT_TRUE(Upload("a").ok());
+  const auto refused = Upload("b");
+  EXPECT_TRUE(absl::IsAlreadyExists(refused.status())) << refused.status();
+  EXPECT_EQ(Upload("")->tenant(), "a") << "an operator's";
+}
+
+TEST_F(TenantModelsTest, SharingIsOnDiskAndHoldsForLaterVersions) {
+  v1::ShareModelRequest request;
+  request.set_name("digits");
+  const auto share = [&] {
+    Answer<v1::Model> answer;
+    ShareModel(control(), request, answer.callback());
+    return answer.Wait();
+  };
+  EXPECT_TRUE(absl::IsNotFound(share().status()));
+  const uint64_t id = Upload("a")->id();
+  EXPECT_FALSE(control().shared_versions->Has(id));
+  EXPECT_TRUE(share()->shared());
+  EXPECT_TRUE(control().shared_versions->Has(id));
+  EXPECT_TRUE(Upload("a")->shared());
+  Restart();
+  EXPECT_TRUE(control().shared_versions->Has(id));
+  request.set_off(true);
+  EXPECT_FALSE(share()->shared());
+  EXPECT_FALSE(control().shared_versions->Has(id));
+  EXPECT_FALSE(store->GetVersion("digits", 2)->shared());
 }
 
 }  // namespace

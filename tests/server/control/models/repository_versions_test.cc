@@ -81,7 +81,7 @@ TEST_F(RepositoryVersionsTest, UploadsGetHigherNumbers) {
   v1::UploadModelRequest::Header header;
   header.set_name("net");
   Answer<v1::ModelVersion> answer;
-  ImportModel(control(), header, answer.callback());
+  ImportModel(control(), header, "", answer.callback());
   EXPECT_EQ(answer.Wait()->version(), 8u);
 }
 
@@ -113,11 +113,31 @@ EXPECT_EQ(store->GetVersion("net", 1)->state(), v1::READY);
 EXPECT_EQ(store->GetVersion("net", 1)->manifest_sha256(), "a");
 }  // namespace gpupool::server
 
+class TenantRepositoryTest : public RepositoryVersionsTest {
+ protected:
+  void SetUp() override {
+    options.keeps_tenants_apart = true;
+    RepositoryVersionsTest::SetUp();
+  }
+};
+
+TEST_F(TenantRepositoryTest, TheModelOfATenantIsKept) {
+  v1::UploadModelRequest::Header header;
+  header.set_name("net");
+  Answer<v1::ModelVersion> upload;
+  ImportModel(control(), header, "a", upload.callback());
+  ASSERT_TRUE(upload.Wait().ok());
+  const auto refused = Send(Import(7, "b")).Wait();
+  EXPECT_TRUE(absl::IsAlreadyExists(refused.status()));
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("belongs to tenant \"a\""));
+}
+
 TEST_F(RepositoryVersionsTest, AVersionThatCameAnotherWayIsKept) {
   v1::UploadModelRequest::Header header;
   header.set_name("net");
   Answer<v1::ModelVersion> upload;
-  ImportModel(control(), header, upload.callback());
+  ImportModel(control(), header, "", upload.callback());
   ASSERT_TRUE(upload.Wait().ok());
   const auto refused = Send(Import(1, "b")).Wait();
   EXPECT_TRUE(absl::IsAlreadyExists(refused.status()));

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Two tenants with tokens: models and data sets of one are none of the other's."""
+import json
+import pathlib
+import sys
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness  # noqa: E402
+
+DENIED, NOT_FOUND, EXISTS = 4, 3, 6
+# Calls over HTTP that name a model: path and message; None: a GET.
+MODEL_CALLS = {
+    "GetModel": ("/api/gpupool.v1.ModelService/GetModel", {"name": "NAME"}),
+    "ShareModel": ("/api/gpupool.v1.ModelService/ShareModel", {"name": "NAME"}),
+    "LoadVersion": ("/api/gpupool.v1.ModelService/LoadVersion", {"model": "NAME"}),
+    "UnloadVersion": ("/api/gpupool.v1.ModelService/UnloadVersion", {"model": "NAME"}),
+    "DeleteVersion": ("/api/gpupool.v1.ModelService/DeleteVersion",
+                      {"model": "NAME", "version": 1}),
+    "metadata": ("/v2/models/NAME", None),
+    "config": ("/v2/models/NAME/config", None),
+    "statistics": ("/v2/models/NAME/stats", None),
+    "infer": ("/v2/models/NAME/infer", {"inputs": [
+        {"name": "none", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]}),
+    "load": ("/v2/repository/models/NAME/load", {}),
+    "unload": ("/v2/repository/models/NAME/unload", {}),
+}
+# Those that the tenant of a shared model alone may call.
+CHANGES = ("ShareModel", "LoadVersion", "UnloadVersion", "DeleteVersion", "load", "unload")
+DATASET_CALLS = {
+    "GetDataset": ("/api/gpupool.v1.DatasetService/GetDataset", {"name": "NAME"}),
+    "DeleteDataset": ("/api/gpupool.v1.DatasetService/DeleteDataset", {"name": "NAME"}),
+}
+
+
+class Tenants(harness.TestCase):
+    def setUp(self):
+        self.server = self.start("--devices", "cpu:1", "--auth", "tokens")
+        self.admin = self.server.state / "admin-token"
+        self.mia, self.other = self.create("a"), self.create("b")
+
+    def create(self, tenant, role="user"):
+        """Makes a token and returns the file that has it."""
+        file = self.server.state / f"token-{tenant}-{role}"
+        file.write_text(self.server.cli(
+            "--token-file", self.admin, "tokens", "create", "--role", role,
+            "--tenant", tenant))
+        return file
+
+    def cli(self, file, *arguments, **options):
+        return self.server.cli("--token-file", file, *arguments, **options)
+
+    def http(self, file, path, message=None):
+        """Returns the status and the body of a call."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.server.ports['http_port']}{path}",
+            headers={"Content-Type": "application/json",
+                     "Authorization": f"Bearer {file.read_text().strip()}"},
+            data=None if message is None else json.dumps(message).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=harness.PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def call(self, file, call, name):
+        path, message = call
+        if message is not None:
+            message = {key: name if value == "NAME" else value
+                       for key, value in message.items()}
+        return self.http(file, path.replace("NAME", name), message)
+
+    def assert_hidden(self, calls, name):
+        for method, call in calls.items():
+            with self.subTest(method=method):
+                code, body = self.call(self.other, call, name)
+                none = self.call(self.other, call, "void")
+                self.assertEqual(none, (code, body.replace(name, "void")))
+                self.assertIn(code, (400, 404) if method == "statistics" else (404,))
+
+    def train(self, name):
+        """Trains a model of this name on `minedata` as mia. Returns the job file."""
+        self.cli(self.mia, "datasets", "upload", "minedata", harness.DIGITS)
+        path = self.server.state / "job.yaml"
+        path.write_text(harness.digits_job(
+            name=name, steps=10, dataset="minedata", publish="true"))
+        job = json.loads(self.cli(self.mia, "submit", path, "-o", "json"))["id"]
+        self.cli(self.mia, "wait", job)
+        harness.wait_until(
+            lambda: json.loads(self.cli(self.mia, "models", "get", name, "-o", "json"))
+            ["versions"][0]["state"] == "READY", what="the version to be served")
+        return path
+
+    def test_a_tenant_has_its_own_models_and_data_sets(self):
+        path = self.train("secretnet")
+        model = json.loads(self.cli(self.mia, "models", "get", "secretnet", "-o", "json"))
+        self.assertEqual("a", model["tenant"])
+        self.assert_hidden(MODEL_CALLS, "secretnet")
+        self.assert_hidden(DATASET_CALLS, "minedata")
+        for verb in (("models", "list"), ("datasets", "list"), ("devices",)):
+            listed = self.cli(self.other, *verb, "-o", "json")
+            self.assertNotIn("secretnet", listed)
+            self.assertNotIn("minedata", listed)
+        index = self.http(self.other, "/v2/repository/index", {})
+        self.assertEqual((200, []), (index[0], json.loads(index[1])))
+        self.assertNotIn("secretnet", self.http(self.other, "/v2/models/stats")[1])
+        self.cli(self.other, "submit", path, code=NOT_FOUND)
+        said = self.cli(self.other, "datasets", "upload", "minedata", harness.DIGITS,
+                        code=EXISTS)
+        self.assertIn("is taken", said)
+
+        self.cli(self.mia, "models", "share", "secretnet")
+        for method, call in MODEL_CALLS.items():
+            with self.subTest(shared=method):
+                code, body = self.call(self.other, call, "secretnet")
+                self.assertEqual(403 if method in CHANGES else
+                                 400 if method == "infer" else 200, code, body)
+        rows = self.cli(self.other, "models", "infer", "secretnet", "--data", harness.DIGITS,
+                        "--rows", "last:10", "-o", "json")
+        self.assertTrue(json.loads(rows))
+        # Sharing and tenants are on disk.
+        self.server.kill()
+        self.server.start()
+        self.cli(self.other, "models", "get", "secretnet")
+        self.cli(self.mia, "models", "share", "secretnet", "--off")
+        self.assert_hidden(MODEL_CALLS, "secretnet")
+        self.assert_hidden(DATASET_CALLS, "minedata")
+
+    def test_what_has_no_tenant_is_everybodys(self):
+        self.cli(self.admin, "datasets", "upload", "rows", harness.DIGITS)
+        self.cli(self.other, "datasets", "describe", "rows")
+        self.cli(self.mia, "datasets", "delete", "rows")
+
+
+if __name__ == "__main__":
+    harness.main()

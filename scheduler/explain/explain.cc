@@ -38,8 +38,9 @@ std::optional<absl::Duration> LeftOf(const Job& job, absl::Time now) {
 
 // Returns why the job does not start on the device; empty when it may.
 // Obstacles that keep the job away come before bytes that others hold there.
-std::string ObstacleOn(const State& state, const Device& device,
-                       const Need& need, const KeptDevices& held) {
+std::string ObstacleOn(const State& state, const Device& device, const Job& job,
+                       const KeptDevices& held) {
+  const Need need = NeedOf(state, job);
   const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
   if (obstacle && obstacle->kind <= ObstacleKind::kReserved) {
     return ObstacleText(state, device, need, *obstacle);
@@ -48,9 +49,9 @@ std::string ObstacleOn(const State& state, const Device& device,
     return absl::StrCat("kept free for ", KeeperText(state, it->second));
   }
   if (const auto loaded = DevicesUnderLoad(state); loaded.contains(device.id)) {
-    return absl::StrCat(ModelTextFor(state.versions().at(loaded.at(device.id)),
-                                     state.jobs().at(*need.job).tenant),
-                        " is under load here, and training stays away");
+    return absl::StrCat(
+        ModelTextFor(state.versions().at(loaded.at(device.id)), job.tenant),
+        " is under load here, and training stays away");
   }
   return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
 }
@@ -360,7 +361,7 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
     const uint64_t free = device.free_bytes();
     const uint64_t needed = NeededOn(need, device);
     explained.devices.push_back({device.id, needed > free ? needed - free : 0,
-                                 ObstacleOn(state, device, need, held)});
+                                 ObstacleOn(state, device, job, held)});
     for (const RunningJobs::OnDevice& running : jobs.On(spot)) {
       // A job on several devices is told once.
       if (!seen.insert(running.job->id).second) continue;

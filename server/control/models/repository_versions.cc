@@ -90,8 +90,9 @@ void Settle(const ControlContext& context, Transaction& transaction,
       ledger.FindVersion(arrival->version.model(), 0);
   if (newest != nullptr && !newest->tenant().empty()) {
     return arrival->callback(absl::AlreadyExistsError(
-        absl::StrCat("model \"", newest->model(), "\" belongs to tenant \"",
-                     newest->tenant(), "\"; rename the folder")));
+        absl::StrCat("the name \"", newest->model(),
+                     "\" is taken by an uploaded model of a tenant; rename the "
+                     "folder")));
   }
   const v1::ModelVersion* present =
       ledger.FindVersion(arrival->version.model(), arrival->version.version());

@@ -264,5 +264,15 @@ TEST_F(ServingPolicyTest, TwoVersionsTakeDifferentDevices) {
   EXPECT_EQ(Stopped(Send(VersionLoadRequested{second})).size(), 1u);
 }
 
+TEST(ModelTextForTest, TheModelOfAnotherTenantHasNoName) {
+  Version version;
+  version.model = "digits";
+  version.number = 1;
+  EXPECT_EQ(ModelTextFor(version, "b"), "model 'digits' version 1");
+  version.tenant = "a";
+  EXPECT_EQ(ModelTextFor(version, "a"), "model 'digits' version 1");
+  EXPECT_EQ(ModelTextFor(version, "b"), "a model of another tenant");
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

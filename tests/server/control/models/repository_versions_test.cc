@@ -130,7 +130,7 @@ TEST_F(TenantRepositoryTest, TheModelOfATenantIsKept) {
   const auto refused = Send(Import(7, "b")).Wait();
   EXPECT_TRUE(absl::IsAlreadyExists(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("belongs to tenant \"a\""));
+              HasSubstr("is taken by an uploaded model"));
 }
 
 TEST_F(RepositoryVersionsTest, AVersionThatCameAnotherWayIsKept) {

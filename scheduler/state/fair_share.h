@@ -34,6 +34,8 @@ struct TenantShare {
   // that hold more than their own guarantee give way.
   std::optional<uint32_t> guaranteed;
   std::optional<uint32_t> most;  // limit of devices at once
+  // Limit of jobs that have not ended, for who admits jobs.
+  std::optional<uint32_t> most_jobs;
 };
 
 // Settings by path. A tenant that is not listed has weight 1 and no limits.

@@ -27,10 +27,20 @@ absl::Status SetShare(const NamedWords& tenant, const NamedWords::Word& word,
     }
     return absl::OkStatus();
   }
+  if (word.key == "jobs") {
+    uint32_t jobs = 0;
+    if (!absl::SimpleAtoi(word.value, &jobs) || jobs > kMostTenantJobs) {
+      return WrongEntry(
+          "tenant", tenant, given,
+          absl::StrCat("a number of jobs is from 0 to ", kMostTenantJobs));
+    }
+    share->most_jobs = jobs;
+    return absl::OkStatus();
+  }
   if (word.key != "guaranteed" && word.key != "most") {
-    return WrongEntry(
-        "tenant", tenant, given,
-        "known are weight=NUMBER, guaranteed=DEVICES, most=DEVICES");
+    return WrongEntry("tenant", tenant, given,
+                      "known are weight=NUMBER, guaranteed=DEVICES, "
+                      "most=DEVICES, jobs=NUMBER");
   }
   uint32_t devices = 0;
   if (!absl::SimpleAtoi(word.value, &devices) || devices > kMostTenantDevices) {

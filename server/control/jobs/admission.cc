@@ -100,6 +100,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
   }
   const v1::JobSpec& spec = submission->request.spec();
   absl::Status status = CheckRoom(context, transaction, 1);
+  if (status.ok()) status = CheckTenantJobs(transaction, spec.tenant(), 1);
   if (status.ok()) {
     status = CheckFits(transaction, spec, submission->plan->plan());
   }

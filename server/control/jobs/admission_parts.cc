@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/place/placement_policy.h"
+#include "scheduler/state/fair_share.h"
 #include "scheduler/state/state.h"
 #include "server/control/calls/context.h"
 #include "server/control/calls/control_options.h"
@@ -28,6 +31,19 @@ namespace {
 
 absl::string_view KindOf(const v1::Job&) { return "job"; }
 absl::string_view KindOf(const v1::JobArray&) { return "array"; }
+
+// Returns the number of jobs of the tenant and its parts that have not ended.
+size_t ActiveJobsOf(const Ledger& ledger, absl::string_view tenant) {
+  return static_cast<size_t>(std::count_if(
+      ledger.jobs.begin(), ledger.jobs.end(), [&](const auto& entry) {
+        const v1::Job& job = entry.second.job;
+        absl::string_view rest = job.spec().tenant();
+        return !scheduler::IsEnded(
+                   static_cast<scheduler::JobState>(job.state())) &&
+               absl::ConsumePrefix(&rest, tenant) &&
+               (rest.empty() || rest.front() == '.');
+      }));
+}
 
 }  // namespace
 
@@ -88,6 +104,27 @@ absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
                      : absl::StrCat("the queue has no room for ", jobs,
                                     " jobs (", there, " of ", limit,
                                     " jobs have not ended); try again later"));
+}
+
+absl::Status CheckTenantJobs(Transaction& transaction,
+                             const std::string& tenant, size_t jobs) {
+  const Ledger& ledger = transaction.ledger();
+  const scheduler::TenantShares& tenants = ledger.state.policy().tenants;
+  for (const absl::string_view level : scheduler::PathOf(tenant)) {
+    const auto share = tenants.find(std::string(level));
+    if (share == tenants.end() || !share->second.most_jobs) continue;
+    const size_t limit = *share->second.most_jobs;
+    const size_t there = ActiveJobsOf(ledger, level);
+    if (there + jobs <= limit) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "tenant \"", level, "\" has ", there,
+        " jobs that have not ended, may "
+        "have ",
+        limit, ", and asks for ", jobs,
+        " more; wait until some end or cancel them, or have `jobs` raised in "
+        "the server's --tenants"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,

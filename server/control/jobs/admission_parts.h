@@ -52,6 +52,10 @@ absl::Status RequestIdUsed(const v1::SubmitJobRequest& request,
 // Returns OK if `jobs` more jobs may be admitted now.
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
                        size_t jobs);
+// Returns OK if the tenant, and each tenant above it, may have `jobs` more jobs
+// (--tenants). ResourceExhausted names what has its most jobs.
+absl::Status CheckTenantJobs(Transaction& transaction,
+                             const std::string& tenant, size_t jobs);
 // Returns OK if a job of the plan may wait in its queue and may ever start.
 absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
                        const v1::Plan& plan);

@@ -82,6 +82,9 @@ absl::StatusOr<std::optional<v1::JobArray>> EarlierRequest(
 absl::Status Check(const ControlContext& context, Transaction& transaction,
                    const ArraySubmission& submission) {
   RETURN_IF_ERROR(CheckRoom(context, transaction, submission.tasks.size()));
+  RETURN_IF_ERROR(CheckTenantJobs(transaction,
+                                  submission.request.spec().tenant(),
+                                  submission.tasks.size()));
   RETURN_IF_ERROR(CheckStartRules(transaction, submission.request.spec()));
   for (const auto& [names, data] : submission.data) {
     RETURN_IF_ERROR(CheckData(transaction, data));

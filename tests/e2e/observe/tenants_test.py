@@ -9,7 +9,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
 
-DENIED, NOT_FOUND, EXISTS = 4, 3, 6
+NOT_FOUND, EXISTS, EXHAUSTED = 3, 6, 7
 # Calls over HTTP that name a model: path and message; None: a GET.
 MODEL_CALLS = {
     "GetModel": ("/api/gpupool.v1.ModelService/GetModel", {"name": "NAME"}),
@@ -36,7 +36,8 @@ DATASET_CALLS = {
 
 class Tenants(harness.TestCase):
     def setUp(self):
-        self.server = self.start("--devices", "cpu:1", "--auth", "tokens")
+        self.server = self.start("--devices", "cpu:1", "--auth", "tokens",
+                                 "--tenants", "b:jobs=1")
         self.admin = self.server.state / "admin-token"
         self.mia, self.other = self.create("a"), self.create("b")
 
@@ -127,6 +128,21 @@ class Tenants(harness.TestCase):
         self.cli(self.mia, "models", "share", "secretnet", "--off")
         self.assert_hidden(MODEL_CALLS, "secretnet")
         self.assert_hidden(DATASET_CALLS, "minedata")
+
+    def test_a_tenant_has_at_most_its_limit_of_jobs(self):
+        path = self.server.state / "job.yaml"
+        self.cli(self.other, "datasets", "upload", "digits", harness.DIGITS)
+        path.write_text(harness.digits_job(steps=1_000_000))
+        job = json.loads(self.cli(self.other, "submit", path, "-o", "json"))["id"]
+        said = self.cli(self.other, "submit", path, code=EXHAUSTED)
+        self.assertIn('tenant "b" has 1 jobs that have not ended, may have 1', said)
+        self.cli(self.mia, "submit", path, code=NOT_FOUND)
+        self.cli(self.other, "cancel", job)
+        harness.wait_until(lambda: json.loads(self.cli(
+            self.other, "get", job, "-o", "json"))["state"] == "CANCELLED",
+            what="the job to end")
+        job = json.loads(self.cli(self.other, "submit", path, "-o", "json"))["id"]
+        self.cli(self.other, "cancel", job)
 
     def test_what_has_no_tenant_is_everybodys(self):
         self.cli(self.admin, "datasets", "upload", "rows", harness.DIGITS)

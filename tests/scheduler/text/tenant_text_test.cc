@@ -21,6 +21,14 @@ TEST(ParseTenantSharesTest, ReadsAllThatIsSet) {
   EXPECT_EQ(shares->at("research.vision").most, 2u);
 }
 
+TEST(ParseTenantSharesTest, ReadsALimitOfJobs) {
+  const auto shares = ParseTenantShares("shop:jobs=50;lab:most=1,jobs=0");
+  ASSERT_TRUE(shares.ok()) << shares.status();
+  EXPECT_EQ(shares->at("shop").most_jobs, 50u);
+  EXPECT_EQ(shares->at("lab").most_jobs, 0u);
+  EXPECT_EQ(shares->at("lab").most, 1u);
+}
+
 TEST(ParseTenantSharesTest, NothingIsNoShares) {
   const auto shares = ParseTenantShares(" ; ");
   ASSERT_TRUE(shares.ok()) << shares.status();
@@ -43,6 +51,7 @@ TEST(ParseTenantSharesTest, ErrorsNameTheTenantTheValueAndWhatIsAllowed) {
            Case{"a:weight=x", "weight=x"},
            Case{"a:most=-1", "most=-1; a number of devices is from 0"},
            Case{"a:most=1.5", "most=1.5"},
+           Case{"a:jobs=-1", "jobs=-1; a number of jobs is from 0 to 1048576"},
            Case{"a:guaranteed=99999999999", "guaranteed=99999999999"},
            Case{"a:limit=3", "known are weight=NUMBER"},
            Case{"a:guaranteed=3,most=2", "guaranteed=3 is above most=2"},

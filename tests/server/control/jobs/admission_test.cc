@@ -320,6 +320,33 @@ TEST_F(AdmissionTest, TooManyActiveJobsAreRefused) {
   EXPECT_TRUE(absl::IsResourceExhausted(Submit(Request("r3")).status()));
 }
 
+TEST_F(AdmissionTest, ATenantHasItsMostJobsWithThoseOfItsParts) {
+  loop.reset();
+  store.reset();
+  options.scheduling.tenants = {{"lab", {.most_jobs = 2}}};
+  StartLoop();
+  const auto submit = [&](const char* id, const char* tenant) {
+    v1::SubmitJobRequest request = Request(id);
+    request.mutable_spec()->set_tenant(tenant);
+    return Submit(request);
+  };
+  const auto first = submit("r1", "lab");
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(submit("r2", "lab.vision").ok());
+  const auto refused = submit("r3", "lab.vision");
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
+  EXPECT_EQ(refused.status().message(),
+            "tenant \"lab\" has 2 jobs that have not ended, may have 2, and "
+            "asks for 1 more; wait until some end or cancel them, or have "
+            "`jobs` raised in the server's --tenants");
+  EXPECT_TRUE(submit("r4", "laboratory").ok()) << "no part of lab";
+  EXPECT_TRUE(submit("r1", "lab").ok()) << "repeated";
+  Answer<v1::Job> cancelled;
+  CancelJob(control(), first->id(), cancelled.callback());
+  ASSERT_TRUE(cancelled.Wait().ok());
+  EXPECT_TRUE(submit("r5", "lab").ok()) << "an ended job counts no more";
+}
+
 TEST_F(AdmissionTest, PlanningStoresNothingAndSaysWhereItFits) {
   planned_bytes = 400;
   const auto plan = Plan(Request("r1").spec());

@@ -42,6 +42,7 @@ std::string LineOf(const Record& record, const Place& place) {
   add("tenant", record.tenant);
   add("role", record.role);
   add("peer", record.peer);
+  add("uid", record.uid);
   add("method", record.method);
   add("object", record.object);
   add("request_id", record.request_id);

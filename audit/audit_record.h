@@ -37,15 +37,15 @@ struct Record {
   //   * "mended": a torn line was removed
   //   * "start", "stop": of the server
   std::string event;
-  // "token": a caller with a token. "local": whoever reaches a server that
-  // wants no tokens, and callers at its socket that send none. "unknown": a
-  // caller without a token that works.
+  // "token": a caller with a token. "local": a caller who needs none and sends
+  // none. "unknown": another caller without a token that works.
   std::string identity;
   uint64_t token = 0;  // id of the token; 0: none
   std::string name;    // of the token
   std::string tenant;
   std::string role;
   std::string peer;  // address of the caller, as "ipv4:127.0.0.1:4242"
+  std::string uid;   // of a caller over TCP on this machine, if it is known
   std::string method;
   std::string object;      // as "model=digits version=3"
   std::string request_id;  // chosen by the client

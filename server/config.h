@@ -30,7 +30,7 @@ struct Config {
   uint16_t metrics_port = 0;
   bool triton_metrics = false;
   tls::TlsFiles tls;   // of gRPC and HTTP
-  std::string auth;    // "none" or "tokens"
+  std::string auth;    // "local", "tokens" or "none"
   std::string socket;  // "auto", "none" or a path; see server_access.h
   std::string audit;   // "on" or "off"
   uint64_t audit_file_bytes = 0;

@@ -114,12 +114,12 @@ void RaiseLimits() {
 void WarnAboutListening(const Config& config) {
   const bool local = config.listen == "127.0.0.1" || config.listen == "::1";
   if (local || !config.tls.client_ca.empty()) return;
-  const bool tokens = config.auth == "tokens";
+  const bool tokens = config.auth != "none";
   if (tokens && config.tls.on()) return;
   if (tokens) {
     spdlog::warn(
-        "tokens are sent in the clear listen={} remedy=\"set tls-certificate "
-        "and tls-key\"",
+        "callers on other machines need tokens, which are sent in the clear "
+        "listen={} remedy=\"set tls-certificate and tls-key\"",
         config.listen);
   } else if (config.tls.on()) {
     spdlog::warn(

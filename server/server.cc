@@ -134,7 +134,7 @@ class Server::Impl {
     spdlog::info(
         "serving listen={} grpc_port={} http_port={} metrics_port={} "
         "socket={} devices={} state_dir={}",
-        config_.listen, ports_.grpc, ports_.http, ports_.metrics, socket_,
+        config_.listen, ports_.grpc, ports_.http, ports_.metrics, socket_.path,
         devices_.size(), state_dir_->path());
     return absl::OkStatus();
   }
@@ -211,8 +211,8 @@ class Server::Impl {
     ASSIGN_OR_RETURN(socket_, ClaimSocket(config_.socket, state_dir_->path()));
     ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
     ASSIGN_OR_RETURN(gate_,
-                     OpenGate(config_.auth, state_dir_->path(), store_.get(),
-                              [this] { return clock_.Now(); }));
+                     OpenGate(FreeCallersOf(config_), state_dir_->path(),
+                              store_.get(), [this] { return clock_.Now(); }));
     RETURN_IF_ERROR(
         KeepAuditLog(config_, state_dir_->path(), &metrics_, gate_.get()));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs",
@@ -435,7 +435,7 @@ class Server::Impl {
             .port = config_.grpc_port,
             .limits = config_.limits,
             .tls = config_.tls,
-            .socket = socket_};
+            .socket = socket_.path};
   }
 
   ApiDependencies ApiNeeds() {
@@ -500,12 +500,10 @@ class Server::Impl {
   // Writes the port file last of all: who sees it may call.
   absl::Status WritePortFile() const {
     if (config_.port_file.empty()) return absl::OkStatus();
-    const nlohmann::json ports = {{"grpc_port", ports_.grpc},
-                                  {"http_port", ports_.http},
-                                  {"metrics_port", ports_.metrics},
-                                  {"listen", config_.listen},
-                                  {"socket", socket_},
-                                  {"pid", getpid()}};
+    const nlohmann::json ports = {
+        {"grpc_port", ports_.grpc},       {"http_port", ports_.http},
+        {"metrics_port", ports_.metrics}, {"listen", config_.listen},
+        {"socket", socket_.path},         {"pid", getpid()}};
     return WriteFileAtomically(config_.port_file, ports.dump() + "\n");
   }
 
@@ -556,7 +554,7 @@ class Server::Impl {
   Metrics metrics_{MetricsOptions{.triton_names = config_.triton_metrics}};
   std::unique_ptr<StartupCheck> startup_check_;
   std::unique_ptr<StateDir> state_dir_;
-  std::string socket_;  // path; empty: none
+  ClaimedSocket socket_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<AccessGate> gate_;
   std::unique_ptr<BlobStore> blobs_;

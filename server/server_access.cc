@@ -1,6 +1,8 @@
 #include "server/server_access.h"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,6 +19,7 @@
 #include "audit/audit_log.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
+#include "server/auth/peer_user.h"
 #include "server/auth/secret.h"
 #include "server/config.h"
 #include "server/control/upkeep/token_requests.h"
@@ -71,14 +74,40 @@ absl::Status RemoveEndedSocket(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckLength(const std::string& path) {
+  if (path.size() <= kMostSocketPath) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the path of the socket ", path, " has ", path.size(),
+      " bytes, and at most ", kMostSocketPath,
+      " are possible; choose a shorter --socket, or --socket none"));
+}
+
+// Takes the lock of a path. The file stays when the server ends: another server
+// may hold it by then.
+absl::StatusOr<UniqueFd> LockSocket(const std::string& path) {
+  const std::string file = absl::StrCat(path, ".lock");
+  UniqueFd lock(
+      open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.valid()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make ", file, ", the lock of the socket: ",
+                     std::strerror(errno), "; choose another --socket"));
+  }
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) {
+    return absl::UnavailableError(absl::StrCat("cannot lock ", file, ": ",
+                                               std::strerror(errno),
+                                               "; choose another --socket"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "another server listens at the socket ", path, ", and holds ", file,
+      "; stop it, or choose another "
+      "--socket"));
+}
+
 // Checks that a socket can be made at the path.
 absl::Status CheckSocket(const std::string& path) {
-  if (path.size() > kMostSocketPath) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the path of the socket ", path, " has ", path.size(),
-        " bytes, and at most ", kMostSocketPath,
-        " are possible; choose a shorter --socket, or --socket none"));
-  }
+  RETURN_IF_ERROR(CheckLength(path));
   RETURN_IF_ERROR(RemoveEndedSocket(path));
   const int error = TrySocket(path, bind);
   if (error != 0) {
@@ -141,6 +170,14 @@ absl::StatusOr<v1::StoredToken> MakeAdmin(const std::string& file, Store* store,
   return stored;
 }
 
+// Warns if the system does not tell which user calls.
+void WarnWithoutUsers() {
+  const absl::Status users = CheckPeerUsers();
+  if (users.ok()) return;
+  spdlog::warn("only the socket is open without a token reason=\"{}\"",
+               std::string(users.message()));
+}
+
 const char* RecordLabel(audit::Fate fate) {
   switch (fate) {
     case audit::Fate::kWritten:
@@ -173,18 +210,27 @@ void CountRecords(Metrics* metrics, audit::LogOptions* options) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ClaimSocket(const std::string& socket,
-                                        const std::string& state_dir) {
-  if (socket == "none") return std::string();
-  const bool automatic = socket == "auto";
-  const std::string path =
-      automatic ? absl::StrCat(state_dir, "/", kSocketFile) : socket;
-  const absl::Status usable = CheckSocket(path);
-  if (usable.ok()) return path;
-  if (!automatic) return usable;
-  spdlog::warn("there is no socket for callers on this machine error=\"{}\"",
-               std::string(usable.message()));
-  return std::string();
+absl::StatusOr<ClaimedSocket> ClaimSocket(const std::string& socket,
+                                          const std::string& state_dir) {
+  ClaimedSocket claimed;
+  if (socket == "none") return claimed;
+  if (socket == "auto") {
+    const std::string path = absl::StrCat(state_dir, "/", kSocketFile);
+    const absl::Status usable = CheckSocket(path);
+    if (usable.ok()) {
+      claimed.path = path;
+    } else {
+      spdlog::warn(
+          "there is no socket for callers on this machine error=\"{}\"",
+          std::string(usable.message()));
+    }
+    return claimed;
+  }
+  RETURN_IF_ERROR(CheckLength(socket));
+  ASSIGN_OR_RETURN(claimed.lock, LockSocket(socket));
+  RETURN_IF_ERROR(CheckSocket(socket));
+  claimed.path = socket;
+  return claimed;
 }
 
 absl::Status CheckTls(const tls::TlsFiles& files, absl::Time now) {
@@ -199,16 +245,26 @@ absl::Status CheckTls(const tls::TlsFiles& files, absl::Time now) {
   return absl::OkStatus();
 }
 
+FreeCallers FreeCallersOf(const Config& config) {
+  if (config.auth == "none") return FreeCallers::kAll;
+  if (config.auth == "tokens") return FreeCallers::kNone;
+  return config.tls.client_ca.empty() ? FreeCallers::kOwnUsers
+                                      : FreeCallers::kCertificates;
+}
+
 absl::StatusOr<std::unique_ptr<AccessGate>> OpenGate(
-    const std::string& auth, const std::string& state_dir, Store* store,
+    FreeCallers free, const std::string& state_dir, Store* store,
     std::function<absl::Time()> now) {
   const absl::Time start = now();
-  auto gate = std::make_unique<AccessGate>(auth == "tokens", std::move(now));
-  if (!gate->wants_tokens()) return gate;
+  auto gate = std::make_unique<AccessGate>(free, std::move(now));
+  if (!gate->checks_calls()) return gate;
+  if (free == FreeCallers::kOwnUsers) WarnWithoutUsers();
   ASSIGN_OR_RETURN(std::vector<v1::StoredToken> tokens, store->LoadTokens());
   RETURN_IF_ERROR(ForgetOld(store, start, &tokens));
   const std::string file = absl::StrCat(state_dir, "/", kAdminTokenFile);
-  if (HasAdmin(tokens, start)) {
+  if (free != FreeCallers::kNone) {
+    // Free callers can make tokens.
+  } else if (HasAdmin(tokens, start)) {
     spdlog::info("each call needs a token tokens={}", tokens.size());
   } else {
     ASSIGN_OR_RETURN(v1::StoredToken admin, MakeAdmin(file, store, start));

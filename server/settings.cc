@@ -137,11 +137,14 @@ std::vector<Setting> TlsSettings() {
 std::vector<Setting> AccessSettings() {
   static constexpr char kGroup[] = "Who may call";
   return {
-      {kGroup, "auth", WordKind("KIND", In<&Config::auth>, {"none", "tokens"}),
-       "none",
-       "none: whoever reaches the server may do everything; tokens: each call "
-       "needs a token, whose role says what it may do",
-       "", "[Tokens and roles](#tokens-and-roles)"},
+      {kGroup, "auth",
+       WordKind("KIND", In<&Config::auth>, {"local", "tokens", "none"}),
+       "local",
+       "local: the server's user and root need no token from its machine, and "
+       "with tls-client-ca whoever has a certificate needs none; tokens: each "
+       "call needs a token, whose role says what it may do; none: whoever "
+       "reaches the server may do everything",
+       "", "[Who may call](#who-may-call)"},
       {kGroup, "socket", TextKind("PATH", In<&Config::socket>), "auto",
        "Unix socket for gRPC; only the server's user and root can open it, and "
        "they need no token there; auto: gpupoold.sock in the state folder; "

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "gpupool/v1/device.grpc.pb.h"
 #include "server/api/rpc/call_auditor.h"
+#include "server/api/rpc/grpc_port.h"
 #include "server/api/rpc/method_guard.h"
 #include "server/api/rpc/server_credentials.h"
 #include "server/api/rpc/tenant_access.h"
@@ -51,8 +52,6 @@ void SetLimits(grpc::ServerBuilder* builder, uint64_t message_limit_bytes) {
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataLimitBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                               kStreamsPerConnection);
-  // A second daemon on the port must fail instead of sharing it.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Off, since a small compressed message could exceed every limit.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
@@ -62,6 +61,13 @@ std::string AddressOf(const ApiOptions& options) {
   const bool ip6 = absl::StrContains(options.listen, ':');
   return absl::StrCat(ip6 ? "[" : "", options.listen, ip6 ? "]" : "", ":",
                       options.port);
+}
+
+absl::Status CannotServe(const ApiOptions& options, const absl::Status& why) {
+  return absl::UnavailableError(absl::StrCat(
+      "cannot serve gRPC on ", AddressOf(options), ": ",
+      std::string(why.message()),
+      "; is the address taken or not ours? choose another --grpc-port"));
 }
 
 }  // namespace
@@ -99,29 +105,27 @@ class ApiServer::Impl {
     SetKeepalive(&builder);
     SetLimits(&builder, options.limits.message_bytes);
     builder.experimental().SetInterceptorCreators(CallAuditors(gate_));
-    const std::string address = AddressOf(options);
-    builder.AddListeningPort(
-        address,
-        ServerCredentialsOf(options.tls, options.tls_reload_seconds,
-                            Guard(Door::kPort)),
-        &port_);
+    auto port = GrpcPort::Listen(options.listen, options.port);
+    if (!port.ok()) return CannotServe(options, port.status());
+    port_ = *std::move(port);
+    port_->AddTo(&builder,
+                 ServerCredentialsOf(options.tls, options.tls_reload_seconds),
+                 gate_);
     if (!options.socket.empty()) {
       builder.AddListeningPort(absl::StrCat("unix:", options.socket),
-                               GuardedPlainCredentials(Guard(Door::kSocket)));
+                               GuardedPlainCredentials(SocketGuard()));
     }
     for (const NamedService& one : Services()) {
       builder.RegisterService(one.service);
     }
     server_ = builder.BuildAndStart();
-    if (server_ != nullptr && port_ > 0) return absl::OkStatus();
-    if (port_ > 0) {
+    if (server_ == nullptr) {
       return absl::UnavailableError(absl::StrCat("cannot make the socket ",
                                                  options.socket,
                                                  "; choose another --socket"));
     }
-    return absl::UnavailableError(absl::StrCat(
-        "cannot serve gRPC on ", address,
-        ": the address is taken or not ours; choose another --grpc-port"));
+    port_->Start();
+    return absl::OkStatus();
   }
 
   void Stop(absl::Duration grace) {
@@ -133,6 +137,7 @@ class ApiServer::Impl {
       datasets_.StopStreams();
       models_.StopStreams();
       admin_.StopStreams();
+      port_->Stop();
       server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
       server_->Wait();
     });
@@ -145,7 +150,7 @@ class ApiServer::Impl {
     return server_->InProcessChannel(arguments);
   }
 
-  int port() const { return port_; }
+  int port() const { return port_->port(); }
 
   // Sets the health of the server, which has no name, and of each service.
   void SetServing(bool serving) {
@@ -159,9 +164,9 @@ class ApiServer::Impl {
 
  private:
   // Returns null if everybody may call everything.
-  std::shared_ptr<MethodGuard> Guard(Door door) const {
-    if (gate_ == nullptr || !gate_->wants_tokens()) return nullptr;
-    return std::make_shared<MethodGuard>(gate_, door);
+  std::shared_ptr<MethodGuard> SocketGuard() const {
+    if (gate_ == nullptr || !gate_->checks_calls()) return nullptr;
+    return std::make_shared<MethodGuard>(gate_, Door::kSocket);
   }
 
   // Returns the services in the order of registration.
@@ -195,7 +200,7 @@ class ApiServer::Impl {
   AccessGate* const gate_;
   const std::vector<NamedService> more_services_;
   const uint64_t message_bytes_;
-  int port_ = 0;
+  std::unique_ptr<GrpcPort> port_;
   std::unique_ptr<grpc::Server> server_;
   std::once_flag stopped_;
 };

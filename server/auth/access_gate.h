@@ -14,23 +14,26 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "audit/audit_log.h"
+#include "server/auth/caller.h"
 #include "server/auth/token_book.h"
 
 namespace gpupool::server {
 
-// The way by which a call comes in.
-enum class Door {
-  kPort,    // gRPC or HTTP over TCP
-  kSocket,  // the Unix socket, which only the server's user and root can open
+// Who may call without a token. Such a caller is an admin without a tenant.
+enum class FreeCallers {
+  kAll,           // whoever reaches the server; tokens do not count
+  kOwnUsers,      // the server's user and root, from this machine
+  kCertificates,  // all, since the ports want certificates of clients
+  kNone,          // nobody over TCP
 };
 
 class AccessGate {
  public:
-  // Without `wants_tokens` everybody is an admin without a tenant. `now` is the
-  // clock.
-  AccessGate(bool wants_tokens, std::function<absl::Time()> now);
+  // `now` is the clock.
+  AccessGate(FreeCallers free, std::function<absl::Time()> now);
 
-  bool wants_tokens() const { return wants_tokens_; }
+  // Returns whether calls are checked and tokens count.
+  bool checks_calls() const { return free_ != FreeCallers::kAll; }
   TokenBook& tokens() { return tokens_; }
   absl::Time now() const { return now_(); }
 
@@ -42,27 +45,32 @@ class AccessGate {
   audit::AuditLog* log() const { return log_.get(); }
 
   // Checks a call of "/package.Service/Method" by the value of its header
-  // `authorization`, which is empty if there is none. Methods that are open to
-  // everybody get an identity without role and tenant. A call over the socket
-  // without the header is that of an admin. `peer` is the address of the caller
-  // for the audit log; empty if it is not known. Errors:
+  // `authorization`, which is empty if there is none. A token that is sent
+  // counts. Methods that are open to everybody get an identity without role and
+  // tenant. Callers over the socket, and free callers, are admins without a
+  // token. Errors:
   //   * Unauthenticated: no token, or one that is unknown, revoked or expired
   //   * PermissionDenied: the token's role may not call the method, or nobody
   //     may
   absl::StatusOr<Identity> Admit(absl::string_view method,
                                  absl::string_view authorization,
-                                 Door door = Door::kPort,
-                                 absl::string_view peer = {});
+                                 const Caller& caller = {});
 
   // Returns who calls, without a look at the method.
   absl::StatusOr<Identity> Identify(absl::string_view authorization,
-                                    Door door = Door::kPort);
+                                    const Caller& caller = {});
 
  private:
   absl::StatusOr<Identity> Decide(absl::string_view method,
-                                  absl::string_view authorization, Door door);
+                                  absl::string_view authorization,
+                                  const Caller& caller);
+  // Returns whether the caller needs no token.
+  bool IsFree(const Caller& caller) const;
+  // Returns the refusal of a caller without a token.
+  absl::Status WantsToken(const Caller& caller) const;
 
-  const bool wants_tokens_;
+  const FreeCallers free_;
+  const uid_t own_uid_;
   const std::function<absl::Time()> now_;
   TokenBook tokens_;
   std::unique_ptr<audit::AuditLog> log_;

@@ -1,6 +1,9 @@
 #include "server/auth/call_record.h"
 
+#include <string>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "server/auth/access_gate.h"
 #include "server/auth/method_roles.h"
 
@@ -12,15 +15,19 @@ bool IsDenial(absl::StatusCode code) {
 }
 
 audit::Record RecordOf(AccessGate& gate, absl::string_view authorization,
-                       Door door) {
+                       const Caller& caller) {
   audit::Record record;
-  const absl::StatusOr<Identity> identity = gate.Identify(authorization, door);
+  record.peer = std::string(caller.peer);
+  if (caller.user.uid.has_value()) {
+    record.uid = absl::StrCat(*caller.user.uid);
+  }
+  const absl::StatusOr<Identity> identity =
+      gate.Identify(authorization, caller);
   if (!identity.ok()) {
     record.identity = "unknown";
     return record;
   }
-  record.identity =
-      gate.wants_tokens() && !authorization.empty() ? "token" : "local";
+  record.identity = identity->token != 0 ? "token" : "local";
   record.token = identity->token;
   record.name = identity->name;
   record.tenant = identity->tenant;

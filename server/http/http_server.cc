@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "server/auth/access_gate.h"
 #include "server/http/http_status.h"
 #include "server/http/json_gateway.h"
 #include "server/http/port/http_port.h"
@@ -64,6 +65,7 @@ HttpPortOptions PortOptions(const HttpServerOptions& options,
                             ServedCertificate* certificate) {
   HttpPortOptions port{.address = options.address, .port = options.port};
   port.handshakes.total = options.handshakes;
+  port.asks_users = options.gate != nullptr && options.gate->checks_calls();
   // Lets each call have an answer as large as the largest body.
   port.answer_bytes = uint64_t{options.rest_calls} * options.rest_body_bytes +
                       uint64_t{options.api_calls} * options.max_body_bytes;

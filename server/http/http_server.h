@@ -7,9 +7,9 @@
 //   POST /api/SERVICE/METHOD
 //   GET / and /web/...       the web page (web_routes.h)
 //
-// With a gate that wants tokens every request needs the header "Authorization:
-// Bearer TOKEN", except for the files of the web page and the probes
-// (route_access.h).
+// With a gate that checks calls every request of a caller who is not free needs
+// the header "Authorization: Bearer TOKEN", except for the files of the web
+// page and the probes (route_access.h).
 //
 // Limits, deadlines and threads are those of port/http_port.h: one thread
 // serves all connections, and probes, other GETs of /v2, POSTs of /v2 and the

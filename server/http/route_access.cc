@@ -12,12 +12,13 @@
 namespace gpupool::server {
 
 RouteGuard GuardOf(AccessGate* gate) {
-  if (gate == nullptr || !gate->wants_tokens()) return nullptr;
+  if (gate == nullptr || !gate->checks_calls()) return nullptr;
   return [gate](const HttpRoute& route, const HttpRequest& request) {
     if (route.calls == kOpenToAll) return absl::OkStatus();
+    const std::string peer = absl::StrCat("http:", request.remote);
     return gate
-        ->Admit(MethodOf(route, request), AuthorizationOf(request), Door::kPort,
-                absl::StrCat("http:", request.remote))
+        ->Admit(MethodOf(route, request), AuthorizationOf(request),
+                {.user = request.user, .peer = peer})
         .status();
   };
 }
@@ -37,6 +38,9 @@ absl::string_view AuthorizationOf(const HttpRequest& request) {
 void PassCaller(const HttpRequest& request, GenericCall* call) {
   const std::string peer = absl::StrCat("http:", request.remote);
   if (MayBeMetadata(peer)) call->AddMetadata(kHttpPeerKey, peer);
+  if (request.user.uid.has_value()) {
+    call->AddMetadata(kHttpUidKey, absl::StrCat(*request.user.uid));
+  }
   const absl::string_view id = request.Header("X-Request-Id");
   if (MayBeMetadata(id)) call->AddMetadata("x-request-id", std::string(id));
   const std::string value(AuthorizationOf(request));

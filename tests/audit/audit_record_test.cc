@@ -50,7 +50,7 @@ TEST(AuditRecordTest, HostileTextsMakeOneShortLineOfValidJson) {
   Record record;
   for (std::string* text :
        {&record.event, &record.identity, &record.name, &record.tenant,
-        &record.role, &record.peer, &record.method, &record.object,
+        &record.role, &record.peer, &record.uid, &record.method, &record.object,
         &record.request_id, &record.outcome, &record.note}) {
     *text = control;
   }

@@ -47,10 +47,11 @@ TEST(ClaimSocketTest, IsInTheStateFolderByDefault) {
   const TempDir directory;
   const auto path = ClaimSocket("auto", directory.path());
   ASSERT_TRUE(path.ok()) << path.status();
-  EXPECT_EQ(*path, directory / kSocketFile);
-  EXPECT_FALSE(std::filesystem::exists(*path)) << "gRPC makes it";
-  EXPECT_EQ(*ClaimSocket("none", directory.path()), "");
-  EXPECT_EQ(*ClaimSocket(directory / "own", "/nowhere"), directory / "own");
+  EXPECT_EQ(path->path, directory / kSocketFile);
+  EXPECT_FALSE(std::filesystem::exists(path->path)) << "gRPC makes it";
+  EXPECT_EQ(ClaimSocket("none", directory.path())->path, "");
+  EXPECT_EQ(ClaimSocket(directory / "own", "/nowhere")->path,
+            directory / "own");
 }
 
 TEST(ClaimSocketTest, TheSocketOfAnEndedServerIsRemoved) {
@@ -58,7 +59,7 @@ TEST(ClaimSocketTest, TheSocketOfAnEndedServerIsRemoved) {
   const std::string path = directory / "socket";
   { const BoundSocket ended(path); }
   ASSERT_TRUE(std::filesystem::exists(path));
-  EXPECT_EQ(*ClaimSocket(path, "/nowhere"), path);
+  EXPECT_EQ(ClaimSocket(path, "/nowhere")->path, path);
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
@@ -71,6 +72,31 @@ TEST(ClaimSocketTest, TheSocketOfALiveServerIsRefused) {
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("another server listens at the socket " + path));
   EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+// Two servers that start at once both find no socket, or that of an ended
+// server, before either listens.
+TEST(ClaimSocketTest, APathIsClaimedByOneServerAtATime) {
+  const TempDir directory;
+  const std::string path = directory / "socket";
+  auto first = ClaimSocket(path, "/nowhere");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status refused = ClaimSocket(path, "/nowhere").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("another server listens at the socket " + path));
+  EXPECT_TRUE(ClaimSocket(directory / "other", "/nowhere").ok());
+  first->lock.Reset();
+  EXPECT_TRUE(ClaimSocket(path, "/nowhere").ok());
+}
+
+TEST(ClaimSocketTest, ALinkAtTheLockIsNotFollowed) {
+  const TempDir directory;
+  const std::string path = directory / "socket";
+  std::filesystem::create_symlink(directory / "precious", path + ".lock");
+  const absl::Status refused = ClaimSocket(path, "/nowhere").status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_FALSE(std::filesystem::exists(directory / "precious"));
 }
 
 TEST(ClaimSocketTest, AFileThatIsNoSocketStays) {
@@ -87,7 +113,7 @@ TEST(ClaimSocketTest, ThePathHasALimit) {
   const TempDir directory;
   const std::string begin = directory.path() + "/";
   const std::string longest = begin + std::string(107 - begin.size(), 'x');
-  EXPECT_EQ(*ClaimSocket(longest, "/nowhere"), longest);
+  EXPECT_EQ(ClaimSocket(longest, "/nowhere")->path, longest);
   const absl::Status refused = ClaimSocket(longest + "x", "/nowhere").status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
@@ -98,16 +124,16 @@ TEST(ClaimSocketTest, OnlyThePathThatWasAskedForMustWork) {
   const absl::Status refused =
       ClaimSocket("/nowhere/socket", "/nowhere").status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
-  EXPECT_EQ(*ClaimSocket("auto", "/nowhere"), "");
+  EXPECT_EQ(ClaimSocket("auto", "/nowhere")->path, "");
 }
 
 class OpenGateTest : public ::testing::Test {
  protected:
-  void Start(const std::string& auth = "tokens") {
+  void Start(FreeCallers free = FreeCallers::kNone) {
     gate_.reset();
     store_.reset();
     store_ = *Store::Open(directory_ / "gpupool.db");
-    auto gate = OpenGate(auth, directory_.path(), store_.get(),
+    auto gate = OpenGate(free, directory_.path(), store_.get(),
                          [this] { return now_; });
     ASSERT_TRUE(gate.ok()) << gate.status();
     gate_ = *std::move(gate);
@@ -180,10 +206,38 @@ TEST_F(OpenGateTest, ForgetsTokensThatEndedLongAgo) {
 }
 
 TEST_F(OpenGateTest, WithoutTokensNothingIsMade) {
-  Start("none");
-  EXPECT_FALSE(gate_->wants_tokens());
+  Start(FreeCallers::kAll);
+  EXPECT_FALSE(gate_->checks_calls());
   EXPECT_FALSE(std::filesystem::exists(directory_ / kAdminTokenFile));
   EXPECT_TRUE(store_->LoadTokens()->empty());
+}
+
+TEST_F(OpenGateTest, WhereSomebodyIsFreeTokensWorkButNoneIsMade) {
+  for (const FreeCallers free :
+       {FreeCallers::kOwnUsers, FreeCallers::kCertificates}) {
+    Start(free);
+    EXPECT_TRUE(gate_->checks_calls());
+    EXPECT_FALSE(std::filesystem::exists(directory_ / kAdminTokenFile));
+  }
+  Start(FreeCallers::kNone);
+  const std::string secret = Secret();
+  Start(FreeCallers::kOwnUsers);
+  EXPECT_TRUE(Identify(secret).ok());
+}
+
+TEST(FreeCallersTest, ComeFromTheSettings) {
+  Config config;
+  EXPECT_EQ(FreeCallersOf(config), FreeCallers::kOwnUsers) << "the default";
+  config.auth = "tokens";
+  EXPECT_EQ(FreeCallersOf(config), FreeCallers::kNone);
+  config.auth = "none";
+  EXPECT_EQ(FreeCallersOf(config), FreeCallers::kAll);
+  config.tls.client_ca = "ca.pem";
+  EXPECT_EQ(FreeCallersOf(config), FreeCallers::kAll);
+  config.auth = "local";
+  EXPECT_EQ(FreeCallersOf(config), FreeCallers::kCertificates);
+  config.auth = "tokens";
+  EXPECT_EQ(FreeCallersOf(config), FreeCallers::kNone);
 }
 
 TEST_F(OpenGateTest, TheAuditLogIsKeptUnlessItIsOff) {

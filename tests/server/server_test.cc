@@ -309,8 +309,13 @@ TEST(ServerTest, WarnsOnceWhenOtherMachinesMayCallFreely) {
     EXPECT_EQ(daemon.Wait(), 0);
     return daemon.log();
   };
-  EXPECT_THAT(log_of({}), HasSubstr("without TLS and authentication"));
-  EXPECT_THAT(log_of(tls), HasSubstr("any client that reaches the server"));
+  EXPECT_THAT(log_of({}), HasSubstr("sent in the clear"));
+  EXPECT_THAT(log_of({"--auth", "none"}),
+              HasSubstr("without TLS and authentication"));
+  EXPECT_THAT(log_of(tls), Not(HasSubstr("remedy=\"set tls-")));
+  std::vector<std::string> open = tls;
+  open.insert(open.end(), {"--auth", "none"});
+  EXPECT_THAT(log_of(open), HasSubstr("any client that reaches the server"));
   std::vector<std::string> both = tls;
   both.insert(both.end(), {"--tls-client-ca", authority.ca()});
   EXPECT_THAT(log_of(both), Not(HasSubstr("remedy=\"set tls-")));

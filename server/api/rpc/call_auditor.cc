@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "audit/audit_record.h"
 #include "server/api/rpc/call_object.h"
@@ -32,14 +33,12 @@ std::string ValueOf(const Metadata& metadata, const char* key) {
   return {found->second.data(), found->second.size()};
 }
 
-// Returns the address of the caller. Metadata names it only for calls that come
-// over no socket.
-std::string PeerOf(const std::string& peer, const Metadata& metadata) {
+// Returns whether a call with this gRPC peer comes over a socket.
+bool IsOverSocket(absl::string_view peer) {
   for (const char* scheme : {"ipv4:", "ipv6:", "unix:", "unix-abstract:"}) {
-    if (absl::StartsWith(peer, scheme)) return peer;
+    if (absl::StartsWith(peer, scheme)) return true;
   }
-  std::string over_http = ValueOf(metadata, kHttpPeerKey);
-  return over_http.empty() ? peer : over_http;
+  return false;
 }
 
 class CallAuditor : public grpc::experimental::Interceptor {
@@ -69,12 +68,37 @@ class CallAuditor : public grpc::experimental::Interceptor {
     if (metadata == nullptr) return;
     absl::MutexLock lock(&mutex_);
     authorization_ = std::string(AuthorizationIn(*metadata));
+    TakeCaller(*metadata);
     // Now, since the call may revoke the caller's own token.
     if (effect_ == Effect::kChanges) {
-      record_ = RecordOf(*gate_, authorization_, door());
+      record_ = RecordOf(*gate_, authorization_, CallerNow());
     }
-    record_.peer = PeerOf(call_->server_context()->peer(), *metadata);
     record_.request_id = ValueOf(*metadata, "x-request-id");
+  }
+
+  // Takes where the call comes from. Metadata names it only for calls that come
+  // over no socket.
+  void TakeCaller(const Metadata& metadata)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    peer_ = call_->server_context()->peer();
+    std::string uid;
+    if (IsOverSocket(peer_)) {
+      uid = UidOf(*call_->server_context()->auth_context());
+    } else {
+      const std::string over_http = ValueOf(metadata, kHttpPeerKey);
+      if (!over_http.empty()) peer_ = over_http;
+      uid = ValueOf(metadata, kHttpUidKey);
+    }
+    uid_t number = 0;
+    if (absl::SimpleAtoi(uid, &number)) user_.uid = number;
+  }
+
+  // Returns the caller, whom a door has let in.
+  Caller CallerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return {.door = DoorOf(call_->server_context()->peer()),
+            .user = user_,
+            .peer = peer_,
+            .admitted = true};
   }
 
   // Takes the first message of a direction; null if there is none. All methods
@@ -92,8 +116,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
     absl::MutexLock lock(&mutex_);
     audit::Record record = effect_ == Effect::kChanges
                                ? record_
-                               : RecordOf(*gate_, authorization_, door());
-    record.peer = record_.peer;
+                               : RecordOf(*gate_, authorization_, CallerNow());
     record.request_id = object_.request_id().empty() ? record_.request_id
                                                      : object_.request_id();
     record.method = call_->method();
@@ -102,13 +125,13 @@ class CallAuditor : public grpc::experimental::Interceptor {
     gate_->log()->Note(std::move(record));
   }
 
-  Door door() const { return DoorOf(call_->server_context()->peer()); }
-
   AccessGate* const gate_;
   const Effect effect_;
   ServerRpcInfo* const call_;
   absl::Mutex mutex_;
   std::string authorization_ ABSL_GUARDED_BY(mutex_);
+  std::string peer_ ABSL_GUARDED_BY(mutex_);
+  PeerUser user_ ABSL_GUARDED_BY(mutex_);
   audit::Record record_ ABSL_GUARDED_BY(mutex_);
   CallObject object_ ABSL_GUARDED_BY(mutex_);
   bool has_request_ = false;  // both: changed in TakeMessage alone

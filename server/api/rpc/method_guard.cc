@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/api/rpc/grpc_status.h"
 
@@ -19,6 +20,42 @@ using InputMetadata = grpc::AuthMetadataProcessor::InputMetadata;
 using SharedGuard = std::shared_ptr<MethodGuard>;
 
 constexpr absl::string_view kSocketScheme = "unix:";
+constexpr char kUidProperty[] = "gpupool_uid";
+// Values of MethodGuard::user_ that are no uid.
+constexpr int64_t kNotKnown = -1;
+constexpr int64_t kOtherMachine = -2;
+
+// Properties as gRPC's C++ has them.
+class PortProperties : public MethodGuard::Properties {
+ public:
+  explicit PortProperties(grpc::AuthContext* context) : context_(context) {}
+  bool Has(const char* name) const override {
+    return !context_->FindPropertyValues(name).empty();
+  }
+  void Add(const char* name, const std::string& value) override {
+    context_->AddProperty(name, value);
+  }
+
+ private:
+  grpc::AuthContext* const context_;
+};
+
+// Properties as gRPC's core has them.
+class CoreProperties : public MethodGuard::Properties {
+ public:
+  explicit CoreProperties(grpc_auth_context* context) : context_(context) {}
+  bool Has(const char* name) const override {
+    grpc_auth_property_iterator found =
+        grpc_auth_context_find_properties_by_name(context_, name);
+    return grpc_auth_property_iterator_next(&found) != nullptr;
+  }
+  void Add(const char* name, const std::string& value) override {
+    grpc_auth_context_add_cstring_property(context_, name, value.c_str());
+  }
+
+ private:
+  grpc_auth_context* const context_;
+};
 
 grpc::string_ref TextOf(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)),
@@ -32,7 +69,7 @@ grpc_auth_metadata_processor ProcessorOf(const SharedGuard& guard) {
   processor.destroy = [](void* state) {
     delete static_cast<SharedGuard*>(state);
   };
-  processor.process = [](void* state, grpc_auth_context*,
+  processor.process = [](void* state, grpc_auth_context* context,
                          const grpc_metadata* entries, size_t count,
                          grpc_process_auth_metadata_done_cb done,
                          void* user_data) {
@@ -40,8 +77,10 @@ grpc_auth_metadata_processor ProcessorOf(const SharedGuard& guard) {
     for (size_t i = 0; i < count; ++i) {
       metadata.emplace(TextOf(entries[i].key), TextOf(entries[i].value));
     }
-    const grpc::Status status =
-        (*static_cast<SharedGuard*>(state))->Check(metadata);
+    MethodGuard& guard = **static_cast<SharedGuard*>(state);
+    CoreProperties properties(context);
+    guard.NoteUid(properties);
+    const grpc::Status status = guard.Check(metadata);
     done(user_data, nullptr, 0, nullptr, 0,
          static_cast<grpc_status_code>(status.error_code()),
          status.ok() ? nullptr : status.error_message().c_str());
@@ -97,9 +136,36 @@ class PlainPort : public grpc::ServerCredentials {
 
 }  // namespace
 
+MethodGuard::MethodGuard(AccessGate* gate, Door door)
+    : gate_(gate), door_(door), user_(kNotKnown) {}
+
+void MethodGuard::SetUser(const PeerUser& user) {
+  if (user.uid.has_value()) {
+    user_ = *user.uid;
+  } else {
+    user_ = user.other_machine ? kOtherMachine : kNotKnown;
+  }
+}
+
+PeerUser MethodGuard::user() const {
+  const int64_t user = user_;
+  if (user < 0) return {.other_machine = user == kOtherMachine};
+  return {.uid = static_cast<uid_t>(user)};
+}
+
+void MethodGuard::NoteUid(Properties& properties) {
+  const PeerUser known = user();
+  if (!known.uid.has_value()) return;
+  absl::MutexLock lock(&noting_);
+  if (properties.Has(kUidProperty)) return;
+  properties.Add(kUidProperty, absl::StrCat(*known.uid));
+}
+
 grpc::Status MethodGuard::Process(const InputMetadata& metadata,
-                                  grpc::AuthContext*, OutputMetadata*,
+                                  grpc::AuthContext* context, OutputMetadata*,
                                   OutputMetadata*) {
+  PortProperties properties(context);
+  NoteUid(properties);
   return Check(metadata);
 }
 
@@ -109,8 +175,17 @@ grpc::Status MethodGuard::Check(const InputMetadata& metadata) const {
     return ToGrpc(absl::PermissionDeniedError("the call names no method"));
   }
   const absl::string_view method(path->second.data(), path->second.size());
+  const Caller caller{.door = door_,
+                      .user = user(),
+                      .peer = door_ == Door::kSocket ? kSocketScheme : ""};
   return ToGrpc(
-      gate_->Admit(method, AuthorizationIn(metadata), door_).status());
+      gate_->Admit(method, AuthorizationIn(metadata), caller).status());
+}
+
+std::string UidOf(const grpc::AuthContext& context) {
+  const auto found = context.FindPropertyValues(kUidProperty);
+  if (found.empty()) return {};
+  return {found.front().data(), found.front().size()};
 }
 
 absl::string_view AuthorizationIn(const InputMetadata& metadata) {

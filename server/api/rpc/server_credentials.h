@@ -3,6 +3,7 @@
 
 #include <grpcpp/security/server_credentials.h>
 
+#include <functional>
 #include <memory>
 
 #include "server/api/rpc/method_guard.h"
@@ -10,16 +11,20 @@
 
 namespace gpupool::server {
 
-// Returns credentials for TLS 1.2 and 1.3 with these files, which must have
-// been checked (tls::ReadServerFiles), or for plain connections when TLS is
-// off. If there are authorities of clients, a client without a certificate of
-// one of them is refused. `guard` checks each call; null: none is checked.
+// Returns credentials of a port whose calls the guard checks; null: none is
+// checked.
+using CredentialsFor = std::function<std::shared_ptr<grpc::ServerCredentials>(
+    const std::shared_ptr<MethodGuard>& guard)>;
+
+// Returns a maker of credentials for TLS 1.2 and 1.3 with these files, which
+// must have been checked (tls::ReadServerFiles), or for plain connections when
+// TLS is off. If there are authorities of clients, a client without a
+// certificate of one of them is refused.
 //
-// A thread reads the files every `reload_seconds`. Connections that begin after
-// a change use the new contents. While a certificate and a key do not belong
-// together, no connection begins.
-std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
-    const tls::TlsFiles& files, unsigned reload_seconds,
-    const std::shared_ptr<MethodGuard>& guard = nullptr);
+// A thread, which all credentials of the maker share, reads the files every
+// `reload_seconds`. Connections that begin after a change use the new contents.
+// While a certificate and a key do not belong together, no connection begins.
+CredentialsFor ServerCredentialsOf(const tls::TlsFiles& files,
+                                   unsigned reload_seconds);
 
 }  // namespace gpupool::server

@@ -20,7 +20,7 @@ absl::StatusOr<Identity> CallerOf(AccessGate* gate,
                                   const grpc::CallbackServerContext& context) {
   if (gate == nullptr) return Identity{};
   return gate->Identify(AuthorizationIn(context.client_metadata()),
-                        DoorOf(context.peer()));
+                        {.door = DoorOf(context.peer()), .admitted = true});
 }
 
 std::string TenantUploadKey(const std::string& tenant, const std::string& key) {

@@ -78,9 +78,10 @@ v1::StoredToken NewToken(const v1::CreateTokenRequest& request,
 }  // namespace
 
 absl::Status AuthService::CheckOn() const {
-  if (gate_ != nullptr && gate_->wants_tokens()) return absl::OkStatus();
+  if (gate_ != nullptr && gate_->checks_calls()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "the server runs without tokens; start it with --auth tokens");
+      "the server runs with --auth none, so that tokens do not count; start it "
+      "with --auth local or --auth tokens");
 }
 
 grpc::ServerUnaryReactor* AuthService::CreateToken(

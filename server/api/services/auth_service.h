@@ -29,7 +29,7 @@ class AuthService : public v1::AuthService::CallbackService {
                                         v1::Token* response) override;
 
  private:
-  // Returns FailedPrecondition unless the server wants tokens.
+  // Returns FailedPrecondition unless tokens count.
   absl::Status CheckOn() const;
 
   const ControlContext* const control_;

@@ -265,6 +265,7 @@ class StreamConnection final
   bool OnHeaders() {
     HttpRequest& request = parser_->request();
     request.remote = client_.text;
+    request.user = client_.user;
     keep_alive_ = parser_->keep_alive();
     HttpRouter::Match match =
         owner_.router().Find(request.method, request.path);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "server/auth/peer_user.h"
 
 namespace gpupool::server {
 
@@ -19,6 +20,7 @@ struct ClientAddress {
   // of it.
   std::string group;
   bool loopback = false;
+  PeerUser user = {};  // not known if the port does not ask
 };
 
 // Returns the parts of an address of IPv4 or IPv6. An IPv4 address in the form

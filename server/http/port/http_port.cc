@@ -275,7 +275,9 @@ class HttpPort::Impl final : public ConnectionOwner {
                                    reinterpret_cast<sockaddr*>(&address), &size,
                                    SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (socket >= 0) {
-        Admit(socket, ClientAddressOf(address));
+        ClientAddress client = ClientAddressOf(address);
+        if (options_.asks_users) client.user = PeerUserOf(socket);
+        Admit(socket, client);
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;

@@ -51,6 +51,8 @@ struct HttpPortOptions {
   uint64_t answer_bytes = uint64_t{1} << 30;
   // Threads of each lane but kHere.
   std::array<size_t, kLanes> threads = {0, 1, 1, 1, 1};
+  // Asks, once for each connection, whose the other end is.
+  bool asks_users = false;
   // Prepares TLS and returns whether that went well. Null: plain HTTP.
   std::function<bool(SSL_CTX&)> set_up_tls = nullptr;
 };

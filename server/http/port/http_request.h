@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "server/auth/peer_user.h"
 #include "server/http/port/client_presence.h"
 
 namespace gpupool::server {
@@ -45,6 +46,7 @@ struct HttpRequest {
   std::vector<HttpHeader> headers;
   std::string body;                // without chunks; perhaps compressed
   std::string remote;              // address of the client
+  PeerUser user;                   // not known if the port does not ask
   std::vector<std::string> parts;  // of the path, for the gaps of the pattern
   // Null when the answer is made on the thread of the port.
   std::shared_ptr<ClientPresence> client;

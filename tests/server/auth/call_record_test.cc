@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -35,8 +36,8 @@ std::string HeaderOfUser(AccessGate* gate) {
 }
 
 TEST(CallRecordTest, ATokenIsNamedWithoutItsSecret) {
-  AccessGate gate(true, NowOfRecords);
-  const audit::Record record = RecordOf(gate, HeaderOfUser(&gate), Door::kPort);
+  AccessGate gate(FreeCallers::kNone, NowOfRecords);
+  const audit::Record record = RecordOf(gate, HeaderOfUser(&gate), {});
   EXPECT_EQ(record.identity, "token");
   EXPECT_EQ(record.token, 3u);
   EXPECT_EQ(record.name, "mia");
@@ -45,24 +46,39 @@ TEST(CallRecordTest, ATokenIsNamedWithoutItsSecret) {
 }
 
 TEST(CallRecordTest, OthersAreUnknownOrLocal) {
-  AccessGate strict(true, NowOfRecords);
-  EXPECT_EQ(RecordOf(strict, "Bearer x", Door::kPort).identity, "unknown");
-  EXPECT_EQ(RecordOf(strict, "", Door::kPort).identity, "unknown");
-  EXPECT_EQ(RecordOf(strict, "Bearer x", Door::kSocket).identity, "unknown");
-  AccessGate open(false, NowOfRecords);
-  EXPECT_EQ(RecordOf(open, "Bearer x", Door::kPort).identity, "local");
+  AccessGate strict(FreeCallers::kNone, NowOfRecords);
+  EXPECT_EQ(RecordOf(strict, "Bearer x", {}).identity, "unknown");
+  EXPECT_EQ(RecordOf(strict, "", {}).identity, "unknown");
+  EXPECT_EQ(RecordOf(strict, "Bearer x", {.door = Door::kSocket}).identity,
+            "unknown");
+  AccessGate open(FreeCallers::kAll, NowOfRecords);
+  EXPECT_EQ(RecordOf(open, "Bearer x", {}).identity, "local");
 }
 
 TEST(CallRecordTest, TheSocketIsLocalUnlessThereIsAToken) {
-  AccessGate gate(true, NowOfRecords);
-  const audit::Record local = RecordOf(gate, "", Door::kSocket);
+  AccessGate gate(FreeCallers::kNone, NowOfRecords);
+  const audit::Record local = RecordOf(gate, "", {.door = Door::kSocket});
   EXPECT_EQ(local.identity, "local");
   EXPECT_EQ(local.name, "local user");
   EXPECT_EQ(local.role, "admin");
   EXPECT_EQ(local.token, 0u);
-  const audit::Record user = RecordOf(gate, HeaderOfUser(&gate), Door::kSocket);
+  const audit::Record user =
+      RecordOf(gate, HeaderOfUser(&gate), {.door = Door::kSocket});
   EXPECT_EQ(user.identity, "token");
   EXPECT_EQ(user.role, "user");
+}
+
+TEST(CallRecordTest, TheUidIsNotedWhereItIsKnown) {
+  AccessGate gate(FreeCallers::kOwnUsers, NowOfRecords);
+  const audit::Record denied = RecordOf(
+      gate, "", {.user = {.uid = geteuid() + 1}, .peer = "http:127.0.0.1"});
+  EXPECT_EQ(denied.identity, "unknown");
+  EXPECT_EQ(denied.uid, absl::StrCat(geteuid() + 1));
+  EXPECT_EQ(denied.peer, "http:127.0.0.1");
+  const audit::Record own = RecordOf(gate, "", {.user = {.uid = geteuid()}});
+  EXPECT_EQ(own.identity, "local");
+  EXPECT_EQ(own.uid, absl::StrCat(geteuid()));
+  EXPECT_EQ(RecordOf(gate, "", {.door = Door::kSocket}).uid, "");
 }
 
 TEST(CallRecordTest, TheOutcomeSaysWhetherACallWasDenied) {
@@ -76,17 +92,17 @@ TEST(CallRecordTest, TheOutcomeSaysWhetherACallWasDenied) {
 
 TEST(CallRecordTest, TheGateNotesWhatItDeniesAndNothingElse) {
   const TempDir folder;
-  AccessGate gate(true, NowOfRecords);
+  AccessGate gate(FreeCallers::kNone, NowOfRecords);
   auto log = audit::AuditLog::Open(
       {.files = {.folder = folder / "audit"}, .now = NowOfRecords});
   ASSERT_TRUE(log.ok()) << log.status();
   gate.KeepRecords(*std::move(log));
   const std::string user = HeaderOfUser(&gate);
-  EXPECT_TRUE(gate.Admit("/gpupool.v1.JobService/SubmitJob", user, Door::kPort,
-                         "ipv4:1.2.3.4:5")
+  EXPECT_TRUE(gate.Admit("/gpupool.v1.JobService/SubmitJob", user,
+                         {.peer = "ipv4:1.2.3.4:5"})
                   .ok());
-  EXPECT_FALSE(gate.Admit("/gpupool.v1.AdminService/Drain", user, Door::kPort,
-                          "ipv4:1.2.3.4:5")
+  EXPECT_FALSE(gate.Admit("/gpupool.v1.AdminService/Drain", user,
+                          {.peer = "ipv4:1.2.3.4:5"})
                    .ok());
   ASSERT_TRUE(gate.log()->Flush().ok());
   const auto lines = audit::LastLines(folder / "audit", 10);

@@ -16,6 +16,7 @@
 #include "server/http/json_gateway.h"
 #include "server/http/rest_routes.h"
 #include "server/http/web_routes.h"
+#include "tests/server/auth/connect_as.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {
@@ -39,7 +40,8 @@ class EchoJobs : public v1::JobService::Service {
 
 class RouteAccessTest : public ::testing::Test {
  protected:
-  RouteAccessTest() {
+  explicit RouteAccessTest(FreeCallers free = FreeCallers::kNone)
+      : gate_(free, absl::Now) {
     secret_ = *NewSecret();
     v1::StoredToken stored;
     stored.mutable_token()->set_id(1);
@@ -72,7 +74,7 @@ class RouteAccessTest : public ::testing::Test {
     return answer ? answer->status : 0;
   }
 
-  AccessGate gate_{true, absl::Now};
+  AccessGate gate_;
   std::string secret_;
   EchoJobs jobs_;
   std::unique_ptr<grpc::Server> grpc_;
@@ -140,8 +142,58 @@ TEST_F(RouteAccessTest, ProbesAndThePageAreOpen) {
   EXPECT_EQ(NewClient().Head("/v2/models/m")->status, 401);
 }
 
+// Returns the answer to a request over a connection, which it closes.
+std::string AnswerOver(int connection, const std::string& request) {
+  EXPECT_EQ(write(connection, request.data(), request.size()),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char part[4096];
+  for (ssize_t n = 0; (n = read(connection, part, sizeof(part))) > 0;) {
+    answer.append(part, static_cast<size_t>(n));
+  }
+  close(connection);
+  return answer;
+}
+
+std::string PostOf(const std::string& path, const std::string& header = "") {
+  return "POST " + path +
+         " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+         "Content-Type: application/json\r\nContent-Length: 2\r\n" +
+         header + "\r\n{}";
+}
+
+class OwnUsersTest : public RouteAccessTest {
+ protected:
+  OwnUsersTest() : RouteAccessTest(FreeCallers::kOwnUsers) {}
+};
+
+TEST_F(OwnUsersTest, TheServersUserNeedsNoToken) {
+  const auto answer = NewClient().Post(kListJobs, "{}", "application/json");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  EXPECT_EQ(StatusOfPost("/api/gpupool.v1.JobService/None", {}), 404);
+  EXPECT_EQ(StatusOfPost(kListJobs, {{"Authorization", "Basic YTpi"}}), 200);
+}
+
+TEST_F(OwnUsersTest, AnotherUserNeedsATokenAndIsNamed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can call as another user";
+  const auto ask = [&](const std::string& request) {
+    return AnswerOver(ConnectAs(kNobody, "127.0.0.1", http_->port()), request);
+  };
+  for (const char* path : {kListJobs, "/api/gpupool.v1.AdminService/Drain",
+                           "/v2/models/m/infer", "/v2/repository/index"}) {
+    const std::string denied = ask(PostOf(path));
+    EXPECT_EQ(denied.find("HTTP/1.1 401"), 0u) << path << denied;
+    EXPECT_NE(denied.find("uid 65534"), std::string::npos) << denied;
+  }
+  EXPECT_EQ(ask(PostOf(kListJobs, "Authorization: Bearer " + secret_ + "\r\n"))
+                .find("HTTP/1.1 200"),
+            0u);
+  EXPECT_EQ(ask("GET / HTTP/1.0\r\n\r\n").find("HTTP/1.1 200"), 0u);
+}
+
 TEST(GuardOfTest, WithoutTokensThereIsNoGuard) {
-  AccessGate gate(false, absl::Now);
+  AccessGate gate(FreeCallers::kAll, absl::Now);
   EXPECT_EQ(GuardOf(nullptr), nullptr);
   EXPECT_EQ(GuardOf(&gate), nullptr);
 }

@@ -85,7 +85,7 @@ class CallAuditorTest : public ::testing::Test {
   }
 
   const TempDir folder_;
-  AccessGate gate_{false, NowOfAudit};
+  AccessGate gate_{FreeCallers::kAll, NowOfAudit};
   OneJob service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

@@ -31,7 +31,7 @@ class GuardedServer {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(
         "127.0.0.1:0",
-        ServerCredentialsOf(files, 5, std::make_shared<MethodGuard>(&gate_)),
+        ServerCredentialsOf(files, 5)(std::make_shared<MethodGuard>(&gate_)),
         &port_);
     builder.AddListeningPort(
         "unix:" + socket_,
@@ -59,7 +59,7 @@ class GuardedServer {
  private:
   const TempDir folder_;
   const std::string socket_ = folder_ / "socket";
-  AccessGate gate_{true, absl::Now};
+  AccessGate gate_{FreeCallers::kNone, absl::Now};
   std::string secret_;
   v1::JobService::Service service_;
   int port_ = 0;

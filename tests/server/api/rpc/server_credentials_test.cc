@@ -21,8 +21,8 @@ class SecureServer {
  public:
   explicit SecureServer(const TlsFiles& files) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", ServerCredentialsOf(files, 1),
-                             &port_);
+    builder.AddListeningPort("127.0.0.1:0",
+                             ServerCredentialsOf(files, 1)(nullptr), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     EXPECT_NE(server_, nullptr);

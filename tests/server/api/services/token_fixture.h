@@ -51,7 +51,7 @@ class TokenFixture : public ApiFixture {
 
   static Caller As(const std::string& header) { return Caller(header); }
 
-  AccessGate gate_{true, absl::Now};
+  AccessGate gate_{FreeCallers::kNone, absl::Now};
   uint64_t last_id_ = 1'000'000;  // unlike the ids of the store
 };
 

@@ -1,6 +1,6 @@
 # gpupool for machines without a GPU: two virtual CPU devices by default.
 #   docker build -f docker/cpu.Dockerfile -t gpupool .
-#   docker run --rm -p 8000-8002:8000-8002 -v gpupool:/var/lib/gpupool gpupool
+#   docker run --rm -p 127.0.0.1:8000-8002:8000-8002 -v gpupool:/var/lib/gpupool gpupool
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS build
@@ -29,6 +29,9 @@ RUN apt-get update \
  && useradd --system --uid 10001 --home-dir /var/lib/gpupool --create-home gpupool
 COPY --from=build /build/bin/ /usr/local/bin/
 COPY examples/ /usr/share/gpupool/examples/
+# Calls from outside come over the container's network, so that the server cannot
+# tell users. A configuration file and flags override this.
+ENV GPUPOOLD_AUTH=none
 USER gpupool
 VOLUME /var/lib/gpupool
 EXPOSE 8000 8001 8002

@@ -77,6 +77,9 @@ COPY examples/ /usr/share/gpupool/examples/
 RUN ldconfig
 # NVIDIA's container toolkit reads these.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# Calls from outside come over the container's network, so that the server cannot
+# tell users. A configuration file and flags override this.
+ENV GPUPOOLD_AUTH=none
 USER gpupool
 VOLUME /var/lib/gpupool
 EXPOSE 8000 8001 8002

@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "server/config_file.h"
@@ -77,6 +80,28 @@ std::string Suggestion(const CLI::App& app) {
   return "";
 }
 
+// Returns the environment variable of a setting: GPUPOOLD_MAX_QUEUE for
+// max-queue.
+std::string VariableOf(absl::string_view name) {
+  return absl::StrCat("GPUPOOLD_", absl::AsciiStrToUpper(absl::StrReplaceAll(
+                                       name, {{"-", "_"}})));
+}
+
+// Sets what the environment has, before the file, so that the file wins.
+absl::Status SetFromEnvironment(Config* config) {
+  for (const Setting& setting : Settings()) {
+    const std::string variable = VariableOf(setting.name);
+    const char* const value = std::getenv(variable.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    const absl::Status status = setting.kind.set(value, config);
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the environment variable ", variable, " is \"", value,
+                     "\": ", std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
 // Sets the given flags, after the file, so that flags win.
 absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
   for (const Given& flag : given) {
@@ -128,6 +153,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   if (verbs.version) result.answer = absl::StrCat("gpupoold ", version, "\n");
   if (verbs.list_settings) result.answer = SettingsTables();
   if (result.answer.has_value()) return result;
+  RETURN_IF_ERROR(SetFromEnvironment(&result.config));
   if (!verbs.config_file.empty()) {
     RETURN_IF_ERROR(ReadConfigFile(verbs.config_file, &result.config));
   }

@@ -19,7 +19,8 @@ struct CommandLine {
   std::string backup;
 };
 
-// Reads the file of --config first, then the flags. InvalidArgument tells what
+// Reads the environment first, then the file of --config, then the flags: a
+// later value wins. InvalidArgument tells what
 // is wrong and how to get help.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                              const std::string& version);

@@ -19,7 +19,7 @@
 
 namespace gpupool::server {
 
-// Who may call without a token. Such a caller is an admin without a tenant.
+// The callers who need no token. Each is an admin without a tenant.
 enum class FreeCallers {
   kAll,           // whoever reaches the server; tokens do not count
   kOwnUsers,      // the server's user and root, from this machine

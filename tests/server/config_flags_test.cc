@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
@@ -16,6 +17,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 absl::StatusOr<CommandLine> Parse(std::vector<const char*> arguments) {
@@ -39,6 +41,43 @@ TEST(CommandLineTest, FlagsWinOverTheFile) {
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_EQ(line->config.grpc_port, 3);
   EXPECT_EQ(line->config.http_port, 2);
+}
+
+// An environment variable while it exists.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    setenv(name, value, 1);
+  }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* const name_;
+};
+
+TEST(CommandLineTest, TheFileAndFlagsWinOverTheEnvironment) {
+  TempDir directory;
+  const std::string path = directory / "c.yaml";
+  std::ofstream(path) << "http-port: 2\n";
+  const Variable grpc("GPUPOOLD_GRPC_PORT", "7");
+  const Variable http("GPUPOOLD_HTTP_PORT", "8");
+  const Variable metrics("GPUPOOLD_METRICS_PORT", "9");
+  const Variable listen("GPUPOOLD_LISTEN", "");
+  const auto line = Parse({"--metrics-port", "3", "--config", path.c_str()});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.grpc_port, 7);
+  EXPECT_EQ(line->config.http_port, 2);
+  EXPECT_EQ(line->config.metrics_port, 3);
+  EXPECT_EQ(line->config.listen, "127.0.0.1") << "an empty one counts as none";
+}
+
+TEST(CommandLineTest, ABadVariableIsNamed) {
+  const Variable wrong("GPUPOOLD_AUTH", "everybody");
+  EXPECT_THAT(
+      std::string(Parse({}).status().message()),
+      AllOf(HasSubstr("GPUPOOLD_AUTH is \"everybody\""), HasSubstr("tokens")));
 }
 
 TEST(CommandLineTest, AFlagForFoldersMayBeRepeated) {

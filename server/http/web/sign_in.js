@@ -18,9 +18,10 @@ export function askForToken(main, reason) {
   };
   main.replaceChildren(
       el('h1', {}, 'Sign in'),
-      el('p', {id: 'token-reason'},
-         token() === '' ? 'The server wants a token. An admin makes one with ' +
-             '`gpupool tokens create`.' : reason),
+      token() === '' ?
+          el('p', {}, 'The server wants a token. An admin makes one with ' +
+              '`gpupool tokens create`.') : '',
+      el('p', {id: 'token-reason'}, reason),
       el('form', {onsubmit: answer},
          el('label', {for: 'token'}, 'Token '), field, ' ',
          el('button', {type: 'submit'}, 'Sign in')),

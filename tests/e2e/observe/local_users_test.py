@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """A server with the shipped defaults: its own user and root may do everything over
 the ports of this machine, and every other user nothing."""
+import encodings.idna  # noqa: F401  (nobody may be unable to read it later)
 import http.client
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 import unittest
 import urllib.error
 import urllib.request
@@ -62,6 +65,8 @@ def as_user(uid, work):
             os.setgid(uid)
             os.setuid(uid)
             os.write(ends[1], json.dumps(work()).encode())
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(ends[1])
@@ -76,10 +81,10 @@ class Case(harness.TestCase):
         self.server = self.start("--devices", "cpu:1")
         self.port = self.server.ports["http_port"]
 
-    def run_cli(self, *arguments, code=0, program=harness.BIN / "gpupool", **options):
+    def run_cli(self, *arguments, code=0, program=None, **options):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GPUPOOL")}
-        command = [str(program), "--address", self.server.address, *map(str, arguments)]
+        command = [str(program or harness.BIN / "gpupool"), "--address", self.server.address, *map(str, arguments)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
                               cwd="/", timeout=harness.PATIENCE, **options)
         if done.returncode != code:
@@ -202,7 +207,6 @@ class Nobody(Case):
         self.server.process.send_signal(signal.SIGSTOP)
 
         def send_and_go():
-            import socket
             body = json.dumps({"stop": True})
             for _ in range(20):
                 client = socket.create_connection(("127.0.0.1", self.port))

@@ -66,6 +66,12 @@ absl::Status CheckUnused(const inference::ModelConfig& config) {
         "model_transaction_policy.decoupled is true; a request of an ensemble "
         "has one answer: remove it");
   }
+  for (const inference::ModelOutput& output : config.output()) {
+    if (output.label_filename().empty()) continue;
+    return Refuse("output ", Quoted(output.name()),
+                  ".label_filename is set; an ensemble has the labels of its "
+                  "steps: write it into the config of the step");
+  }
   if (config.version_policy().has_all() ||
       config.version_policy().has_specific() ||
       config.version_policy().latest().num_versions() > 1) {

@@ -26,7 +26,8 @@ struct VersionChoice {
 };
 
 struct ConfiguredServing {
-  // With defaults. Initial states of files are missing (ReadInitialStates).
+  // With defaults. What stands in files of the folder is missing: initial
+  // states (ReadInitialStates) and labels (ReadLabels).
   v1::ServingOptions serving;
   std::string device;  // as LoadVersionRequest.device; may be empty
   VersionChoice versions;

@@ -397,7 +397,8 @@ void FolderRepository::UnloadStored(const std::string& name) {
                             .config_error = "",
                             .versions = {},
                             .empty_versions = {},
-                            .initial_states = {}};
+                            .initial_states = {},
+                            .labels = {}};
   const absl::Status unloaded = sync_.UnloadOthers(nothing, {}, true);
   if (unloaded.ok()) return;
   spdlog::warn("a removed model stays loaded model={} reason=\"{}\"", name,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -90,6 +91,7 @@ class RootScan {
     if (entry == kInitialStateFolder) return AddInitialStates(path, model);
     if (entry == kConfigFileName) return AddConfig(path, model);
     const uint64_t number = VersionNumber(entry);
+    if (number == 0 && AddLabels(path, entry, model)) return;
     if (number == 0) {
       return Remark(path,
                     absl::StrCat("is left out: it is no config.pbtxt and no "
@@ -114,6 +116,20 @@ class RootScan {
     } else {
       model->config = entry->stamp;
     }
+  }
+
+  // Adds a file that may have labels. Returns false if it is none: a folder, or
+  // a file that belongs somewhere else or has another name.
+  bool AddLabels(const std::string& path, const std::string& name,
+                 ModelFolder* model) {
+    if (absl::EndsWith(name, ".onnx") || absl::StartsWith(name, "config.") ||
+        absl::EndsWith(name, ".pbtxt") || model->labels.size() == kMostFiles) {
+      return false;
+    }
+    auto entry = folder_.Look(path);
+    if (!entry.ok() || entry->kind != EntryKind::kFile) return false;
+    model->labels.push_back(std::move(entry->stamp));
+    return true;
   }
 
   // Other files than those that config.pbtxt names do no harm, and what cannot

@@ -4,6 +4,7 @@
 //   DIR/NAME/VERSION/               empty, if the model is an ensemble
 //   DIR/NAME/config.pbtxt           optional
 //   DIR/NAME/initial_state/         files that config.pbtxt names
+//   DIR/NAME/labels.txt             a file of any name that config.pbtxt names
 //
 // Nothing is read but names and stamps of files. Everything else that is there
 // is left out, with a remark for the log.
@@ -40,6 +41,9 @@ struct ModelFolder {
   std::vector<uint64_t> empty_versions = {};
   // Files in the folder initial_state, by name.
   std::vector<FileStamp> initial_states = {};
+  // Other files beside config.pbtxt, which may name them as label_filename, by
+  // name.
+  std::vector<FileStamp> labels = {};
   bool operator==(const ModelFolder&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "server/api/validation/job_spec_check.h"
 #include "server/repository/config_ensemble.h"
+#include "server/repository/config_labels.h"
 #include "server/repository/config_options.h"
 #include "server/repository/config_repeat.h"
 #include "server/repository/config_sequences.h"
@@ -118,6 +119,7 @@ absl::StatusOr<ModelSync::Wish> ModelSync::ReadWish(const ModelFolder& model) {
     RETURN_IF_ERROR(ReadInitialStates(root, model.name, config,
                                       options.serving.mutable_sequences()));
   }
+  RETURN_IF_ERROR(ReadLabels(root, model.name, config, &options.serving));
   ASSIGN_OR_RETURN(std::vector<v1::ModelVersion> stored,
                    options_.calls->Versions());
   return Wish{std::move(root), std::move(config), std::move(options),

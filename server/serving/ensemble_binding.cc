@@ -217,12 +217,17 @@ class Binder {
   EnsembleBinding binding_;
 };
 
+bool SameLabels(const TensorFormat& x, const TensorFormat& y) {
+  if (x.labels == nullptr || y.labels == nullptr) return x.labels == y.labels;
+  return *x.labels == *y.labels;
+}
+
 bool SameFormats(absl::Span<const TensorFormat> a,
                  absl::Span<const TensorFormat> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const TensorFormat& x, const TensorFormat& y) {
                       return x.name == y.name && x.data_type == y.data_type &&
-                             x.row_shape == y.row_shape &&
+                             x.row_shape == y.row_shape && SameLabels(x, y) &&
                              x.DeclaredShape() == y.DeclaredShape();
                     });
 }

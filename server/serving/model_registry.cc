@@ -73,6 +73,23 @@ void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
   }
 }
 
+// Gives outputs the names of their classes.
+absl::Status SetLabels(const v1::ServingOptions& serving, VersionFacts& facts) {
+  for (const v1::OutputLabels& labels : serving.labels()) {
+    const auto output = std::find_if(
+        facts.outputs.begin(), facts.outputs.end(),
+        [&](const auto& format) { return format.name == labels.output(); });
+    if (output == facts.outputs.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("serving.labels has the output '", labels.output(),
+                       "', which the model does not have"));
+    }
+    output->labels = std::make_shared<const std::vector<std::string>>(
+        labels.labels().begin(), labels.labels().end());
+  }
+  return absl::OkStatus();
+}
+
 uint32_t MaxBatchSize(const v1::ServingOptions& serving) {
   if (serving.max_batch_size() == 0) return v1::DEFAULT_SERVED_ROWS;
   return std::min(serving.max_batch_size(), uint32_t{v1::MAX_SERVED_ROWS});
@@ -142,6 +159,7 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   ASSIGN_OR_RETURN(
       facts.outputs,
       MakeFormats("outputs", version.plan().outputs(), facts.dimensions));
+  RETURN_IF_ERROR(SetLabels(version.serving(), facts));
   SetPadding(version.spec().onnx(), facts);
   facts.batched = facts.inputs[0].batched;
   RETURN_IF_ERROR(CheckBatched(facts));

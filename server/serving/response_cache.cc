@@ -47,7 +47,11 @@ CacheKey KeyOf(const CacheRequest& request) {
   hash.Add(request.version_id);
   hash.Add(request.model);
   hash.Add(request.version);
-  hash.Add(request.outputs.data(), request.outputs.size() * sizeof(int));
+  hash.Add(uint64_t{request.outputs.size()});
+  for (const AskedOutput& output : request.outputs) {
+    hash.Add(static_cast<uint64_t>(output.index));
+    hash.Add(uint64_t{output.classes});
+  }
   std::vector<const TensorView*> inputs;
   inputs.reserve(request.inputs.size());
   for (const TensorView& input : request.inputs) inputs.push_back(&input);

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "server/serving/tensor/classification.h"
 #include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
@@ -45,8 +46,8 @@ struct CacheRequest {
   uint64_t version_id = 0;  // a version that is imported anew has a new one
   absl::string_view model;
   uint64_t version = 0;
-  absl::Span<const int> outputs;        // positions, in the answer's order
-  absl::Span<const TensorView> inputs;  // in any order
+  absl::Span<const AskedOutput> outputs;  // in the answer's order
+  absl::Span<const TensorView> inputs;    // in any order
 };
 
 struct CacheKey {

@@ -22,8 +22,7 @@ ABSENT_PATHS = {
                          ("POST", "/region/*/unregister"))
 }
 # Extensions that Triton announces and this server does not.
-UNANNOUNCED = {"classification", "cuda_shared_memory", "schedule_policy",
-               "system_shared_memory"}
+UNANNOUNCED = {"cuda_shared_memory", "schedule_policy", "system_shared_memory"}
 
 
 @functools.cache
@@ -117,7 +116,7 @@ def parameters():
     tensors = "server/api/inference/request_tensors.cc"
     rest = "server/http/rest/rest_infer_request.cc"
     comparisons = re.findall(r'key == ("\w+")', source(tensors))
-    named = re.findall(r"contains\(std::string\((k\w+)\)\)", source(tensors))
+    named = re.findall(r"(?:contains|find)\(std::string\((k\w+)\)\)", source(tensors))
     quoted = re.findall(r'contains\(("\w+")\)', source(tensors))
     http = dict(re.findall(r'constexpr char (kBinary\w+)\[\] = "(\w+)"', source(rest)))
     trace = "server/api/inference/trace_settings.cc"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/api/inference/cached_answer.h"
+#include "server/serving/tensor/classification.h"
 #include "server/serving/tensor/data_type.h"
 #include "server/serving/tensor/held_elements.h"
 
@@ -19,16 +20,15 @@ struct Rows {
   absl::Span<const std::byte> bytes;  // in the type of slots
 };
 
-// Appends the elements in the type of answers. The copy is the only one for
-// types that slots hold as they are.
-void AppendRaw(v1::DataType type, absl::Span<const std::byte> held,
-               inference::ModelInferResponse* response) {
+// Sets `raw` to the elements in the type of answers. The copy is the only one
+// for types that slots hold as they are.
+void ToSent(v1::DataType type, absl::Span<const std::byte> held,
+            std::string* raw) {
   const v1::DataType held_type = HeldType(type);
   if (held_type == type) {
-    response->add_raw_output_contents(held.data(), held.size());
+    raw->assign(reinterpret_cast<const char*>(held.data()), held.size());
     return;
   }
-  std::string* raw = response->add_raw_output_contents();
   raw->resize(held.size() / ElementBytes(held_type) * ElementBytes(type));
   CopyFromHeld(type, held, reinterpret_cast<std::byte*>(raw->data()));
 }
@@ -48,13 +48,10 @@ std::string CutRows(const TensorFormat& format, uint32_t rows, const Rows& from,
   return cut;
 }
 
-// Adds an output, cut back to the sizes of the request.
-void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
-               const Rows& rows, inference::ModelInferResponse* response) {
-  auto* output = response->add_outputs();
-  output->set_name(format.name);
-  output->set_datatype(std::string(DataTypeName(format.data_type)));
-  std::vector<int64_t> shape = rows.shape;
+// Returns the shape of one row, cut back to the sizes of the request.
+std::vector<int64_t> CutShape(const TensorFormat& format,
+                              const CheckedInputs& inputs,
+                              std::vector<int64_t> shape) {
   for (const TensorFormat::Variable& variable : format.variable) {
     // The worker's answer may have fewer dimensions, or smaller ones.
     if (!variable.IsKnown() || variable.axis >= shape.size()) continue;
@@ -62,22 +59,65 @@ void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
     if (!size.ok()) continue;
     shape[variable.axis] = std::min(shape[variable.axis], *size);
   }
-  if (format.batched) output->add_shape(inputs.rows);
-  for (int64_t size : shape) output->add_shape(size);
+  return shape;
+}
+
+// Returns the elements of an output in the type of answers. `shape` is that of
+// a row that the client gets.
+std::string RawOf(const TensorFormat& format, uint32_t request_rows,
+                  const Rows& rows, const std::vector<int64_t>& shape) {
+  std::string raw;
   // Nothing was padded: one copy of contiguous rows is enough.
   if (shape == rows.shape) {
-    AppendRaw(format.data_type, rows.bytes, response);
+    ToSent(format.data_type, rows.bytes, &raw);
+    return raw;
+  }
+  std::string cut = CutRows(format, request_rows, rows, shape);
+  if (HeldType(format.data_type) == format.data_type) return cut;
+  ToSent(format.data_type,
+         absl::MakeConstSpan(reinterpret_cast<const std::byte*>(cut.data()),
+                             cut.size()),
+         &raw);
+  return raw;
+}
+
+// An output as the client asks for it.
+struct WantedOutput {
+  const TensorFormat& format;
+  uint32_t classes = 0;  // as AskedOutput
+};
+
+// Adds an output, cut back to the sizes of the request.
+void AddOutput(const WantedOutput& wanted, const CheckedInputs& inputs,
+               const Rows& rows, inference::ModelInferResponse* response) {
+  const TensorFormat& format = wanted.format;
+  auto* output = response->add_outputs();
+  output->set_name(format.name);
+  if (format.batched) output->add_shape(inputs.rows);
+  const std::vector<int64_t> shape = CutShape(format, inputs, rows.shape);
+  std::string raw = RawOf(format, inputs.rows, rows, shape);
+  if (wanted.classes == 0) {
+    output->set_datatype(std::string(DataTypeName(format.data_type)));
+    for (const int64_t size : shape) output->add_shape(size);
+    response->add_raw_output_contents(std::move(raw));
     return;
   }
-  std::string cut = CutRows(format, inputs.rows, rows, std::move(shape));
-  if (HeldType(format.data_type) == format.data_type) {
-    response->add_raw_output_contents(std::move(cut));
-    return;
+  ClassifiedRows classified{
+      .type = format.data_type,
+      .rows = inputs.rows,
+      .elements = 1,
+      .bytes = absl::MakeConstSpan(
+          reinterpret_cast<const std::byte*>(raw.data()), raw.size()),
+      .labels = {}};
+  for (const int64_t size : shape) {
+    classified.elements *= static_cast<uint64_t>(size);
   }
-  AppendRaw(format.data_type,
-            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(cut.data()),
-                                cut.size()),
-            response);
+  if (format.labels != nullptr) classified.labels = *format.labels;
+  const uint64_t classes =
+      std::min<uint64_t>(wanted.classes, classified.elements);
+  output->set_datatype("BYTES");
+  output->add_shape(static_cast<int64_t>(classes));
+  response->add_raw_output_contents(Classify(classified, classes));
 }
 
 }  // namespace
@@ -261,10 +301,11 @@ void InferRequest::Continue() {
   if (version != nullptr) version->executor().Resume(this);
 }
 
-void InferRequest::Add(const VersionFacts& facts, size_t index,
+void InferRequest::Add(const VersionFacts& facts, const AskedOutput& asked,
                        absl::Span<const std::byte> bytes) {
-  AddOutput(facts.outputs[index], inputs, {output_shapes[index], bytes},
-            response_);
+  const auto index = static_cast<size_t>(asked.index);
+  AddOutput({facts.outputs[index], asked.classes}, inputs,
+            {output_shapes[index], bytes}, response_);
 }
 
 void InferRequest::OnResponse(
@@ -272,9 +313,9 @@ void InferRequest::OnResponse(
   const VersionHandle version = this->version();
   response_->Clear();
   FillIdentity(response_);
-  for (const int output : outputs_) {
-    const auto index = static_cast<size_t>(output);
-    if (has_output[index]) Add(version->facts(), index, outputs[index]);
+  for (const AskedOutput& asked : outputs_) {
+    const auto index = static_cast<size_t>(asked.index);
+    if (has_output[index]) Add(version->facts(), asked, outputs[index]);
   }
   // The client has not asked for what is in this one.
   if (response_->outputs().empty()) return Continue();
@@ -288,9 +329,9 @@ void InferRequest::OnAnswer(
   const VersionHandle version = TakeVersion();
   if (status.ok() && !decoupled_) {
     FillIdentity(response_);
-    for (const int output : outputs_) {
-      const auto index = static_cast<size_t>(output);
-      Add(version->facts(), index, outputs[index]);
+    for (const AskedOutput& asked : outputs_) {
+      const auto index = static_cast<size_t>(asked.index);
+      Add(version->facts(), asked, outputs[index]);
     }
     if (cache_key_.has_value()) KeepAnswer(*version);
   }

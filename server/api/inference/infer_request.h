@@ -96,8 +96,8 @@ class InferRequest : public InferenceCall {
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
   void OnResponse(
       absl::Span<const absl::Span<const std::byte>> outputs) override;
-  // Adds the output with this position in the version.
-  void Add(const VersionFacts& facts, size_t index,
+  // Adds an output of the version to the response.
+  void Add(const VersionFacts& facts, const AskedOutput& asked,
            absl::Span<const std::byte> bytes);
 
   // Answers the request if the cache has an answer. Returns false otherwise;
@@ -120,7 +120,7 @@ class InferRequest : public InferenceCall {
   // the answer, and must not keep the version for so long.
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
-  std::vector<int> outputs_;
+  std::vector<AskedOutput> outputs_;
   // Set in Start: the request's id, and the version's name and number.
   std::string id_, model_, number_;
   bool decoupled_ = false;

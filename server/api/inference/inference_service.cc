@@ -24,7 +24,8 @@ constexpr const char* kExtensions[] = {
     "model_repository",    "model_repository(unload_dependents)",
     "model_configuration", "binary_tensor_data",
     "parameters",          "sequence",
-    "statistics",          "logging"};
+    "statistics",          "logging",
+    "classification"};
 
 ServerUnaryReactor* Answer(CallbackServerContext* context,
                            const absl::Status& status) {

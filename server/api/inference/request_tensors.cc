@@ -19,6 +19,7 @@ using inference::ModelInferRequest;
 using InputTensor = ModelInferRequest::InferInputTensor;
 
 constexpr absl::string_view kSharedMemory = "shared_memory_region";
+constexpr absl::string_view kClassification = "classification";
 
 absl::Status SharedMemoryDisabled() {
   return absl::UnimplementedError(
@@ -171,6 +172,32 @@ absl::Status WrongParameter(absl::string_view key, absl::string_view wanted) {
       "invalid value type for '", key, "' parameter, expected ", wanted));
 }
 
+// Returns the most classes of a row that the request wants of an output; 0: the
+// output itself.
+absl::StatusOr<uint32_t> ReadClasses(
+    const ModelInferRequest::InferRequestedOutputTensor& output,
+    const TensorFormat& format) {
+  const auto found = output.parameters().find(std::string(kClassification));
+  if (found == output.parameters().end()) return 0;
+  const InferParameter& value = found->second;
+  if (!value.has_int64_param() && !value.has_uint64_param()) {
+    return WrongParameter(kClassification,
+                          "int64 from 1, the number of classes");
+  }
+  if (value.int64_param() < 1 && value.uint64_param() < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parameter 'classification' of output '", output.name(), "' is ",
+        value.int64_param(), "; ask for 1 class or more"));
+  }
+  RETURN_IF_ERROR(CheckClassified(output.name(), format.data_type));
+  const uint64_t classes = value.has_uint64_param()
+                               ? value.uint64_param()
+                               : static_cast<uint64_t>(value.int64_param());
+  // More classes than there are is all of them.
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(classes, std::numeric_limits<uint32_t>::max()));
+}
+
 absl::Status CheckPriority(const InferParameter& value) {
   if (value.has_uint64_param()) return absl::OkStatus();
   if (!value.has_int64_param() || value.int64_param() < 0) {
@@ -254,18 +281,13 @@ absl::StatusOr<RequestTensors> ViewInputs(absl::string_view model,
   return tensors;
 }
 
-absl::StatusOr<std::vector<int>> SelectOutputs(
+absl::StatusOr<std::vector<AskedOutput>> SelectOutputs(
     absl::string_view model, absl::Span<const TensorFormat> formats,
     const ModelInferRequest& request) {
-  std::vector<int> selected;
+  std::vector<AskedOutput> selected;
   for (const auto& output : request.outputs()) {
     if (output.parameters().contains(std::string(kSharedMemory))) {
       return SharedMemoryDisabled();
-    }
-    if (output.parameters().contains("classification")) {
-      return absl::UnimplementedError(absl::StrCat(
-          "output '", output.name(),
-          "': classification is not offered; take the largest of the values"));
     }
     const auto it = std::find_if(formats.begin(), formats.end(),
                                  [&](const TensorFormat& format) {
@@ -281,15 +303,18 @@ absl::StatusOr<std::vector<int>> SelectOutputs(
                         })));
     }
     const int index = static_cast<int>(it - formats.begin());
-    if (std::find(selected.begin(), selected.end(), index) != selected.end()) {
+    if (std::any_of(
+            selected.begin(), selected.end(),
+            [&](const AskedOutput& asked) { return asked.index == index; })) {
       return absl::InvalidArgumentError(absl::StrCat(
           "output '", output.name(), "' already exists in request"));
     }
-    selected.push_back(index);
+    ASSIGN_OR_RETURN(const uint32_t classes, ReadClasses(output, *it));
+    selected.push_back({.index = index, .classes = classes});
   }
   if (selected.empty()) {
     for (size_t i = 0; i < formats.size(); ++i) {
-      selected.push_back(static_cast<int>(i));
+      selected.push_back({.index = static_cast<int>(i)});
     }
   }
   return selected;

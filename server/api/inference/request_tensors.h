@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "inference/grpc_service.pb.h"
 #include "server/serving/sequence_id.h"
+#include "server/serving/tensor/classification.h"
 #include "server/serving/tensor/tensor_view.h"
 
 namespace gpupool::server {
@@ -33,11 +34,12 @@ struct RequestTensors {
 absl::StatusOr<RequestTensors> ViewInputs(
     absl::string_view model, const inference::ModelInferRequest& request);
 
-// Returns the positions in `formats` of the outputs that the request asks for;
-// all of them when it names none.
-//   * InvalidArgument: an output is unknown or repeated
-//   * Unimplemented: shared memory or classification is asked for
-absl::StatusOr<std::vector<int>> SelectOutputs(
+// Returns the outputs that the request asks for, with their positions in
+// `formats`; all of them when it names none.
+//   * InvalidArgument: an output is unknown or repeated, its classification is
+//     no integer from 1, or it has no numbers to classify
+//   * Unimplemented: shared memory is asked for
+absl::StatusOr<std::vector<AskedOutput>> SelectOutputs(
     absl::string_view model, absl::Span<const TensorFormat> formats,
     const inference::ModelInferRequest& request);
 

@@ -20,6 +20,7 @@
 #include "server/api/validation/audio_layout_check.h"
 #include "server/api/validation/csv_layout_check.h"
 #include "server/api/validation/image_layout_check.h"
+#include "server/api/validation/label_check.h"
 #include "server/api/validation/sequence_options_check.h"
 #include "server/api/validation/text_layout_check.h"
 #include "server/api/validation/unread_table.h"
@@ -382,6 +383,7 @@ absl::Status CheckServingOptions(absl::string_view field,
         ".sequences are both set; a request of a sequence has one answer: "
         "remove one of them"));
   }
+  RETURN_IF_ERROR(CheckLabels(field, *options));
   return CheckPrecision(absl::StrCat(field, ".precision"),
                         options->precision());
 }

@@ -18,6 +18,29 @@ namespace {
 using inference::ModelInferResponse;
 using OutputTensor = ModelInferResponse::InferOutputTensor;
 
+// Bytes of the length before each element of BYTES.
+constexpr size_t kTextHeadBytes = 4;
+
+size_t TextLengthAt(const std::string& raw, size_t at) {
+  uint32_t length = 0;
+  std::memcpy(&length, raw.data() + at, kTextHeadBytes);
+  return length;
+}
+
+// Returns the number of elements of BYTES; nothing when a length ends behind
+// the contents.
+std::optional<uint64_t> CountTexts(const std::string& raw) {
+  uint64_t count = 0;
+  size_t at = 0;
+  for (; at + kTextHeadBytes <= raw.size(); ++count) {
+    const size_t length = TextLengthAt(raw, at);
+    at += kTextHeadBytes;
+    if (length > raw.size() - at) return std::nullopt;
+    at += length;
+  }
+  return at == raw.size() ? std::optional<uint64_t>(count) : std::nullopt;
+}
+
 template <typename Number>
 void AppendNumber(Number value, std::string* out) {
   if constexpr (std::is_floating_point_v<Number>) {
@@ -51,6 +74,17 @@ void AppendBools(const std::string& raw, std::string* out) {
   }
 }
 
+// Appends the elements of BYTES, whose lengths CheckContents has checked.
+void AppendTexts(const std::string& raw, std::string* out) {
+  size_t at = 0;
+  while (at + kTextHeadBytes <= raw.size()) {
+    if (at > 0) out->push_back(',');
+    const size_t length = TextLengthAt(raw, at);
+    *out += JsonText(raw.substr(at + kTextHeadBytes, length));
+    at += kTextHeadBytes + length;
+  }
+}
+
 // Appends the elements as a list. InvalidArgument for a datatype that JSON does
 // not have.
 absl::Status AppendData(const OutputTensor& output, const std::string& raw,
@@ -67,7 +101,8 @@ absl::Status AppendData(const OutputTensor& output, const std::string& raw,
       {"INT32", &AppendNumbers<int32_t>},
       {"INT64", &AppendNumbers<int64_t>},
       {"FP32", &AppendNumbers<float>},
-      {"FP64", &AppendNumbers<double>}};
+      {"FP64", &AppendNumbers<double>},
+      {"BYTES", &AppendTexts}};
   for (const auto& [name, append] : kAppenders) {
     if (name != output.datatype()) continue;
     *out += "[";
@@ -82,19 +117,22 @@ absl::Status AppendData(const OutputTensor& output, const std::string& raw,
 }
 
 // Checks that the contents are as many as the shape says.
-absl::Status CheckContents(const OutputTensor& output, size_t bytes) {
-  uint64_t expected = DatatypeBytes(output.datatype());
+absl::Status CheckContents(const OutputTensor& output, const std::string& raw) {
+  const bool texts = output.datatype() == "BYTES";
+  uint64_t expected = texts ? 1 : DatatypeBytes(output.datatype());
   bool fits = true;
   for (int64_t size : output.shape()) {
     fits = fits && size >= 0 &&
            !__builtin_mul_overflow(expected, static_cast<uint64_t>(size),
                                    &expected);
   }
-  if (fits && expected == bytes) return absl::OkStatus();
+  if (fits && (texts ? CountTexts(raw) == expected : raw.size() == expected)) {
+    return absl::OkStatus();
+  }
   return absl::InternalError(absl::StrCat(
       "output '", output.name(), "' of datatype ", output.datatype(),
-      " and shape [", absl::StrJoin(output.shape(), ","), "] has ", bytes,
-      " bytes"));
+      " and shape [", absl::StrJoin(output.shape(), ","), "] has ", raw.size(),
+      " bytes", texts ? ", which are other elements" : ""));
 }
 
 nlohmann::json ValueOfParameter(const inference::InferParameter& parameter) {
@@ -156,7 +194,7 @@ std::string JsonText(const std::string& text) {
 
 absl::StatusOr<std::string> OutputElements(const OutputTensor& output,
                                            const std::string& raw) {
-  const absl::Status checked = CheckContents(output, raw.size());
+  const absl::Status checked = CheckContents(output, raw);
   if (!checked.ok()) return checked;
   std::string elements;
   const absl::Status appended = AppendData(output, raw, &elements);
@@ -185,7 +223,7 @@ absl::StatusOr<RestInferAnswer> WriteInferResponse(
   for (int i = 0; i < response.outputs_size(); ++i) {
     const OutputTensor& output = response.outputs(i);
     const std::string& raw = response.raw_output_contents(i);
-    const absl::Status checked = CheckContents(output, raw.size());
+    const absl::Status checked = CheckContents(output, raw);
     if (!checked.ok()) return checked;
     const bool binary = forms.IsBinary(output.name());
     any_binary = any_binary || binary;

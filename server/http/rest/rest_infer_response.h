@@ -9,6 +9,8 @@
 // elements are "NaN", "Infinity" and "-Infinity", because JSON has no such
 // numbers. Other floating numbers have the shortest text that gives them back.
 //
+// Elements of BYTES are strings; bytes of them that are not UTF-8 are replaced.
+//
 // Pure functions.
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ struct TensorFormat {
   };
   std::vector<Variable> variable;
   std::vector<std::byte> pad;  // element for padding, as slots hold it
+  // Names of the classes of an output; null: they have none.
+  std::shared_ptr<const std::vector<std::string>> labels;
 
   // Returns the largest shape of `rows` rows; rows must be 1 without a batch.
   std::vector<int64_t> Shape(int64_t rows) const;

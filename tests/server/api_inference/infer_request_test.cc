@@ -81,6 +81,34 @@ TEST_F(InferRequestTest, WritesOutputsAndGivesItsBytesBack) {
   EXPECT_EQ(bytes_.used(), 0u);
 }
 
+// Returns a request for the classes of the rows.
+inference::ModelInferRequest ClassesRequest(std::vector<float> values,
+                                            int64_t classes) {
+  inference::ModelInferRequest request = RawRequest(std::move(values));
+  auto* const output = request.add_outputs();
+  output->set_name("output");
+  (*output->mutable_parameters())["classification"].set_int64_param(classes);
+  return request;
+}
+
+TEST_F(InferRequestTest, AClassificationHasTheLargestElementsOfEachRow) {
+  ASSERT_TRUE(Run(ClassesRequest({1, 2, 4, 3}, 1)).ok());
+  EXPECT_EQ(response_.outputs(0).datatype(), "BYTES");
+  EXPECT_THAT(response_.outputs(0).shape(), ElementsAre(2, 1));
+  EXPECT_EQ(response_.raw_output_contents(0), std::string("\12\0\0\0"
+                                                          "4.000000:1"
+                                                          "\12\0\0\0"
+                                                          "8.000000:0",
+                                                          28));
+}
+
+TEST_F(InferRequestTest, AClassificationHasNoMoreClassesThanThereAre) {
+  ASSERT_TRUE(Run(ClassesRequest({1, 2}, 1000)).ok());
+  EXPECT_THAT(response_.outputs(0).shape(), ElementsAre(1, 2));
+  EXPECT_THAT(response_.raw_output_contents(0),
+              AllOf(HasSubstr("4.000000:1"), HasSubstr("2.000000:0")));
+}
+
 TEST_F(InferRequestTest, HoldsItsBytesUntilItIsAnswered) {
   server_.worker.Pause();
   {
@@ -177,6 +205,17 @@ TEST_F(CachedRequestTest, AnEqualRequestIsAnsweredWithoutTheWorker) {
   EXPECT_EQ(snapshot.rows, 2u);
   EXPECT_EQ(snapshot.batches, 1u);
   EXPECT_EQ(bytes_.used(), 0u);
+}
+
+TEST_F(CachedRequestTest, AnotherNumberOfClassesIsAnotherRequest) {
+  const std::string values = Answer(RawRequest({1, 2}));
+  const std::string one = Answer(ClassesRequest({1, 2}, 1));
+  const std::string two = Answer(ClassesRequest({1, 2}, 2));
+  EXPECT_EQ(Snapshot().cache_hit.count, 0u);
+  EXPECT_NE(one, two);
+  EXPECT_NE(one, values);
+  EXPECT_EQ(Answer(ClassesRequest({1, 2}, 1)), one);
+  EXPECT_EQ(Snapshot().cache_hit.count, 1u);
 }
 
 TEST_F(CachedRequestTest, TypedAndRawContentsOfTheSameNumbersAreEqual) {

@@ -214,7 +214,7 @@ TEST_F(InferenceServiceTest, MetadataAndConfigDescribeTheModel) {
       server.extensions(),
       ElementsAre("model_repository", "model_repository(unload_dependents)",
                   "model_configuration", "binary_tensor_data", "parameters",
-                  "sequence", "statistics", "logging"));
+                  "sequence", "statistics", "logging", "classification"));
 
   inference::ModelMetadataRequest metadata_request;
   metadata_request.set_name("digits");

@@ -194,7 +194,8 @@ class SelectOutputsTest : public ::testing::Test {
       formats_.push_back(format);
     }
   }
-  absl::StatusOr<std::vector<int>> Select(std::vector<std::string> names) {
+  absl::StatusOr<std::vector<AskedOutput>> Select(
+      std::vector<std::string> names) {
     inference::ModelInferRequest request;
     for (const auto& name : names) request.add_outputs()->set_name(name);
     return SelectOutputs("'m' version 1", formats_, request);
@@ -203,9 +204,9 @@ class SelectOutputsTest : public ::testing::Test {
 };
 
 TEST_F(SelectOutputsTest, NoneMeansAllAndNamesMeanThose) {
-  EXPECT_THAT(*Select({}), ElementsAre(0, 1));
-  EXPECT_THAT(*Select({"b"}), ElementsAre(1));
-  EXPECT_THAT(*Select({"b", "a"}), ElementsAre(1, 0));
+  EXPECT_THAT(*Select({}), ElementsAre(AskedOutput{0}, AskedOutput{1}));
+  EXPECT_THAT(*Select({"b"}), ElementsAre(AskedOutput{1}));
+  EXPECT_THAT(*Select({"b", "a"}), ElementsAre(AskedOutput{1}, AskedOutput{0}));
 }
 
 TEST_F(SelectOutputsTest, UnknownAndRepeatedOutputsAreRefused) {
@@ -214,6 +215,49 @@ TEST_F(SelectOutputsTest, UnknownAndRepeatedOutputsAreRefused) {
                     HasSubstr("'a', 'b'")));
   EXPECT_THAT(std::string(Select({"a", "a"}).status().message()),
               HasSubstr("already exists in request"));
+}
+
+class ClassificationTest : public SelectOutputsTest {
+ protected:
+  ClassificationTest() { formats_[1].data_type = v1::FLOAT32; }
+  inference::InferParameter& Classes(const std::string& output) {
+    request_.clear_outputs();
+    auto* const asked = request_.add_outputs();
+    asked->set_name(output);
+    return (*asked->mutable_parameters())["classification"];
+  }
+  absl::StatusOr<std::vector<AskedOutput>> Selected() {
+    return SelectOutputs("'m' version 1", formats_, request_);
+  }
+  std::string Refusal() {
+    const absl::Status status = Selected().status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  }
+  inference::ModelInferRequest request_;
+};
+
+TEST_F(ClassificationTest, TheNumberOfClassesIsAnIntegerFromOne) {
+  Classes("b").set_int64_param(3);
+  EXPECT_THAT(*Selected(), ElementsAre(AskedOutput{1, 3}));
+  Classes("b").set_uint64_param(uint64_t{1} << 40);
+  EXPECT_THAT(*Selected(), ElementsAre(AskedOutput{1, 4294967295}));
+  Classes("b").set_int64_param(0);
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("output 'b' is 0"),
+                               HasSubstr("1 class or more")));
+  Classes("b").set_int64_param(-2);
+  EXPECT_THAT(Refusal(), HasSubstr("output 'b' is -2"));
+  Classes("b").set_uint64_param(0);
+  EXPECT_THAT(Refusal(), HasSubstr("output 'b' is 0"));
+  Classes("b").set_string_param("3");
+  EXPECT_THAT(Refusal(), HasSubstr("'classification' parameter, expected"));
+}
+
+TEST_F(ClassificationTest, AnOutputWithoutNumbersHasNoClasses) {
+  formats_[0].data_type = v1::BOOL;
+  Classes("a").set_int64_param(1);
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("output 'a' of datatype BOOL"),
+                               HasSubstr("no numbers")));
 }
 
 class ReadParametersTest : public ::testing::Test {

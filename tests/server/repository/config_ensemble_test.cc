@@ -125,6 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
                         "platform: \"ensemble\" response_cache { enable: true "
                         "}",
                         "response_cache.enable is true"},
+        RefusedEnsemble{"dims: [ -1 ]", "dims: [ -1 ] label_filename: \"l\"",
+                        "write it into the config of the step"},
         RefusedEnsemble{"platform: \"ensemble\"",
                         "platform: \"ensemble\" version_policy { all { } }",
                         "version_policy is set"},

@@ -124,8 +124,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"input { optional: true }", "input[0].optional", "send"},
         Refused{"input { is_non_linear_format_io: true }",
                 "input[0].is_non_linear_format_io", "remove it"},
-        Refused{"output { label_filename: \"l\" }", "output[0].label_filename",
-                "remove it"},
         Refused{"output { reshape { } }", "output[0].reshape", "add a Reshape"},
         Refused{"output { is_shape_tensor: true }", "output[0].is_shape_tensor",
                 "remove it"},

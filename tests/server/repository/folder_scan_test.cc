@@ -101,13 +101,25 @@ TEST_F(FolderScanTest, AFileWithAnotherTimeDiffers) {
   EXPECT_NE(before.models, Look().models);
 }
 
+TEST_F(FolderScanTest, AnotherLabelFileMakesADifferentModel) {
+  Write("a/1/model.onnx");
+  const RepositoryLook before = Look();
+  Write("a/labels.txt");
+  const RepositoryLook after = Look();
+  EXPECT_THAT(after.remarks, IsEmpty());
+  ASSERT_THAT(after.models, SizeIs(1));
+  ASSERT_THAT(after.models[0].labels, SizeIs(1));
+  EXPECT_EQ(after.models[0].labels[0].name, "labels.txt");
+  EXPECT_NE(before.models, after.models);
+}
+
 TEST_F(FolderScanTest, FoldersThatAreNoVersionsAreLeftOut) {
   Write("a/1/model.onnx");
   for (const char* name :
        {"0", "01", "-1", "1a", "18446744073709551616", "9223372036854775808"}) {
     Write(std::string("a/") + name + "/model.onnx");
   }
-  Write("a/labels.txt");
+  Write("a/net.onnx");
   Write("a/7");
   const RepositoryLook look = Look();
   ASSERT_THAT(look.models, SizeIs(1));

@@ -118,6 +118,28 @@ TEST_F(ModelSyncTest, OtherFilesOrOptionsAreImportedAgain) {
               ElementsAre("import a/1", "import a/1", "import a/1"));
 }
 
+TEST_F(ModelSyncTest, LabelsAreStoredWithTheVersion) {
+  Write("a/1/model.onnx", "one");
+  Write("a/config.pbtxt",
+        "output { name: \"y\" data_type: TYPE_FP32 dims: 2 "
+        "label_filename: \"labels.txt\" }");
+  v1::TensorSpec* const y = calls_.plan.add_outputs();
+  y->set_name("y");
+  y->set_data_type(v1::FLOAT32);
+  y->add_shape(2);
+  EXPECT_THAT(std::string(Bring("a").config.message()),
+              HasSubstr("a/labels.txt"));
+  Write("a/labels.txt", "cat\ndog\n");
+  EXPECT_TRUE(Bring("a").First().ok()) << Bring("a").First();
+  calls_.TakeCalls();
+  Bring("a");
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("load a/1"));
+  Write("a/labels.txt", "cat\nbird\n");
+  Bring("a");
+  EXPECT_THAT(calls_.TakeCalls(), ElementsAre("import a/1"));
+  EXPECT_EQ((*calls_.Versions())[0].serving().labels(0).labels(1), "bird");
+}
+
 TEST_F(ModelSyncTest, AVersionThatIsWantedElsewhereIsUnloadedFirst) {
   Write("a/1/model.onnx", "one");
   Bring("a");

@@ -90,6 +90,21 @@ TEST(EnsembleBindingTest, OtherFormatsAreNotTheSame) {
   EXPECT_FALSE(TakeTheSame(first->facts, fewer.Bind()->facts));
 }
 
+TEST(EnsembleBindingTest, OutputsHaveTheLabelsOfTheirSteps) {
+  Chain chain;
+  v1::OutputLabels* const labels = chain.net.mutable_serving()->add_labels();
+  labels->set_output(chain.net.plan().outputs(0).name());
+  labels->add_labels("cat");
+  const auto binding = chain.Bind();
+  ASSERT_TRUE(binding.ok()) << binding.status();
+  ASSERT_NE(binding->facts.outputs[0].labels, nullptr);
+  EXPECT_THAT(*binding->facts.outputs[0].labels, ElementsAre("cat"));
+  EXPECT_TRUE(TakeTheSame(binding->facts, chain.Bind()->facts));
+  EXPECT_FALSE(TakeTheSame(binding->facts, Chain().Bind()->facts));
+  labels->set_labels(0, "dog");
+  EXPECT_FALSE(TakeTheSame(binding->facts, chain.Bind()->facts));
+}
+
 struct RefusedSteps {
   const char* name;
   std::function<void(Chain&)> change;

@@ -18,6 +18,23 @@ TEST(ModelRegistryTest, TheNewestReadyVersionIsTheDefault) {
   EXPECT_EQ(registry.FindNewest("other"), nullptr);
 }
 
+TEST(VersionFactsTest, LabelsBelongToAnOutputOfTheModel) {
+  v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
+  EXPECT_EQ(MakeVersionFacts(version)->outputs[0].labels, nullptr);
+  v1::OutputLabels* const labels = version.mutable_serving()->add_labels();
+  labels->set_output("output");
+  labels->add_labels("zero");
+  labels->add_labels("one");
+  const auto facts = MakeVersionFacts(version);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(*facts->outputs[0].labels,
+            (std::vector<std::string>{"zero", "one"}));
+  labels->set_output("scores");
+  const absl::Status status = MakeVersionFacts(version).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_NE(status.message().find("'scores'"), std::string::npos) << status;
+}
+
 TEST(ModelRegistryTest, DrainedRunsWhenTheLastHandleIsGone) {
   WakeTimer timer;
   ModelRegistry registry;

@@ -34,7 +34,7 @@ struct Request {
   uint64_t version_id = 10;
   std::string model = "digits";
   uint64_t version = 1;
-  std::vector<int> outputs = {0};
+  std::vector<AskedOutput> outputs = {{0}};
   std::vector<Input> inputs = {Input(), Input{.name = "y"}};
 };
 
@@ -57,18 +57,20 @@ TEST(CacheKeyTest, EqualRequestsHaveOneKeyInAnyOrderOfTheInputs) {
 }
 
 TEST(CacheKeyTest, EachPartOfARequestChangesTheKey) {
-  std::vector<Request> requests(12);
+  std::vector<Request> requests(14);
   requests[1].version_id = 11;
   requests[2].model = "digitt";
   requests[3].version = 2;
-  requests[4].outputs = {1};
-  requests[5].outputs = {0, 1};
-  requests[6].outputs = {1, 0};
+  requests[4].outputs = {{1}};
+  requests[5].outputs = {{0}, {1}};
+  requests[6].outputs = {{1}, {0}};
   requests[7].inputs[1].name = "z";
   requests[8].inputs[1].data_type = "INT32";
   requests[9].inputs[1].shape = {2, 1};
   requests[10].inputs[1].bytes[7] = 'i';
   requests[11].inputs.pop_back();
+  requests[12].outputs = {{0, 1}};
+  requests[13].outputs = {{0, 2}};
   std::set<std::string> digests;
   for (const Request& request : requests) digests.insert(DigestOf(request));
   EXPECT_EQ(digests.size(), requests.size());

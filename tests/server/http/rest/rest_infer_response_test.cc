@@ -118,6 +118,43 @@ TEST(RestInferResponseTest, BinaryDataFollowTheJson) {
             R"("parameters":{"binary_data_size":1,"k":1}}]})");
 }
 
+// Adds an output of BYTES with one dimension and these contents.
+void AddTexts(int64_t elements, const std::string& raw,
+              ModelInferResponse* response) {
+  auto* output = response->add_outputs();
+  output->set_name("y");
+  output->set_datatype("BYTES");
+  output->add_shape(elements);
+  response->add_raw_output_contents(raw);
+}
+
+TEST(RestInferResponseTest, TextsAreStrings) {
+  ModelInferResponse response = NewResponse();
+  AddTexts(3, std::string("\3\0\0\0a\"b\0\0\0\0\1\0\0\0\xff", 16), &response);
+  const auto answer = WriteInferResponse(response, OutputForms());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->body,
+              HasSubstr("\"data\":[\"a\\\"b\",\"\",\"\xef\xbf\xbd\"]"));
+  OutputForms forms;
+  forms.SetBinary(true);
+  const auto binary = WriteInferResponse(response, forms);
+  ASSERT_TRUE(binary.ok()) << binary.status();
+  EXPECT_EQ(binary->body.substr(*binary->json_bytes),
+            response.raw_output_contents(0));
+}
+
+TEST(RestInferResponseTest, TextsThatTheShapeDoesNotHaveAreAnError) {
+  for (const std::string& raw :
+       {std::string(), std::string("\1\0\0\0a\1\0\0\0b", 10),
+        std::string("\2\0\0\0a", 5), std::string("\0\0\0", 3)}) {
+    ModelInferResponse response = NewResponse();
+    AddTexts(1, raw, &response);
+    EXPECT_TRUE(
+        absl::IsInternal(WriteInferResponse(response, OutputForms()).status()))
+        << raw.size();
+  }
+}
+
 TEST(RestInferResponseTest, SixteenBitFloatsNeedBinaryData) {
   for (const char* datatype : {"FP16", "BF16"}) {
     ModelInferResponse response = NewResponse();

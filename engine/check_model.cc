@@ -28,6 +28,12 @@ absl::Status PlanServing(const CheckOptions& options,
                          const absl::StatusOr<Source>& source,
                          v1::ModelCheck& check) {
   RETURN_IF_ERROR(source.status());
+  if ((*source)->text_plan() != nullptr) {
+    *check.mutable_serving()->mutable_plan() = *(*source)->text_plan();
+    check.mutable_serving()->set_max_batch_size(
+        ToOptions(options.serving).max_batch_size);
+    return absl::OkStatus();
+  }
   CpuBackend backend(options.threads);
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,

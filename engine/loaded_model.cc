@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
+#include "engine/loaded_text.h"
 #include "engine/model/precision.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/serving/stage_run.h"
@@ -75,13 +76,16 @@ LoadedModel::LoadedModel(const DeviceContext& device,
       request_(request),
       holder_(absl::StrCat("model ", request.name), device.allocator) {}
 
-absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Create(
+absl::StatusOr<std::unique_ptr<ServedModel>> LoadedModel::Create(
     const DeviceContext& device, const LoadRequest& request) {
   std::unique_ptr<LoadedModel> model(new LoadedModel(device, request));
   ASSIGN_OR_RETURN(model->manifest_,
                    ReadManifest(device.blob_dir, request.manifest_sha256));
   ASSIGN_OR_RETURN(const auto source,
                    ModelSource::Open(model->manifest_.model, device.blob_dir));
+  if (source->text_plan() != nullptr) {
+    return std::make_unique<LoadedText>(*source->text_plan());
+  }
   RETURN_IF_ERROR(model->Plan(*source));
   RETURN_IF_ERROR(model->LoadPrograms(*source));
   return model;

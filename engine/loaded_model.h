@@ -31,8 +31,9 @@ namespace gpupool::engine {
 
 class LoadedModel final : public ServedModel {
  public:
-  // Plans and loads a version. Errors as Session::LoadModel.
-  static absl::StatusOr<std::unique_ptr<LoadedModel>> Create(
+  // Plans and loads a version; a model of texts becomes a LoadedText. Errors as
+  // Session::LoadModel.
+  static absl::StatusOr<std::unique_ptr<ServedModel>> Create(
       const DeviceContext& device, const LoadRequest& request);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;

@@ -271,6 +271,7 @@ absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
                                                 const ServingLimits& limits) {
   RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->OpenNew(spec));
+  if (source->text_plan() != nullptr) return *source->text_plan();
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(*source, ToOptions(limits), impl_->backend()));
@@ -286,6 +287,12 @@ absl::StatusOr<ImportedModel> Session::ImportModel(
     const ServingLimits& limits) {
   RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->OpenNew(spec));
+  if (source->text_plan() != nullptr) {
+    ASSIGN_OR_RETURN(const WrittenBlob written,
+                     WriteManifest(impl_->options().blob_dir,
+                                   {.model = spec, .files = ModelFiles(spec)}));
+    return ImportedModel{*source->text_plan(), written.sha256};
+  }
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(*source, ToOptions(limits), impl_->backend()));

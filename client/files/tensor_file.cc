@@ -26,6 +26,8 @@ constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicBytes = 6;
 constexpr size_t kLimitBytes = size_t{1} << 30;
 constexpr size_t kMostDimensions = 32;
+// The type of texts, whose elements have several sizes.
+constexpr absl::string_view kTexts = "BYTES";
 
 // NumPy has no bfloat16.
 struct TypeRow {
@@ -122,7 +124,7 @@ bool Flatten(const Json& json, absl::Span<const int64_t> shape,
              std::vector<Json>& numbers) {
   if (shape.empty()) {
     numbers.push_back(json);
-    return json.is_number() || json.is_boolean();
+    return json.is_number() || json.is_boolean() || json.is_string();
   }
   if (!json.is_array() || json.size() != static_cast<size_t>(shape[0])) {
     return false;
@@ -161,7 +163,18 @@ bool Append(const Json& json, std::string& bytes) {
   return true;
 }
 
+// Appends a text with its length in 4 bytes before it.
+bool AppendText(const Json& json, std::string& bytes) {
+  if (!json.is_string()) return false;
+  const auto& text = json.get_ref<const std::string&>();
+  const auto length = static_cast<uint32_t>(text.size());
+  bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  bytes.append(text);
+  return true;
+}
+
 bool AppendAs(absl::string_view type, const Json& json, std::string& bytes) {
+  if (type == kTexts) return AppendText(json, bytes);
   if (type == "FP32") return Append<float>(json, bytes);
   if (type == "FP64") return Append<double>(json, bytes);
   if (type == "INT32") return Append<int32_t>(json, bytes);
@@ -202,8 +215,22 @@ Json ElementAt(absl::string_view type, const char* at) {
   return NumberAt<float>(at);
 }
 
+// Takes the text at the front of the bytes. Bytes that are cut off give "".
+Json TextAt(const Tensor& tensor, const char*& at) {
+  const char* const end = tensor.bytes.data() + tensor.bytes.size();
+  uint32_t length = 0;
+  if (static_cast<size_t>(end - at) < sizeof(length)) return "";
+  std::memcpy(&length, at, sizeof(length));
+  at += sizeof(length);
+  const size_t bytes = std::min<size_t>(length, static_cast<size_t>(end - at));
+  std::string text(at, bytes);
+  at += bytes;
+  return text;
+}
+
 Json Nested(const Tensor& tensor, size_t dimension, const char*& at) {
   if (dimension == tensor.shape.size()) {
+    if (tensor.data_type == kTexts) return TextAt(tensor, at);
     Json element = ElementAt(tensor.data_type, at);
     at += ElementBytes(tensor.data_type);
     return element;
@@ -294,7 +321,7 @@ absl::StatusOr<Tensor> ParseJsonTensor(absl::string_view json,
   std::vector<Json> numbers;
   if (!Flatten(parsed, tensor.shape, numbers)) {
     return absl::InvalidArgumentError(
-        "not nested arrays of numbers with equal lengths");
+        "not nested arrays of numbers or strings with equal lengths");
   }
   for (const Json& number : numbers) {
     if (AppendAs(data_type, number, tensor.bytes)) continue;
@@ -306,7 +333,9 @@ absl::StatusOr<Tensor> ParseJsonTensor(absl::string_view json,
 
 std::string JsonText(const Tensor& tensor) {
   const char* at = tensor.bytes.data();
-  return Nested(tensor, 0, at).dump();
+  // Texts may have bytes that are no UTF-8.
+  return Nested(tensor, 0, at)
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<double> Numbers(const Tensor& tensor) {

@@ -32,7 +32,8 @@ uint64_t ElementBytes(absl::string_view data_type);
 absl::StatusOr<Tensor> ParseNpy(absl::string_view file);
 std::string NpyText(const Tensor& tensor);
 
-// Parses nested arrays of numbers (or of true and false) as `data_type`.
+// Parses nested arrays of numbers, of true and false, or of strings for BYTES,
+// as `data_type`.
 // InvalidArgument if lengths differ or a number is out of the type's range.
 absl::StatusOr<Tensor> ParseJsonTensor(absl::string_view json,
                                        absl::string_view data_type);

@@ -20,6 +20,7 @@
 
 namespace gpupool::v1 {
 class ModelSpec;
+class Plan;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
@@ -59,6 +60,10 @@ class ModelSource {
   // model that is new: stored ones may come from a version that did not check,
   // and wrong names do nothing. INVALID_ARGUMENT lists the names that exist.
   virtual absl::Status CheckNames() const { return absl::OkStatus(); }
+
+  // Returns the plan of a model of texts, which has no graph for a device:
+  // Build fails. Null for all other models.
+  virtual const v1::Plan* text_plan() const { return nullptr; }
 
   // Returns whether a file stores floating weights in 16 bits.
   virtual bool stores_halves() const { return false; }

@@ -53,8 +53,7 @@ const v1::TensorSpec* FindTensor(const Tensors& tensors,
 template <typename Configured>
 absl::Status CheckTensor(const std::string& what, const Configured& configured,
                          const v1::TensorSpec& tensor, bool without_batch) {
-  const std::string type =
-      absl::StrCat("TYPE_", DataTypeName(tensor.data_type()));
+  const std::string type = ConfigTypeName(tensor.data_type());
   const std::string& given = inference::DataType_Name(configured.data_type());
   if (given != type) {
     return Refuse(what, ".data_type is ", given, ", the file has ", type,

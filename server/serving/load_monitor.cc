@@ -24,8 +24,8 @@ void LoadMonitor::Look(const std::vector<VersionHandle>& versions,
                        absl::Time now) {
   std::map<uint64_t, Seen> seen;
   for (const VersionHandle& version : versions) {
-    // The load of an ensemble is that of its steps. The server's own back ends
-    // have none.
+    // The load of an ensemble is that of its steps. What the server computes
+    // itself, such as a model of texts, has none.
     if (!version->has_batcher()) continue;
     const VersionFacts& facts = version->facts();
     auto known = seen_.extract(facts.id);

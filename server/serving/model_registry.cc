@@ -9,6 +9,7 @@
 #include "scheduler/serve/batch_policy.h"
 #include "server/serving/tensor/data_type.h"
 #include "server/serving/tensor/slot_packing.h"
+#include "server/serving/text/text_runner.h"
 
 namespace gpupool::server {
 namespace {
@@ -86,6 +87,37 @@ absl::Status SetLabels(const v1::ServingOptions& serving, VersionFacts& facts) {
     }
     output->labels = std::make_shared<const std::vector<std::string>>(
         labels.labels().begin(), labels.labels().end());
+  }
+  return absl::OkStatus();
+}
+
+// Makes the facts those of a model of texts.
+absl::Status SetTexts(const v1::ModelVersion& version, VersionFacts& facts) {
+  if (version.serving().has_sequences()) {
+    return absl::InvalidArgumentError(
+        "a model of texts serves no sequences; remove sequence_batching");
+  }
+  const v1::TextProgram& program = version.plan().text();
+  if (program.outputs_size() != static_cast<int>(facts.outputs.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program of texts has ", program.outputs_size(),
+                     " outputs, the model ", facts.outputs.size()));
+  }
+  ASSIGN_OR_RETURN(
+      facts.texts,
+      TextRunner::Create(program, static_cast<int>(facts.inputs.size())));
+  return absl::OkStatus();
+}
+
+// Refuses texts that a device would get.
+absl::Status RefuseTexts(const VersionFacts& facts) {
+  for (const auto* formats : {&facts.inputs, &facts.outputs}) {
+    for (const TensorFormat& format : *formats) {
+      if (format.data_type != v1::STRING) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", format.name,
+                       "' has texts, but the model has no program for them"));
+    }
   }
   return absl::OkStatus();
 }
@@ -178,6 +210,11 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
                              ? scheduler::kDefaultMaxQueueSize
                              : serving.max_queue_size();
   facts.computes_alone = version.plan().computes_alone();
+  if (version.plan().has_text()) {
+    RETURN_IF_ERROR(SetTexts(version, facts));
+  } else {
+    RETURN_IF_ERROR(RefuseTexts(facts));
+  }
   facts.bytes = version.plan().inference().peak();
   if (serving.has_sequences()) {
     RETURN_IF_ERROR(SetSequences(serving.sequences(), facts));
@@ -191,6 +228,8 @@ absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
 absl::Status CheckServable(const v1::ModelVersion& version,
                            uint64_t slot_bytes) {
   ASSIGN_OR_RETURN(const VersionFacts facts, MakeVersionFacts(version));
+  // Texts are never in a slot.
+  if (facts.texts != nullptr) return absl::OkStatus();
   // A batch takes as many rows as fit into a slot, so one must fit.
   const uint64_t bytes =
       PackedBytes({facts.slot_inputs(), facts.slot_outputs()}, 1);

@@ -29,6 +29,7 @@
 namespace gpupool::server {
 
 class ResponseCache;
+class TextRunner;
 
 // Constant facts of a version, with defaults filled in.
 struct VersionFacts {
@@ -52,6 +53,9 @@ struct VersionFacts {
   // Name in config.pbtxt of the server's own back end that answers; empty: a
   // worker does, or the steps of an ensemble.
   std::string own_backend;
+  // The program of a model of texts, which the server computes; null: a device
+  // computes the model.
+  std::shared_ptr<const TextRunner> texts;
   // Dimensions of several sizes, by name.
   std::vector<SizedDimension> dimensions;
   bool batched = true;          // whether the tensors have a batch dimension

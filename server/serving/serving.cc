@@ -5,6 +5,7 @@
 
 #include "engine/base/status_macros.h"
 #include "server/serving/sequence_executor.h"
+#include "server/serving/text_executor.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -28,6 +29,7 @@ Serving::~Serving() { Stop(); }
 absl::StatusOr<VersionHandle> Serving::MakeVersion(
     const v1::ModelVersion& version) {
   ASSIGN_OR_RETURN(VersionFacts facts, MakeVersionFacts(version));
+  if (facts.texts != nullptr) return MakeTextVersion(std::move(facts));
   BatcherOptions options;
   options.label = facts.label;
   options.version_id = facts.id;
@@ -73,6 +75,23 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
                                          batcher.get());
 }
 
+VersionHandle Serving::MakeTextVersion(VersionFacts facts) {
+  TextParts parts{.label = facts.label,
+                  .runner = facts.texts,
+                  .inputs = facts.inputs,
+                  .outputs = facts.outputs,
+                  .max_batch_size = facts.max_batch_size,
+                  .max_queue_size = facts.max_queue_size,
+                  .threads = &text_threads_,
+                  .observer = nullptr};
+  if (dependencies_.observer != nullptr) {
+    parts.observer = dependencies_.observer->Observe(facts.model, facts.version,
+                                                     facts.max_queue_size);
+  }
+  auto executor = std::make_shared<TextExecutor>(std::move(parts));
+  return std::make_shared<ServedVersion>(std::move(facts), std::move(executor));
+}
+
 void Serving::WatchLoad() {
   const absl::Time now = absl::Now();
   monitor_->Look(registry_.All(), now);
@@ -95,7 +114,9 @@ void Serving::VersionReady(const v1::ModelVersion& version,
   }
   handle->set_device(device);
   // The ring first: once found by name, the version gets requests.
-  handle->batcher().SetRing(dependencies_.ring(device));
+  if (handle->has_batcher()) {
+    handle->batcher().SetRing(dependencies_.ring(device));
+  }
   if (known) {
     registry_.Resume(version.id());
   } else {
@@ -152,7 +173,7 @@ void Serving::WorkerLost(const std::string& device) {
     // Hidden from those who ask whether it is ready. Requests find it all the
     // same (Router::RouteToQueue) and wait in its batcher.
     registry_.Suspend(handle->facts().id);
-    handle->batcher().SetRing(nullptr);
+    if (handle->has_batcher()) handle->batcher().SetRing(nullptr);
   }
   ensembles_.Refresh();
 }

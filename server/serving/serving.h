@@ -29,6 +29,7 @@
 #include "server/serving/response_cache.h"
 #include "server/serving/router.h"
 #include "server/serving/serving_observer.h"
+#include "server/serving/text/text_threads.h"
 #include "server/serving/wake_timer.h"
 
 namespace gpupool::server {
@@ -90,6 +91,7 @@ class Serving : public ServingSink {
 
  private:
   absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version);
+  VersionHandle MakeTextVersion(VersionFacts facts);
   // Makes a version that is new to the registry known to it.
   void AddVersion(const VersionHandle& version);
   // Looks at the load and asks the timer for the next look.
@@ -97,6 +99,7 @@ class Serving : public ServingSink {
 
   const ServingDependencies dependencies_;
   WakeTimer timer_;
+  TextThreads text_threads_;  // before the versions that post to it
   ModelRegistry registry_;
   Ensembles ensembles_;
   Router router_;

@@ -42,7 +42,7 @@ LADDERS = {
     "engine/passes": [
         ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],
     "engine/import/onnx": [
-        ["file"], ["graph", "export"], ["operators"], ["contrib", "classic"], ["."]],
+        ["file"], ["graph", "export", "text"], ["operators"], ["contrib", "classic"], ["."]],
     "engine/backends/cpu": [
         ["kernel"],
         ["elementwise", "movement", "reduction", "image", "product", "training"],
@@ -59,7 +59,7 @@ LADDERS = {
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
     "server/http": [["rest", "port"], ["."]],
-    "server/serving": [["tensor"], ["."], ["decoupled"]],
+    "server/serving": [["tensor"], ["text"], ["."], ["decoupled"]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
         ["output"], ["command"],

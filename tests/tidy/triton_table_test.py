@@ -151,6 +151,8 @@ def datatypes():
                           source("engine/base/dtype_table.inc")))
     here |= set(re.findall(r"GPUPOOL_WIDENED_TYPE\(\w+, (\w+),",
                            source("engine/base/widened_types.inc")))
+    here |= set(re.findall(r'\{v1::STRING, "(\w+)"',
+                           source("server/serving/tensor/data_type.cc")))
     return every, here
 
 

@@ -97,6 +97,12 @@ absl::Status SaveOutputs(const std::string& folder,
                                             ": ", failed.message()));
   }
   for (const auto& [name, tensor] : outputs) {
+    if (ElementBytes(tensor.data_type) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output '", name, "' is ", tensor.data_type,
+          ", which .npy files do not have; leave --save out to print "
+          "it"));
+    }
     const std::string path = PathOf(folder, name);
     std::ofstream file(path, std::ios::binary);
     file << NpyText(tensor);

@@ -18,6 +18,8 @@
 #include "engine/import/onnx/file/short_status.h"
 #include "engine/import/onnx/file/tensor_data.h"
 #include "engine/import/onnx/graph/onnx_import.h"
+#include "engine/import/onnx/text/text_graph.h"
+#include "engine/import/onnx/text/text_source.h"
 #include "engine/model/model_blob.h"
 #include "engine/passes/formats/widen_halves.h"
 #include "engine/tensor/convert.h"
@@ -178,6 +180,7 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> MakeOnnxSource(
     const v1::OnnxModel& model, std::shared_ptr<const OnnxFile> file) {
+  if (HasTexts(file->model())) return MakeTextSource(model, *file);
   ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
   RETURN_IF_ERROR(
       AddDerivedSizes(model, DeclaredPorts(file->model().graph()), served));

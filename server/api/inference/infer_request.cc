@@ -231,7 +231,8 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
   ASSIGN_OR_RETURN(inputs, CheckInputs({.label = facts.label,
                                         .formats = facts.inputs,
                                         .max_batch_size = facts.max_batch_size,
-                                        .dimensions = facts.dimensions},
+                                        .dimensions = facts.dimensions,
+                                        .texts = facts.texts != nullptr},
                                        tensors_.inputs));
   ASSIGN_OR_RETURN(outputs_,
                    SelectOutputs(facts.label, facts.outputs, request));

@@ -24,12 +24,10 @@ void FillTensor(const TensorFormat& format, TensorMetadata* tensor) {
   for (int64_t size : format.DeclaredShape()) tensor->add_shape(size);
 }
 
-// Returns the type of the model configuration. Its names are those of the
-// protocol with "TYPE_" in front.
+// Returns the type of the model configuration.
 inference::DataType ConfigType(v1::DataType type) {
   inference::DataType config_type = inference::TYPE_INVALID;
-  inference::DataType_Parse(absl::StrCat("TYPE_", DataTypeName(type)),
-                            &config_type);
+  inference::DataType_Parse(ConfigTypeName(type), &config_type);
   return config_type;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
+#include "server/serving/tensor/bytes_elements.h"
 #include "server/serving/tensor/data_type.h"
 
 namespace gpupool::server {
@@ -57,6 +58,15 @@ absl::StatusOr<absl::Span<const std::byte>> Pack(const InputTensor& input,
   return AsBytes(packed->data(), packed->size());
 }
 
+// Packs texts as raw contents have them.
+absl::Span<const std::byte> PackTexts(const InferTensorContents& contents,
+                                      std::string* packed) {
+  for (const std::string& text : contents.bytes_contents()) {
+    AppendBytesElement(text, packed);
+  }
+  return AsBytes(packed->data(), packed->size());
+}
+
 // Returns how many typed fields have elements. More than one is an error.
 int FieldsInUse(const InferTensorContents& contents) {
   int fields = 0;
@@ -99,6 +109,8 @@ absl::StatusOr<absl::Span<const std::byte>> TypedBytes(const InputTensor& input,
       return InPlace(contents.uint_contents());
     case v1::UINT64:
       return InPlace(contents.uint64_contents());
+    case v1::STRING:
+      return PackTexts(contents, packed);
     case v1::FLOAT16:
     case v1::BFLOAT16:
       return absl::InvalidArgumentError(absl::StrCat(

@@ -1,5 +1,6 @@
 #include "server/serving/tensor/data_type.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/held_data_type.h"
 
 namespace gpupool::server {
@@ -14,6 +15,7 @@ struct Row {
 // The protocol's data types, without those that no model here has. The rows of
 // widened types have the names of their messages.
 constexpr Row kRows[] = {
+    {v1::STRING, "BYTES", 0},
 #define GPUPOOL_DTYPE(dtype, message, name, bytes, floating, onnx, \
                       safetensors, protocol)                       \
   {v1::message, protocol, bytes},
@@ -44,6 +46,11 @@ uint64_t ElementBytes(v1::DataType type) {
     if (row.type == type) return row.element_bytes;
   }
   return 0;
+}
+
+std::string ConfigTypeName(v1::DataType type) {
+  return type == v1::STRING ? "TYPE_STRING"
+                            : absl::StrCat("TYPE_", DataTypeName(type));
 }
 
 v1::DataType HeldType(v1::DataType type) {

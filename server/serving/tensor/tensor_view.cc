@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
+#include "server/serving/tensor/bytes_elements.h"
 #include "server/serving/tensor/data_type.h"
 #include "server/serving/tensor/held_elements.h"
 
@@ -125,6 +126,60 @@ absl::Status CheckDerivedSizes(const ModelInputs& model,
         " for ", TermsText(model, variable, sizes)));
   }
   return absl::OkStatus();
+}
+
+// Returns the number of elements. InvalidArgument if it has no 64 bits.
+absl::StatusOr<uint64_t> ElementsOf(absl::string_view model,
+                                    const TensorView& input) {
+  uint64_t elements = 1;
+  for (const int64_t size : input.shape) {
+    if (size >= 0 && !__builtin_mul_overflow(
+                         elements, static_cast<uint64_t>(size), &elements)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input '", input.name, "' for model ", model, " has the shape ",
+        ShapeText(input.shape), ", which is too large"));
+  }
+  return elements;
+}
+
+// Checks that BYTES are as many elements as the shape has.
+absl::Status CheckTexts(absl::string_view model, const TensorView& input) {
+  ASSIGN_OR_RETURN(const uint64_t elements, ElementsOf(model, input));
+  const absl::Status read =
+      ReadBytesElements({reinterpret_cast<const char*>(input.bytes.data()),
+                         input.bytes.size()},
+                        elements)
+          .status();
+  if (read.ok()) return read;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "input '", input.name, "' for model ", model, " ", read.message()));
+}
+
+// Checks the sizes and the byte count of an input of a model of texts, whose
+// dimensions may have any size up to a largest one.
+absl::Status CheckOpenInput(absl::string_view model, const TensorFormat& format,
+                            const TensorView& input) {
+  for (const TensorFormat::Variable& variable : format.variable) {
+    const size_t axis = variable.axis + (format.batched ? 1 : 0);
+    if (input.shape[axis] <= format.row_shape[variable.axis]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("input '", input.name, "' for model ", model, " has ",
+                     input.shape[axis], " for dimension ", axis,
+                     "; the limit is ", format.row_shape[variable.axis]));
+  }
+  if (format.data_type == v1::STRING) return CheckTexts(model, input);
+  ASSIGN_OR_RETURN(const uint64_t elements, ElementsOf(model, input));
+  const uint64_t element_bytes = ElementBytes(format.data_type);
+  if (elements == input.bytes.size() / element_bytes &&
+      input.bytes.size() % element_bytes == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unexpected total byte size ", input.bytes.size(), " for input '",
+      input.name, "' for model ", model, ", expecting ", elements,
+      " elements of ", element_bytes, " bytes"));
 }
 
 // Checks the byte count, which protects the copy into the slot.
@@ -261,7 +316,10 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(
   TensorFormat format;
   format.name = spec.name();
   format.data_type = spec.data_type();
-  format.row_bytes = ElementBytes(HeldType(spec.data_type()));
+  // An empty text has its length only.
+  format.row_bytes = spec.data_type() == v1::STRING
+                         ? kBytesElementHead
+                         : ElementBytes(HeldType(spec.data_type()));
   const std::string what = absl::StrCat("tensor '", spec.name(), "' of shape ",
                                         ShapeText(spec.shape()));
   if (format.row_bytes == 0) {
@@ -334,6 +392,11 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
         "expected ", formats.size(), " inputs but got ", inputs.size(),
         " inputs for model ", model.label, "; it takes ", NamesText(formats)));
   }
+  if (model.texts) {
+    for (const TensorView* input : found) {
+      checked.shapes.emplace_back(input->shape.begin(), input->shape.end());
+    }
+  }
   // A dimension in which no input varies has one size, which is 1.
   for (auto* sizes : {&checked.sizes, &checked.served}) {
     std::replace(sizes->begin(), sizes->end(), kUnknownSize, int64_t{1});
@@ -344,7 +407,9 @@ absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
     RETURN_IF_ERROR(
         CheckDerivedSizes(model, formats[i], checked.sizes, *found[i]));
     RETURN_IF_ERROR(
-        CheckBytes(model.label, formats[i], checked.sizes, *found[i]));
+        model.texts
+            ? CheckOpenInput(model.label, formats[i], *found[i])
+            : CheckBytes(model.label, formats[i], checked.sizes, *found[i]));
     RETURN_IF_ERROR(CheckBools(model.label, formats[i], *found[i]));
     RETURN_IF_ERROR(CheckHoldable(model.label, formats[i], *found[i]));
   }

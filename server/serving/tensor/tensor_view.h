@@ -85,7 +85,10 @@ struct CheckedInputs {
   uint32_t rows = 0;
   std::vector<absl::Span<const std::byte>> bytes;  // one per model input
   // Sizes of the dimensions of several sizes, in their order.
-  std::vector<int64_t> sizes;   // sizes in the request
+  std::vector<int64_t> sizes;  // sizes in the request
+  // Whole shapes, in the order of `bytes`; only of models of texts, whose
+  // dimensions may have any size.
+  std::vector<std::vector<int64_t>> shapes;
   std::vector<int64_t> served;  // sizes of the program, none smaller
 };
 
@@ -95,11 +98,14 @@ struct ModelInputs {
   absl::Span<const TensorFormat> formats;
   uint32_t max_batch_size = 1;
   absl::Span<const SizedDimension> dimensions = {};
+  bool texts = false;  // whether it is a model of texts
 };
 
 // Checks the inputs of a request. All errors are InvalidArgument and name the
 // input, the given and the expected:
 //   * wrong number of inputs, unknown or repeated name, data type, byte count
+//   * BYTES whose lengths do not give as many elements as the shape has
+//   * a size that varies and is above the largest one
 //   * an element of a BOOL input that is neither 0 nor 1, or one of a UINT64
 //     input above 2^63 - 1
 //   * shape: the first dimension is 1 .. max_batch_size and equal in all

@@ -112,7 +112,7 @@ and those of `ai.onnx.ml`, with ONNX Runtime, in 233 cases.
 The operators of `ai.onnx.ml` are those that converters of scikit-learn, XGBoost and
 LightGBM write.
 
-- Texts are not served. Operators that map them are refused. A classifier with labels
+- Texts are in [models of texts](models.md#models-of-texts) only. A classifier with labels
   of text gives the place of the class among the labels, as int64, and a warning lists
   the labels.
 - ZipMap passes the tensor of scores through, with one column for each class.

@@ -85,6 +85,11 @@ class Binder {
                     " is decoupled, and a step has one response; take the "
                     "step out of the ensemble");
     }
+    if (of.texts != nullptr) {
+      return Refuse(step.text,
+                    " is a model of texts; let the client send its answer to "
+                    "the other steps");
+    }
     if (!of.dimensions.empty()) {
       return Refuse(step.text,
                     " has dimensions of several sizes; a step has one size "

@@ -144,5 +144,18 @@ TEST(TensorFileTest, HalvesArePrintedAsNumbers) {
       "1.0");
 }
 
+TEST(TensorFileTest, StringsAreTextsWithTheirLengths) {
+  const auto tensor = ParseJsonTensor("[[\"ab\"], [\"\"]]", "BYTES");
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->shape, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(tensor->bytes, std::string("\2\0\0\0ab\0\0\0\0", 10));
+  EXPECT_EQ(JsonText(*tensor), "[[\"ab\"],[\"\"]]");
+  EXPECT_FALSE(ParseJsonTensor("[1]", "BYTES").ok());
+  EXPECT_FALSE(ParseJsonTensor("[\"a\"]", "FP32").ok());
+  // An answer that is cut off.
+  EXPECT_EQ(JsonText({"BYTES", {2}, std::string("\5\0\0\0ab", 6)}),
+            "[\"ab\",\"\"]");
+}
+
 }  // namespace
 }  // namespace gpupool::client

@@ -177,6 +177,16 @@ TEST_F(RequestTensorsTest, HalfPrecisionTravelsRawOnly) {
               "must be sent in raw_input_contents");
 }
 
+TEST_F(RequestTensorsTest, TextsArePackedWithTheirLengths) {
+  InputTensor* input = AddInput(&request_, "x", "BYTES", 2);
+  input->mutable_contents()->add_bytes_contents("ab");
+  input->mutable_contents()->add_bytes_contents("");
+  const auto tensors = ViewInputs("'m' version 1", request_);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->packed[0], std::string("\2\0\0\0ab\0\0\0\0", 10));
+  EXPECT_EQ(tensors->inputs[0].bytes.size(), 10u);
+}
+
 TEST_F(RequestTensorsTest, SharedMemoryIsNotOffered) {
   (*AddInput(&request_, "x", "FP32", 1)
         ->mutable_parameters())["shared_memory_region"]

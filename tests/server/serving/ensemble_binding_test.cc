@@ -139,6 +139,11 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedSteps{"no such output",
                      [](Chain& c) { c.spec.steps[0].outputs["other"] = "o"; },
                      "step 1 (model 'pre' version 1) has no output 'other'"},
+        RefusedSteps{"a model of texts",
+                     [](Chain& c) {
+                       c.pre.mutable_plan()->mutable_text()->add_outputs(0);
+                     },
+                     "step 1 (model 'pre' version 1) is a model of texts"},
         RefusedSteps{"an input left out",
                      [](Chain& c) {
                        *c.net.mutable_plan()->add_inputs() =

@@ -18,6 +18,37 @@ TEST(ModelRegistryTest, TheNewestReadyVersionIsTheDefault) {
   EXPECT_EQ(registry.FindNewest("other"), nullptr);
 }
 
+// Returns a version of a model of texts with one text in each row.
+v1::ModelVersion TextVersion() {
+  v1::ModelVersion version = MakeModelVersion("words", 1, 10);
+  v1::Plan& plan = *version.mutable_plan();
+  plan.mutable_inputs(0)->set_data_type(v1::STRING);
+  plan.mutable_outputs(0)->set_data_type(v1::STRING);
+  v1::TextProgram::Node& node = *plan.mutable_text()->add_nodes();
+  node.set_name("Identity 'keep'");
+  node.set_op(v1::TextProgram::IDENTITY);
+  node.add_inputs(0);
+  plan.mutable_text()->add_outputs(1);
+  return version;
+}
+
+TEST(VersionFactsTest, AModelOfTextsHasAProgramAndNeedsNoSlot) {
+  v1::ModelVersion version = TextVersion();
+  const auto facts = MakeVersionFacts(version);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_NE(facts->texts, nullptr);
+  EXPECT_TRUE(CheckServable(version, 0).ok());
+  version.mutable_plan()->mutable_text()->mutable_nodes(0)->set_inputs(0, 9);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
+  version = TextVersion();
+  version.mutable_serving()->mutable_sequences()->set_direct(true);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
+  version = TextVersion();
+  version.mutable_plan()->clear_text();
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()))
+      << "no device takes texts";
+}
+
 TEST(VersionFactsTest, LabelsBelongToAnOutputOfTheModel) {
   v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
   EXPECT_EQ(MakeVersionFacts(version)->outputs[0].labels, nullptr);

@@ -355,5 +355,51 @@ TEST_F(DerivedViewTest, ExpressionsOfUnknownDimensionsAreRefused) {
   EXPECT_FALSE(MakeTensorFormat(spec, dimensions_).ok());
 }
 
+class TextViewTest : public ::testing::Test {
+ protected:
+  TextViewTest() {
+    v1::TensorSpec spec;
+    spec.set_name("words");
+    spec.set_data_type(v1::STRING);
+    spec.add_shape(-1);
+    spec.add_shape(-1);
+    v1::VariableDimension& open = *spec.add_variable();
+    open.set_axis(1);
+    open.set_maximum(8);
+    formats_ = {*MakeTensorFormat(spec)};
+  }
+  absl::StatusOr<CheckedInputs> Check(const std::vector<int64_t>& shape,
+                                      const std::string& raw) {
+    const TensorView view{
+        "words", "BYTES", shape,
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(raw.data()),
+                            raw.size())};
+    return CheckInputs({.label = "'m' version 3",
+                        .formats = formats_,
+                        .max_batch_size = 4,
+                        .texts = true},
+                       {view});
+  }
+  std::vector<TensorFormat> formats_;
+};
+
+TEST_F(TextViewTest, LengthsMustGiveTheElementsOfTheShape) {
+  const std::string two("\1\0\0\0a\0\0\0\0", 9);
+  const auto checked = Check({1, 2}, two);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->rows, 1u);
+  EXPECT_EQ(checked->shapes[0], (std::vector<int64_t>{1, 2}));
+  EXPECT_THAT(std::string(Check({1, 3}, two).status().message()),
+              HasSubstr("input 'words' for model 'm' version 3 has 9 bytes"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Check({1, 1}, two).status()));
+}
+
+TEST_F(TextViewTest, OpenSizesHaveALimit) {
+  EXPECT_TRUE(Check({1, 0}, "").ok());
+  EXPECT_THAT(std::string(Check({1, 9}, "").status().message()),
+              HasSubstr("has 9 for dimension 1; the limit is 8"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Check({1, -1}, "").status()));
+}
+
 }  // namespace
 }  // namespace gpupool::server

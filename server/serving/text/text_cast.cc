@@ -15,8 +15,6 @@
 namespace gpupool::server {
 namespace {
 
-using engine::Refuse;
-
 // Most bytes of a text in an error.
 constexpr size_t kShownTextBytes = 64;
 // Most bytes of a number as a text.
@@ -26,8 +24,9 @@ absl::Status NoNumber(absl::string_view text, v1::DataType to) {
   const bool shown = engine::IsUtf8({text.data(), text.size()});
   const std::string cut(
       engine::CutUtf8({text.data(), text.size()}, kShownTextBytes));
-  return Refuse("cannot read '", shown ? cut : "bytes that are no UTF-8",
-                "' as ", v1::DataType_Name(to));
+  return engine::Refuse("cannot read '",
+                        shown ? cut : "bytes that are no UTF-8", "' as ",
+                        v1::DataType_Name(to));
 }
 
 absl::StatusOr<double> ReadFloat(absl::string_view text, v1::DataType to) {

@@ -11,8 +11,6 @@
 namespace gpupool::server {
 namespace {
 
-using engine::Refuse;
-
 // Returns the same bits for equal numbers, and for all that are NaN.
 uint64_t BitsOf(double number) {
   if (std::isnan(number)) number = std::numeric_limits<double>::quiet_NaN();
@@ -31,7 +29,7 @@ size_t PlaceIn(const Map& map, const Key& key, size_t otherwise) {
 absl::StatusOr<TextLabels> TextLabels::Create(
     const v1::TextProgram::Node& node) {
   if (node.tables_size() != 3) {
-    return Refuse("has ", node.tables_size(), " tables instead of 3");
+    return engine::Refuse("has ", node.tables_size(), " tables instead of 3");
   }
   TextLabels labels;
   ASSIGN_OR_RETURN(labels.keys_, ViewConstant(node.tables(0)));
@@ -39,10 +37,11 @@ absl::StatusOr<TextLabels> TextLabels::Create(
   ASSIGN_OR_RETURN(const TextTensor other, ViewConstant(node.tables(2)));
   if (labels.keys_.size() != labels.values_.size() || other.size() != 1 ||
       other.type != labels.values_.type) {
-    return Refuse("has ", labels.keys_.size(), " keys, ", labels.values_.size(),
-                  " values and ", other.size(),
-                  " defaults; it needs as many values as keys, and one default "
-                  "of their type");
+    return engine::Refuse(
+        "has ", labels.keys_.size(), " keys, ", labels.values_.size(),
+        " values and ", other.size(),
+        " defaults; it needs as many values as keys, and one default "
+        "of their type");
   }
   for (size_t i = 0; i < labels.keys_.texts.size(); ++i) {
     labels.texts_[labels.keys_.texts[i]] = i;
@@ -74,8 +73,8 @@ size_t TextLabels::Find(double key) const {
 absl::StatusOr<TextTensor> TextLabels::Run(const TextTensor& tensor,
                                            TextMemory& memory) const {
   if (tensor.kind() != keys_.kind()) {
-    return Refuse("takes ", v1::DataType_Name(keys_.type), ", and got ",
-                  v1::DataType_Name(tensor.type));
+    return engine::Refuse("takes ", v1::DataType_Name(keys_.type), ", and got ",
+                          v1::DataType_Name(tensor.type));
   }
   RETURN_IF_ERROR(memory.TakeElements(tensor.size()));
   TextTensor result;

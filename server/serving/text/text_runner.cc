@@ -13,7 +13,6 @@
 namespace gpupool::server {
 namespace {
 
-using engine::Refuse;
 using Node = v1::TextProgram::Node;
 
 // Numbers of inputs that an operator takes.
@@ -39,9 +38,9 @@ constexpr Arity kArities[] = {
 
 absl::Status CheckPair(const TextTensor& left, const TextTensor& right) {
   if (left.type == right.type) return absl::OkStatus();
-  return Refuse("takes two inputs of one type, and got ",
-                v1::DataType_Name(left.type), " and ",
-                v1::DataType_Name(right.type));
+  return engine::Refuse("takes two inputs of one type, and got ",
+                        v1::DataType_Name(left.type), " and ",
+                        v1::DataType_Name(right.type));
 }
 
 absl::StatusOr<TextTensor> RunEqual(TextInputs inputs, TextMemory& memory) {
@@ -71,7 +70,7 @@ absl::StatusOr<TextTensor> RunStringConcat(TextInputs inputs,
   const TextTensor& left = *inputs[0];
   const TextTensor& right = *inputs[1];
   RETURN_IF_ERROR(CheckPair(left, right));
-  if (left.kind() != TextKind::kText) return Refuse("takes texts");
+  if (left.kind() != TextKind::kText) return engine::Refuse("takes texts");
   ASSIGN_OR_RETURN(BroadcastPairs pairs, Broadcast(left, right, memory));
   TextTensor result;
   result.type = v1::STRING;
@@ -97,8 +96,8 @@ absl::StatusOr<std::shared_ptr<const TextRunner>> TextRunner::Create(
 
 absl::Status TextRunner::Prepare(int inputs) {
   if (program_.nodes_size() > kMostNodes) {
-    return Refuse("the model of texts has ", program_.nodes_size(),
-                  " nodes; the limit is ", kMostNodes);
+    return engine::Refuse("the model of texts has ", program_.nodes_size(),
+                          " nodes; the limit is ", kMostNodes);
   }
   for (const v1::TextTensor& constant : program_.constants()) {
     ASSIGN_OR_RETURN(constants_.emplace_back(), ViewConstant(constant));
@@ -113,8 +112,8 @@ absl::Status TextRunner::Prepare(int inputs) {
   }
   for (const uint32_t output : program_.outputs()) {
     if (output >= values) {
-      return Refuse("the model of texts has the output ", output, " of ",
-                    values, " values");
+      return engine::Refuse("the model of texts has the output ", output,
+                            " of ", values, " values");
     }
   }
   return absl::OkStatus();
@@ -123,17 +122,18 @@ absl::Status TextRunner::Prepare(int inputs) {
 absl::Status TextRunner::CheckNode(const Node& node, uint32_t values) const {
   for (const uint32_t input : node.inputs()) {
     if (input < values) continue;
-    return Refuse("reads value ", input, " of ", values);
+    return engine::Refuse("reads value ", input, " of ", values);
   }
   for (const Arity& arity : kArities) {
     if (arity.op != node.op()) continue;
     if (node.inputs_size() >= arity.least && node.inputs_size() <= arity.most) {
       return absl::OkStatus();
     }
-    return Refuse("has ", node.inputs_size(), " inputs; it takes ", arity.least,
-                  " to ", arity.most);
+    return engine::Refuse("has ", node.inputs_size(), " inputs; it takes ",
+                          arity.least, " to ", arity.most);
   }
-  return Refuse("has the unknown operator ", static_cast<int>(node.op()));
+  return engine::Refuse("has the unknown operator ",
+                        static_cast<int>(node.op()));
 }
 
 absl::StatusOr<TextRunner::Prepared> TextRunner::PrepareNode(const Node& node) {

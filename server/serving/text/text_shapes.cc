@@ -12,8 +12,6 @@
 namespace gpupool::server {
 namespace {
 
-using engine::Refuse;
-
 std::string SizesText(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
@@ -22,7 +20,8 @@ std::string SizesText(absl::Span<const int64_t> shape) {
 absl::StatusOr<size_t> AxisOf(int64_t axis, size_t rank) {
   const auto count = static_cast<int64_t>(rank);
   if (axis < -count || axis >= count) {
-    return Refuse("axis is ", axis, ", the tensor has ", rank, " dimensions");
+    return engine::Refuse("axis is ", axis, ", the tensor has ", rank,
+                          " dimensions");
   }
   return static_cast<size_t>(axis < 0 ? axis + count : axis);
 }
@@ -45,7 +44,7 @@ absl::StatusOr<TextTensor> WithShape(const TextTensor& tensor,
 
 absl::Status CheckIndices(const TextTensor& indices) {
   if (indices.kind() == TextKind::kInteger) return absl::OkStatus();
-  return Refuse("takes integers as its second input");
+  return engine::Refuse("takes integers as its second input");
 }
 
 // Returns which axes of a tensor of `rank` the list names.
@@ -55,7 +54,7 @@ absl::StatusOr<std::vector<bool>> NamedAxes(const TextTensor& axes,
   std::vector<bool> named(rank, false);
   for (const int64_t axis : axes.integers) {
     ASSIGN_OR_RETURN(const size_t index, AxisOf(axis, rank));
-    if (named[index]) return Refuse("names axis ", axis, " twice");
+    if (named[index]) return engine::Refuse("names axis ", axis, " twice");
     named[index] = true;
   }
   return named;
@@ -83,9 +82,9 @@ absl::Status CheckJoined(const TextTensor& first, const TextTensor& other,
     fits = i == axis || other.shape[i] == first.shape[i];
   }
   if (fits) return absl::OkStatus();
-  return Refuse("joins tensors of the shapes ", SizesText(first.shape), " and ",
-                SizesText(other.shape), " along axis ", axis,
-                "; types and all other sizes must be equal");
+  return engine::Refuse("joins tensors of the shapes ", SizesText(first.shape),
+                        " and ", SizesText(other.shape), " along axis ", axis,
+                        "; types and all other sizes must be equal");
 }
 
 // Returns for each axis of `shape` by how much a step moves in a tensor of
@@ -156,7 +155,7 @@ absl::StatusOr<TextTensor> GatherTexts(TextInputs inputs, int64_t axis,
   const int64_t size = sizes[at];
   for (const int64_t index : indices.integers) {
     if (index >= -size && index < size) continue;
-    return Refuse("takes index ", index, " of an axis of ", size);
+    return engine::Refuse("takes index ", index, " of an axis of ", size);
   }
   const uint64_t outer = ProductOf(sizes.subspan(0, at));
   const uint64_t inner = ProductOf(sizes.subspan(at + 1));
@@ -197,8 +196,8 @@ absl::StatusOr<TextTensor> ReshapeTexts(TextInputs inputs, bool zeros,
     shape[open] = static_cast<int64_t>(data.size() / known);
   }
   if (TextElements(shape).value_or(kMostTextElements + 1) != data.size()) {
-    return Refuse("gives a tensor of the shape ", SizesText(data.shape),
-                  " the shape ", asked, ", which has other elements");
+    return engine::Refuse("gives a tensor of the shape ", SizesText(data.shape),
+                          " the shape ", asked, ", which has other elements");
   }
   return WithShape(data, std::move(shape), memory);
 }
@@ -212,8 +211,8 @@ absl::StatusOr<TextTensor> SqueezeTexts(TextInputs inputs, TextMemory& memory) {
   std::vector<int64_t> shape;
   for (size_t i = 0; i < data.shape.size(); ++i) {
     if (named[i] && data.shape[i] != 1) {
-      return Refuse("removes axis ", i, " of the shape ", SizesText(data.shape),
-                    ", whose size is not 1");
+      return engine::Refuse("removes axis ", i, " of the shape ",
+                            SizesText(data.shape), ", whose size is not 1");
     }
     const bool removed = inputs.size() > 1 ? named[i] : data.shape[i] == 1;
     if (!removed) shape.push_back(data.shape[i]);
@@ -245,8 +244,9 @@ absl::StatusOr<BroadcastPairs> Broadcast(const TextTensor& left,
       int64_t& size = pairs.shape[skip + i];
       const int64_t other = tensor->shape[i];
       if (size != other && size != 1 && other != 1) {
-        return Refuse("cannot broadcast the shapes ", SizesText(left.shape),
-                      " and ", SizesText(right.shape));
+        return engine::Refuse("cannot broadcast the shapes ",
+                              SizesText(left.shape), " and ",
+                              SizesText(right.shape));
       }
       if (size == 1) size = other;
     }

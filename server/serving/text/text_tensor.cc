@@ -7,8 +7,6 @@
 
 namespace gpupool::server {
 
-using engine::Refuse;
-
 absl::StatusOr<TextKind> TextKindOf(v1::DataType type) {
   switch (type) {
     case v1::STRING:
@@ -26,9 +24,10 @@ absl::StatusOr<TextKind> TextKindOf(v1::DataType type) {
     case v1::INT64:
       return TextKind::kInteger;
     default:
-      return Refuse("a model of texts has the type ", v1::DataType_Name(type),
-                    "; it may have STRING, FLOAT32, FLOAT64, BOOL and integers "
-                    "other than UINT64");
+      return engine::Refuse(
+          "a model of texts has the type ", v1::DataType_Name(type),
+          "; it may have STRING, FLOAT32, FLOAT64, BOOL and integers "
+          "other than UINT64");
   }
 }
 
@@ -64,8 +63,9 @@ absl::StatusOr<uint64_t> TextElements(absl::Span<const int64_t> shape) {
         __builtin_mul_overflow(elements, static_cast<uint64_t>(size),
                                &elements) ||
         elements > kMostTextElements) {
-      return Refuse("a tensor has the shape [", absl::StrJoin(shape, ","),
-                    "]; it may have at most ", kMostTextElements, " elements");
+      return engine::Refuse(
+          "a tensor has the shape [", absl::StrJoin(shape, ","),
+          "]; it may have at most ", kMostTextElements, " elements");
     }
   }
   return elements;
@@ -84,8 +84,9 @@ absl::StatusOr<TextTensor> ViewConstant(const v1::TextTensor& constant) {
   const uint64_t lists =
       tensor.texts.size() + tensor.integers.size() + tensor.floats.size();
   if (tensor.size() == elements && lists == elements) return tensor;
-  return Refuse("a constant of shape [", absl::StrJoin(tensor.shape, ","),
-                "] has ", lists, " elements");
+  return engine::Refuse("a constant of shape [",
+                        absl::StrJoin(tensor.shape, ","), "] has ", lists,
+                        " elements");
 }
 
 }  // namespace gpupool::server

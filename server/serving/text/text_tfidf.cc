@@ -12,19 +12,19 @@
 namespace gpupool::server {
 namespace {
 
-using engine::Refuse;
 using Options = v1::TextProgram::Tfidf;
 
 absl::Status CheckLengths(const Options& options) {
   if (options.min_length() < 1 || options.max_length() < options.min_length() ||
       options.max_length() > TextTfidf::kMostLength) {
-    return Refuse("counts n-grams of ", options.min_length(), " to ",
-                  options.max_length(), " elements; the limits are 1 and ",
-                  TextTfidf::kMostLength);
+    return engine::Refuse("counts n-grams of ", options.min_length(), " to ",
+                          options.max_length(),
+                          " elements; the limits are 1 and ",
+                          TextTfidf::kMostLength);
   }
   if (options.max_skips() < 0 || options.max_skips() > TextTfidf::kMostSkips) {
-    return Refuse("skips ", options.max_skips(), " elements; the limit is ",
-                  TextTfidf::kMostSkips);
+    return engine::Refuse("skips ", options.max_skips(),
+                          " elements; the limit is ", TextTfidf::kMostSkips);
   }
   return absl::OkStatus();
 }
@@ -36,19 +36,19 @@ absl::StatusOr<TextTfidf> TextTfidf::Create(const Options& options) {
   TextTfidf tfidf(options);
   ASSIGN_OR_RETURN(tfidf.pool_, ViewConstant(options.pool()));
   if (tfidf.pool_.kind() == TextKind::kFloat) {
-    return Refuse("has a pool of floats; it takes texts or integers");
+    return engine::Refuse("has a pool of floats; it takes texts or integers");
   }
   for (const int64_t output : options.indexes()) {
     if (output < 0 || static_cast<uint64_t>(output) >= kMostTextElements) {
-      return Refuse("has the output ", output, "; outputs are 0 to ",
-                    kMostTextElements - 1);
+      return engine::Refuse("has the output ", output, "; outputs are 0 to ",
+                            kMostTextElements - 1);
     }
     tfidf.width_ = std::max(tfidf.width_, output + 1);
   }
   if (options.weights_size() > 0 &&
       options.weights_size() != options.indexes_size()) {
-    return Refuse("has ", options.weights_size(), " weights for ",
-                  options.indexes_size(), " n-grams");
+    return engine::Refuse("has ", options.weights_size(), " weights for ",
+                          options.indexes_size(), " n-grams");
   }
   tfidf.weights_.resize(static_cast<size_t>(tfidf.width_), 1);
   RETURN_IF_ERROR(tfidf.AddGrams());
@@ -72,13 +72,13 @@ absl::Status TextTfidf::AddGrams() {
     const int64_t end =
         i + 1 < options_.counts_size() ? options_.counts(i + 1) : size;
     if (begin < 0 || end < begin || end > size || (end - begin) % length != 0) {
-      return Refuse("has n-grams of ", length, " elements from ", begin, " to ",
-                    end, " of a pool of ", size);
+      return engine::Refuse("has n-grams of ", length, " elements from ", begin,
+                            " to ", end, " of a pool of ", size);
     }
     for (int64_t at = begin; at < end; at += length, ++gram_index) {
       if (gram_index >= options_.indexes_size()) {
-        return Refuse("has more n-grams in its pool than the ",
-                      options_.indexes_size(), " of ngram_indexes");
+        return engine::Refuse("has more n-grams in its pool than the ",
+                              options_.indexes_size(), " of ngram_indexes");
       }
       Gram gram;
       for (int64_t j = at; j < at + length; ++j) {
@@ -144,10 +144,10 @@ absl::StatusOr<TextTensor> TextTfidf::Run(const TextTensor& tensor,
                                           TextMemory& memory) const {
   const size_t rank = tensor.shape.size();
   if (tensor.kind() != pool_.kind() || rank < 1 || rank > 2) {
-    return Refuse("takes ", v1::DataType_Name(pool_.type),
-                  " of the shape [C] or [N,C], and got ",
-                  v1::DataType_Name(tensor.type), " of [",
-                  absl::StrJoin(tensor.shape, ","), "]");
+    return engine::Refuse("takes ", v1::DataType_Name(pool_.type),
+                          " of the shape [C] or [N,C], and got ",
+                          v1::DataType_Name(tensor.type), " of [",
+                          absl::StrJoin(tensor.shape, ","), "]");
   }
   TextTensor result;
   result.type = v1::FLOAT32;

@@ -25,7 +25,7 @@ Figures Summarise(std::vector<double> latencies_us,
 
 double Median(const std::vector<Figures>& rounds, double Figures::*field);
 
-// What the lines of a benchmark begin with.
+// Names in the lines that a benchmark prints.
 struct Names {
   std::string bench = "infer-roundtrip";
   std::string prefix;  // of cases

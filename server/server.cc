@@ -326,7 +326,7 @@ class Server::Impl {
     options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();
-    options.keeps_tenants_apart = gate_->wants_tokens();
+    options.keeps_tenants_apart = gate_->checks_calls();
     options.scheduling = SchedulingOf(config_);
     options.host = {uint64_t{machine_.cores} * 1000, machine_.memory_bytes};
     options.check_servable = [slot_bytes = config_.ring.slot_bytes](

@@ -43,7 +43,7 @@ class TenantAccess {
       : control_(control), gate_(gate) {}
 
   // Returns whether callers differ, so that checks are needed.
-  bool applies() const { return gate_ != nullptr && gate_->wants_tokens(); }
+  bool applies() const { return gate_ != nullptr && gate_->checks_calls(); }
 
   absl::StatusOr<Identity> CallerOf(
       const grpc::CallbackServerContext& context) const {

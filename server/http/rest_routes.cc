@@ -1,7 +1,5 @@
 #include "server/http/rest_routes.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,10 +13,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/http/generate_stream.h"
 #include "server/http/http_status.h"
-#include "server/http/open_calls.h"
 #include "server/http/port/body_budget.h"
-#include "server/http/port/client_presence.h"
-#include "server/http/request_body.h"
 #include "server/http/rest/plain_json.h"
 #include "server/http/rest/rest_generate.h"
 #include "server/http/rest/rest_infer_request.h"
@@ -27,23 +22,15 @@
 #include "server/http/rest/rest_log.h"
 #include "server/http/rest/rest_repository.h"
 #include "server/http/rest/rest_trace.h"
-#include "server/http/route_access.h"
-#include "server/http/trace_headers.h"
+#include "server/http/rest_calls.h"
 
 namespace gpupool::server {
 namespace {
 
-using RestStub = inference::GRPCInferenceService::Stub;
+using RestStub = RestCalls::Stub;
 
 // Bodies in memory have at most this many times the bytes of the largest.
 constexpr uint64_t kLargestBodies = 4;
-
-// A POST whose call counts as open.
-struct OpenPost {
-  std::shared_ptr<GenericCall> call;
-  std::string body;
-  std::unique_ptr<OnClientLoss> loss;  // cancels the call
-};
 
 // The responses of a POST whose call counts as open.
 struct OpenGenerate {
@@ -72,19 +59,13 @@ std::string VersionIn(const HttpRequest& request) {
   return request.parts.size() > 1 ? request.parts[1] : std::string();
 }
 
-std::string PathOf(absl::string_view method) {
-  return absl::StrCat("/inference.GRPCInferenceService/", method);
-}
-
 }  // namespace
 
 class RestRoutes::Impl {
  public:
   Impl(const RestOptions& options, std::shared_ptr<grpc::Channel> channel)
       : options_(options),
-        channel_(std::move(channel)),
-        stub_(inference::GRPCInferenceService::NewStub(channel_)),
-        calls_("POSTs of /v2", options.most_calls),
+        calls_(options, std::move(channel)),
         bodies_(kLargestBodies * options.most_body_bytes) {}
 
   void AddTo(HttpRouter* router) {
@@ -100,7 +81,7 @@ class RestRoutes::Impl {
     }
   }
 
-  void Close(absl::Time end) { calls_.Close(end); }
+  void Close(absl::Time end) { calls_.open().Close(end); }
 
  private:
   using Handler = HttpResponse (Impl::*)(HttpRequest&);
@@ -115,7 +96,7 @@ class RestRoutes::Impl {
   void AddGet(HttpRouter* router, const Entry& entry, Handler handler) {
     router->Add({.method = "GET",
                  .pattern = entry.pattern,
-                 .calls = PathOf(entry.rpc),
+                 .calls = RestCalls::PathOf(entry.rpc),
                  .lane = entry.lane,
                  .answer = [this, handler](HttpRequest& request) {
                    return (this->*handler)(request);
@@ -123,19 +104,20 @@ class RestRoutes::Impl {
   }
 
   void AddPost(HttpRouter* router, const Entry& entry, Handler handler) {
-    router->Add(
-        {.method = "POST",
-         .pattern = entry.pattern,
-         .calls = PathOf(entry.rpc),
-         .lane = Lane::kPost,
-         .most_body_bytes = options_.most_body_bytes,
-         .bodies = &bodies_,
-         .refuse =
-             [this](const HttpRequest& request) { return Refuse(request); },
-         .answer =
-             [this, handler](HttpRequest& request) {
-               return (this->*handler)(request);
-             }});
+    router->Add({.method = "POST",
+                 .pattern = entry.pattern,
+                 .calls = RestCalls::PathOf(entry.rpc),
+                 .lane = Lane::kPost,
+                 .most_body_bytes = options_.most_body_bytes,
+                 .bodies = &bodies_,
+                 .refuse =
+                     [this](const HttpRequest& request) {
+                       return calls_.Refuse(request);
+                     },
+                 .answer =
+                     [this, handler](HttpRequest& request) {
+                       return (this->*handler)(request);
+                     }});
   }
 
   void AddServerRoutes(HttpRouter* router) {
@@ -182,54 +164,58 @@ class RestRoutes::Impl {
     }
   }
 
-  HttpResponse TellLive(HttpRequest&) {
+  HttpResponse TellLive(HttpRequest& request) {
     inference::ServerLiveResponse answer;
     const absl::Status asked =
-        AskNow(&RestStub::ServerLive, inference::ServerLiveRequest(), &answer);
+        calls_.AskNow(&RestStub::ServerLive, inference::ServerLiveRequest(),
+                      request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(answer.live() ? 200 : 400,
                       FlagJson("live", answer.live()));
   }
 
-  HttpResponse TellReady(HttpRequest&) {
+  HttpResponse TellReady(HttpRequest& request) {
     inference::ServerReadyResponse answer;
-    const absl::Status asked = AskNow(&RestStub::ServerReady,
-                                      inference::ServerReadyRequest(), &answer);
+    const absl::Status asked =
+        calls_.AskNow(&RestStub::ServerReady, inference::ServerReadyRequest(),
+                      request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(answer.ready() ? 200 : 400,
                       FlagJson("ready", answer.ready()));
   }
 
-  HttpResponse DescribeServer(HttpRequest&) {
+  HttpResponse DescribeServer(HttpRequest& request) {
     inference::ServerMetadataResponse answer;
-    const absl::Status asked = AskNow(
-        &RestStub::ServerMetadata, inference::ServerMetadataRequest(), &answer);
+    const absl::Status asked =
+        calls_.AskNow(&RestStub::ServerMetadata,
+                      inference::ServerMetadataRequest(), request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, ToJson(answer));
   }
 
-  HttpResponse TellLog(HttpRequest&) {
+  HttpResponse TellLog(HttpRequest& request) {
     inference::LogSettingsResponse answer;
-    const absl::Status asked = AskNow(&RestStub::LogSettings,
-                                      inference::LogSettingsRequest(), &answer);
+    const absl::Status asked =
+        calls_.AskNow(&RestStub::LogSettings, inference::LogSettingsRequest(),
+                      request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, LogSettingsJson(answer));
   }
 
   HttpResponse DescribeModel(HttpRequest& request) {
     inference::ModelMetadataResponse answer;
-    const absl::Status asked =
-        AskNow(&RestStub::ModelMetadata,
-               QuestionOf<inference::ModelMetadataRequest>(request), &answer);
+    const absl::Status asked = calls_.AskNow(
+        &RestStub::ModelMetadata,
+        QuestionOf<inference::ModelMetadataRequest>(request), request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, ToJson(answer));
   }
 
   HttpResponse TellModelReady(HttpRequest& request) {
     inference::ModelReadyResponse answer;
-    const absl::Status asked =
-        AskNow(&RestStub::ModelReady,
-               QuestionOf<inference::ModelReadyRequest>(request), &answer);
+    const absl::Status asked = calls_.AskNow(
+        &RestStub::ModelReady,
+        QuestionOf<inference::ModelReadyRequest>(request), request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(answer.ready() ? 200 : 400,
                       ModelReadyJson(request.parts[0], answer.ready()));
@@ -237,25 +223,28 @@ class RestRoutes::Impl {
 
   HttpResponse TellConfig(HttpRequest& request) {
     inference::ModelConfigResponse answer;
-    const absl::Status asked =
-        AskNow(&RestStub::ModelConfig,
-               QuestionOf<inference::ModelConfigRequest>(request), &answer);
+    const absl::Status asked = calls_.AskNow(
+        &RestStub::ModelConfig,
+        QuestionOf<inference::ModelConfigRequest>(request), request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, PlainJson(answer.config()));
   }
 
   HttpResponse TellStatistics(HttpRequest& request) {
     return StatisticsFor(
-        QuestionOf<inference::ModelStatisticsRequest>(request));
+        request, QuestionOf<inference::ModelStatisticsRequest>(request));
   }
 
-  HttpResponse TellAllStatistics(HttpRequest&) { return StatisticsFor({}); }
+  HttpResponse TellAllStatistics(HttpRequest& request) {
+    return StatisticsFor(request, {});
+  }
 
   HttpResponse StatisticsFor(
+      const HttpRequest& request,
       const inference::ModelStatisticsRequest& question) {
     inference::ModelStatisticsResponse answer;
     const absl::Status asked =
-        AskNow(&RestStub::ModelStatistics, question, &answer);
+        calls_.AskNow(&RestStub::ModelStatistics, question, request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, PlainJson(answer));
   }
@@ -270,13 +259,13 @@ class RestRoutes::Impl {
   }
 
   HttpResponse Infer(HttpRequest& request) {
-    auto post = Open(request);
+    auto post = calls_.Open(request);
     if (!post.ok()) return ErrorOfBody(post.status());
     auto infer = WriteInfer(request, post->body);
     if (!infer.ok()) return ErrorOfBody(infer.status());
     post->body = std::string();  // frees its memory for the answer
     const absl::Status ended =
-        Ask(*post->call, "ModelInfer", std::move(infer->wire));
+        calls_.Ask(*post->call, "ModelInfer", std::move(infer->wire));
     if (!ended.ok()) return ErrorAnswer(ended);
     inference::ModelInferResponse answer;
     if (!answer.ParseFromString(post->call->message())) {
@@ -313,9 +302,9 @@ class RestRoutes::Impl {
     if (!json_bytes.ok()) return json_bytes.status();
     if (*json_bytes > 0) return ReadInferRequest(body, *json_bytes);
     inference::ModelMetadataResponse model;
-    const absl::Status asked =
-        AskNow(&RestStub::ModelMetadata,
-               QuestionOf<inference::ModelMetadataRequest>(request), &model);
+    const absl::Status asked = calls_.AskNow(
+        &RestStub::ModelMetadata,
+        QuestionOf<inference::ModelMetadataRequest>(request), request, &model);
     if (!asked.ok()) return asked;
     return ReadRawRequest(model, body);
   }
@@ -359,32 +348,32 @@ class RestRoutes::Impl {
 
   // Sends the body of a generation as the only request of a stream.
   absl::StatusOr<OpenGenerate> StartGenerate(HttpRequest& request) {
-    auto post = Open(request);
+    auto post = calls_.Open(request);
     if (!post.ok()) return post.status();
     inference::ModelMetadataResponse model;
-    const absl::Status asked =
-        AskNow(&RestStub::ModelMetadata,
-               QuestionOf<inference::ModelMetadataRequest>(request), &model);
+    const absl::Status asked = calls_.AskNow(
+        &RestStub::ModelMetadata,
+        QuestionOf<inference::ModelMetadataRequest>(request), request, &model);
     if (!asked.ok()) return asked;
     auto wire = WireOfGenerate(model, VersionIn(request), post->body);
     if (!wire.ok()) return wire.status();
     post->call->AddMetadata("triton_grpc_error", "true");
-    post->call->Start(PathOf("ModelStreamInfer"), *std::move(wire));
-    auto stream = std::make_shared<GenerateStream>(post->call, &calls_);
+    post->call->Start(RestCalls::PathOf("ModelStreamInfer"), *std::move(wire));
+    auto stream = std::make_shared<GenerateStream>(post->call, &calls_.open());
     return OpenGenerate{std::move(post->call), std::move(stream),
                         std::move(post->loss)};
   }
 
   HttpResponse ListModels(HttpRequest& request) {
-    const auto post = Open(request);
+    const auto post = calls_.Open(request);
     if (!post.ok()) return ErrorOfBody(post.status());
     auto question = ReadIndexRequest(post->body);
     if (!question.ok()) return ErrorAnswer(question.status());
     if (!request.parts.empty()) {
       question->set_repository_name(request.parts[0]);
     }
-    const absl::Status asked =
-        Ask(*post->call, "RepositoryIndex", question->SerializeAsString());
+    const absl::Status asked = calls_.Ask(*post->call, "RepositoryIndex",
+                                          question->SerializeAsString());
     if (!asked.ok()) return ErrorAnswer(asked);
     inference::RepositoryIndexResponse answer;
     if (!answer.ParseFromString(post->call->message())) {
@@ -396,7 +385,7 @@ class RestRoutes::Impl {
   // Loads or unloads a model, as the type says.
   template <typename Question>
   HttpResponse Change(HttpRequest& request) {
-    const auto post = Open(request);
+    const auto post = calls_.Open(request);
     if (!post.ok()) return ErrorOfBody(post.status());
     Question question;
     const absl::Status read =
@@ -408,7 +397,7 @@ class RestRoutes::Impl {
     question.set_model_name(request.parts.back());
     const bool loads =
         std::is_same_v<Question, inference::RepositoryModelLoadRequest>;
-    const absl::Status asked = Ask(
+    const absl::Status asked = calls_.Ask(
         *post->call, loads ? "RepositoryModelLoad" : "RepositoryModelUnload",
         question.SerializeAsString());
     if (!asked.ok()) return ErrorAnswer(asked);
@@ -416,7 +405,7 @@ class RestRoutes::Impl {
   }
 
   HttpResponse ChangeLog(HttpRequest& request) {
-    const auto post = Open(request);
+    const auto post = calls_.Open(request);
     if (!post.ok()) return ErrorOfBody(post.status());
     return AnswerSettings(*post->call, "LogSettings",
                           ReadLogRequest(post->body), &LogSettingsJson);
@@ -427,13 +416,13 @@ class RestRoutes::Impl {
     if (!request.parts.empty()) question.set_model_name(request.parts[0]);
     inference::TraceSettingResponse answer;
     const absl::Status asked =
-        AskNow(&RestStub::TraceSetting, question, &answer);
+        calls_.AskNow(&RestStub::TraceSetting, question, request, &answer);
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, TraceSettingsJson(answer));
   }
 
   HttpResponse ChangeTrace(HttpRequest& request) {
-    const auto post = Open(request);
+    const auto post = calls_.Open(request);
     if (!post.ok()) return ErrorOfBody(post.status());
     auto question = ReadTraceRequest(post->body);
     if (question.ok() && !request.parts.empty()) {
@@ -449,7 +438,8 @@ class RestRoutes::Impl {
                               const absl::StatusOr<Question>& question,
                               std::string (*json)(const Answer&)) {
     if (!question.ok()) return ErrorAnswer(question.status());
-    const absl::Status asked = Ask(call, method, question->SerializeAsString());
+    const absl::Status asked =
+        calls_.Ask(call, method, question->SerializeAsString());
     if (!asked.ok()) return ErrorAnswer(asked);
     Answer answer;
     if (!answer.ParseFromString(call.message())) {
@@ -462,65 +452,8 @@ class RestRoutes::Impl {
     return absl::InternalError("the answer of the server cannot be read");
   }
 
-  // Asks by one rpc that takes no time.
-  template <typename Method, typename Question, typename Answer>
-  absl::Status AskNow(Method method, const Question& question, Answer* answer) {
-    grpc::ClientContext context;
-    context.set_deadline(
-        absl::ToChronoTime(absl::Now() + options_.get_timeout));
-    const grpc::Status status =
-        (stub_.get()->*method)(&context, question, answer);
-    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                        status.error_message());
-  }
-
-  // Returns the answer for a POST that is wrong whatever its body is, or comes
-  // when the most are open.
-  std::optional<HttpResponse> Refuse(const HttpRequest& request) const {
-    const absl::Status origin = CheckOrigin(
-        request.Header("Origin"), request.Header("Host"), options_.trusted);
-    if (!origin.ok()) return ErrorAnswer(origin);
-    const auto timeout = TimeoutOf(request);
-    if (!timeout.ok()) return ErrorAnswer(timeout.status());
-    const absl::Status encoding = CheckEncoding(request);
-    if (!encoding.ok()) return ErrorAnswer(encoding, 415);
-    const absl::Status room = calls_.CheckRoom();
-    if (!room.ok()) return ErrorAnswer(room);
-    return std::nullopt;
-  }
-
-  absl::StatusOr<absl::Duration> TimeoutOf(const HttpRequest& request) const {
-    return TimeLimitOf(request, {options_.post_timeout, kLongestCall});
-  }
-
-  // Opens a call for a POST that was not refused, and takes its body.
-  absl::StatusOr<OpenPost> Open(HttpRequest& request) {
-    const auto timeout = TimeoutOf(request);
-    if (!timeout.ok()) return timeout.status();
-    auto call = calls_.Open(channel_, absl::Now() + *timeout);
-    if (!call.ok()) return call.status();
-    PassTraceContext(request, call->get());
-    PassCaller(request, call->get());
-    auto body = TakeBody(request, options_.most_body_bytes);
-    if (!body.ok()) return body.status();
-    GenericCall& opened = **call;
-    return OpenPost{*std::move(call), *std::move(body),
-                    std::make_unique<OnClientLoss>(
-                        request.client, [&opened] { opened.Cancel(); })};
-  }
-
-  // Sends the request and waits for the end of the rpc.
-  absl::Status Ask(GenericCall& call, absl::string_view method,
-                   std::string request) {
-    call.StartUnary(PathOf(method), std::move(request));
-    call.Next(absl::InfiniteFuture());
-    return calls_.StatusOf(call);
-  }
-
   const RestOptions options_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<RestStub> stub_;
-  OpenCalls calls_;
+  RestCalls calls_;
   BodyBudget bodies_;
 };
 

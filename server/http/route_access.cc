@@ -1,5 +1,7 @@
 #include "server/http/route_access.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,6 +12,22 @@
 #include "server/http/trace_headers.h"
 
 namespace gpupool::server {
+namespace {
+
+template <typename Call>
+void AddCaller(const HttpRequest& request, Call* call) {
+  const std::string peer = absl::StrCat("http:", request.remote);
+  if (MayBeMetadata(peer)) call->AddMetadata(kHttpPeerKey, peer);
+  if (request.user.uid.has_value()) {
+    call->AddMetadata(kHttpUidKey, absl::StrCat(*request.user.uid));
+  }
+  const absl::string_view id = request.Header("X-Request-Id");
+  if (MayBeMetadata(id)) call->AddMetadata("x-request-id", std::string(id));
+  const std::string value(AuthorizationOf(request));
+  if (MayBeMetadata(value)) call->AddMetadata("authorization", value);
+}
+
+}  // namespace
 
 RouteGuard GuardOf(AccessGate* gate) {
   if (gate == nullptr || !gate->checks_calls()) return nullptr;
@@ -36,15 +54,11 @@ absl::string_view AuthorizationOf(const HttpRequest& request) {
 }
 
 void PassCaller(const HttpRequest& request, GenericCall* call) {
-  const std::string peer = absl::StrCat("http:", request.remote);
-  if (MayBeMetadata(peer)) call->AddMetadata(kHttpPeerKey, peer);
-  if (request.user.uid.has_value()) {
-    call->AddMetadata(kHttpUidKey, absl::StrCat(*request.user.uid));
-  }
-  const absl::string_view id = request.Header("X-Request-Id");
-  if (MayBeMetadata(id)) call->AddMetadata("x-request-id", std::string(id));
-  const std::string value(AuthorizationOf(request));
-  if (MayBeMetadata(value)) call->AddMetadata("authorization", value);
+  AddCaller(request, call);
+}
+
+void PassCaller(const HttpRequest& request, grpc::ClientContext* call) {
+  AddCaller(request, call);
 }
 
 }  // namespace gpupool::server

@@ -12,6 +12,10 @@
 #include "server/http/port/http_request.h"
 #include "server/http/port/router.h"
 
+namespace grpc {
+class ClientContext;
+}  // namespace grpc
+
 namespace gpupool::server {
 
 class GenericCall;
@@ -32,7 +36,9 @@ absl::string_view AuthorizationOf(const HttpRequest& request);
 
 // Adds who calls to the metadata of a call that has not started: the header
 // Authorization, by which services know the tenant, and for the audit log the
-// address and the header X-Request-Id. Leaves out what MayBeMetadata refuses.
+// address, the uid if it is known, and the header X-Request-Id. Leaves out what
+// MayBeMetadata refuses.
 void PassCaller(const HttpRequest& request, GenericCall* call);
+void PassCaller(const HttpRequest& request, grpc::ClientContext* call);
 
 }  // namespace gpupool::server

@@ -38,9 +38,16 @@ class FakeInference : public inference::GRPCInferenceService::Service {
     return Answer();
   }
 
+  // Keeps the header `authorization` of the caller.
   grpc::Status ModelStatistics(
-      grpc::ServerContext*, const inference::ModelStatisticsRequest* request,
+      grpc::ServerContext* context,
+      const inference::ModelStatisticsRequest* request,
       inference::ModelStatisticsResponse* response) override {
+    const auto header = context->client_metadata().find("authorization");
+    if (header != context->client_metadata().end()) {
+      absl::MutexLock lock(&mutex);
+      asked_by = std::string(header->second.data(), header->second.size());
+    }
     auto* statistics = response->add_model_stats();
     statistics->set_name(absl::StrCat("of ", request->name()));
     statistics->set_version(request->version());
@@ -164,6 +171,7 @@ class FakeInference : public inference::GRPCInferenceService::Service {
   absl::Notification go_on;
   absl::Mutex mutex;
   inference::ModelInferRequest infer;
+  std::string asked_by;
   inference::RepositoryModelLoadRequest load;
   inference::RepositoryModelUnloadRequest unload;
 
@@ -249,6 +257,19 @@ TEST_F(RestRoutesTest, AConfigurationIsOfTheNamedVersion) {
     const auto json = nlohmann::json::parse(result->body);
     EXPECT_EQ(json["name"], name);
     EXPECT_EQ(json["max_batch_size"], 8);
+  }
+}
+
+TEST_F(RestRoutesTest, TheServiceLearnsWhoSendsAGet) {
+  const auto client = NewClient();
+  for (const char* path : {"/v2/models/stats", "/v2/models/digits/stats"}) {
+    const std::string header = absl::StrCat("Bearer of ", path);
+    const auto result =
+        client->Get(path, httplib::Headers{{"Authorization", header}});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->status, 200) << result->body;
+    absl::MutexLock lock(&service_.mutex);
+    EXPECT_EQ(service_.asked_by, header);
   }
 }
 

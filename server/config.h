@@ -34,8 +34,9 @@ struct Config {
   std::string socket;  // "auto", "none" or a path; see server_access.h
   std::string audit;   // "on" or "off"
   uint64_t audit_file_bytes = 0;
-  uint32_t audit_files = 0;  // kept, with the newest
-  std::string port_file;     // empty: no file
+  uint32_t audit_files = 0;   // kept, with the newest
+  std::string shared_memory;  // of clients: "on" or "off"
+  std::string port_file;      // empty: no file
   std::string log_level;
   std::string log_format;     // "text" or "json"
   std::string worker_binary;  // empty: gpupool-worker beside this program

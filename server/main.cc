@@ -46,6 +46,8 @@ sigset_t BlockSignals() {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // A write beyond `ulimit -f` fails instead of ending the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
 

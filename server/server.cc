@@ -301,14 +301,16 @@ class Server::Impl {
   }
 
   InferenceServiceOptions InferenceNeeds() {
-    InferenceServiceOptions options{.serving = serving_.get(),
-                                    .repository = repository_.get(),
-                                    .log = &log_,
-                                    .observer = &observer_,
-                                    .tracer = tracer_.get(),
-                                    .server_version = build_.version,
-                                    .control = &control_->context(),
-                                    .gate = gate_.get()};
+    InferenceServiceOptions options{
+        .serving = serving_.get(),
+        .repository = repository_.get(),
+        .log = &log_,
+        .observer = &observer_,
+        .tracer = tracer_.get(),
+        .regions = OpenRegions(config_.shared_memory, gate_.get()),
+        .server_version = build_.version,
+        .control = &control_->context(),
+        .gate = gate_.get()};
     if (folders_ != nullptr) {
       options.repository = folders_.get();
       options.ready = [this] { return folders_->loaded(); };

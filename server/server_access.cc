@@ -19,6 +19,7 @@
 #include "audit/audit_log.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
+#include "server/api/inference/shared_regions.h"
 #include "server/auth/peer_user.h"
 #include "server/auth/secret.h"
 #include "server/config.h"
@@ -291,6 +292,20 @@ absl::Status KeepAuditLog(const Config& config, const std::string& state_dir,
   ASSIGN_OR_RETURN(auto log, audit::AuditLog::Open(std::move(options)));
   gate->KeepRecords(std::move(log));
   return absl::OkStatus();
+}
+
+std::shared_ptr<SharedRegions> OpenRegions(const std::string& shared_memory,
+                                           AccessGate* gate) {
+  if (shared_memory != "on") return nullptr;
+  gate->AskUsers();
+  const absl::Status users = CheckPeerUsers();
+  if (users.ok()) {
+    spdlog::info("clients on this machine may use shared memory");
+  } else {
+    spdlog::warn("only the socket can use shared memory reason=\"{}\"",
+                 std::string(users.message()));
+  }
+  return std::make_shared<SharedRegions>(gate);
 }
 
 void NoteTokenUses(AccessGate* gate, const ControlContext* control) {

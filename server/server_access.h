@@ -18,6 +18,7 @@ namespace gpupool::server {
 
 class Store;
 class Metrics;
+class SharedRegions;
 struct Config;
 struct ControlContext;
 
@@ -66,6 +67,12 @@ absl::StatusOr<std::unique_ptr<AccessGate>> OpenGate(
 // gate.
 absl::Status KeepAuditLog(const Config& config, const std::string& state_dir,
                           Metrics* metrics, AccessGate* gate);
+
+// Returns the regions for the setting `shared_memory`; null for "off". Has the
+// gate ask for users, and warns if the system does not tell them. The gate must
+// outlive the regions. Call it before the ports open.
+std::shared_ptr<SharedRegions> OpenRegions(const std::string& shared_memory,
+                                           AccessGate* gate);
 
 // Has the last uses of tokens written from now on. `control` must outlive the
 // calls that the gate checks.

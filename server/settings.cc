@@ -163,6 +163,11 @@ std::vector<Setting> AccessSettings() {
        "16",
        "number of files of the audit log that are kept; the oldest are deleted",
        "", "[The audit log](#the-audit-log)"},
+      {kGroup, "shared-memory",
+       WordKind("KIND", In<&Config::shared_memory>, {"on", "off"}), "off",
+       "on: clients on this machine may have tensors read from POSIX shared "
+       "memory and written to it",
+       "", "[Shared memory](#shared-memory)"},
   };
 }
 

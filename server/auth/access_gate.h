@@ -34,6 +34,12 @@ class AccessGate {
 
   // Returns whether calls are checked and tokens count.
   bool checks_calls() const { return free_ != FreeCallers::kAll; }
+  // Has the ports ask for users from now on, also if calls are not checked.
+  // Call it before the ports open.
+  void AskUsers() { asks_users_ = true; }
+  // Returns whether the ports ask, once for each connection, whose the other
+  // end is.
+  bool asks_users() const { return asks_users_ || checks_calls(); }
   TokenBook& tokens() { return tokens_; }
   absl::Time now() const { return now_(); }
 
@@ -74,6 +80,7 @@ class AccessGate {
   const std::function<absl::Time()> now_;
   TokenBook tokens_;
   std::unique_ptr<audit::AuditLog> log_;
+  bool asks_users_ = false;
 };
 
 // Fills in the tenant of a bound caller where a request names none. Does the

@@ -65,7 +65,7 @@ HttpPortOptions PortOptions(const HttpServerOptions& options,
                             ServedCertificate* certificate) {
   HttpPortOptions port{.address = options.address, .port = options.port};
   port.handshakes.total = options.handshakes;
-  port.asks_users = options.gate != nullptr && options.gate->checks_calls();
+  port.asks_users = options.gate != nullptr && options.gate->asks_users();
   // Lets each call have an answer as large as the largest body.
   port.answer_bytes = uint64_t{options.rest_calls} * options.rest_body_bytes +
                       uint64_t{options.api_calls} * options.max_body_bytes;

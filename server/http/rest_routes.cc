@@ -20,6 +20,7 @@
 #include "server/http/rest/rest_infer_response.h"
 #include "server/http/rest/rest_json.h"
 #include "server/http/rest/rest_log.h"
+#include "server/http/rest/rest_regions.h"
 #include "server/http/rest/rest_repository.h"
 #include "server/http/rest/rest_trace.h"
 #include "server/http/rest_calls.h"
@@ -72,6 +73,7 @@ class RestRoutes::Impl {
     AddServerRoutes(router);
     AddModelRoutes(router);
     AddRepositoryRoutes(router);
+    AddMemoryRoutes(router);
     AddGet(router, {"/v2/logging", "LogSettings"}, &Impl::TellLog);
     AddPost(router, {"/v2/logging", "LogSettings"}, &Impl::ChangeLog);
     for (const std::string trace :
@@ -162,6 +164,33 @@ class RestRoutes::Impl {
               {repository + "/models/*/unload", "RepositoryModelUnload"},
               &Impl::Change<Unload>);
     }
+  }
+
+  void AddMemoryRoutes(HttpRouter* router) {
+    using System = inference::SystemSharedMemoryUnregisterRequest;
+    using Cuda = inference::CudaSharedMemoryUnregisterRequest;
+    for (const std::string system :
+         {"/v2/systemsharedmemory", "/v2/systemsharedmemory/region/*"}) {
+      AddGet(router, {system + "/status", "SystemSharedMemoryStatus"},
+             &Impl::TellRegions);
+      AddPost(router, {system + "/unregister", "SystemSharedMemoryUnregister"},
+              &Impl::Unregister<System>);
+    }
+    for (const std::string cuda :
+         {"/v2/cudasharedmemory", "/v2/cudasharedmemory/region/*"}) {
+      AddGet(router, {cuda + "/status", "CudaSharedMemoryStatus"},
+             &Impl::TellCudaRegions);
+      AddPost(router, {cuda + "/unregister", "CudaSharedMemoryUnregister"},
+              &Impl::Unregister<Cuda>);
+    }
+    AddPost(router,
+            {"/v2/systemsharedmemory/region/*/register",
+             "SystemSharedMemoryRegister"},
+            &Impl::Register);
+    AddPost(
+        router,
+        {"/v2/cudasharedmemory/region/*/register", "CudaSharedMemoryRegister"},
+        &Impl::RegisterCuda);
   }
 
   HttpResponse TellLive(HttpRequest& request) {
@@ -400,6 +429,72 @@ class RestRoutes::Impl {
     const absl::Status asked = calls_.Ask(
         *post->call, loads ? "RepositoryModelLoad" : "RepositoryModelUnload",
         question.SerializeAsString());
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, "{}");
+  }
+
+  HttpResponse TellRegions(HttpRequest& request) {
+    inference::SystemSharedMemoryStatusRequest question;
+    question.set_name(RegionIn(request));
+    inference::SystemSharedMemoryStatusResponse answer;
+    const absl::Status asked = calls_.AskNow(
+        &RestStub::SystemSharedMemoryStatus, question, request, &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, RegionsJson(answer));
+  }
+
+  // There are no regions of CUDA, so an answer has none.
+  HttpResponse TellCudaRegions(HttpRequest& request) {
+    inference::CudaSharedMemoryStatusRequest question;
+    question.set_name(RegionIn(request));
+    inference::CudaSharedMemoryStatusResponse answer;
+    const absl::Status asked = calls_.AskNow(&RestStub::CudaSharedMemoryStatus,
+                                             question, request, &answer);
+    if (!asked.ok()) return ErrorAnswer(asked);
+    return JsonAnswer(200, "[]");
+  }
+
+  HttpResponse Register(HttpRequest& request) {
+    const auto post = calls_.Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
+    auto question = ReadRegionRequest(post->body);
+    if (!question.ok()) return ErrorAnswer(question.status());
+    question->set_name(RegionIn(request));
+    return AskForNothing(*post->call, "SystemSharedMemoryRegister",
+                         question->SerializeAsString());
+  }
+
+  // Lets the service refuse, whatever the body is.
+  HttpResponse RegisterCuda(HttpRequest& request) {
+    const auto post = calls_.Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
+    return AskForNothing(*post->call, "CudaSharedMemoryRegister", "");
+  }
+
+  template <typename Question>
+  HttpResponse Unregister(HttpRequest& request) {
+    const auto post = calls_.Open(request);
+    if (!post.ok()) return ErrorOfBody(post.status());
+    Question question;
+    question.set_name(RegionIn(request));
+    const bool system =
+        std::is_same_v<Question,
+                       inference::SystemSharedMemoryUnregisterRequest>;
+    return AskForNothing(
+        *post->call,
+        system ? "SystemSharedMemoryUnregister" : "CudaSharedMemoryUnregister",
+        question.SerializeAsString());
+  }
+
+  // Returns the region that a path names; empty for all of them.
+  static std::string RegionIn(const HttpRequest& request) {
+    return request.parts.empty() ? std::string() : request.parts[0];
+  }
+
+  // Makes an rpc whose response is empty.
+  HttpResponse AskForNothing(GenericCall& call, absl::string_view method,
+                             std::string question) {
+    const absl::Status asked = calls_.Ask(call, method, std::move(question));
     if (!asked.ok()) return ErrorAnswer(asked);
     return JsonAnswer(200, "{}");
   }

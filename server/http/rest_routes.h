@@ -16,6 +16,10 @@
 //   POST /v2/repository[/R]/models/M/load, /unload {}
 //   GET, POST /v2/logging                          rest/rest_log.h
 //   GET, POST /v2[/models/M]/trace/setting         rest/rest_trace.h
+//   GET  /v2/systemsharedmemory[/region/R]/status  rest/rest_regions.h
+//   POST /v2/systemsharedmemory/region/R/register  rest/rest_regions.h
+//   POST /v2/systemsharedmemory[/region/R]/unregister {}
+//   and the same of /v2/cudasharedmemory, of which there are no regions
 //
 // Not live or not ready is status 400 with the same body. Errors are
 // {"error":text} with the status of the rpc's code. A POST of a page of another

@@ -273,5 +273,13 @@ TEST_F(OpenGateTest, AnAuditLogThatCannotBeOpenedIsAnError) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
+TEST(ServerAccessTest, ThereIsSharedMemoryIfItIsOn) {
+  AccessGate gate(FreeCallers::kAll, absl::Now);
+  EXPECT_EQ(OpenRegions("off", &gate), nullptr);
+  EXPECT_FALSE(gate.asks_users());
+  EXPECT_NE(OpenRegions("on", &gate), nullptr);
+  EXPECT_TRUE(gate.asks_users());
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -59,7 +59,7 @@ LADDERS = {
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
     "server/http": [["rest", "port"], ["."]],
-    "server/serving": [["tensor"], ["text"], ["."], ["decoupled"]],
+    "server/serving": [["tensor", "regions"], ["text"], ["."], ["decoupled"]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
         ["output"], ["command"],

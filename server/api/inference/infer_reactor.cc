@@ -13,6 +13,7 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   explicit InferReactor(const InferContext& infer_context)
       : InferRequest(infer_context),
         access_(infer_context.access),
+        regions_(infer_context.regions),
         traces_(infer_context.tracer != nullptr) {}
 
   void Run(grpc::CallbackServerContext* context,
@@ -24,6 +25,9 @@ class InferReactor final : public grpc::ServerUnaryReactor,
                  kInferSpan);
     }
     if (access_ != nullptr) SetCaller(access_->CallerOf(*context));
+    if (regions_ != nullptr && NamesRegions(request)) {
+      SetRegionCaller(regions_->CallerOf(*context));
+    }
     Start(request, response, DeadlineOf(*context));
   }
 
@@ -37,6 +41,7 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   void Finished(const absl::Status& status) override { Finish(ToGrpc(status)); }
 
   const TenantAccess* const access_;
+  const SharedRegions* const regions_;
   const bool traces_;
 };
 

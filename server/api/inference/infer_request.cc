@@ -159,6 +159,7 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
     version->executor().Enqueue(this);
     return;
   }
+  places_ = {};
   const VersionHandle version = TakeVersion();
   if (version != nullptr) {
     version->executor().CountRefused(status.code());
@@ -176,17 +177,35 @@ absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
     return absl::UnavailableError(
         "Server not ready: it is starting or draining; retry");
   }
-  const uint64_t bytes = request.ByteSizeLong();
-  ticket_ = context_.bytes_in_flight->Admit(bytes);
-  if (!ticket_.has_value()) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a request of ", bytes,
-        " bytes does not fit: ", context_.bytes_in_flight->used(), " of ",
-        context_.bytes_in_flight->limit(),
-        " bytes of requests in flight are in use; retry later, or send fewer "
-        "rows in one request"));
+  return AdmitBytes(request.ByteSizeLong(), &ticket_);
+}
+
+absl::Status InferRequest::AdmitBytes(
+    uint64_t bytes, std::optional<BytesInFlight::Ticket>* ticket) {
+  *ticket = context_.bytes_in_flight->Admit(bytes);
+  if (ticket->has_value()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a request of ", bytes,
+      " bytes does not fit: ", context_.bytes_in_flight->used(), " of ",
+      context_.bytes_in_flight->limit(),
+      " bytes of requests in flight are in use; retry later, or send fewer "
+      "rows in one request"));
+}
+
+absl::Status InferRequest::FindRegions(
+    absl::string_view label, const inference::ModelInferRequest& request) {
+  if (!NamesRegions(request)) return absl::OkStatus();
+  if (context_.regions == nullptr) return SharedMemoryDisabled();
+  RETURN_IF_ERROR(region_caller_.status());
+  ASSIGN_OR_RETURN(
+      places_, FindPlaces(request, *region_caller_, context_.regions->book()));
+  if (decoupled_ && !places_.outputs.empty()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "an output in shared memory is not offered for model ", label,
+        ", which is decoupled: it may have several responses, and each would "
+        "overwrite the one before; take the output from the responses"));
   }
-  return absl::OkStatus();
+  return AdmitBytes(places_.InputBytes(), &copies_ticket_);
 }
 
 absl::StatusOr<VersionHandle> InferRequest::Route(
@@ -227,7 +246,8 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
     RETURN_IF_ERROR(RefuseSequence(facts.label, parameters.sequence));
   }
   sequence = parameters.sequence;
-  ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request));
+  RETURN_IF_ERROR(FindRegions(facts.label, request));
+  ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request, places_));
   ASSIGN_OR_RETURN(inputs, CheckInputs({.label = facts.label,
                                         .formats = facts.inputs,
                                         .max_batch_size = facts.max_batch_size,
@@ -259,9 +279,11 @@ bool InferRequest::AnswerFromCache(ResponseCache& cache) {
   const VersionHandle version = TakeVersion();
   FillIdentity(response_);
   AddOutputs(*answer, response_);
+  const absl::Status written = WritePlaced(places_.outputs, response_);
+  places_ = {};
   version->executor().RecordCache({.hit = true, .time = absl::Now() - start});
-  EndTrace(absl::OkStatus(), facts.model, version.get());
-  Finished(absl::OkStatus());
+  EndTrace(written, facts.model, version.get());
+  Finished(written);
   return true;
 }
 
@@ -328,6 +350,7 @@ void InferRequest::OnAnswer(
     const absl::Status& status,
     absl::Span<const absl::Span<const std::byte>> outputs) {
   const VersionHandle version = TakeVersion();
+  absl::Status ended = status;
   if (status.ok() && !decoupled_) {
     FillIdentity(response_);
     for (const AskedOutput& asked : outputs_) {
@@ -335,9 +358,11 @@ void InferRequest::OnAnswer(
       Add(version->facts(), asked, outputs[index]);
     }
     if (cache_key_.has_value()) KeepAnswer(*version);
+    ended = WritePlaced(places_.outputs, response_);
   }
-  EndTrace(status, version->facts().model, version.get());
-  Finished(status);
+  places_ = {};
+  EndTrace(ended, version->facts().model, version.get());
+  Finished(ended);
 }
 
 }  // namespace gpupool::server

@@ -26,6 +26,7 @@
 #include "server/api/inference/bytes_in_flight.h"
 #include "server/api/inference/request_tensors.h"
 #include "server/api/inference/request_trace.h"
+#include "server/api/inference/shared_regions.h"
 #include "server/api/rpc/tenant_access.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/response_cache.h"
@@ -42,6 +43,7 @@ struct InferContext {
   Tracer* tracer = nullptr;  // null: nothing is traced
   // The rules for callers. Null: all callers may use all models.
   const TenantAccess* access = nullptr;
+  const SharedRegions* regions = nullptr;  // null: shared memory is off
 };
 
 class InferRequest : public InferenceCall {
@@ -53,6 +55,11 @@ class InferRequest : public InferenceCall {
   void BeginTrace(const TraceHeaders& headers, absl::string_view name);
   // Sets who calls, or why that is not known. Call it before Start.
   void SetCaller(const absl::StatusOr<Identity>& caller) { caller_ = caller; }
+  // Sets the same for shared memory. Call it before Start of a request that
+  // names some.
+  void SetRegionCaller(const absl::StatusOr<RegionCaller>& caller) {
+    region_caller_ = caller;
+  }
   // Starts the request. Calls Finished exactly once, possibly before it
   // returns.
   void Start(const inference::ModelInferRequest& request,
@@ -92,6 +99,13 @@ class InferRequest : public InferenceCall {
   // Returns the version that answers, if the caller may use it.
   absl::StatusOr<VersionHandle> Route(
       const inference::ModelInferRequest& request) const;
+  // Takes a ticket for bytes of the request.
+  absl::Status AdmitBytes(uint64_t bytes,
+                          std::optional<BytesInFlight::Ticket>* ticket);
+  // Finds the tensors in shared memory, and takes a ticket for their copies.
+  // `label` is the version's name in messages.
+  absl::Status FindRegions(absl::string_view label,
+                           const inference::ModelInferRequest& request);
   void OnAnswer(const absl::Status& status,
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
   void OnResponse(
@@ -113,12 +127,15 @@ class InferRequest : public InferenceCall {
 
   const InferContext context_;
   absl::StatusOr<Identity> caller_ = Identity{};
+  absl::StatusOr<RegionCaller> region_caller_ = RegionCaller{};
   inference::ModelInferResponse* response_ = nullptr;
   std::optional<BytesInFlight::Ticket> ticket_;
+  std::optional<BytesInFlight::Ticket> copies_ticket_;  // of shared memory
   mutable absl::Mutex mutex_;
   // Held until the request is answered only: a client may take for ever to read
   // the answer, and must not keep the version for so long.
   VersionHandle version_ ABSL_GUARDED_BY(mutex_);
+  RegionPlaces places_;  // held until the request is answered, too
   RequestTensors tensors_;
   std::vector<AskedOutput> outputs_;
   // Set in Start: the request's id, and the version's name and number.

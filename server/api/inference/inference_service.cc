@@ -8,6 +8,8 @@
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/inference/log_settings.h"
 #include "server/api/inference/model_messages.h"
+#include "server/api/inference/region_calls.h"
+#include "server/api/inference/region_tensors.h"
 #include "server/api/inference/trace_settings.h"
 #include "server/api/rpc/grpc_status.h"
 #include "server/control/records/taken_names.h"
@@ -39,8 +41,9 @@ ServerUnaryReactor* NotOffered(CallbackServerContext* context,
   return Answer(context, absl::UnimplementedError(what));
 }
 
-constexpr absl::string_view kNoSharedMemory =
-    "Client shared memory is disabled; send tensors in the request";
+ServerUnaryReactor* NoSharedMemory(CallbackServerContext* context) {
+  return Answer(context, SharedMemoryDisabled());
+}
 
 absl::Status CheckRepositoryName(const std::string& name) {
   if (name.empty()) return absl::OkStatus();
@@ -78,7 +81,8 @@ InferenceService::InferenceService(InferenceServiceOptions options)
                      .observer = options_.observer,
                      .bytes_in_flight = &bytes_in_flight_,
                      .tracer = options_.tracer,
-                     .access = access_.applies() ? &access_ : nullptr} {}
+                     .access = access_.applies() ? &access_ : nullptr,
+                     .regions = options_.regions.get()} {}
 
 // ----------------------------------------------------------------- callers
 
@@ -152,6 +156,9 @@ ServerUnaryReactor* InferenceService::ServerMetadata(
     response->add_extensions(extension);
   }
   if (options_.tracer != nullptr) response->add_extensions("trace");
+  if (options_.regions != nullptr) {
+    response->add_extensions("system_shared_memory");
+  }
   return Answer(context, absl::OkStatus());
 }
 
@@ -341,48 +348,67 @@ ServerUnaryReactor* InferenceService::TraceSetting(
                                    options_.tracer, response));
 }
 
-// ------------------------------------------------------------- not offered
+// ----------------------------------------------------------- shared memory
 
 ServerUnaryReactor* InferenceService::SystemSharedMemoryStatus(
     CallbackServerContext* context,
-    const inference::SystemSharedMemoryStatusRequest*,
-    inference::SystemSharedMemoryStatusResponse*) {
-  return NotOffered(context, kNoSharedMemory);
+    const inference::SystemSharedMemoryStatusRequest* request,
+    inference::SystemSharedMemoryStatusResponse* response) {
+  if (options_.regions == nullptr) return NoSharedMemory(context);
+  const auto caller = options_.regions->CallerOf(*context);
+  if (!caller.ok()) return Answer(context, caller.status());
+  return Answer(context, FillRegions(*request, *caller,
+                                     options_.regions->book(), response));
 }
 
 ServerUnaryReactor* InferenceService::SystemSharedMemoryRegister(
     CallbackServerContext* context,
-    const inference::SystemSharedMemoryRegisterRequest*,
+    const inference::SystemSharedMemoryRegisterRequest* request,
     inference::SystemSharedMemoryRegisterResponse*) {
-  return NotOffered(context, kNoSharedMemory);
+  if (options_.regions == nullptr) return NoSharedMemory(context);
+  const auto caller = options_.regions->CallerOf(*context);
+  if (!caller.ok()) return Answer(context, caller.status());
+  return Answer(context,
+                RegisterRegion(*request, *caller, &options_.regions->book()));
 }
 
 ServerUnaryReactor* InferenceService::SystemSharedMemoryUnregister(
     CallbackServerContext* context,
-    const inference::SystemSharedMemoryUnregisterRequest*,
+    const inference::SystemSharedMemoryUnregisterRequest* request,
     inference::SystemSharedMemoryUnregisterResponse*) {
-  return NotOffered(context, kNoSharedMemory);
+  if (options_.regions == nullptr) return NoSharedMemory(context);
+  const auto caller = options_.regions->CallerOf(*context);
+  if (caller.ok()) {
+    options_.regions->book().Unregister(caller->tenant, request->name());
+  }
+  return Answer(context, caller.status());
 }
 
 ServerUnaryReactor* InferenceService::CudaSharedMemoryStatus(
     CallbackServerContext* context,
-    const inference::CudaSharedMemoryStatusRequest*,
+    const inference::CudaSharedMemoryStatusRequest* request,
     inference::CudaSharedMemoryStatusResponse*) {
-  return NotOffered(context, kNoSharedMemory);
-}
-
-ServerUnaryReactor* InferenceService::CudaSharedMemoryRegister(
-    CallbackServerContext* context,
-    const inference::CudaSharedMemoryRegisterRequest*,
-    inference::CudaSharedMemoryRegisterResponse*) {
-  return NotOffered(context, kNoSharedMemory);
+  if (options_.regions == nullptr) return NoSharedMemory(context);
+  return Answer(context, NoCudaRegion(request->name()));
 }
 
 ServerUnaryReactor* InferenceService::CudaSharedMemoryUnregister(
     CallbackServerContext* context,
     const inference::CudaSharedMemoryUnregisterRequest*,
     inference::CudaSharedMemoryUnregisterResponse*) {
-  return NotOffered(context, kNoSharedMemory);
+  if (options_.regions == nullptr) return NoSharedMemory(context);
+  return Answer(context, absl::OkStatus());
+}
+
+// ------------------------------------------------------------- not offered
+
+ServerUnaryReactor* InferenceService::CudaSharedMemoryRegister(
+    CallbackServerContext* context,
+    const inference::CudaSharedMemoryRegisterRequest*,
+    inference::CudaSharedMemoryRegisterResponse*) {
+  return NotOffered(context,
+                    "Client shared memory of CUDA is disabled; use system "
+                    "shared memory, or send tensors in the request");
 }
 
 }  // namespace gpupool::server

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "inference/grpc_service.grpc.pb.h"
@@ -19,6 +20,7 @@
 #include "server/api/inference/log_control.h"
 #include "server/api/inference/memory_return.h"
 #include "server/api/inference/model_repository.h"
+#include "server/api/inference/shared_regions.h"
 #include "server/api/rpc/tenant_access.h"
 #include "server/serving/serving.h"
 
@@ -28,8 +30,9 @@ struct InferenceServiceOptions {
   const Serving* serving = nullptr;
   ModelRepository* repository = nullptr;
   LogControl* log = nullptr;
-  ServingObserver* observer = nullptr;  // may be null
-  Tracer* tracer = nullptr;             // null: nothing is traced
+  ServingObserver* observer = nullptr;     // may be null
+  Tracer* tracer = nullptr;                // null: nothing is traced
+  std::shared_ptr<SharedRegions> regions;  // null: shared memory is off
   // Value of ServerMetadata.name. Some clients insist on another server's name.
   std::string server_name = "gpupool";
   std::string server_version;
@@ -104,7 +107,8 @@ class InferenceService final
       const inference::TraceSettingRequest* request,
       inference::TraceSettingResponse* response) override;
 
-  // Answers UNIMPLEMENTED with a sentence, since none of these is supported.
+  // Answer UNIMPLEMENTED with a sentence if shared memory is off. If it is on,
+  // there are no regions of CUDA, and registering one is refused.
   grpc::ServerUnaryReactor* SystemSharedMemoryStatus(
       grpc::CallbackServerContext* context,
       const inference::SystemSharedMemoryStatusRequest* request,

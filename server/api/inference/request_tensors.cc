@@ -19,13 +19,7 @@ using inference::InferTensorContents;
 using inference::ModelInferRequest;
 using InputTensor = ModelInferRequest::InferInputTensor;
 
-constexpr absl::string_view kSharedMemory = "shared_memory_region";
 constexpr absl::string_view kClassification = "classification";
-
-absl::Status SharedMemoryDisabled() {
-  return absl::UnimplementedError(
-      "Client shared memory is disabled; send the tensor in the request");
-}
 
 absl::Span<const std::byte> AsBytes(const void* data, size_t bytes) {
   return absl::MakeConstSpan(static_cast<const std::byte*>(data), bytes);
@@ -150,31 +144,38 @@ absl::StatusOr<absl::Span<const std::byte>> ViewTyped(absl::string_view model,
   return bytes;
 }
 
-// Checks that raw contents are there once for each input, and that no input has
-// typed contents besides.
-absl::Status CheckRaw(absl::string_view model,
-                      const ModelInferRequest& request) {
-  for (const InputTensor& input : request.inputs()) {
+// Checks that raw contents are there once for each input that is not in shared
+// memory, and that no input has typed contents besides.
+absl::Status CheckRaw(absl::string_view model, const ModelInferRequest& request,
+                      const RegionPlaces& places) {
+  const int raw = request.raw_input_contents_size();
+  int inputs = 0;  // in the request
+  const InputTensor* missing = nullptr;
+  for (int i = 0; i < request.inputs_size(); ++i) {
+    const InputTensor& input = request.inputs(i);
     if (input.has_contents()) {
       return absl::InvalidArgumentError(
           absl::StrCat("contents field must not be specified when using "
                        "raw_input_contents for '",
                        input.name(), "' for model ", model));
     }
+    if (places.Input(i) != nullptr) continue;
+    if (inputs == raw) missing = &input;
+    ++inputs;
   }
-  const int raw = request.raw_input_contents_size();
-  const std::string inputs =
-      engine::Counted(static_cast<uint64_t>(request.inputs_size()), "input");
-  if (raw < request.inputs_size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unable to find data for input tensor '", request.inputs(raw).name(),
-        "' for model ", model, " in request: it has ", raw,
-        " raw_input_contents for ", inputs));
+  const std::string counted =
+      engine::Counted(static_cast<uint64_t>(inputs), "input");
+  if (missing != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unable to find data for input tensor '", missing->name(),
+                     "' for model ", model, " in request: it has ", raw,
+                     " raw_input_contents for ", counted));
   }
-  if (raw > request.inputs_size()) {
+  if (raw > inputs) {
     return absl::InvalidArgumentError(
         absl::StrCat("the request has ", raw, " raw_input_contents for ",
-                     inputs, "; send one for each input"));
+                     counted, "; send one for each input",
+                     places.inputs.empty() ? "" : " outside shared memory"));
   }
   return absl::OkStatus();
 }
@@ -265,22 +266,25 @@ absl::Status CheckOther(absl::string_view key) {
 }  // namespace
 
 absl::StatusOr<RequestTensors> ViewInputs(absl::string_view model,
-                                          const ModelInferRequest& request) {
+                                          const ModelInferRequest& request,
+                                          const RegionPlaces& places) {
   const bool raw = request.raw_input_contents_size() > 0;
-  if (raw) RETURN_IF_ERROR(CheckRaw(model, request));
+  if (raw) RETURN_IF_ERROR(CheckRaw(model, request, places));
   RequestTensors tensors;
   tensors.inputs.reserve(request.inputs_size());
   // Sized once: spans point into these strings, so the vector must not grow.
-  tensors.packed.resize(raw ? 0 : request.inputs_size());
+  const bool packs = !raw || !places.inputs.empty();
+  tensors.packed.resize(packs ? request.inputs_size() : 0);
+  int next_raw = 0;
   for (int i = 0; i < request.inputs_size(); ++i) {
     const InputTensor& input = request.inputs(i);
-    if (!input.parameters().empty() &&
-        input.parameters().contains(std::string(kSharedMemory))) {
-      return SharedMemoryDisabled();
-    }
+    const RegionPart* const place = places.Input(i);
     absl::Span<const std::byte> bytes;
-    if (raw) {
-      const std::string& content = request.raw_input_contents(i);
+    if (place != nullptr) {
+      ASSIGN_OR_RETURN(bytes,
+                       ReadPlaced(model, input, *place, &tensors.packed[i]));
+    } else if (raw) {
+      const std::string& content = request.raw_input_contents(next_raw++);
       bytes = AsBytes(content.data(), content.size());
     } else {
       ASSIGN_OR_RETURN(bytes, ViewTyped(model, input, &tensors.packed[i]));
@@ -298,9 +302,6 @@ absl::StatusOr<std::vector<AskedOutput>> SelectOutputs(
     const ModelInferRequest& request) {
   std::vector<AskedOutput> selected;
   for (const auto& output : request.outputs()) {
-    if (output.parameters().contains(std::string(kSharedMemory))) {
-      return SharedMemoryDisabled();
-    }
     const auto it = std::find_if(formats.begin(), formats.end(),
                                  [&](const TensorFormat& format) {
                                    return format.name == output.name();

@@ -1,9 +1,9 @@
 // Makes views of the tensors of a ModelInferRequest. Raw contents and typed
 // contents of 32 and 64 bits are used in place; narrow typed integers are
-// packed once.
+// packed once, and tensors in shared memory are copied.
 //
-// Pure functions. Views are valid as long as the request and the scratch
-// memory.
+// Pure functions but for the shared memory. Views are valid as long as the
+// request and the scratch memory.
 #pragma once
 
 #include <string>
@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "inference/grpc_service.pb.h"
+#include "server/api/inference/region_tensors.h"
 #include "server/serving/sequence_id.h"
 #include "server/serving/tensor/classification.h"
 #include "server/serving/tensor/tensor_view.h"
@@ -22,23 +23,23 @@ namespace gpupool::server {
 
 struct RequestTensors {
   std::vector<TensorView> inputs;   // in the request's order
-  std::vector<std::string> packed;  // backing memory of packed inputs
+  std::vector<std::string> packed;  // memory of packed and copied inputs
 };
 
 // Makes views of the inputs. `model` is the model's name in messages. Does not
 // compare them with what the model takes; CheckInputs does. Errors:
 //   * InvalidArgument: raw and typed contents are mixed; data is missing, in
 //     the wrong typed field or out of the data type's range; or there are more
-//     raw entries than inputs
-//   * Unimplemented: an input names a shared memory region
+//     raw entries than inputs without a place
+//   * those of ReadPlaced
 absl::StatusOr<RequestTensors> ViewInputs(
-    absl::string_view model, const inference::ModelInferRequest& request);
+    absl::string_view model, const inference::ModelInferRequest& request,
+    const RegionPlaces& places = {});
 
 // Returns the outputs that the request asks for, with their positions in
 // `formats`; all of them when it names none.
 //   * InvalidArgument: an output is unknown or repeated, its classification is
 //     no integer from 1, or it has no numbers to classify
-//   * Unimplemented: shared memory is asked for
 absl::StatusOr<std::vector<AskedOutput>> SelectOutputs(
     absl::string_view model, absl::Span<const TensorFormat> formats,
     const inference::ModelInferRequest& request);

@@ -85,6 +85,9 @@ class StreamReactor final
     if (infer_context_.access != nullptr) {
       caller_ = infer_context_.access->CallerOf(*context);
     }
+    if (infer_context_.regions != nullptr) {
+      region_caller_ = infer_context_.regions->CallerOf(*context);
+    }
     const auto mode = context->client_metadata().find("triton_grpc_error");
     if (infer_context_.tracer != nullptr) {
       std::string joined;
@@ -138,6 +141,7 @@ class StreamReactor final
     entry->BeginTrace({.parent = trace_parent_, .state = trace_state_},
                       kStreamInferSpan);
     entry->SetCaller(caller_);
+    entry->SetRegionCaller(region_caller_);
     entry->Run(shared_from_this(), deadline_);
     bool cancelled;
     {
@@ -314,8 +318,9 @@ class StreamReactor final
 
   const InferContext infer_context_;
   const absl::Time deadline_;
-  // The caller at the start of the stream.
+  // The caller at the start of the stream, also for shared memory.
   absl::StatusOr<Identity> caller_ = Identity{};
+  absl::StatusOr<RegionCaller> region_caller_ = RegionCaller{};
   // Headers of the stream, which all its requests share.
   std::string trace_parent_;
   std::string trace_state_;

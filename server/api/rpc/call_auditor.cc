@@ -2,18 +2,16 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "audit/audit_record.h"
 #include "server/api/rpc/call_object.h"
+#include "server/api/rpc/call_peer.h"
 #include "server/api/rpc/method_guard.h"
 #include "server/auth/call_record.h"
 #include "server/auth/method_roles.h"
@@ -24,22 +22,6 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerRpcInfo;
-using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
-
-// Returns the first value of a key; empty if there is none.
-std::string ValueOf(const Metadata& metadata, const char* key) {
-  const auto found = metadata.find(key);
-  if (found == metadata.end()) return {};
-  return {found->second.data(), found->second.size()};
-}
-
-// Returns whether a call with this gRPC peer comes over a socket.
-bool IsOverSocket(absl::string_view peer) {
-  for (const char* scheme : {"ipv4:", "ipv6:", "unix:", "unix-abstract:"}) {
-    if (absl::StartsWith(peer, scheme)) return true;
-  }
-  return false;
-}
 
 class CallAuditor : public grpc::experimental::Interceptor {
  public:
@@ -64,11 +46,11 @@ class CallAuditor : public grpc::experimental::Interceptor {
   }
 
  private:
-  void TakeMetadata(const Metadata* metadata) {
+  void TakeMetadata(const CallMetadata* metadata) {
     if (metadata == nullptr) return;
     absl::MutexLock lock(&mutex_);
     authorization_ = std::string(AuthorizationIn(*metadata));
-    TakeCaller(*metadata);
+    peer_ = PeerOf(*call_->server_context(), *metadata);
     // Now, since the call may revoke the caller's own token.
     if (effect_ == Effect::kChanges) {
       record_ = RecordOf(*gate_, authorization_, CallerNow());
@@ -76,28 +58,11 @@ class CallAuditor : public grpc::experimental::Interceptor {
     record_.request_id = ValueOf(*metadata, "x-request-id");
   }
 
-  // Takes where the call comes from. Metadata names it only for calls that come
-  // over no socket.
-  void TakeCaller(const Metadata& metadata)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    peer_ = call_->server_context()->peer();
-    std::string uid;
-    if (IsOverSocket(peer_)) {
-      uid = UidOf(*call_->server_context()->auth_context());
-    } else {
-      const std::string over_http = ValueOf(metadata, kHttpPeerKey);
-      if (!over_http.empty()) peer_ = over_http;
-      uid = ValueOf(metadata, kHttpUidKey);
-    }
-    uid_t number = 0;
-    if (absl::SimpleAtoi(uid, &number)) user_.uid = number;
-  }
-
   // Returns the caller, whom a door has let in.
   Caller CallerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return {.door = DoorOf(call_->server_context()->peer()),
-            .user = user_,
-            .peer = peer_,
+            .user = peer_.user,
+            .peer = peer_.address,
             .admitted = true};
   }
 
@@ -130,8 +95,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
   ServerRpcInfo* const call_;
   absl::Mutex mutex_;
   std::string authorization_ ABSL_GUARDED_BY(mutex_);
-  std::string peer_ ABSL_GUARDED_BY(mutex_);
-  PeerUser user_ ABSL_GUARDED_BY(mutex_);
+  CallPeer peer_ ABSL_GUARDED_BY(mutex_);
   audit::Record record_ ABSL_GUARDED_BY(mutex_);
   CallObject object_ ABSL_GUARDED_BY(mutex_);
   bool has_request_ = false;  // both: changed in TakeMessage alone

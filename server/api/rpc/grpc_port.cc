@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Listen(
 
 void GrpcPort::AddTo(grpc::ServerBuilder* builder,
                      const CredentialsFor& credentials, AccessGate* gate) {
-  if (gate == nullptr || !gate->checks_calls()) {
+  if (gate == nullptr || !gate->asks_users()) {
     return AddLine(builder, credentials, nullptr);
   }
   // Unknown users, other machines, the server's user and root come first.

@@ -37,8 +37,8 @@ class GrpcPort {
   static absl::StatusOr<std::unique_ptr<GrpcPort>> Listen(
       const std::string& address, uint16_t port);
 
-  // Adds the port to a server. Its calls are checked by the gate, if it checks
-  // calls; it may be null.
+  // Adds the port to a server. Its calls are checked by the gate, and their
+  // users noted, if the gate asks for users; it may be null.
   void AddTo(grpc::ServerBuilder* builder, const CredentialsFor& credentials,
              AccessGate* gate);
 

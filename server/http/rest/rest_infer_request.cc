@@ -23,6 +23,7 @@ using inference::ModelInferRequest;
 constexpr char kBinarySize[] = "binary_data_size";
 constexpr char kBinaryData[] = "binary_data";
 constexpr char kBinaryOutput[] = "binary_data_output";
+constexpr char kRegion[] = "shared_memory_region";
 
 absl::Status BadRequest(absl::string_view where, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(where, " ", text));
@@ -176,6 +177,11 @@ class InferReader {
     const RequestJson* const elements = Member(input, "data");
     const RequestJson* const size =
         *parameters == nullptr ? nullptr : Member(**parameters, kBinarySize);
+    if (tensor->parameters().contains(kRegion)) {
+      if (elements == nullptr && size == nullptr) return absl::OkStatus();
+      return BadRequest(named, absl::StrCat("has elements and the parameter ",
+                                            kRegion, "; give one of them"));
+    }
     if (size != nullptr) {
       if (elements != nullptr) {
         return BadRequest(named, "has both 'data' and binary_data_size");
@@ -185,7 +191,10 @@ class InferReader {
     if (elements != nullptr) {
       return PackData(*tensor, data[elements->get<size_t>()]);
     }
-    return TakeNothing(named, *tensor);
+    return BadRequest(named,
+                      absl::StrCat("has no elements; give them in 'data', or "
+                                   "give binary_data_size and the header ",
+                                   kJsonLengthHeader));
   }
 
   absl::Status PackData(const ModelInferRequest::InferInputTensor& tensor,
@@ -220,20 +229,6 @@ class InferReader {
     }
     request_->contents.emplace_back().sent = left_.substr(0, bytes);
     left_.remove_prefix(bytes);
-    return absl::OkStatus();
-  }
-
-  // Takes an input without elements, if its parameters say where they are. The
-  // service refuses those.
-  absl::Status TakeNothing(const std::string& named,
-                           const ModelInferRequest::InferInputTensor& tensor) {
-    if (!tensor.parameters().contains("shared_memory_region")) {
-      return BadRequest(named,
-                        absl::StrCat("has no elements; give them in 'data', "
-                                     "or give binary_data_size and the header ",
-                                     kJsonLengthHeader));
-    }
-    request_->contents.emplace_back();
     return absl::OkStatus();
   }
 

@@ -7,7 +7,8 @@
 //
 // where the header is Inference-Header-Content-Length: N. An input has its
 // elements in "data", or its parameter "binary_data_size" has the bytes that it
-// takes of the binary data, which is in the order of the inputs. Fields that
+// takes of the binary data, which is in the order of the inputs. An input in
+// shared memory has neither. Fields that
 // the protocol does not have are ignored, and so are fields that are null.
 //
 // Binary data are not copied before WireOf writes them into the message.
@@ -45,7 +46,8 @@ struct RestInferRequest {
   };
 
   inference::ModelInferRequest message;  // without raw_input_contents
-  std::vector<Contents> contents;        // one for each input
+  // One for each input that is not in shared memory.
+  std::vector<Contents> contents;
   OutputForms forms;
 };
 

@@ -116,6 +116,11 @@ absl::Status AppendData(const OutputTensor& output, const std::string& raw,
       "binary_data or by binary_data_output of the request"));
 }
 
+// Returns whether the output was written to shared memory.
+bool IsElsewhere(const OutputTensor& output) {
+  return output.parameters().contains("shared_memory_region");
+}
+
 // Checks that the contents are as many as the shape says.
 absl::Status CheckContents(const OutputTensor& output, const std::string& raw) {
   const bool texts = output.datatype() == "BYTES";
@@ -176,7 +181,7 @@ absl::Status AppendOutput(const OutputTensor& output, const std::string& raw,
   AppendParameters(output.parameters(),
                    binary ? std::optional<size_t>(raw.size()) : std::nullopt,
                    out);
-  if (!binary) {
+  if (!binary && !IsElsewhere(output)) {
     *out += ",\"data\":";
     const absl::Status appended = AppendData(output, raw, out);
     if (!appended.ok()) return appended;
@@ -223,9 +228,11 @@ absl::StatusOr<RestInferAnswer> WriteInferResponse(
   for (int i = 0; i < response.outputs_size(); ++i) {
     const OutputTensor& output = response.outputs(i);
     const std::string& raw = response.raw_output_contents(i);
-    const absl::Status checked = CheckContents(output, raw);
-    if (!checked.ok()) return checked;
-    const bool binary = forms.IsBinary(output.name());
+    if (!IsElsewhere(output)) {
+      const absl::Status checked = CheckContents(output, raw);
+      if (!checked.ok()) return checked;
+    }
+    const bool binary = !IsElsewhere(output) && forms.IsBinary(output.name());
     any_binary = any_binary || binary;
     if (binary) binary_bytes += raw.size();
     if (i > 0) body += ",";

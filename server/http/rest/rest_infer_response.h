@@ -5,7 +5,8 @@
 //
 // "id" and "parameters" are there if they are not empty. An output has its
 // elements in a flat list "data", or "binary_data_size" in its parameters and
-// its elements after the JSON, in the order of the outputs. NaN and infinite
+// its elements after the JSON, in the order of the outputs. An output that was
+// written to shared memory has neither. NaN and infinite
 // elements are "NaN", "Infinity" and "-Infinity", because JSON has no such
 // numbers. Other floating numbers have the shortest text that gives them back.
 //

@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "server/api/inference/inference_service.h"
+#include "server/api/rpc/method_guard.h"
+#include "server/auth/access_gate.h"
 #include "server/serving/decoupled/decoupled_executor.h"
 #include "tests/server/serving/fake_worker.h"
 #include "tests/server/serving/served_model.h"
@@ -53,7 +56,8 @@ class InferenceServer {
   using Stub = inference::GRPCInferenceService::Stub;
 
   explicit InferenceServer(uint64_t max_bytes_in_flight = 1 << 20,
-                           Tracer* tracer = nullptr) {
+                           Tracer* tracer = nullptr,
+                           std::shared_ptr<SharedRegions> regions = nullptr) {
     v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
     version.mutable_serving()->set_max_batch_size(4);
     repository.versions.push_back(version);
@@ -66,11 +70,12 @@ class InferenceServer {
     options.server_version = "1.2.3";
     options.max_bytes_in_flight = max_bytes_in_flight;
     options.tracer = tracer;
+    options.regions = std::move(regions);
     options.ready = [this] { return ready.load(); };
     service_ = std::make_unique<InferenceService>(options);
     grpc::ServerBuilder builder;
 
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+    builder.AddListeningPort("127.0.0.1:0", GuardedPlainCredentials(guard),
                              &port);
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
@@ -106,6 +111,10 @@ class InferenceServer {
   }};
   std::unique_ptr<Stub> stub;
   int port = 0;
+  AccessGate open_gate{FreeCallers::kAll, absl::Now};
+  // Notes no user before it is told one.
+  const std::shared_ptr<MethodGuard> guard =
+      std::make_shared<MethodGuard>(&open_gate);
 
  private:
   std::unique_ptr<InferenceService> service_;

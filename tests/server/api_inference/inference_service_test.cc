@@ -332,6 +332,24 @@ TEST_F(InferenceServiceTest, WhatIsNotOfferedSaysSo) {
   EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(),
               HasSubstr("Client shared memory is disabled"));
+  inference::SystemSharedMemoryStatusResponse regions;
+  EXPECT_EQ(Call(&Stub::SystemSharedMemoryStatus,
+                 inference::SystemSharedMemoryStatusRequest(), &regions)
+                .error_code(),
+            grpc::UNIMPLEMENTED);
+  inference::CudaSharedMemoryUnregisterResponse unregistered;
+  EXPECT_EQ(Call(&Stub::CudaSharedMemoryUnregister,
+                 inference::CudaSharedMemoryUnregisterRequest(), &unregistered)
+                .error_code(),
+            grpc::UNIMPLEMENTED);
+  auto input = RawRequest({1, 2});
+  (*input.mutable_inputs(0)->mutable_parameters())["shared_memory_region"]
+      .set_string_param("r");
+  ExpectError(input, grpc::UNIMPLEMENTED, "Client shared memory is disabled");
+  auto output = RawRequest({1, 2});
+  (*output.add_outputs()->mutable_parameters())["shared_memory_region"]
+      .set_string_param("r");
+  ExpectError(output, grpc::UNIMPLEMENTED, "Client shared memory is disabled");
   inference::TraceSettingResponse trace;
   EXPECT_EQ(Call(&Stub::TraceSetting, inference::TraceSettingRequest(), &trace)
                 .error_code(),

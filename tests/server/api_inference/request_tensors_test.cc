@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/serving/regions/region_files.h"
 
 namespace gpupool::server {
 namespace {
@@ -187,12 +188,42 @@ TEST_F(RequestTensorsTest, TextsArePackedWithTheirLengths) {
   EXPECT_EQ(tensors->inputs[0].bytes.size(), 10u);
 }
 
-TEST_F(RequestTensorsTest, SharedMemoryIsNotOffered) {
-  (*AddInput(&request_, "x", "FP32", 1)
-        ->mutable_parameters())["shared_memory_region"]
-      .set_string_param("r");
-  ExpectError(absl::StatusCode::kUnimplemented,
-              "Client shared memory is disabled");
+TEST_F(RequestTensorsTest, InputsInSharedMemoryHaveNoRawContents) {
+  RegionFiles files;
+  files.Put("/a", "01234567");
+  RegionBook book({}, files.folder());
+  const RegionCaller local{.tenant = "", .user = 1000};
+  ASSERT_TRUE(
+      book.Register(local, {.name = "r", .key = "/a", .offset = 0, .bytes = 8})
+          .ok());
+  AddInput(&request_, "x", "FP32", 1);
+  auto& parameters = *AddInput(&request_, "y", "FP32", 1)->mutable_parameters();
+  parameters["shared_memory_region"].set_string_param("r");
+  parameters["shared_memory_byte_size"].set_int64_param(4);
+  parameters["shared_memory_offset"].set_int64_param(4);
+  AddInput(&request_, "z", "FP32", 1);
+  request_.add_raw_input_contents("abcd");
+  const auto places = FindPlaces(request_, local, book);
+  ASSERT_TRUE(places.ok()) << places.status();
+  EXPECT_THAT(
+      std::string(
+          ViewInputs("'m' version 1", request_, *places).status().message()),
+      HasSubstr("input tensor 'z' for model 'm' version 1 in request: it has 1 "
+                "raw_input_contents for 2 inputs"));
+  request_.add_raw_input_contents("efgh");
+  const auto tensors = ViewInputs("'m' version 1", request_, *places);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  std::vector<std::string> texts;
+  for (const TensorView& input : tensors->inputs) {
+    const std::vector<char> bytes = Values<char>(input);
+    texts.emplace_back(bytes.begin(), bytes.end());
+  }
+  EXPECT_THAT(texts, ElementsAre("abcd", "4567", "efgh"));
+  request_.add_raw_input_contents("ijkl");
+  EXPECT_THAT(
+      std::string(
+          ViewInputs("'m' version 1", request_, *places).status().message()),
+      HasSubstr("one for each input outside shared memory"));
 }
 
 class SelectOutputsTest : public ::testing::Test {

@@ -92,6 +92,15 @@ TEST(AccessGateTest, WithoutTokensEverybodyIsAnAdmin) {
   EXPECT_FALSE(caller->is_bound());
 }
 
+TEST(AccessGateTest, PortsAskForUsersIfCallsAreCheckedOrOnRequest) {
+  EXPECT_TRUE(AccessGate(FreeCallers::kNone, absl::Now).asks_users());
+  AccessGate gate(FreeCallers::kAll, absl::Now);
+  EXPECT_FALSE(gate.asks_users());
+  gate.AskUsers();
+  EXPECT_TRUE(gate.asks_users());
+  EXPECT_FALSE(gate.checks_calls());
+}
+
 TEST(AccessGateTest, OverTheSocketNobodyNeedsAToken) {
   AccessGate gate(FreeCallers::kNone, Now);
   const auto caller = gate.Admit(kTokens, "", {.door = Door::kSocket});

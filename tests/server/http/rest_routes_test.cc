@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "nlohmann/json.hpp"
+#include "server/auth/call_record.h"
 #include "server/http/http_server.h"
 #include "tests/wait_until.h"
 
@@ -140,6 +141,54 @@ class FakeInference : public inference::GRPCInferenceService::Service {
     return Answer();
   }
 
+  // Answers a region of the requested name, whose key is who calls.
+  grpc::Status SystemSharedMemoryStatus(
+      grpc::ServerContext* context,
+      const inference::SystemSharedMemoryStatusRequest* request,
+      inference::SystemSharedMemoryStatusResponse* response) override {
+    const auto& metadata = context->client_metadata();
+    const auto header = metadata.find("authorization");
+    auto& region = (*response->mutable_regions())[request->name()];
+    if (header != metadata.end()) {
+      region.set_key(std::string(header->second.data(), header->second.size()));
+    }
+    region.set_byte_size(metadata.count(kHttpPeerKey));
+    return Answer();
+  }
+
+  grpc::Status SystemSharedMemoryRegister(
+      grpc::ServerContext*,
+      const inference::SystemSharedMemoryRegisterRequest* request,
+      inference::SystemSharedMemoryRegisterResponse*) override {
+    absl::MutexLock lock(&mutex);
+    region = *request;
+    return Answer();
+  }
+
+  grpc::Status SystemSharedMemoryUnregister(
+      grpc::ServerContext*,
+      const inference::SystemSharedMemoryUnregisterRequest* request,
+      inference::SystemSharedMemoryUnregisterResponse*) override {
+    absl::MutexLock lock(&mutex);
+    unregistered = request->name();
+    return Answer();
+  }
+
+  grpc::Status CudaSharedMemoryStatus(
+      grpc::ServerContext*, const inference::CudaSharedMemoryStatusRequest*,
+      inference::CudaSharedMemoryStatusResponse*) override {
+    return Answer();
+  }
+
+  grpc::Status CudaSharedMemoryUnregister(
+      grpc::ServerContext*,
+      const inference::CudaSharedMemoryUnregisterRequest* request,
+      inference::CudaSharedMemoryUnregisterResponse*) override {
+    absl::MutexLock lock(&mutex);
+    unregistered = "cuda " + request->name();
+    return Answer();
+  }
+
   // Answers the settings of the request and the state of log_error.
   grpc::Status LogSettings(grpc::ServerContext*,
                            const inference::LogSettingsRequest* request,
@@ -174,6 +223,8 @@ class FakeInference : public inference::GRPCInferenceService::Service {
   std::string asked_by;
   inference::RepositoryModelLoadRequest load;
   inference::RepositoryModelUnloadRequest unload;
+  inference::SystemSharedMemoryRegisterRequest region;
+  std::string unregistered;
 
  private:
   grpc::Status Answer() const { return grpc::Status(code, "why"); }
@@ -257,6 +308,48 @@ TEST_F(RestRoutesTest, AConfigurationIsOfTheNamedVersion) {
     const auto json = nlohmann::json::parse(result->body);
     EXPECT_EQ(json["name"], name);
     EXPECT_EQ(json["max_batch_size"], 8);
+  }
+}
+
+TEST_F(RestRoutesTest, RegionsAreRegisteredAndUnregistered) {
+  constexpr char kSystem[] = "/v2/systemsharedmemory";
+  const std::string one = absl::StrCat(kSystem, "/region/r");
+  ExpectAnswer(
+      Post(one + "/register", R"({"key":"/a","offset":4,"byte_size":8})"), 200,
+      "{}");
+  {
+    absl::MutexLock lock(&service_.mutex);
+    EXPECT_EQ(service_.region.name(), "r");
+    EXPECT_EQ(service_.region.key(), "/a");
+    EXPECT_EQ(service_.region.offset(), 4u);
+    EXPECT_EQ(service_.region.byte_size(), 8u);
+  }
+  ExpectRefused(Post(one + "/register", "{}"), 400, "'key'");
+  for (const auto& [path, name] :
+       {std::pair(one, "r"), std::pair(std::string(kSystem), ""),
+        std::pair(std::string("/v2/cudasharedmemory"), "cuda "),
+        std::pair(std::string("/v2/cudasharedmemory/region/s"), "cuda s")}) {
+    ExpectAnswer(Post(path + "/unregister", ""), 200, "{}");
+    absl::MutexLock lock(&service_.mutex);
+    EXPECT_EQ(service_.unregistered, name);
+  }
+  ExpectAnswer(Get("/v2/cudasharedmemory/status"), 200, "[]");
+  const auto cuda = Post("/v2/cudasharedmemory/region/r/register", "{}");
+  ASSERT_TRUE(cuda);
+  EXPECT_EQ(cuda->status, 501) << cuda->body;
+}
+
+TEST_F(RestRoutesTest, TheStatusOfRegionsDependsOnWhoCalls) {
+  const auto client = NewClient();
+  for (const auto& [path, name] :
+       {std::pair("/v2/systemsharedmemory/status", ""),
+        std::pair("/v2/systemsharedmemory/region/r/status", "r")}) {
+    const auto result =
+        client->Get(path, httplib::Headers{{"Authorization", "Bearer x"}});
+    ExpectAnswer(result, 200,
+                 absl::StrCat(R"([{"name":")", name,
+                              R"(","key":"Bearer x","offset":0,)"
+                              R"("byte_size":1}])"));
   }
 }
 

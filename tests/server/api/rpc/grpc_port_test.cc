@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "audit/audit_check.h"
@@ -34,8 +35,10 @@ using Stub = std::unique_ptr<v1::JobService::Stub>;
 class ServerAtPort {
  public:
   explicit ServerAtPort(FreeCallers free, const std::string& address,
-                        const tls::TlsFiles& files = {})
+                        const tls::TlsFiles& files = {},
+                        bool asks_users = false)
       : gate_(free, absl::Now) {
+    if (asks_users) gate_.AskUsers();
     gate_.KeepRecords(*audit::AuditLog::Open(
         {.files = {.folder = folder_ / "audit"}, .now = absl::Now}));
     auto port = GrpcPort::Listen(address, 0);
@@ -171,6 +174,21 @@ TEST(GrpcPortTest, WithoutChecksEveryUserIsFree) {
             grpc::UNIMPLEMENTED);
   if (geteuid() != 0) GTEST_SKIP() << "only root can call as another user";
   EXPECT_EQ(Cancel(server.StubOf(kNobody)).error_code(), grpc::UNIMPLEMENTED);
+}
+
+TEST(GrpcPortTest, UsersAreNotedWithoutChecksIfTheGateAsks) {
+  for (const bool asks : {false, true}) {
+    ServerAtPort server(FreeCallers::kAll, "127.0.0.1", {}, asks);
+    EXPECT_EQ(Cancel(server.StubTo("127.0.0.1")).error_code(),
+              grpc::UNIMPLEMENTED);
+    EXPECT_EQ(absl::StrContains(server.LastRecord(),
+                                absl::StrCat("\"uid\":\"", geteuid(), "\"")),
+              asks);
+    if (geteuid() != 0) continue;
+    EXPECT_EQ(Cancel(server.StubOf(kNobody)).error_code(), grpc::UNIMPLEMENTED);
+    EXPECT_EQ(absl::StrContains(server.LastRecord(), "\"uid\":\"65534\""),
+              asks);
+  }
 }
 
 }  // namespace

@@ -171,13 +171,25 @@ TEST(RestInferRequestTest, ElementsAreChecked) {
   ExpectBadJson(OneInput("[3]", R"(,"data":[1,2])"), "the shape [3] takes 3");
 }
 
-TEST(RestInferRequestTest, ASharedMemoryRegionIsForTheServiceToRefuse) {
+TEST(RestInferRequestTest, AnInputInSharedMemoryHasNoContents) {
   const ModelInferRequest message =
-      InJson(OneInput("[1]", R"(,"parameters":{"shared_memory_region":"r"})"));
-  EXPECT_EQ(
-      message.inputs(0).parameters().at("shared_memory_region").string_param(),
-      "r");
-  EXPECT_THAT(message.raw_input_contents(), ElementsAre(""));
+      InJson(R"({"inputs":[{"name":"x","datatype":"UINT8","shape":[1],)"
+             R"("parameters":{"shared_memory_region":"r",)"
+             R"("shared_memory_byte_size":1}},)"
+             R"({"name":"y","datatype":"UINT8","shape":[1],"data":[65]}]})");
+  const auto& parameters = message.inputs(0).parameters();
+  EXPECT_EQ(parameters.at("shared_memory_region").string_param(), "r");
+  EXPECT_EQ(parameters.at("shared_memory_byte_size").int64_param(), 1);
+  EXPECT_THAT(message.raw_input_contents(), ElementsAre("A"));
+  constexpr char kBoth[] =
+      "has elements and the parameter shared_memory_region";
+  ExpectBadJson(OneInput("[1]", R"(,"data":[1],"parameters":)"
+                                R"({"shared_memory_region":"r"})"),
+                kBoth);
+  const std::string sized =
+      OneInput("[1]", R"(,"parameters":{"shared_memory_region":"r",)"
+                      R"("binary_data_size":1})");
+  ExpectBad(ReadInferRequest(sized + "a", sized.size()), kBoth);
 }
 
 TEST(RestInferRequestTest, OutputsAreBinaryByTheirOwnParameterOrTheRequests) {

@@ -45,6 +45,25 @@ std::string DataOf(const std::string& datatype, const std::vector<T>& values) {
   return answer->body.substr(at, answer->body.size() - at - 3);
 }
 
+TEST(RestInferResponseTest, AnOutputInSharedMemoryHasNoElements) {
+  ModelInferResponse response = NewResponse();
+  AddValues<int32_t>("y", "INT32", {1, 2}, &response);
+  response.mutable_raw_output_contents(0)->clear();
+  (*response.mutable_outputs(0)->mutable_parameters())["shared_memory_region"]
+      .set_string_param("r");
+  OutputForms forms;
+  for (const bool binary : {false, true}) {
+    forms.SetBinary(binary);
+    const auto answer = WriteInferResponse(response, forms);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_FALSE(answer->json_bytes.has_value());
+    EXPECT_EQ(answer->body,
+              R"({"model_name":"m","model_version":"3","outputs":[)"
+              R"({"name":"y","datatype":"INT32","shape":[2],)"
+              R"("parameters":{"shared_memory_region":"r"}}]})");
+  }
+}
+
 TEST(RestInferResponseTest, EveryFieldIsThere) {
   ModelInferResponse response = NewResponse();
   response.set_id("42");

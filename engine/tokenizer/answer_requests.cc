@@ -1,11 +1,15 @@
 #include "engine/tokenizer/answer_requests.h"
 
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "engine/tokenizer/messages.h"
@@ -132,6 +136,21 @@ int AnswerRequests(int socket) {
   while (answers.Next()) {
   }
   return answers.failed() ? 1 : 0;
+}
+
+bool EndWithOtherSide(int socket) {
+  const auto wait = [socket] {
+    pollfd watched = {socket, POLLRDHUP, 0};
+    while (::poll(&watched, 1, -1) <= 0) {
+    }
+    ::_exit(1);
+  };
+  try {
+    std::thread(wait).detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace gpupool::engine

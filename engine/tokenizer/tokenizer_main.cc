@@ -31,7 +31,7 @@ constexpr int kUsage = 64;
 constexpr int kFailure = 1;
 
 // Bounds what a hostile model can take: no core dumps, no files, 4 GiB of
-// memory, and no life without the engine.
+// memory, no look into this process by others, and no life without the engine.
 void Confine() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -39,6 +39,7 @@ void Confine() {
   ::setrlimit(RLIMIT_CORE, &none);
   ::setrlimit(RLIMIT_FSIZE, &none);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   const rlimit memory = {rlim_t{4} << 30, rlim_t{4} << 30};
   ::setrlimit(RLIMIT_AS, &memory);
 #endif
@@ -105,6 +106,7 @@ int Run(int count, char** arguments) {
   const std::string verb = count > 1 ? arguments[1] : "";
   if (verb == "encode" && count == 2) {
     Confine();
+    if (!EndWithOtherSide(STDIN_FILENO)) return kFailure;
     return AnswerRequests(STDIN_FILENO);
   }
   if (verb == "train" && count > 5) return Train(count - 2, arguments + 2);

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,10 @@ using Clock = std::chrono::steady_clock;
 
 // A request takes a second; a machine may be busy.
 constexpr std::chrono::seconds kMostOfAnAnswer{120};
+// The sandbox of a worker forbids it to kill other processes. The program then
+// ends by itself when the socket is shut down, and latest with this thread.
+constexpr std::chrono::seconds kMostOfAnEnd{10};
+constexpr std::chrono::milliseconds kBetweenLooks{5};
 // The daemon and the program know the same limit.
 static_assert(kMaxTokenizerFileBytes == kMaxTokenizerBytes);
 constexpr size_t kMaxNamedTokens = 1000;
@@ -72,6 +77,17 @@ int Spawn(const std::string& program, int socket, pid_t& pid) {
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   return error;
+}
+
+// Returns what the operator can do when the program does not start.
+const char* RemedyOf(int error) {
+  if (error != EPERM) {
+    return "install gpupool-tokenizer beside gpupool-worker and restart the "
+           "server";
+  }
+  return "the sandbox of workers lets it start only on a kernel with Landlock: "
+         "use Linux 5.19 or later, in a container with a seccomp profile that "
+         "allows Landlock, or start the server with `--sandbox off`";
 }
 
 // Waits until the socket is ready for `events`. Returns false at the deadline.
@@ -174,7 +190,7 @@ absl::StatusOr<std::unique_ptr<TokenizerProcess>> TokenizerProcess::Start(
     ::close(ends[0]);
     return absl::UnavailableError(absl::StrCat(
         "cannot start ", program, ": ", std::generic_category().message(error),
-        "; install gpupool-tokenizer beside gpupool-worker"));
+        "; ", RemedyOf(error)));
   }
   std::unique_ptr<TokenizerProcess> process(new TokenizerProcess(pid, ends[0]));
   RETURN_IF_ERROR(process->Load(model));
@@ -182,11 +198,25 @@ absl::StatusOr<std::unique_ptr<TokenizerProcess>> TokenizerProcess::Start(
 }
 
 TokenizerProcess::~TokenizerProcess() {
+  End();
   ::close(socket_);
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+}
+
+int TokenizerProcess::End() {
+  if (pid_ <= 0) return 0;
+  ::shutdown(socket_, SHUT_RDWR);
+  const bool killed = ::kill(pid_, SIGKILL) == 0;
+  const int options = killed ? 0 : WNOHANG;
+  const Clock::time_point deadline = Clock::now() + kMostOfAnEnd;
+  int status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(pid_, &status, options);
+    if (ended > 0 || (ended < 0 && errno != EINTR)) break;
+    if (ended == 0 && Clock::now() >= deadline) break;
+    if (ended == 0) std::this_thread::sleep_for(kBetweenLooks);
   }
+  pid_ = 0;
+  return status;
 }
 
 absl::Status TokenizerProcess::Load(std::string_view model) {
@@ -264,11 +294,7 @@ absl::Status TokenizerProcess::Lost(bool too_slow) {
                   " s for a part of the text; train another model, or check "
                   "the file with spm_encode");
   }
-  ::kill(pid_, SIGKILL);
-  int status = 0;
-  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = 0;
+  const int status = End();
   return Refuse("the tokenizer ended the program that reads it",
                 WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL
                     ? absl::StrCat(" (signal ", WTERMSIG(status), ")")

@@ -28,7 +28,7 @@ class TokenizerProcess {
   //   UNAVAILABLE       the program cannot be started; has a remedy
   static absl::StatusOr<std::unique_ptr<TokenizerProcess>> Start(
       std::string program, std::string_view model);
-  // Kills the process.
+  // Ends the process.
   ~TokenizerProcess();
   TokenizerProcess(const TokenizerProcess&) = delete;
   TokenizerProcess& operator=(const TokenizerProcess&) = delete;
@@ -51,6 +51,9 @@ class TokenizerProcess {
                                   std::string_view payload,
                                   TokenizerMessage answer);
   absl::Status Load(std::string_view model);
+  // Ends the process and returns its status, as waitpid does. Gives up after
+  // seconds if it can neither be killed nor ends by itself.
+  int End();
   // Returns why the other side is silent. Ends the process.
   absl::Status Lost(bool too_slow);
 

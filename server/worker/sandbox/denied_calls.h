@@ -5,11 +5,10 @@
 
 namespace gpupool::server {
 
-// Calls that start a program, reach another process, change the system or make
+// Calls that start a process, reach another process, change the system or make
 // the kernel run code.
 inline constexpr const char* kDeniedCalls[] = {
-    // Programs and processes. clone has a rule of its own.
-    "execve",
+    // Programs and processes. clone and execve have rules of their own.
     "execveat",
     "fork",
     "vfork",

@@ -1,6 +1,7 @@
 #include "server/worker/sandbox/landlock_rules.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +30,7 @@ constexpr uint32_t kAskVersion = 1;
 constexpr int kPathRule = 1;
 constexpr int kPortRule = 2;
 
+constexpr uint64_t kExecute = 1 << 0;
 constexpr uint64_t kWriteFile = 1 << 1;
 constexpr uint64_t kReadFile = 1 << 2;
 constexpr uint64_t kReadFolder = 1 << 3;
@@ -50,7 +53,7 @@ constexpr uint64_t kWrite = kRead | kWriteFile | kRemoveFolder | kRemoveFile |
                             kTruncate;
 // Rights that files have, too. The kernel refuses others in a rule on a file.
 constexpr uint64_t kOfFiles =
-    kReadFile | kWriteFile | kTruncate | kControlDevice;
+    kExecute | kReadFile | kWriteFile | kTruncate | kControlDevice;
 
 struct RulesetAttributes {
   uint64_t files;
@@ -116,7 +119,8 @@ class Ruleset {
       return absl::OkStatus();
     }
     rights &= abilities_.files;
-    if (!S_ISDIR(facts.st_mode)) rights &= kOfFiles;
+    // Programs are named one by one.
+    rights &= S_ISDIR(facts.st_mode) ? ~kExecute : kOfFiles;
     if (rights == 0) return absl::OkStatus();
     const PathAttributes rule = {rights, opened.get()};
     if (::syscall(kAddRule, set_.get(), kPathRule, &rule, 0) != 0) {
@@ -149,6 +153,32 @@ class Ruleset {
   UniqueFd set_;
   Abilities abilities_;
 };
+
+// Stores the name of the dynamic loader that the program names, which is the
+// first of the objects.
+int StoreLoader(dl_phdr_info* object, size_t /*bytes*/, void* loader) {
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& header = object->dlpi_phdr[i];
+    if (header.p_type != PT_INTERP) continue;
+    *static_cast<std::string*>(loader) =
+        reinterpret_cast<const char*>(object->dlpi_addr + header.p_vaddr);
+  }
+  return 1;  // no further object
+}
+
+// Allows the programs and this program's loader, with which the kernel starts
+// them.
+absl::Status AllowPrograms(const std::vector<std::string>& programs,
+                           Ruleset& rules) {
+  if (programs.empty()) return absl::OkStatus();
+  std::string loader;
+  ::dl_iterate_phdr(&StoreLoader, &loader);
+  RETURN_IF_ERROR(rules.Allow(loader, kExecute | kReadFile));
+  for (const std::string& path : programs) {
+    RETURN_IF_ERROR(rules.Allow(path, kExecute | kReadFile));
+  }
+  return absl::OkStatus();
+}
 
 // Allows the ports that the ranks of a group listen on. The kernel chooses
 // these when they bind to port 0. There is one rule for each port: some 28,000
@@ -187,6 +217,7 @@ absl::Status RestrictFiles(const SandboxOptions& options) {
     RETURN_IF_ERROR(
         rules.Allow(path, kRead | kWriteFile | kTruncate | kControlDevice));
   }
+  RETURN_IF_ERROR(AllowPrograms(options.programs, rules));
   if (options.groups && version >= 4) RETURN_IF_ERROR(AllowGroupPorts(rules));
   return rules.Enforce();
 }

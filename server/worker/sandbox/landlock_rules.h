@@ -8,7 +8,8 @@
 namespace gpupool::server {
 
 // Leaves to this thread, and to the threads that it starts, the files of
-// `options`. Newer kernels also enforce that the process
+// `options`. Of programs the named ones alone can be executed, and the dynamic
+// loader if there are any. Newer kernels also enforce that the process
 //   * connects over TCP to ports of the range of ephemeral ports only, and only
 //     if it joins groups: no service listens there
 //   * signals only itself

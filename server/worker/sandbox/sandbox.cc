@@ -85,8 +85,11 @@ SandboxReport InstallSandbox(const SandboxOptions& options) {
   }
   Note("privileges", DropPrivileges(options.gpu), &report);
   // The filter of calls comes last, since it ends what the others need.
-  Note("files", RestrictFiles(options), &report);
-  Note("calls", RestrictCalls(options), &report);
+  const absl::Status files = RestrictFiles(options);
+  Note("files", files, &report);
+  SandboxOptions calls = options;
+  if (!files.ok()) calls.programs.clear();
+  Note("calls", RestrictCalls(calls), &report);
   return report;
 }
 

@@ -32,6 +32,10 @@ struct SandboxOptions {
   std::vector<std::string> writable;
   // Device files, which may be read, written and controlled (ioctl).
   std::vector<std::string> devices;
+  // Files of programs that the worker may start. What it starts is held by the
+  // same layers. Without the layer of files no program starts, because the
+  // layer of calls cannot tell one program from another.
+  std::vector<std::string> programs;
 };
 
 struct SandboxReport {

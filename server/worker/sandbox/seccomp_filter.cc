@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -31,6 +32,9 @@ constexpr uint64_t kSocketTypes = 16;
 constexpr uint64_t kSocketTypeMask = kSocketTypes - 1;  // without its flags
 // Only a part of an argument counts for calls that take 32 bits.
 constexpr uint64_t kWord = 0xffffffff;
+// The flags with which posix_spawn of glibc calls clone.
+constexpr uint64_t kSpawn = CLONE_VM | CLONE_VFORK | SIGCHLD;
+static_assert((kSpawn & CLONE_THREAD) == 0);
 
 scmp_arg_cmp When(unsigned argument, scmp_compare compare, uint64_t a,
                   uint64_t b = 0) {
@@ -165,14 +169,36 @@ void AddSockets(const SandboxOptions& options, Filter& filter) {
   }
 }
 
-// Adds the rules for calls whose arguments decide.
-void AddConditions(const SandboxOptions& options, Filter& filter) {
+// Adds the rules for threads, and for programs if there are any.
+void AddStarts(const SandboxOptions& options, Filter& filter) {
+  const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
   // The flags of clone3 are in memory, where a filter cannot look. Without it
   // the C library uses clone.
   filter.Add(SCMP_ACT_ERRNO(ENOSYS), "clone3");
-  filter.AllowWhen("clone",
-                   When(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD),
-                   When(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+  const scmp_arg_cmp thread =
+      When(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD);
+  if (options.programs.empty()) {
+    filter.Add(refuse, "execve");
+    filter.AllowWhen("clone", thread,
+                     When(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    return;
+  }
+  filter.Add(SCMP_ACT_ALLOW, "execve");
+  filter.Add(SCMP_ACT_ALLOW, "clone", {thread});
+  filter.Add(SCMP_ACT_ALLOW, "clone",
+             {When(0, SCMP_CMP_MASKED_EQ, kWord, kSpawn)});
+  // A rule has one condition for an argument. So there is one rule for each bit
+  // in which the flags of a process can differ from those of posix_spawn.
+  for (uint64_t bit = 1; bit < kWord; bit <<= 1) {
+    if (bit == CLONE_THREAD) continue;
+    filter.Add(
+        refuse, "clone",
+        {When(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD | bit, ~kSpawn & bit)});
+  }
+}
+
+// Adds the rules for calls whose arguments decide.
+void AddConditions(const SandboxOptions& options, Filter& filter) {
   const auto self = static_cast<uint64_t>(::getpid());
   for (const char* call :
        {"kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"}) {
@@ -184,6 +210,7 @@ void AddConditions(const SandboxOptions& options, Filter& filter) {
   filter.Add(SCMP_ACT_ALLOW, "prlimit64", {When(0, SCMP_CMP_EQ, self)});
   filter.Add(SCMP_ACT_ERRNO(EPERM), "prlimit64", {When(0, SCMP_CMP_GT, self)});
   AddSockets(options, filter);
+  AddStarts(options, filter);
 }
 
 }  // namespace

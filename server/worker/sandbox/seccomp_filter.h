@@ -18,13 +18,16 @@ namespace gpupool::server {
 
 // Installs the filter for this thread, and for the threads that it starts.
 // Beyond the lists the filter allows
-//   * clone for threads only, not for processes
+//   * clone for threads, not for processes
+//   * with options.programs execve, and clone as posix_spawn makes it: the new
+//     process shares the memory of this one, which waits until it has a program
 //   * signals to the own process only
 //   * stream sockets of the kinds Unix and, for workers that join groups, TCP;
 //     these may also ask for the interfaces of the network (netlink)
 //   * connections for workers that join groups only
 // Needs no_new_privs. UNIMPLEMENTED when the kernel has no seccomp, UNAVAILABLE
 // when it refuses the filter.
+// Does not look at which program is started: RestrictFiles does.
 absl::Status RestrictCalls(const SandboxOptions& options);
 
 // Installs a second filter for all threads, under which no Unix socket can be

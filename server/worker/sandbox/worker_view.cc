@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/ipc/worker_paths.h"
 
 namespace gpupool::server {
 namespace {
@@ -78,16 +79,28 @@ std::string ParentOf(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+// Returns the folder of this program; empty if it is unknown.
+std::filesystem::path OwnFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
 // Adds the folder of this program and the folder lib beside it. In one of them
 // is the module for GPUs (engine/cuda_devices.cc).
 void AddOwnFolders(std::vector<std::string>* folders) {
-  std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::filesystem::path folder = OwnFolder();
   // Everything would be below the root.
-  if (error || folder == folder.root_path()) return;
+  if (folder == folder.root_path()) return;
   folders->push_back(folder);
   folders->push_back((folder / "../lib").lexically_normal());
+}
+
+// Returns the programs that workers start: the one that reads tokenizers of
+// data sets (engine/data/tokens).
+std::vector<std::string> ProgramsOfWorkers() {
+  const std::filesystem::path folder = OwnFolder();
+  if (folder.empty()) return {};
+  return {folder / "gpupool-tokenizer"};
 }
 
 // Adds the device files of NVIDIA, the folder with those of parts of GPUs, and
@@ -134,6 +147,8 @@ SandboxOptions SandboxOptionsFor(const WorkerPlaces& places) {
     options.readable.push_back(places.planned_folder);
   }
   AddOwnFolders(&options.readable);
+  // Rehearsals have random rows in place of data sets.
+  if (places.device != kRehearsalWorker) options.programs = ProgramsOfWorkers();
   AddFolders(std::getenv("LD_LIBRARY_PATH"), &options.readable);
   AddFolders(places.library_folders.c_str(), &options.readable);
   if (const char* const fault = std::getenv("GPUPOOL_INJECT_FAULT_FILE")) {

@@ -24,6 +24,7 @@ struct WorkerPlaces {
 //     joins them, and the folder of GPUPOOL_INJECT_FAULT_FILE if that is set
 //   * to read: programs' libraries, the machine's facts, the facts of the own
 //     process
+//   * to start: gpupool-tokenizer beside this program, but for the rehearsal
 //   * for GPUs: the device files of NVIDIA, shared memory, the driver's cache
 // Reads the environment, and lists /dev for GPUs.
 SandboxOptions SandboxOptionsFor(const WorkerPlaces& places);

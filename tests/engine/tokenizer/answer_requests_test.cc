@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -119,6 +120,36 @@ TEST_F(AnswerRequestsTest, ARequestThatBreaksOffIsAnEnd) {
   const TokenizerHeader header = {TokenizerMessage::kLoad, 100};
   ::send(socket_, &header, sizeof(header), MSG_NOSIGNAL);
   EXPECT_EQ(End(), 0);
+}
+
+TEST(EndWithOtherSideTest, TheProcessEndsWithTheSocketWhileItWorks) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer wants no thread after a fork";
+#endif
+  std::array<int, 2> ends;
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()),
+            0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    if (!EndWithOtherSide(ends[1])) ::_exit(2);
+    // It reads nothing, as if it worked.
+    const char ready = 1;
+    ::send(ends[1], &ready, 1, MSG_NOSIGNAL);
+    while (true) ::pause();
+  }
+  ::close(ends[1]);
+  char ready = 0;
+  EXPECT_EQ(::recv(ends[0], &ready, 1, 0), 1);
+  // A request that nobody reads does not hide the end.
+  EXPECT_EQ(::send(ends[0], &ready, 1, MSG_NOSIGNAL), 1);
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
+  ::shutdown(ends[0], SHUT_RDWR);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  ::close(ends[0]);
 }
 
 }  // namespace

@@ -2,12 +2,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/engine/data/tokens/trained_model.h"
 
 namespace gpupool::engine {
@@ -76,6 +86,40 @@ TEST(TokenizerProcessTest, AProgramThatDoesNotStartHasARemedy) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("cannot start /nowhere/program: No such file or "
                         "directory; install gpupool-tokenizer beside"));
+}
+
+// Refuses execve to this process, as the sandbox does without Landlock.
+// Returns false if the system has no filters.
+bool RefuseExecve() {
+  std::array<sock_filter, 4> steps = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter = {steps.size(), steps.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(TokenizerProcessTest, ASandboxThatForbidsProgramsHasARemedy) {
+  constexpr int kNoFilter = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!RefuseExecve()) ::_exit(kNoFilter);
+    const absl::Status status = StartError("/bin/true");
+    const bool named =
+        absl::IsUnavailable(status) &&
+        absl::StrContains(status.message(), "cannot start /bin/true: ") &&
+        absl::StrContains(status.message(), "only on a kernel with Landlock") &&
+        absl::StrContains(status.message(), "`--sandbox off`");
+    ::_exit(named ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoFilter) GTEST_SKIP() << "no seccomp";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(TokenizerProcessTest, AModelThatEndsTheProgramIsRefused) {

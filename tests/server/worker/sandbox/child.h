@@ -1,10 +1,13 @@
 // A child process that shuts itself into a sandbox and tries something.
 #pragma once
 
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <functional>
+#include <string>
 
 #include "server/worker/sandbox/sandbox.h"
 
@@ -32,6 +35,22 @@ inline int InSandbox(const SandboxOptions& options,
     if (!InstallSandbox(options).missing.empty()) return kNoLayer;
     return attempt();
   });
+}
+
+// Starts the program and returns its exit code, or the error number of the
+// start. kKilled if a signal ended it.
+inline int Started(const char* program) {
+  std::string name = program;
+  char* const arguments[] = {name.data(), nullptr};
+  pid_t pid = 0;
+  if (const int error =
+          ::posix_spawn(&pid, program, nullptr, nullptr, arguments, nullptr);
+      error != 0) {
+    return error;
+  }
+  int status = 0;
+  if (::waitpid(pid, &status, 0) != pid) return errno;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kKilled;
 }
 
 }  // namespace gpupool::server

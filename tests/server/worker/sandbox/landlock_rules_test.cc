@@ -157,6 +157,30 @@ TEST_F(LandlockRulesTest, DescriptorsThatAreOpenStayUsable) {
             0);
 }
 
+TEST_F(LandlockRulesTest, NamedProgramsStartAndOthersNot) {
+  const auto start = [this](const char* program) {
+    return WithRules(options_, [program] { return Started(program); });
+  };
+  options_.readable.insert(options_.readable.end(),
+                           {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"});
+  EXPECT_EQ(start("/bin/true"), EACCES);
+  options_.programs = {"/bin/true", Path("not-there")};
+  EXPECT_EQ(start("/bin/true"), 0);
+  EXPECT_EQ(start("/bin/false"), EACCES);
+  // A folder names no program.
+  options_.programs = {"/usr"};
+  EXPECT_EQ(start("/bin/false"), EACCES);
+}
+
+TEST_F(LandlockRulesTest, FilesThatTheProcessWroteAreNoPrograms) {
+  options_.readable.insert(options_.readable.end(),
+                           {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"});
+  options_.programs = {"/bin/true"};
+  const std::string copy = Path("own/copy");
+  std::filesystem::copy_file("/bin/true", copy);
+  EXPECT_EQ(WithRules(options_, [&] { return Started(copy.c_str()); }), EACCES);
+}
+
 TEST_F(LandlockRulesTest, OnlyTheProcessItselfIsSignalled) {
   if (VersionOfLandlock() < 6) GTEST_SKIP() << "Landlock before version 6";
   EXPECT_EQ(WithRules(options_,

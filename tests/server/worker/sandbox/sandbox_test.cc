@@ -113,6 +113,51 @@ TEST_F(SandboxTest, UnixSocketsEndWhenTheWorkerListens) {
             EPERM);
 }
 
+TEST_F(SandboxTest, TheNamedProgramStartsAndNothingElse) {
+  for (const bool gpu : {false, true}) {
+    const SandboxOptions options = {
+        .gpu = gpu,
+        .readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"},
+        .programs = {"/bin/true"}};
+    EXPECT_EQ(InSandbox(options, [] { return Started("/bin/true"); }), 0);
+    EXPECT_EQ(InSandbox(options, [] { return Started("/bin/false"); }), EACCES);
+    EXPECT_EQ(InSandbox(options, [] { return ::fork() < 0 ? errno : 0; }),
+              EPERM);
+    // Also when the worker listens.
+    EXPECT_EQ(InSandbox(options,
+                        [&options] {
+                          return ForbidUnixSockets(options).ok()
+                                     ? Started("/bin/true")
+                                     : 1;
+                        }),
+              0);
+  }
+  EXPECT_EQ(InSandbox({}, [] { return Started("/bin/true"); }), EPERM);
+}
+
+TEST_F(SandboxTest, AProgramGainsNoPrivilege) {
+  const SandboxOptions options = {
+      .readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc"},
+      .programs = {"/usr/bin/grep"}};
+  // Only the capability for files may be left, which is bit 1.
+  EXPECT_EQ(InSandbox(options,
+                      [] {
+                        const char* const arguments[] = {
+                            "/usr/bin/grep", "-Eq",
+                            "^CapPrm:.*000000000000000[02]$",
+                            "/proc/self/status", nullptr};
+                        pid_t pid = 0;
+                        const int error = ::posix_spawn(
+                            &pid, arguments[0], nullptr, nullptr,
+                            const_cast<char* const*>(arguments), nullptr);
+                        if (error != 0) return error;
+                        int status = 0;
+                        ::waitpid(pid, &status, 0);
+                        return status == 0 ? 0 : 1;
+                      }),
+            0);
+}
+
 TEST_F(SandboxTest, TheWorkerOfAGpuHasTheLayersToo) {
   const SandboxOptions gpu = {.gpu = true, .readable = {"/proc/self"}};
   EXPECT_EQ(InSandbox(gpu, [] { return ::fork() < 0 ? errno : 0; }), EPERM);

@@ -4,7 +4,6 @@
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -19,6 +18,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -68,14 +68,62 @@ TEST_P(SeccompFilterTest, NoProcessAndNoProgramStarts) {
               return errno;
             }),
             EPERM);
+  EXPECT_EQ(Try([] { return Started("/bin/true"); }), EPERM);
+}
+
+TEST_P(SeccompFilterTest, ProgramsStartByPosixSpawnAlone) {
+  options_.programs = {"/bin/true"};
+  EXPECT_EQ(Try([] { return Started("/bin/true"); }), 0);
+  EXPECT_EQ(Try([] { return Started("/bin/false"); }), 1);
+  EXPECT_EQ(Try([] { return ErrorOf(::fork()); }), EPERM);
+  EXPECT_EQ(Try([] { return ErrorOf(::vfork()); }), EPERM);
+  EXPECT_EQ(Try([] { return ErrorOf(::syscall(SYS_clone3, nullptr, 0)); }),
+            ENOSYS);
   EXPECT_EQ(Try([] {
-              char name[] = "/bin/true";
-              char* const arguments[] = {name, nullptr};
-              pid_t pid = 0;
-              return ::posix_spawn(&pid, name, nullptr, nullptr, arguments,
-                                   nullptr);
+              return ErrorOf(::syscall(SYS_execveat, -1, "/bin/true", nullptr,
+                                       nullptr, 0));
             }),
             EPERM);
+  EXPECT_EQ(Try([] {
+              int sum = 0;
+              std::thread([&sum] { ++sum; }).join();
+              return sum - 1;
+            }),
+            0);
+}
+
+TEST_P(SeccompFilterTest, OtherFlagsOfProcessesAreRefused) {
+  options_.programs = {"/bin/true"};
+  const uint64_t spawn = CLONE_VM | CLONE_VFORK | SIGCHLD;
+  for (uint64_t bit = 1; bit < uint64_t{1} << 32; bit <<= 1) {
+    if (bit == CLONE_THREAD) continue;
+    EXPECT_EQ(Try([flags = spawn ^ bit] {
+                const long made = ::syscall(SYS_clone, flags, 0, 0, 0, 0);
+                if (made == 0) ::_exit(0);
+                return ErrorOf(made);
+              }),
+              EPERM)
+        << bit;
+  }
+}
+
+TEST_P(SeccompFilterTest, WhatIsStartedIsHeldByTheSameFilter) {
+  options_.programs = {"/bin/sh"};
+  // The shell forks for a program of its own.
+  EXPECT_NE(
+      Try([] {
+        const char* const arguments[] = {"/bin/sh", "-c", "/bin/true; exit 0",
+                                         nullptr};
+        pid_t pid = 0;
+        if (::posix_spawn(&pid, arguments[0], nullptr, nullptr,
+                          const_cast<char* const*>(arguments), nullptr) != 0) {
+          return 0;
+        }
+        int status = 0;
+        ::waitpid(pid, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : kKilled;
+      }),
+      0);
 }
 
 TEST_P(SeccompFilterTest, OtherProcessesAreOutOfReach) {

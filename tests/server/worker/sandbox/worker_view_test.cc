@@ -71,6 +71,19 @@ TEST(WorkerViewTest, TheModuleForGpusIsFoundBesideTheProgram) {
       IsSupersetOf({folder.string(), (folder.parent_path() / "lib").string()}));
 }
 
+TEST(WorkerViewTest, WorkersThatReadDataSetsStartTheTokenizer) {
+  const std::string program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() /
+      "gpupool-tokenizer";
+  for (const char* device : {"meta", "cpu:0", "cuda:0"}) {
+    EXPECT_THAT(SandboxOptionsFor(Places(device)).programs,
+                ::testing::ElementsAre(program))
+        << device;
+  }
+  EXPECT_THAT(SandboxOptionsFor(Places("rehearsal")).programs,
+              ::testing::IsEmpty());
+}
+
 TEST(WorkerViewTest, FaultsAreInjectedFromTheirFolder) {
   ::setenv("GPUPOOL_INJECT_FAULT_FILE", "/faults/file", 1);
   EXPECT_THAT(SandboxOptionsFor(Places("cpu:0")).writable, Contains("/faults"));

@@ -58,10 +58,11 @@ class Commands(harness.TestCase):
         self.assertGreater(len(pages), 10)
         for page in pages:
             with self.subTest(page=page.name):
-                self.run_blocks(page, self.start("--devices", "cpu:2"))
+                self.run_blocks(page, self.start("--devices", "cpu:2",
+                                                 *harness.sandbox_for_programs()))
 
     def test_all_pages_run_one_after_the_other_against_one_server(self):
-        server = self.start("--devices", "cpu:2")
+        server = self.start("--devices", "cpu:2", *harness.sandbox_for_programs())
         for page in PAGES:
             if page.name == "README.md" or not commands(page):
                 continue  # the README's ./dev starts a server of its own

@@ -7,6 +7,7 @@ Used by the tests of tests/e2e and tests/fault:
             server = self.start("--devices", "cpu:2")
             job = server.json("submit", "examples/digits.yaml")
 """
+import ctypes
 import hashlib
 import importlib
 import json
@@ -25,6 +26,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DIGITS = ROOT / "examples/data/digits.csv.gz"
 BIN = ROOT / "build/release/bin"  # replaced by main()
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+def sandbox_for_programs():
+    """Returns the options of a server whose workers can start gpupool-tokenizer: none,
+    unless the kernel has no Landlock of version 2."""
+    landlock_create_ruleset, ask_version = 444, 1
+    version = ctypes.CDLL(None).syscall(landlock_create_ruleset, None, 0, ask_version)
+    return () if version >= 2 else ("--sandbox", "off")
 
 
 class CommandFailed(AssertionError):

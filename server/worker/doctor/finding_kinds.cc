@@ -272,8 +272,8 @@ constexpr FindingKind kKinds[] = {
     {"limits.sandbox", kNote,
      "the system has no $0, so workers run without that layer of the sandbox",
      "use Linux 6.12 or later, and in a container a seccomp profile that "
-     "allows "
-     "it (docker 23 or later)"},
+     "allows it (docker 23 or later); without Landlock, data sets with a "
+     "tokenizer need `--sandbox off`"},
 
     // The state folder and the ports.
     {"state.ok", kOk, "the state folder $0 is on $1 with $2 free", ""},

@@ -140,7 +140,7 @@ class Text(harness.TestCase):
         self.assertIn("add the token <unk>", error)
 
     def test_a_tokenizer_is_trained_and_a_language_model_learns_its_pieces(self):
-        server = self.start("--devices", "cpu:1")
+        server = self.start("--devices", "cpu:1", *harness.sandbox_for_programs())
         path = self.write(server, "story.txt", story())
         models = [server.state / "one.model", server.state / "other.model"]
         for model in models:
@@ -169,7 +169,7 @@ class Text(harness.TestCase):
         self.assertGreater(accuracy, 0.6)
 
     def test_tokenizers_that_are_none_or_end_their_program_are_refused(self):
-        server = self.start("--devices", "cpu:1")
+        server = self.start("--devices", "cpu:1", *harness.sandbox_for_programs())
         path = self.write(server, "story.txt", story())
         model = server.state / "good.model"
         server.cli("datasets", "tokenizer", "train", path, "--kind", "unigram",

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -9,8 +11,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -133,6 +138,34 @@ TEST_F(SandboxTest, TheNamedProgramStartsAndNothingElse) {
               0);
   }
   EXPECT_EQ(InSandbox({}, [] { return Started("/bin/true"); }), EPERM);
+}
+
+// Makes a kernel without Landlock of this one, for this process. Returns
+// whether that worked.
+bool HideLandlock() {
+  constexpr uint32_t kCreateRuleset = 444;
+  std::array<sock_filter, 4> steps = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kCreateRuleset, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter = {steps.size(), steps.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST_F(SandboxTest, WithoutLandlockNoProgramStarts) {
+  for (const bool gpu : {false, true}) {
+    EXPECT_EQ(InChild([gpu] {
+                if (!HideLandlock()) return 200;
+                const SandboxReport report =
+                    InstallSandbox({.gpu = gpu, .programs = {"/bin/true"}});
+                const std::vector<std::string> rest = {"privileges", "calls"};
+                return report.layers == rest ? Started("/bin/true") : 201;
+              }),
+              EPERM);
+  }
 }
 
 TEST_F(SandboxTest, AProgramGainsNoPrivilege) {

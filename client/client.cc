@@ -241,6 +241,13 @@ absl::StatusOr<v1::GetUsageResponse> Client::GetUsage(
                                 Connection::kRepeat);
 }
 
+absl::StatusOr<v1::GetQuotaResponse> Client::GetQuota(
+    const v1::GetQuotaRequest& request) {
+  return impl_->connection.Call(*impl_->usage,
+                                &v1::UsageService::Stub::GetQuota, request,
+                                Connection::kRepeat);
+}
+
 absl::StatusOr<v1::Reservation> Client::CreateReservation(
     const v1::CreateReservationRequest& request) {
   return impl_->connection.Call(

@@ -145,6 +145,8 @@ class Client {
 
   absl::StatusOr<v1::GetUsageResponse> GetUsage(
       const v1::GetUsageRequest& request);
+  absl::StatusOr<v1::GetQuotaResponse> GetQuota(
+      const v1::GetQuotaRequest& request);
   // Reads one stream, without retries. Calls `on_event` for each event until
   //   the server ends the stream (returns its status),
   //   `on_event` returns false (returns Ok), or

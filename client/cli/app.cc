@@ -125,6 +125,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddTls(app, invocation);
   AddTokens(app, invocation);
   AddUsage(app, invocation);
+  AddQuota(app, invocation);
   AddDoctor(app, invocation);
   AddSim(app, invocation);
   AddVersion(app, invocation);

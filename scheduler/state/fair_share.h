@@ -34,8 +34,11 @@ struct TenantShare {
   // that hold more than their own guarantee give way.
   std::optional<uint32_t> guaranteed;
   std::optional<uint32_t> most;  // limit of devices at once
-  // Limit of jobs that have not ended, for who admits jobs.
-  std::optional<uint32_t> most_jobs;
+  // Limits that the scheduler does not read. Who admits jobs, loads models and
+  // stores bytes checks them.
+  std::optional<uint32_t> most_jobs;    // jobs that have not ended
+  std::optional<uint32_t> most_models;  // versions of models that are loaded
+  std::optional<uint64_t> most_stored_bytes;
 };
 
 // Settings by path. A tenant that is not listed has weight 1 and no limits.

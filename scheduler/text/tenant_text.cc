@@ -1,10 +1,14 @@
 #include "scheduler/text/tenant_text.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -15,41 +19,116 @@ bool IsTenantName(absl::string_view name) {
          !absl::StrContains(name, "..");
 }
 
+struct ByteSuffix {
+  absl::string_view name;
+  uint64_t factor;
+};
+constexpr ByteSuffix kByteSuffixes[] = {{"KiB", uint64_t{1} << 10},
+                                        {"MiB", uint64_t{1} << 20},
+                                        {"GiB", uint64_t{1} << 30},
+                                        {"TiB", uint64_t{1} << 40}};
+
+// Returns nothing for text that is no number of bytes from 0 to
+// kMostTenantBytes.
+std::optional<uint64_t> ParseTenantBytes(absl::string_view text) {
+  for (const ByteSuffix& suffix : kByteSuffixes) {
+    if (!absl::ConsumeSuffix(&text, suffix.name)) continue;
+    // A double, so that "1.5GiB" can be written. A value beyond the range of
+    // uint64_t must not be converted.
+    double value = 0;
+    if (!absl::SimpleAtod(text, &value)) return std::nullopt;
+    value *= static_cast<double>(suffix.factor);
+    if (!(value >= 0 && value <= static_cast<double>(kMostTenantBytes))) {
+      return std::nullopt;
+    }
+    return static_cast<uint64_t>(value);
+  }
+  uint64_t bytes = 0;
+  if (!absl::SimpleAtoi(text, &bytes) || bytes > kMostTenantBytes) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+// The rule that a value breaks; empty when the value was set.
+using ShareRefusal = std::string;
+
+// Sets the number of `things`, which is from 0 to `most`.
+ShareRefusal SetNumber(absl::string_view value, absl::string_view things,
+                       uint32_t most, std::optional<uint32_t>* number) {
+  uint32_t parsed = 0;
+  if (!absl::SimpleAtoi(value, &parsed) || parsed > most) {
+    return absl::StrCat("a number of ", things, " is from 0 to ", most);
+  }
+  *number = parsed;
+  return "";
+}
+
+ShareRefusal SetWeight(absl::string_view value, TenantShare* share) {
+  if (!absl::SimpleAtod(value, &share->weight) ||
+      !(share->weight >= 1 / kMostWeight && share->weight <= kMostWeight)) {
+    return absl::StrCat("a weight is a number from ", 1 / kMostWeight, " to ",
+                        kMostWeight);
+  }
+  return "";
+}
+
+ShareRefusal SetGuaranteed(absl::string_view value, TenantShare* share) {
+  return SetNumber(value, "devices", kMostTenantDevices, &share->guaranteed);
+}
+
+ShareRefusal SetMostDevices(absl::string_view value, TenantShare* share) {
+  return SetNumber(value, "devices", kMostTenantDevices, &share->most);
+}
+
+ShareRefusal SetMostJobs(absl::string_view value, TenantShare* share) {
+  return SetNumber(value, "jobs", kMostTenantJobs, &share->most_jobs);
+}
+
+ShareRefusal SetMostModels(absl::string_view value, TenantShare* share) {
+  return SetNumber(value, "models", kMostTenantModels, &share->most_models);
+}
+
+ShareRefusal SetStoredBytes(absl::string_view value, TenantShare* share) {
+  share->most_stored_bytes = ParseTenantBytes(value);
+  return share->most_stored_bytes
+             ? ""
+             : absl::StrCat("a number of bytes is from 0 to ", kMostTenantBytes,
+                            ", with KiB, MiB, GiB or TiB if you like");
+}
+
+struct TenantField {
+  absl::string_view key;
+  absl::string_view value;
+  ShareRefusal (*set)(absl::string_view value, TenantShare* share);
+};
+constexpr TenantField kTenantFields[] = {
+    {"weight", "NUMBER", SetWeight},
+    {"guaranteed", "DEVICES", SetGuaranteed},
+    {"most", "DEVICES", SetMostDevices},
+    {"jobs", "NUMBER", SetMostJobs},
+    {"models", "NUMBER", SetMostModels},
+    {"stored-bytes", "BYTES", SetStoredBytes},
+};
+
+std::string KnownTenantFields() {
+  return absl::StrCat("known are ",
+                      absl::StrJoin(kTenantFields, ", ",
+                                    [](std::string* out, const TenantField& f) {
+                                      absl::StrAppend(out, f.key, "=", f.value);
+                                    }));
+}
+
 absl::Status SetShare(const NamedWords& tenant, const NamedWords::Word& word,
                       TenantShare* share) {
   const std::string given = absl::StrCat(word.key, "=", word.value, word.where);
-  if (word.key == "weight") {
-    if (!absl::SimpleAtod(word.value, &share->weight) ||
-        !(share->weight >= 1 / kMostWeight && share->weight <= kMostWeight)) {
-      return WrongEntry("tenant", tenant, given,
-                        absl::StrCat("a weight is a number from ",
-                                     1 / kMostWeight, " to ", kMostWeight));
-    }
-    return absl::OkStatus();
+  for (const TenantField& field : kTenantFields) {
+    if (field.key != word.key) continue;
+    const ShareRefusal refusal = field.set(word.value, share);
+    if (refusal.empty()) return absl::OkStatus();
+    return WrongEntry("tenant", tenant, given, refusal);
   }
-  if (word.key == "jobs") {
-    uint32_t jobs = 0;
-    if (!absl::SimpleAtoi(word.value, &jobs) || jobs > kMostTenantJobs) {
-      return WrongEntry(
-          "tenant", tenant, given,
-          absl::StrCat("a number of jobs is from 0 to ", kMostTenantJobs));
-    }
-    share->most_jobs = jobs;
-    return absl::OkStatus();
-  }
-  if (word.key != "guaranteed" && word.key != "most") {
-    return WrongEntry("tenant", tenant, given,
-                      "known are weight=NUMBER, guaranteed=DEVICES, "
-                      "most=DEVICES, jobs=NUMBER");
-  }
-  uint32_t devices = 0;
-  if (!absl::SimpleAtoi(word.value, &devices) || devices > kMostTenantDevices) {
-    return WrongEntry(
-        "tenant", tenant, given,
-        absl::StrCat("a number of devices is from 0 to ", kMostTenantDevices));
-  }
-  (word.key == "most" ? share->most : share->guaranteed) = devices;
-  return absl::OkStatus();
+  return WrongEntry("tenant", tenant, given, KnownTenantFields());
 }
 
 absl::Status Add(const NamedWords& tenant, TenantShares* shares) {

@@ -1,6 +1,7 @@
 // Tenants' shares as text, for flags and configuration files:
 //
 //   research:weight=3,guaranteed=4;research.vision:most=2;shop:jobs=50
+//   lab:models=4,stored-bytes=200GiB
 #pragma once
 
 #include <vector>
@@ -16,6 +17,8 @@ inline constexpr size_t kMostTenantShares = 1000;
 inline constexpr double kMostWeight = 1e6;  // the least is 1 / this
 inline constexpr uint32_t kMostTenantDevices = 1 << 20;
 inline constexpr uint32_t kMostTenantJobs = 1 << 20;
+inline constexpr uint32_t kMostTenantModels = 1 << 20;
+inline constexpr uint64_t kMostTenantBytes = uint64_t{1} << 60;
 
 // Returns the shares of the entries. InvalidArgument names the tenant, the
 // value and what is allowed, for example when a guarantee is above the tenant's

@@ -123,7 +123,8 @@ class PartialBlobs::Writer : public BlobWriter {
                         {.sha256 = upload_.sha256,
                          .total_bytes = upload_.total_bytes,
                          .durable_bytes = synced_,
-                         .boot_id = owner_->boot_id_});
+                         .boot_id = owner_->boot_id_,
+                         .tenant = upload_.tenant});
   }
 
   // Makes the bytes durable, unless another stream has taken over. Cuts off a
@@ -265,6 +266,7 @@ void PartialBlobs::LoadOne(const std::string& key) {
   if (bytes == 0 || bytes > sidecar->total_bytes) return RemoveFiles(key);
   Entry& entry = entries_[key];
   entry.sha256 = sidecar->sha256;
+  entry.tenant = sidecar->tenant;
   entry.total_bytes = sidecar->total_bytes;
   entry.bytes = bytes;
   entry.written = absl::TimeFromTimespec(info.st_mtim);
@@ -350,10 +352,12 @@ absl::StatusOr<PartialBlobs::Entries::iterator> PartialBlobs::Add(
       WriteSidecar(SidecarOf(upload.key), {.sha256 = upload.sha256,
                                            .total_bytes = upload.total_bytes,
                                            .durable_bytes = 0,
-                                           .boot_id = boot_id_}));
+                                           .boot_id = boot_id_,
+                                           .tenant = upload.tenant}));
   RETURN_IF_ERROR(SyncFolder(folder_));
   Entry& entry = entries_[upload.key];
   entry.sha256 = upload.sha256;
+  entry.tenant = upload.tenant;
   entry.total_bytes = upload.total_bytes;
   return entries_.find(upload.key);
 }
@@ -453,6 +457,16 @@ absl::StatusOr<KeptUpload> PartialBlobs::Find(absl::string_view key) const {
                     .bytes = entry.bytes,
                     .in_use = InUse(entry),
                     .expires = entry.written + options_.keep};
+}
+
+std::map<std::string, uint64_t> PartialBlobs::BytesByTenant(
+    const UploadKeys& except) const {
+  absl::MutexLock lock(&mutex_);
+  std::map<std::string, uint64_t> bytes;
+  for (const auto& [key, entry] : entries_) {
+    if (!Contains(except, key)) bytes[entry.tenant] += entry.total_bytes;
+  }
+  return bytes;
 }
 
 SweepResult PartialBlobs::Sweep(absl::Time now) {

@@ -55,7 +55,8 @@ struct PartialUpload {
   std::string key;  // empty: nothing is kept
   std::string sha256;
   uint64_t total_bytes = 0;
-  uint64_t offset = 0;  // of the first byte that will be appended
+  uint64_t offset = 0;      // of the first byte that will be appended
+  std::string tenant = {};  // of the uploader, without a space; empty: none
 };
 
 // The state of an upload.
@@ -98,6 +99,11 @@ class PartialBlobs {
   absl::StatusOr<KeptUpload> Find(absl::string_view key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Returns the announced bytes of all uploads by tenant, open and kept ones
+  // together, without those of the keys `except`.
+  std::map<std::string, uint64_t> BytesByTenant(const UploadKeys& except) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Deletes what no stream writes and has expired at `now`.
   SweepResult Sweep(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -113,6 +119,7 @@ class PartialBlobs {
   class Writer;
   struct Entry {
     std::string sha256;
+    std::string tenant;
     uint64_t total_bytes = 0;
     uint64_t bytes = 0;
     absl::Time written;   // time of the last bytes

@@ -45,9 +45,10 @@ std::string MachineBootId() {
 }
 
 std::string SidecarText(const UploadSidecar& sidecar) {
-  return absl::StrCat("gpupool-upload 1 ", sidecar.sha256, " ",
-                      sidecar.total_bytes, " ", sidecar.durable_bytes, " ",
-                      sidecar.boot_id, "\n");
+  const bool owned = !sidecar.tenant.empty();
+  return absl::StrCat("gpupool-upload ", owned ? 2 : 1, " ", sidecar.sha256,
+                      " ", sidecar.total_bytes, " ", sidecar.durable_bytes, " ",
+                      sidecar.boot_id, owned ? " " : "", sidecar.tenant, "\n");
 }
 
 absl::StatusOr<UploadSidecar> ParseSidecar(absl::string_view text) {
@@ -55,10 +56,14 @@ absl::StatusOr<UploadSidecar> ParseSidecar(absl::string_view text) {
       absl::DataLossError("the sidecar of an upload is damaged");
   if (!absl::ConsumeSuffix(&text, "\n")) return damaged;
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  if (words.size() != 6 || words[0] != "gpupool-upload" || words[1] != "1") {
+  if (words.size() < 6 || words[0] != "gpupool-upload") return damaged;
+  const bool owned = words[1] == "2";
+  if ((!owned && words[1] != "1") || words.size() != (owned ? 7 : 6)) {
     return damaged;
   }
   UploadSidecar sidecar;
+  if (owned) sidecar.tenant = words[6];
+  if (owned && sidecar.tenant.empty()) return damaged;
   sidecar.sha256 = words[2];
   sidecar.boot_id = words[5];
   if (!engine::IsSha256Hex(sidecar.sha256) || sidecar.boot_id.empty() ||

@@ -34,6 +34,7 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddModelsNamed(CLI::App& models, Invocation& invocation);
 void AddModelsProfile(CLI::App& models, Invocation& invocation);
 void AddModelsRollback(CLI::App& models, Invocation& invocation);
+void AddQuota(CLI::App& app, Invocation& invocation);
 void AddQueues(CLI::App& app, Invocation& invocation);
 void AddReserve(CLI::App& app, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);

@@ -16,6 +16,8 @@
 #include "server/control/models/dataset_requests.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/taken_names.h"
+#include "server/control/records/tenant_use.h"
+#include "server/control/upkeep/tenant_quota.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -47,10 +49,25 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
 
  private:
   bool Take(const v1::UploadDatasetRequest& message) override {
-    const absl::Status taken =
-        caller_.ok() ? upload_.Take(message) : caller_.status();
+    absl::Status taken = caller_.status();
+    if (taken.ok() && message.has_header()) taken = CheckRoom(message.header());
+    if (taken.ok()) taken = upload_.Take(message);
     if (!taken.ok()) End(taken);
     return taken.ok() && !(message.has_header() && AnswerFromName());
+  }
+
+  // Returns OK if the tenant may store the files. A name that a dataset has is
+  // answered without them.
+  absl::Status CheckRoom(const v1::UploadDatasetRequest::Header& header) const {
+    if (control_->store->GetDataset(header.name()).ok()) {
+      return absl::OkStatus();
+    }
+    UploadKeys keys;
+    for (const v1::UploadPart& part : header.parts()) {
+      keys.push_back(TenantUploadKey(caller_->tenant, part.upload_key()));
+    }
+    return CheckUploadRoom(*control_, caller_->tenant,
+                           BytesOf(DatasetOf(header)), keys);
   }
 
   // Answers from the name, before the bytes are sent, if a dataset has it. The

@@ -17,6 +17,9 @@ class UsageService : public v1::UsageService::CallbackService {
   grpc::ServerUnaryReactor* GetUsage(grpc::CallbackServerContext* context,
                                      const v1::GetUsageRequest* request,
                                      v1::GetUsageResponse* response) override;
+  grpc::ServerUnaryReactor* GetQuota(grpc::CallbackServerContext* context,
+                                     const v1::GetQuotaRequest* request,
+                                     v1::GetQuotaResponse* response) override;
 
  private:
   const ControlContext* const control_;

@@ -39,7 +39,7 @@ absl::Status DatasetUpload::TakeHeader(
   for (int i = 0; i < header_.files_size(); ++i) {
     const v1::DatasetFile& file = header_.files(i);
     auto writer = blobs_->Begin(
-        PartialUploadOf(file.sha256(), file.total_bytes(), PartOf(i)));
+        PartialUploadOf(file.sha256(), file.total_bytes(), PartOf(i), tenant_));
     RETURN_IF_ERROR(InFile(i, writer.status()));
     writers_.push_back(*std::move(writer));
   }

@@ -26,11 +26,13 @@ bool IsFinalAnswer(const absl::Status& status) {
 }
 
 PartialUpload PartialUploadOf(const std::string& sha256, uint64_t total_bytes,
-                              const v1::UploadPart& part) {
+                              const v1::UploadPart& part,
+                              const std::string& tenant) {
   return {.key = part.upload_key(),
           .sha256 = sha256,
           .total_bytes = total_bytes,
-          .offset = part.offset()};
+          .offset = part.offset(),
+          .tenant = tenant};
 }
 
 absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
@@ -60,8 +62,9 @@ absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
         "the file has ", missing, " bytes to send, the server's disk has ",
         free_bytes, " left"));
   }
-  ASSIGN_OR_RETURN(auto writer,
-                   blobs.Begin(PartialUploadOf(file.sha256, file.bytes, kept)));
+  ASSIGN_OR_RETURN(
+      auto writer,
+      blobs.Begin(PartialUploadOf(file.sha256, file.bytes, kept, file.tenant)));
   return FileUpload(std::move(writer));
 }
 

@@ -22,9 +22,10 @@ namespace gpupool::server {
 bool IsFinalAnswer(const absl::Status& status);
 
 // Returns the form in which the blob store takes an upload. `part` has the key
-// under which it is kept.
+// under which it is kept for the tenant.
 PartialUpload PartialUploadOf(const std::string& sha256, uint64_t total_bytes,
-                              const v1::UploadPart& part);
+                              const v1::UploadPart& part,
+                              const std::string& tenant);
 
 class FileUpload {
  public:

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -9,6 +10,8 @@
 #include "server/api/validation/convert.h"
 #include "server/api/validation/job_spec_check.h"
 #include "server/control/models/model_requests.h"
+#include "server/control/models/version_import.h"
+#include "server/control/upkeep/tenant_quota.h"
 
 namespace gpupool::server {
 namespace {
@@ -25,6 +28,14 @@ absl::Status ChunkFirst() {
 
 absl::Status NoHeader() {
   return absl::InvalidArgumentError("the stream ended before its header came");
+}
+
+// Returns OK if the tenant may store the bytes of an upload.
+absl::Status CheckTenantRoom(const ModelUploadContext& context,
+                             const std::string& tenant, uint64_t bytes,
+                             const v1::UploadPart& part) {
+  return CheckUploadRoom(*context.control, tenant, bytes,
+                         {TenantUploadKey(tenant, part.upload_key())});
 }
 
 class ModelFileUpload : public UploadReactor<v1::UploadModelFileRequest> {
@@ -45,6 +56,8 @@ class ModelFileUpload : public UploadReactor<v1::UploadModelFileRequest> {
   absl::Status TakeHeader(const v1::UploadModelFileRequest::Header& header) {
     if (file_.has_value()) return HeaderTwice();
     ASSIGN_OR_RETURN(const Identity caller, context_.caller);
+    RETURN_IF_ERROR(CheckTenantRoom(context_, caller.tenant,
+                                    header.total_bytes(), header.part()));
     ASSIGN_OR_RETURN(file_,
                      FileUpload::Begin(*context_.blobs,
                                        {header.sha256(), header.total_bytes(),
@@ -89,6 +102,9 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
     RETURN_IF_ERROR(CheckServingOptions("serving", header_->mutable_serving()));
     ASSIGN_OR_RETURN(const Identity caller, context_.caller);
     RETURN_IF_ERROR(context_.access->CheckMayAdd(caller, header.name()));
+    RETURN_IF_ERROR(CheckTenantRoom(context_, caller.tenant,
+                                    UploadedBytes(*context_.blobs, header),
+                                    header.part()));
     if (header.spec().has_onnx() || header.spec().has_weights()) {
       return CheckNoWeights(header);
     }

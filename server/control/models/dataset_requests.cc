@@ -18,7 +18,9 @@
 #include "server/control/jobs/admission.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/taken_names.h"
+#include "server/control/records/tenant_use.h"
 #include "server/control/records/transaction.h"
+#include "server/control/upkeep/tenant_quota.h"
 #include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
@@ -87,6 +89,9 @@ void Add(const ControlContext& context, Transaction& transaction,
   }
   const absl::Status present = CheckBlobs(context, dataset);
   if (!present.ok()) return callback(present);
+  const absl::Status room =
+      CheckStoredRoom(transaction, dataset.tenant(), BytesOf(dataset));
+  if (!room.ok()) return callback(room);
   dataset.set_id(transaction.store().AllocateId(IdKind::kDataset));
   *dataset.mutable_create_time() = ToTimestamp(transaction.now());
   transaction.batch().upsert_datasets.push_back(dataset);

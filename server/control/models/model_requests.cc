@@ -29,7 +29,9 @@
 #include "server/control/models/version_waiters.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/taken_names.h"
+#include "server/control/records/tenant_use.h"
 #include "server/control/records/transaction.h"
+#include "server/control/upkeep/tenant_quota.h"
 #include "server/pool/worker_port.h"
 #include "server/store/store.h"
 
@@ -82,6 +84,15 @@ void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
       });
 }
 
+// Gives a new version its tenant, which must have room for it.
+absl::Status SettleNew(Transaction& transaction, v1::ModelVersion* version) {
+  Ledger& ledger = transaction.ledger();
+  RETURN_IF_ERROR(ledger.SettleTenant(version));
+  RETURN_IF_ERROR(CheckModelLoad(ledger, *version));
+  return CheckStoredRoom(transaction, version->tenant(),
+                         version->stored_bytes());
+}
+
 // Adds the version and asks to load it, in one transaction.
 void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                    v1::ModelVersion version, const Reply& reply) {
@@ -91,7 +102,7 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
         context.store->GetCheckpoint(version.job_id(), version.step());
     if (!checkpoint.ok()) return reply.callback(checkpoint.status());
   }
-  const absl::Status settled = transaction.ledger().SettleTenant(&version);
+  const absl::Status settled = SettleNew(transaction, &version);
   if (!settled.ok()) return reply.callback(settled);
   const uint64_t id = transaction.CreateVersion(std::move(version));
   transaction.Apply(scheduler::VersionLoadRequested{VersionId(id)});
@@ -171,7 +182,8 @@ void Load(const ControlContext& context, Transaction& transaction,
   if (version == nullptr) {
     return callback(NoSuchVersion(ledger, request.model(), request.version()));
   }
-  const absl::Status possible = CheckMayLoad(ledger.state, *version, request);
+  absl::Status possible = CheckMayLoad(ledger.state, *version, request);
+  if (possible.ok()) possible = CheckModelLoad(ledger, *version);
   if (!possible.ok()) return callback(possible);
   const uint64_t id = version->id();
   transaction.Apply(
@@ -264,10 +276,12 @@ void ImportModel(const ControlContext& context,
                  const v1::UploadModelRequest::Header& model,
                  const std::string& tenant, VersionCallback callback) {
   PlanVersion(context, model,
-              [&context, tenant, reply = ReplyToLoad(callback, model.wait())](
+              [&context, tenant, bytes = UploadedBytes(*context.blobs, model),
+               reply = ReplyToLoad(callback, model.wait())](
                   absl::StatusOr<v1::ModelVersion> planned) {
                 if (!planned.ok()) return reply.callback(planned.status());
                 planned->set_tenant(tenant);
+                planned->set_stored_bytes(bytes);
                 Admit(context, *planned, reply);
               });
 }

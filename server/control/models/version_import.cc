@@ -1,5 +1,6 @@
 #include "server/control/models/version_import.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +10,24 @@
 #include "server/control/jobs/rehearsals.h"
 #include "server/control/records/rows.h"
 #include "server/pool/worker_port.h"
+#include "server/store/blob_store.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
+
+uint64_t UploadedBytes(const BlobStore& blobs,
+                       const v1::UploadModelRequest::Header& model) {
+  uint64_t bytes = model.total_bytes();
+  const auto add = [&](const std::string& sha256) {
+    bytes += blobs.Size(sha256).value_or(0);
+  };
+  const v1::ModelSpec& spec = model.spec();
+  if (spec.has_weights()) add(spec.weights().sha256());
+  if (!spec.has_onnx()) return bytes;
+  add(spec.onnx().sha256());
+  for (const auto& file : spec.onnx().external_files()) add(file.sha256());
+  return bytes;
+}
 
 void PlanVersion(const ControlContext& context,
                  const v1::UploadModelRequest::Header& model,

@@ -4,11 +4,19 @@
 // Thread-safety: any thread; see context.h.
 #pragma once
 
+#include <cstdint>
+
 #include "gpupool/v1/model.pb.h"
 #include "server/control/calls/callback.h"
 #include "server/control/calls/context.h"
 
 namespace gpupool::server {
+
+// Returns the bytes of the files that are uploaded for the model: those that
+// the header announces, and those that its spec names, as far as they are
+// stored.
+uint64_t UploadedBytes(const BlobStore& blobs,
+                       const v1::UploadModelRequest::Header& model);
 
 // Lets the meta worker plan the model and store it as a checkpoint. Answers
 // with a row that is not stored yet: it has no id and no number.

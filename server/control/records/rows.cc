@@ -234,6 +234,7 @@ v1::ModelVersion VersionOf(const v1::Job& job,
   version.set_tenant(job.spec().tenant());
   version.set_step(checkpoint.step());
   version.set_manifest_sha256(checkpoint.manifest_sha256());
+  version.set_stored_bytes(checkpoint.bytes());
   if (checkpoint.has_held_out_loss()) {
     version.set_held_out_loss(checkpoint.held_out_loss());
   }

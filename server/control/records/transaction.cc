@@ -12,6 +12,7 @@
 #include "server/control/records/event_thinning.h"
 #include "server/control/records/rows.h"
 #include "server/control/records/taken_names.h"
+#include "server/control/records/tenant_use.h"
 
 namespace gpupool::server {
 
@@ -352,11 +353,15 @@ void Transaction::Publish(uint64_t job_id) {
   }
   const uint64_t id = CreateVersion(std::move(made));
   const v1::ModelVersion& version = *ledger_->FindVersion(id);
-  log.set_severity(v1::LogLine::INFO);
-  log.set_text(absl::StrCat("published as ", version.model(), " version ",
-                            version.version(), ", the checkpoint of step ",
-                            version.step()));
+  // The result is on the disk already, so it is published in any case.
+  const absl::Status loadable = CheckModelLoad(*ledger_, version);
+  log.set_severity(loadable.ok() ? v1::LogLine::INFO : v1::LogLine::WARNING);
+  log.set_text(absl::StrCat(
+      "published as ", version.model(), " version ", version.version(),
+      ", the checkpoint of step ", version.step(),
+      loadable.ok() ? "" : "; not loaded: ", loadable.message()));
   AppendEvent(*row, std::move(event));
+  if (!loadable.ok()) return;
   scheduler::VersionLoadRequested load{VersionId(id)};
   // Nobody has run this version for requests yet, so it is tried alone first.
   load.rehearse = true;

@@ -15,9 +15,9 @@
 #include "gpupool/v1/model.grpc.pb.h"
 #include "gpupool/v1/reservation.grpc.pb.h"
 #include "gpupool/v1/upload.grpc.pb.h"
-#include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/client/testing/fake_tokens.h"
+#include "tests/client/testing/fake_usage.h"
 
 namespace gpupool::client {
 namespace {
@@ -568,39 +568,6 @@ class Uploads final : public v1::UploadService::Service {
   FakeState& state_;
 };
 
-class Usage final : public v1::UsageService::Service {
- public:
-  explicit Usage(FakeState& state) : state_(state) {}
-
-  // Returns two pages with one row each.
-  Status GetUsage(ServerContext*, const v1::GetUsageRequest* request,
-                  v1::GetUsageResponse* response) override {
-    ENTER("GetUsage");
-    state_.usage_request = *request;
-    v1::UsageRow& row = *response->add_rows();
-    row.set_device_kind("cuda");
-    row.set_activity(v1::TRAINING);
-    row.set_device_seconds(5400);
-    row.set_byte_seconds(3600.0 * (1 << 30));
-    if (request->page_token().empty()) {
-      row.set_tenant("team, \"a\"");
-      row.set_job_id(7);
-      row.set_model("digits");
-      row.set_energy_joules(3.6e6);
-      row.set_metered_device_seconds(5400);
-      response->set_next_page_token("more");
-    } else {
-      row.set_tenant("b");  // a short run
-      row.set_device_seconds(2.1);
-      row.set_byte_seconds(5 << 20);
-    }
-    return Status::OK;
-  }
-
- private:
-  FakeState& state_;
-};
-
 class Inference final : public inference::GRPCInferenceService::Service {
  public:
   explicit Inference(FakeState& state) : state_(state) {}
@@ -719,7 +686,7 @@ struct FakeServer::Services {
   Devices devices;
   Admin admin;
   Uploads uploads;
-  Usage usage;
+  FakeUsage usage;
   FakeTokens tokens;
   Reservations reservations;
   Inference inference;

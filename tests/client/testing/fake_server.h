@@ -77,6 +77,7 @@ struct FakeState {
   // its class is 0 unless y is negative.
   std::vector<int> request_rows ABSL_GUARDED_BY(mutex);
   v1::GetUsageRequest usage_request ABSL_GUARDED_BY(mutex);  // the last one
+  v1::GetQuotaRequest quota_request ABSL_GUARDED_BY(mutex);  // the last one
   v1::CreateReservationRequest reserved ABSL_GUARDED_BY(mutex);
   v1::CancelReservationRequest unreserved ABSL_GUARDED_BY(mutex);
   v1::CreateTokenRequest token_request ABSL_GUARDED_BY(mutex);

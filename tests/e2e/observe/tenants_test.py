@@ -9,7 +9,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
 
-NOT_FOUND, EXISTS, EXHAUSTED = 3, 6, 7
+NOT_FOUND, DENIED, EXISTS, EXHAUSTED = 3, 4, 6, 7
 # Calls over HTTP that name a model: path and message; None: a GET.
 MODEL_CALLS = {
     "GetModel": ("/api/gpupool.v1.ModelService/GetModel", {"name": "NAME"}),
@@ -36,8 +36,12 @@ DATASET_CALLS = {
 
 class Tenants(harness.TestCase):
     def setUp(self):
-        self.server = self.start("--devices", "cpu:1", "--auth", "tokens",
-                                 "--tenants", "b:jobs=1")
+        # Room for one data set and the small model of a job.
+        self.bytes = harness.DIGITS.stat().st_size
+        self.limit = self.bytes * 2 - 1
+        self.server = self.start(
+            "--devices", "cpu:1", "--auth", "tokens",
+            "--tenants", f"b:jobs=1,models=1,stored-bytes={self.limit};c:models=0")
         self.admin = self.server.state / "admin-token"
         self.mia, self.other = self.create("a"), self.create("b")
 
@@ -143,6 +147,55 @@ class Tenants(harness.TestCase):
             what="the job to end")
         job = json.loads(self.cli(self.other, "submit", path, "-o", "json"))["id"]
         self.cli(self.other, "cancel", job)
+
+    def quota(self, file, *arguments):
+        """Returns the rows of `gpupool quota` by tenant."""
+        rows = json.loads(self.cli(file, "quota", *arguments, "-o", "json"))["tenants"]
+        return {row["tenant"]: row for row in rows}
+
+    def test_a_tenant_stores_at_most_its_bytes(self):
+        self.cli(self.other, "datasets", "upload", "one", harness.DIGITS)
+        said = self.cli(self.other, "datasets", "upload", "two", harness.DIGITS,
+                        code=EXHAUSTED)
+        self.assertIn(f'tenant "b" stores {self.bytes} bytes of data sets, models and '
+                      f"uploads, may store {self.limit}, and asks for {self.bytes} more",
+                      said)
+        part = self.create("b.x")
+        self.cli(part, "datasets", "upload", "two", harness.DIGITS, code=EXHAUSTED)
+        self.cli(self.mia, "datasets", "upload", "mine", harness.DIGITS)
+        # What is there needs no room.
+        self.cli(self.other, "datasets", "upload", "one", harness.DIGITS)
+        stored = self.quota(self.other)["b"]["stored_bytes"]
+        self.assertEqual((self.bytes, self.limit), (int(stored["used"]), int(stored["limit"])))
+        self.server.kill()
+        self.server.start()
+        self.cli(self.other, "datasets", "upload", "two", harness.DIGITS, code=EXHAUSTED)
+        self.cli(self.other, "datasets", "delete", "one")
+        self.cli(self.other, "datasets", "upload", "two", harness.DIGITS)
+
+    def test_a_tenant_serves_at_most_its_number_of_models(self):
+        user = self.create("c")
+        self.cli(user, "datasets", "upload", "rows", harness.DIGITS)
+        path = self.server.state / "job.yaml"
+        path.write_text(harness.digits_job(
+            name="net", steps=10, dataset="rows", publish="true"))
+        job = json.loads(self.cli(user, "submit", path, "-o", "json"))["id"]
+        self.cli(user, "wait", job)
+        model = json.loads(self.cli(user, "models", "get", "net", "-o", "json"))
+        self.assertEqual("UNLOADED", model["versions"][0]["state"])
+        self.assertGreater(int(model["versions"][0]["stored_bytes"]), 0)
+        self.assertIn("not loaded: tenant", self.cli(user, "logs", job))
+        said = self.cli(user, "models", "load", "net", code=EXHAUSTED)
+        self.assertIn('tenant "c" has 0 versions of models loaded, may have 0', said)
+
+    def test_a_tenant_sees_its_own_quota_and_an_operator_all(self):
+        self.assertEqual(["a"], list(self.quota(self.mia)))
+        self.cli(self.mia, "quota", "b", code=DENIED)
+        rows = self.quota(self.admin)
+        self.assertEqual(["b", "c"], sorted(rows))
+        self.assertEqual(1, int(rows["b"]["models"]["limit"]))
+        self.assertEqual(["b"], list(self.quota(self.admin, "b")))
+        self.assertIn("0 of 1", self.cli(self.admin, "quota", "b"))
 
     def test_what_has_no_tenant_is_everybodys(self):
         self.cli(self.admin, "datasets", "upload", "rows", harness.DIGITS)

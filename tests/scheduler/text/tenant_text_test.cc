@@ -29,6 +29,17 @@ TEST(ParseTenantSharesTest, ReadsALimitOfJobs) {
   EXPECT_EQ(shares->at("lab").most, 1u);
 }
 
+TEST(ParseTenantSharesTest, ReadsLimitsOfModelsAndStoredBytes) {
+  const auto shares = ParseTenantShares(
+      "lab:models=4,stored-bytes=1.5GiB;shop:models=0,stored-bytes=4096");
+  ASSERT_TRUE(shares.ok()) << shares.status();
+  EXPECT_EQ(shares->at("lab").most_models, 4u);
+  EXPECT_EQ(shares->at("lab").most_stored_bytes, uint64_t{3} << 29);
+  EXPECT_EQ(shares->at("shop").most_models, 0u);
+  EXPECT_EQ(shares->at("shop").most_stored_bytes, 4096u);
+  EXPECT_FALSE(shares->at("shop").most_jobs.has_value());
+}
+
 TEST(ParseTenantSharesTest, NothingIsNoShares) {
   const auto shares = ParseTenantShares(" ; ");
   ASSERT_TRUE(shares.ok()) << shares.status();
@@ -52,8 +63,14 @@ TEST(ParseTenantSharesTest, ErrorsNameTheTenantTheValueAndWhatIsAllowed) {
            Case{"a:most=-1", "most=-1; a number of devices is from 0"},
            Case{"a:most=1.5", "most=1.5"},
            Case{"a:jobs=-1", "jobs=-1; a number of jobs is from 0 to 1048576"},
+           Case{"a:models=x", "models=x; a number of models is from 0 to"},
+           Case{"a:stored-bytes=-1", "a number of bytes is from 0 to"},
+           Case{"a:stored-bytes=1e30GiB", "stored-bytes=1e30GiB; a number of"},
+           Case{"a:stored-bytes=nanKiB", "stored-bytes=nanKiB; a number of"},
+           Case{"a:stored-bytes=GiB", "stored-bytes=GiB; a number of bytes"},
+           Case{"a:stored-bytes=5GB", "with KiB, MiB, GiB or TiB"},
            Case{"a:guaranteed=99999999999", "guaranteed=99999999999"},
-           Case{"a:limit=3", "known are weight=NUMBER"},
+           Case{"a:limit=3", "known are weight=NUMBER, guaranteed="},
            Case{"a:guaranteed=3,most=2", "guaranteed=3 is above most=2"},
            Case{"a:most=1;a:weight=2", "tenant 'a': is there twice"},
        }) {

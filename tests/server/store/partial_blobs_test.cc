@@ -96,6 +96,27 @@ TEST_F(PartialBlobsTest, GoesOnAfterARestartOfTheDaemon) {
   EXPECT_TRUE(HasBlob());
 }
 
+TEST_F(PartialBlobsTest, TheBytesOfATenantAreKnownAfterARestart) {
+  const auto begin = [&](const std::string& key, const std::string& tenant) {
+    auto writer = store_->partials().Begin({.key = key,
+                                            .sha256 = engine::Sha256Hex(kText),
+                                            .total_bytes = 6,
+                                            .tenant = tenant});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Append("ab").ok());
+  };
+  const std::string other = std::string(64, 'b');
+  begin(key_, "a");
+  begin(other, "a");
+  begin(std::string(64, 'c'), "");
+  store_.reset();
+  Open();
+  const std::map<std::string, uint64_t> both = {{"", 6}, {"a", 12}};
+  EXPECT_EQ(store_->partials().BytesByTenant({}), both);
+  const std::map<std::string, uint64_t> one = {{"", 6}, {"a", 6}};
+  EXPECT_EQ(store_->partials().BytesByTenant({other}), one);
+}
+
 TEST_F(PartialBlobsTest, OnlySyncedBytesCountAfterARestartOfTheMachine) {
   Write(0, "abcd").reset();
   store_.reset();

@@ -22,6 +22,16 @@ TEST(UploadSidecarTest, TextIsOneLine) {
             "gpupool-upload 1 " + std::string(64, 'a') + " 7 3 b-1\n");
 }
 
+TEST(UploadSidecarTest, ATenantStandsAtTheEnd) {
+  UploadSidecar sidecar = Example();
+  sidecar.tenant = "a.x";
+  const std::string text = SidecarText(sidecar);
+  EXPECT_EQ(text,
+            "gpupool-upload 2 " + std::string(64, 'a') + " 7 3 b-1 a.x\n");
+  EXPECT_EQ(ParseSidecar(text)->tenant, "a.x");
+  EXPECT_EQ(ParseSidecar(SidecarText(Example()))->tenant, "");
+}
+
 TEST(UploadSidecarTest, ReadsWhatWasWrittenOverAnOlderFile) {
   TempDir folder;
   UploadSidecar sidecar = Example();
@@ -53,7 +63,9 @@ TEST(UploadSidecarTest, DamagedTextIsRefused) {
         "gpupool-upload 1 " + digest + " -7 3 b\n",
         std::string("gpupool-upload 1 ../x 7 3 b\n"),
         "gpupool-upload 1 " + digest + " 7 3 \n",
-        "gpupool-upload 1 " + digest + " 7 3 b c\n"}) {
+        "gpupool-upload 1 " + digest + " 7 3 b c\n",
+        "gpupool-upload 2 " + digest + " 7 3 b \n",
+        "gpupool-upload 2 " + digest + " 7 3 b c d\n"}) {
     EXPECT_TRUE(absl::IsDataLoss(ParseSidecar(text).status())) << text;
   }
 }

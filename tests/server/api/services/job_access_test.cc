@@ -177,5 +177,26 @@ TEST_F(JobAccessTest, UsageIsThatOfTheTenant) {
       grpc::PERMISSION_DENIED);
 }
 
+TEST_F(JobAccessTest, QuotasAreThoseOfTheTenant) {
+  const auto usage = v1::UsageService::NewStub(channel_);
+  v1::GetQuotaRequest request;
+  v1::GetQuotaResponse response;
+  const auto quota = [&](const std::string& header) {
+    response.Clear();
+    return As(header).Call(*usage, &v1::UsageService::Stub::GetQuota, request,
+                           &response);
+  };
+  ASSERT_TRUE(quota(b_).ok());
+  ASSERT_EQ(response.tenants_size(), 1);
+  EXPECT_EQ(response.tenants(0).tenant(), "b");
+  request.set_tenant("a");
+  EXPECT_EQ(quota(b_).error_code(), grpc::PERMISSION_DENIED);
+  ASSERT_TRUE(quota(a_).ok());
+  EXPECT_EQ(response.tenants(0).jobs().used(), 1u);
+  request.set_tenant("a..b");
+  EXPECT_EQ(quota(HeaderOf("", v1::OPERATOR)).error_code(),
+            grpc::INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace gpupool::server

@@ -93,8 +93,8 @@ std::string GivesWayText(const State& state, const Job& running, const Job& job,
 // then.
 std::string AtLimitText(const State& state, const Job& running,
                         const Job& job) {
-  const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
-                                                state.policy().tenants);
+  const auto level = state.usage().LevelAtLimit(
+      job.tenant, {job.device_count, job.bytes}, state.policy().tenants);
   const auto path = PathOf(running.tenant);
   const bool counts = level ? std::count(path.begin(), path.end(), *level) > 0
                             : running.queue == job.queue;
@@ -268,8 +268,8 @@ std::string RemedyText(const State& state, const Need& need,
 // would have to be higher.
 void AddEndsAndLimits(const State& state, const Job& job,
                       Explanation& explained) {
-  const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
-                                                state.policy().tenants);
+  const auto level = state.usage().LevelAtLimit(
+      job.tenant, {job.device_count, job.bytes}, state.policy().tenants);
   const bool queue_is_full = state.queues().IsFull(job.queue, job.device_count);
   for (const Explanation::RunningView& view : explained.running) {
     const Job& running = state.jobs().at(view.job);
@@ -291,8 +291,11 @@ void AddEndsAndLimits(const State& state, const Job& job,
                                              "' in the server's --queues"));
   }
   if (level) {
-    explained.changes.push_back(absl::StrCat(
-        "a higher `most` of tenant '", *level, "' in the server's --tenants"));
+    const bool of_devices = state.usage().ExceedsDevices(
+        *level, job.device_count, state.policy().tenants);
+    explained.changes.push_back(
+        absl::StrCat("a higher `", of_devices ? "most" : "device-bytes",
+                     "` of tenant '", *level, "' in the server's --tenants"));
   }
 }
 

@@ -240,6 +240,27 @@ std::string StartText(const State& state, const Job& job, const Ahead& ahead) {
   return "about to start";
 }
 
+// Returns "tenant 'a' may use 2 devices at once and uses 2; it needs 1", or the
+// same with bytes.
+std::string TenantLimitText(const State& state, const Job& job,
+                            const std::string& level) {
+  const TenantShares& tenants = state.policy().tenants;
+  const TenantShare& share = tenants.find(level)->second;
+  const TenantUsage& usage = state.usage();
+  if (usage.ExceedsDevices(level, job.device_count, tenants)) {
+    return absl::StrCat("tenant '", level, "' may use ",
+                        Counted(*share.most, "device"), " at once and uses ",
+                        usage.Devices(level), "; it needs ", job.device_count);
+  }
+  return absl::StrCat(
+      "jobs of tenant '", level, "' may use ",
+      FormatBytes(*share.most_device_bytes), " of devices at once and use ",
+      FormatBytes(usage.Bytes(level)), "; it needs ", FormatBytes(job.bytes),
+      job.device_count > 1
+          ? absl::StrCat(" on each of ", job.device_count, " devices")
+          : "");
+}
+
 // Returns the sentence for a queued job. Checks come from the most general
 // obstacle (the server drains) to the most specific (bytes on a device), so
 // that the sentence names the first that must go.
@@ -258,13 +279,9 @@ std::string ReasonFor(const State& state, const Job& job, const Ahead& ahead) {
   if (placement.fit == Fit::kNever) {
     return NeverFitsText(NeedOf(state, job), placement);
   }
-  if (auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
-                                              state.policy().tenants)) {
-    return absl::StrCat(
-        "tenant '", *level, "' may use ",
-        Counted(*state.policy().tenants.find(*level)->second.most, "device"),
-        " at once and uses ", state.usage().Devices(*level), "; it needs ",
-        job.device_count, suffix);
+  if (auto level = state.usage().LevelAtLimit(
+          job.tenant, {job.device_count, job.bytes}, state.policy().tenants)) {
+    return absl::StrCat(TenantLimitText(state, job, *level), suffix);
   }
   if (state.queues().IsFull(job.queue, job.device_count)) {
     const Queues::Entry& entry = state.queues().at(job.queue);

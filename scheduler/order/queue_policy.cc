@@ -15,12 +15,6 @@
 namespace gpupool::scheduler {
 namespace {
 
-std::optional<std::string> LevelAtLimit(const State& state,
-                                        absl::string_view tenant,
-                                        uint32_t devices) {
-  return state.usage().LevelAtLimit(tenant, devices, state.policy().tenants);
-}
-
 bool GoesFirst(const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); }
 
 // Sorts jobs of one queue by the order in which they may start.
@@ -145,7 +139,10 @@ QueueChoice ChooseInOrder(const QueueTurn& turn) {
 
 bool IsAtLimit(const State& state, const Job& job) {
   return state.queues().IsFull(job.queue, job.device_count) ||
-         LevelAtLimit(state, job.tenant, job.device_count).has_value();
+         state.usage()
+             .LevelAtLimit(job.tenant, {job.device_count, job.bytes},
+                           state.policy().tenants)
+             .has_value();
 }
 
 bool StandsAbove(const State& state, const Job& first, const Job& second) {

@@ -49,8 +49,8 @@ struct NextStart {
 // share a queue and the first job has the higher priority.
 bool StandsAbove(const State& state, const Job& first, const Job& second);
 
-// Returns true when the start would exceed a device limit of the job's tenant
-// or queue.
+// Returns true when the start would exceed a limit of the job's tenant, of
+// devices or bytes, or of its queue.
 bool IsAtLimit(const State& state, const Job& job);
 
 // Returns the queued jobs that may start next, in order: the jobs with reserved

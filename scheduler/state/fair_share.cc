@@ -65,6 +65,7 @@ void TenantUsage::Change(const Use& use, int64_t devices, absl::Time now,
     held.devices += devices;
     held.bytes += devices * static_cast<int64_t>(use.bytes);
     node.devices += devices;
+    node.bytes += devices * static_cast<int64_t>(use.bytes);
     node.share = ShareOf(node);
   }
 }
@@ -133,6 +134,11 @@ uint32_t TenantUsage::Devices(absl::string_view path) const {
   return node == nodes_.end() ? 0 : node->second.devices;
 }
 
+uint64_t TenantUsage::Bytes(absl::string_view path) const {
+  auto node = nodes_.find(path);
+  return node == nodes_.end() ? 0 : static_cast<uint64_t>(node->second.bytes);
+}
+
 double TenantUsage::DominantShare(absl::string_view path) const {
   auto node = nodes_.find(path);
   return node == nodes_.end() ? 0 : node->second.share;
@@ -147,16 +153,30 @@ double TenantUsage::Standing(absl::string_view path, const TenantShares& shares,
 }
 
 std::optional<std::string> TenantUsage::LevelAtLimit(
-    absl::string_view tenant, uint32_t more, const TenantShares& shares) const {
+    absl::string_view tenant, const Ask& more,
+    const TenantShares& shares) const {
   if (shares.empty()) return std::nullopt;
   for (absl::string_view path : PathOf(tenant)) {
     auto share = shares.find(path);
-    if (share == shares.end() || !share->second.most) continue;
-    if (uint64_t{Devices(path)} + more > *share->second.most) {
+    if (share == shares.end()) continue;
+    if (ExceedsDevices(path, more.devices, shares)) return std::string(path);
+    if (!share->second.most_device_bytes) continue;
+    const uint64_t limit = *share->second.most_device_bytes;
+    const uint64_t used = Bytes(path);
+    // Divides, because the product could overflow.
+    if (used > limit ||
+        (more.bytes > 0 && more.devices > (limit - used) / more.bytes)) {
       return std::string(path);
     }
   }
   return std::nullopt;
+}
+
+bool TenantUsage::ExceedsDevices(absl::string_view path, uint32_t more,
+                                 const TenantShares& shares) const {
+  auto share = shares.find(path);
+  return share != shares.end() && share->second.most &&
+         uint64_t{Devices(path)} + more > *share->second.most;
 }
 
 bool TenantUsage::IsGuaranteed(absl::string_view tenant, uint32_t more,

@@ -34,6 +34,8 @@ struct TenantShare {
   // that hold more than their own guarantee give way.
   std::optional<uint32_t> guaranteed;
   std::optional<uint32_t> most;  // limit of devices at once
+  // Limit of the planned bytes of its running jobs.
+  std::optional<uint64_t> most_device_bytes;
   // Limits that the scheduler does not read. Who admits jobs, loads models and
   // stores bytes checks them.
   std::optional<uint32_t> most_jobs;    // jobs that have not ended
@@ -78,6 +80,8 @@ class TenantUsage {
   // Returns the devices of the tenant at the end of the path, children
   // included.
   uint32_t Devices(absl::string_view path) const;
+  // Returns the planned bytes on these devices.
+  uint64_t Bytes(absl::string_view path) const;
   // Returns the dominant share: 0 to 1, or more where jobs share devices.
   double DominantShare(absl::string_view path) const;
   // Returns the standing of present and past usage by weight; smaller goes
@@ -85,10 +89,20 @@ class TenantUsage {
   double Standing(absl::string_view path, const TenantShares& shares,
                   absl::Time now, absl::Duration half_life) const;
 
-  // Returns the level of the path whose limit `more` devices would exceed.
+  // Devices that a job asks for.
+  struct Ask {
+    uint32_t devices = 0;
+    uint64_t bytes = 0;  // on each
+  };
+  // Returns the level of the path whose limit of devices or bytes would be
+  // exceeded with `more`.
   std::optional<std::string> LevelAtLimit(absl::string_view tenant,
-                                          uint32_t more,
+                                          const Ask& more,
                                           const TenantShares& shares) const;
+  // Returns whether the tenant at the end of the path would have more devices
+  // than its limit.
+  bool ExceedsDevices(absl::string_view path, uint32_t more,
+                      const TenantShares& shares) const;
   // Returns whether the tenant stays within a guarantee with `more` devices, at
   // some level of its path.
   bool IsGuaranteed(absl::string_view tenant, uint32_t more,
@@ -105,6 +119,7 @@ class TenantUsage {
   struct Node {
     std::vector<Held> held;  // one entry for each kind
     uint32_t devices = 0;
+    int64_t bytes = 0;
     double share = 0;  // dominant share now
     double mean = 0;   // mean share up to `since`
     absl::Time since;

@@ -89,12 +89,19 @@ ShareRefusal SetMostModels(absl::string_view value, TenantShare* share) {
   return SetNumber(value, "models", kMostTenantModels, &share->most_models);
 }
 
+ShareRefusal SetBytes(absl::string_view value, std::optional<uint64_t>* bytes) {
+  *bytes = ParseTenantBytes(value);
+  if (bytes->has_value()) return "";
+  return absl::StrCat("a number of bytes is from 0 to ", kMostTenantBytes,
+                      ", with KiB, MiB, GiB or TiB if you like");
+}
+
 ShareRefusal SetStoredBytes(absl::string_view value, TenantShare* share) {
-  share->most_stored_bytes = ParseTenantBytes(value);
-  return share->most_stored_bytes
-             ? ""
-             : absl::StrCat("a number of bytes is from 0 to ", kMostTenantBytes,
-                            ", with KiB, MiB, GiB or TiB if you like");
+  return SetBytes(value, &share->most_stored_bytes);
+}
+
+ShareRefusal SetDeviceBytes(absl::string_view value, TenantShare* share) {
+  return SetBytes(value, &share->most_device_bytes);
 }
 
 struct TenantField {
@@ -107,6 +114,7 @@ constexpr TenantField kTenantFields[] = {
     {"guaranteed", "DEVICES", SetGuaranteed},
     {"most", "DEVICES", SetMostDevices},
     {"jobs", "NUMBER", SetMostJobs},
+    {"device-bytes", "BYTES", SetDeviceBytes},
     {"models", "NUMBER", SetMostModels},
     {"stored-bytes", "BYTES", SetStoredBytes},
 };

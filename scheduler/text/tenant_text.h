@@ -1,7 +1,7 @@
 // Tenants' shares as text, for flags and configuration files:
 //
 //   research:weight=3,guaranteed=4;research.vision:most=2;shop:jobs=50
-//   lab:models=4,stored-bytes=200GiB
+//   lab:device-bytes=80GiB,models=4,stored-bytes=200GiB
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostAsked = 256;
 
 bool StaysWithinLimit(const State& state, const Job& job, uint32_t more) {
-  return !state.usage().LevelAtLimit(job.tenant, more,
+  return !state.usage().LevelAtLimit(job.tenant, {more, job.bytes},
                                      state.policy().tenants) &&
          !state.queues().IsFull(job.queue, more);
 }

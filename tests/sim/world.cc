@@ -161,7 +161,7 @@ void World::Check(const StepResult& result) {
         change.to == JobState::kFailed &&
         absl::StrContains(change.reason, "before it got a device");
     if (change.to == JobState::kStarting &&
-        state_.usage().LevelAtLimit(job->tenant, 0, options_.policy.tenants)) {
+        state_.usage().LevelAtLimit(job->tenant, {}, options_.policy.tenants)) {
       Fail("a tenant has more devices than it may use");
     }
     if (change.to == JobState::kStarting && !KeepsToItsQueue(*job)) {

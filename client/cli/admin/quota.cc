@@ -48,11 +48,13 @@ void PrintQuota(const Context& context, const v1::GetQuotaResponse& quota) {
   Table table({{"TENANT"},
                {"JOBS", Table::kRight},
                {"DEVICES", Table::kRight},
+               {"DEVICE-BYTES", Table::kRight},
                {"MODELS", Table::kRight},
                {"STORED", Table::kRight}});
   for (const v1::TenantQuota& row : quota.tenants()) {
     table.AddRow({row.tenant(), CountText(row.jobs()), CountText(row.devices()),
-                  CountText(row.models()), BytesText(row.stored_bytes())});
+                  BytesText(row.device_bytes()), CountText(row.models()),
+                  BytesText(row.stored_bytes())});
   }
   table.Print(context.out(), context.headers());
 }
@@ -73,7 +75,7 @@ void AddQuota(CLI::App& app, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       app, "quota",
       "Show what tenants have now, and what the server's --tenants allows "
-      "them: jobs, devices, loaded models and stored bytes.",
+      "them: jobs, devices and their bytes, loaded models and stored bytes.",
       "  gpupool quota\n  gpupool quota research.vision -o json");
   verb->add_option("TENANT", *tenant,
                    "Only this tenant (default: the token's, or all)");

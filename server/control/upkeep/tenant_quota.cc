@@ -56,6 +56,8 @@ v1::TenantQuota QuotaOf(const scheduler::State& state, const TenantUses& uses,
   row.set_tenant(tenant);
   SetUse(use.jobs, share.most_jobs, row.mutable_jobs());
   SetUse(state.usage().Devices(tenant), share.most, row.mutable_devices());
+  SetUse(state.usage().Bytes(tenant), share.most_device_bytes,
+         row.mutable_device_bytes());
   SetUse(use.models, share.most_models, row.mutable_models());
   SetUse(use.stored_bytes, share.most_stored_bytes, row.mutable_stored_bytes());
   return row;

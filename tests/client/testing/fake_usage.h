@@ -55,6 +55,7 @@ class FakeUsage final : public v1::UsageService::Service {
     row.mutable_jobs()->set_used(3);
     row.mutable_jobs()->set_limit(50);
     row.mutable_devices()->set_used(1);
+    row.mutable_device_bytes()->set_used(512);
     row.mutable_models()->set_used(2);
     row.mutable_models()->set_limit(4);
     row.mutable_stored_bytes()->set_used(1536);

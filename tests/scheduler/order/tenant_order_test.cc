@@ -135,6 +135,31 @@ TEST_F(TenantOrderTest, LimitsHoldInEveryOrder) {
   }
 }
 
+TEST_F(TenantOrderTest, JobsWaitBeyondTheBytesOfTheirTenant) {
+  for (Order order : {Order::kFirstCome, Order::kBackfill, Order::kFairShare,
+                      Order::kLeastAttained}) {
+    SCOPED_TRACE(std::string(ToString(order)));
+    state = State();
+    Use({.order = order, .tenants = {{"a", {.most_device_bytes = 250}}}}, 5);
+    SubmitAs("a");
+    SubmitAs("a.child");
+    const JobId third = SubmitAs("a");
+    const JobId gang = SubmitAs("a", 0, 2);
+    const JobId other = SubmitAs("b");
+    EXPECT_FALSE(Runs(third));
+    EXPECT_FALSE(Runs(gang));
+    EXPECT_TRUE(Runs(other));
+    EXPECT_THAT(WaitingReasons(state, 9)[third],
+                HasSubstr("jobs of tenant 'a' may use 250 B of devices at once "
+                          "and use 200 B; it needs 100 B"));
+    EXPECT_THAT(WaitingReasons(state, 9)[gang],
+                HasSubstr("it needs 100 B on each of 2 devices"));
+    EndOldest();
+    EXPECT_TRUE(Runs(third));
+    EXPECT_FALSE(Runs(gang));
+  }
+}
+
 TEST_F(TenantOrderTest, AGuaranteeIsTakenBackFromWhoBorrowedIt) {
   for (Order order : {Order::kFirstCome, Order::kBackfill, Order::kFairShare,
                       Order::kLeastAttained}) {

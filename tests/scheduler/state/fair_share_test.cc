@@ -102,16 +102,34 @@ TEST_F(FairShareTest, LimitsHoldAtEveryLevel) {
   shares_["a"].most = 3;
   shares_["a.x"].most = 2;
   Take("a.x");
-  EXPECT_EQ(usage_.LevelAtLimit("a.x", 1, shares_), std::nullopt);
-  EXPECT_THAT(usage_.LevelAtLimit("a.x", 2, shares_),
+  EXPECT_EQ(usage_.LevelAtLimit("a.x", {1}, shares_), std::nullopt);
+  EXPECT_THAT(usage_.LevelAtLimit("a.x", {2}, shares_),
               Optional(std::string("a.x")));
   Take("a.y");
   Take("a.y");
-  EXPECT_THAT(usage_.LevelAtLimit("a.x", 1, shares_),
+  EXPECT_THAT(usage_.LevelAtLimit("a.x", {1}, shares_),
               Optional(std::string("a")));
-  EXPECT_EQ(usage_.LevelAtLimit("b", 10, shares_), std::nullopt);
-  EXPECT_THAT(usage_.LevelAtLimit("a.z", ~uint32_t{0}, shares_),
+  EXPECT_EQ(usage_.LevelAtLimit("b", {10}, shares_), std::nullopt);
+  EXPECT_THAT(usage_.LevelAtLimit("a.z", {~uint32_t{0}}, shares_),
               Optional(std::string("a")));
+}
+
+TEST_F(FairShareTest, LimitsOfBytesHoldAtEveryLevel) {
+  shares_["a"].most_device_bytes = 100;
+  Take("a.x", 60);
+  EXPECT_EQ(usage_.Bytes("a"), 60u);
+  EXPECT_EQ(usage_.LevelAtLimit("a.y", {1, 40}, shares_), std::nullopt);
+  EXPECT_EQ(usage_.LevelAtLimit("a.y", {2, 20}, shares_), std::nullopt);
+  EXPECT_THAT(usage_.LevelAtLimit("a.y", {2, 21}, shares_),
+              Optional(std::string("a")));
+  EXPECT_THAT(usage_.LevelAtLimit("a.y", {2, ~uint64_t{0}}, shares_),
+              Optional(std::string("a")));
+  EXPECT_FALSE(usage_.ExceedsDevices("a", 1000, shares_));
+  GiveBack("a.x", 60);
+  EXPECT_EQ(usage_.Bytes("a"), 0u);
+  EXPECT_EQ(usage_.LevelAtLimit("a.y", {1, 100}, shares_), std::nullopt);
+  shares_["a"].most_device_bytes = 0;
+  EXPECT_EQ(usage_.LevelAtLimit("a.y", {1, 0}, shares_), std::nullopt);
 }
 
 TEST_F(FairShareTest, AGuaranteeHoldsUpToItsDevices) {

@@ -29,12 +29,14 @@ TEST(ParseTenantSharesTest, ReadsALimitOfJobs) {
   EXPECT_EQ(shares->at("lab").most, 1u);
 }
 
-TEST(ParseTenantSharesTest, ReadsLimitsOfModelsAndStoredBytes) {
+TEST(ParseTenantSharesTest, ReadsLimitsOfModelsAndBytes) {
   const auto shares = ParseTenantShares(
-      "lab:models=4,stored-bytes=1.5GiB;shop:models=0,stored-bytes=4096");
+      "lab:models=4,stored-bytes=1.5GiB,device-bytes=2KiB;shop:models=0,stored-"
+      "bytes=4096");
   ASSERT_TRUE(shares.ok()) << shares.status();
   EXPECT_EQ(shares->at("lab").most_models, 4u);
   EXPECT_EQ(shares->at("lab").most_stored_bytes, uint64_t{3} << 29);
+  EXPECT_EQ(shares->at("lab").most_device_bytes, 2048u);
   EXPECT_EQ(shares->at("shop").most_models, 0u);
   EXPECT_EQ(shares->at("shop").most_stored_bytes, 4096u);
   EXPECT_FALSE(shares->at("shop").most_jobs.has_value());

@@ -11,14 +11,14 @@ using QuotaTest = CommandTest;
 TEST_F(QuotaTest, ATableOfAllPagesWithLimits) {
   EXPECT_EQ(Run({"quota"}), 0);
   EXPECT_EQ(out(),
-            "TENANT\tJOBS\tDEVICES\tMODELS\tSTORED\n"
-            "a\t3 of 50\t1\t2 of 4\t1.5 KiB of 2.0 GiB\n"
-            "b\t0\t0\t0\t0 B\n");
+            "TENANT\tJOBS\tDEVICES\tDEVICE-BYTES\tMODELS\tSTORED\n"
+            "a\t3 of 50\t1\t512 B\t2 of 4\t1.5 KiB of 2.0 GiB\n"
+            "b\t0\t0\t0 B\t0\t0 B\n");
 }
 
 TEST_F(QuotaTest, OneTenantIsAskedFor) {
   EXPECT_EQ(Run({"quota", "a", "--no-headers"}), 0);
-  EXPECT_EQ(out(), "a\t3 of 50\t1\t2 of 4\t1.5 KiB of 2.0 GiB\n");
+  EXPECT_EQ(out(), "a\t3 of 50\t1\t512 B\t2 of 4\t1.5 KiB of 2.0 GiB\n");
   absl::MutexLock lock(&server_.state.mutex);
   EXPECT_EQ(server_.state.quota_request.tenant(), "a");
 }

@@ -24,6 +24,7 @@ class TenantQuotaTest : public ControlTest {
     options.keeps_tenants_apart = true;
     options.scheduling.tenants["a"].most_stored_bytes = 10;
     options.scheduling.tenants["a"].most_jobs = 7;
+    options.scheduling.tenants["a"].most_device_bytes = 500;
     options.scheduling.tenants["default"].most_models = 0;
     ControlTest::SetUp();
   }
@@ -130,6 +131,8 @@ TEST_F(TenantQuotaTest, ARowHasWhatATenantUsesAndMay) {
   EXPECT_EQ(row.jobs().limit(), 7u);
   EXPECT_EQ(row.devices().used(), 1u);
   EXPECT_FALSE(row.devices().has_limit());
+  EXPECT_EQ(row.device_bytes().used(), 100u);
+  EXPECT_EQ(row.device_bytes().limit(), 500u);
   EXPECT_EQ(row.models().used(), 0u);
   EXPECT_EQ(row.stored_bytes().used(), 4u);
   EXPECT_EQ(row.stored_bytes().limit(), 10u);

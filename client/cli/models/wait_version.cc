@@ -112,6 +112,11 @@ absl::StatusOr<v1::ModelVersion> WaitForJobVersion(Client& client,
         const absl::StatusOr<bool> answers = Answers(client, *version);
         if (!answers.ok()) return answers.status();
         if (*answers || version->state() == v1::LOAD_FAILED) return *version;
+        if (version->state() == v1::UNLOADED) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              "the job succeeded, but ", LabelOf(*version),
+              " is not loaded; see `gpupool logs ", job.id(), "`"));
+        }
       }
     } else if (!absl::IsNotFound(model.status())) {
       return model.status();

@@ -12,8 +12,8 @@
 namespace gpupool::client {
 
 // Waits until the newest version that was made from `job` answers requests or
-// is LOAD_FAILED, and returns it. DeadlineExceeded after the client's
-// wait_timeout, Cancelled by `stop`.
+// is LOAD_FAILED, and returns it. FailedPrecondition if it is not to be loaded,
+// DeadlineExceeded after the client's wait_timeout, Cancelled by `stop`.
 absl::StatusOr<v1::ModelVersion> WaitForJobVersion(Client& client,
                                                    const v1::Job& job,
                                                    std::stop_token stop);

@@ -69,7 +69,8 @@ void ApiFixture::SetUp() {
   auto control = ControlLoop::Create(
       {.devices = {{"cpu:0", uint64_t{1} << 30, 1}},
        .queue_limit = 4096,
-       .keeps_tenants_apart = Gate() != nullptr},
+       .keeps_tenants_apart = Gate() != nullptr,
+       .scheduling = {.tenants = Tenants()}},
       {.store = store_.get(),
        .blobs = blobs_.get(),
        .fatal = [](const absl::Status& status) { FAIL() << status; }});

@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/fair_share.h"
 #include "server/api/api_server.h"
 #include "server/control/calls/context.h"
 #include "server/control/control_loop.h"
@@ -60,6 +61,9 @@ class ApiFixture : public ::testing::Test {
                        .model_file_bytes = uint64_t{64} << 20,
                        .watch_streams = 3}};
   }
+
+  // Returns the limits of tenants.
+  virtual scheduler::TenantShares Tenants() const { return {}; }
 
   // Returns the gate of the endpoint; null: everybody may call everything.
   virtual AccessGate* Gate() { return nullptr; }

@@ -169,6 +169,17 @@ TEST_F(RunTest, FailsWhenTheModelCannotBeServed) {
   EXPECT_THAT(err(), HasSubstr("cannot be served: no room"));
 }
 
+TEST_F(RunTest, DoesNotWaitForAModelThatIsNotLoaded) {
+  Script({StateEvent(1, v1::SUCCEEDED)}, v1::SUCCEEDED);
+  Publish(v1::UNLOADED);
+  const std::string file =
+      WriteFile("unloaded.yaml",
+                "name: tiny\npublish: {model: letters, on_success: true}\n");
+  EXPECT_EQ(Run({"run", file}), 6);
+  EXPECT_THAT(err(), HasSubstr("letters version 3 is not loaded; see "
+                               "`gpupool logs "));
+}
+
 TEST_F(RunTest, DetachesWhenInterruptedAndSaysHowToComeBack) {
   Script({StateEvent(1, v1::RUNNING)}, v1::RUNNING);
   EXPECT_EQ(RunAndInterrupt({"run", file_}), 130);

@@ -342,6 +342,43 @@ TEST_F(TenantAccessTest, AKeptUploadIsItsTenantsAlone) {
   writer->Finish();
 }
 
+// Tenant "a" has 4 bytes and may have 5.
+class TenantLimitTest : public TenantAccessTest {
+ protected:
+  scheduler::TenantShares Tenants() const override {
+    scheduler::TenantShares shares;
+    shares["a"].most_stored_bytes = 5;
+    return shares;
+  }
+
+  // Announces a file of a model.
+  grpc::Status Announce(const std::string& header, uint64_t bytes) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", header);
+    v1::ModelFile file;
+    const auto writer = models_->UploadModelFile(&context, &file);
+    v1::UploadModelFileRequest message;
+    message.mutable_header()->set_total_bytes(bytes);
+    message.mutable_header()->set_sha256(engine::Sha256Hex("x"));
+    writer->Write(message);
+    writer->WritesDone();
+    return writer->Finish();
+  }
+};
+
+TEST_F(TenantLimitTest, AnUploadWithoutRoomIsRefusedAtItsHeader) {
+  const grpc::Status refused = UploadDataset(a_, "more");
+  EXPECT_EQ(refused.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(),
+              HasSubstr("tenant \"a\" stores 4 bytes of data sets, models and "
+                        "uploads, may store 5, and asks for 4 more"));
+  EXPECT_TRUE(UploadDataset(a_, "rows").ok()) << "it is there";
+  EXPECT_TRUE(UploadDataset(b_, "more").ok());
+  EXPECT_EQ(Announce(a_, 2).error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Announce(a_, 1).error_code(), grpc::INVALID_ARGUMENT)
+      << "no byte came";
+}
+
 TEST(TenantUploadKeyTest, TenantsHaveKeysOfTheirOwn) {
   const std::string key(32, '1');
   EXPECT_EQ(TenantUploadKey("", key), key);

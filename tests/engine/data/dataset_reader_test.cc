@@ -377,6 +377,21 @@ TEST_F(DatasetReaderTest, ArchivesThatLieAboutSizesAreRefused) {
   }
 }
 
+// 38 bytes that announce 2.5 GB.
+TEST_F(DatasetReaderTest, AnIdxFileThatAnnouncesGigabytesEndsAtItsOwnEnd) {
+  const std::string pixels =
+      Big(0x0803, 4) + Big(3'200'000, 4) + Big(28, 4) + Big(28, 4);
+  const std::string labels = Big(0x0801, 4) + Big(3'200'000, 4);
+  const std::vector<v1::DatasetFile> files = {
+      Store("f-ubyte", pixels + std::string(22, 'x'),
+            v1::DatasetFile::FEATURES),
+      Store("l-ubyte", labels, v1::DatasetFile::LABELS)};
+  const auto table = ReadDataset({}, files, dir_,
+                                 {.memory_bytes = 1 << 20, .unpack_dir = dir_});
+  EXPECT_THAT(std::string(table.status().message()),
+              HasSubstr("features: ends after 22 of"));
+}
+
 TEST_F(DatasetReaderTest, NamedArraysAreForArchives) {
   v1::DatasetLayout layout;
   (*layout.mutable_input_arrays())["a"] = "x";

@@ -362,6 +362,22 @@ TEST_F(ApiServerTest, OversizedMessageIsRefused) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+// The limits of messages hold for the bytes that travel.
+TEST_F(ApiServerTest, ACompressedMessageIsRefused) {
+  v1::SubmitJobRequest request = NewJob("small");
+  request.mutable_spec()->mutable_model()->mutable_layers(0)->set_name(
+      std::string(1 << 20, 'x'));
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    v1::Job job;
+    const grpc::Status status =
+        v1::JobService::NewStub(channel_)->SubmitJob(&context, request, &job);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
+        << status.error_message();
+  }
+}
+
 TEST_F(ApiServerTest, TheChannelInsideTheProcessTakesLargeAnswers) {
   AddDataset();
   v1::SubmitJobRequest request = NewJob("large");

@@ -1,8 +1,14 @@
 #include "server/api/rpc/tcp_listener.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 
 #include "tests/server/auth/connect_as.h"
 #include "tests/wait_until.h"
@@ -61,6 +67,44 @@ TEST(TcpListenerTest, AfterStopThePortIsFree) {
   EXPECT_LT(ConnectTo("127.0.0.1", port), 0);
   EXPECT_TRUE(
       TcpListener::Listen("127.0.0.1", static_cast<uint16_t>(port)).ok());
+}
+
+// Lets this process open no further file.
+void OpenNoMoreFiles() {
+  const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(next);
+  rlimit limit = {};
+  EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = std::min(static_cast<rlim_t>(next), limit.rlim_max);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+TEST(TcpListenerTest, GoesOnWhenFilesMayBeOpenedAgain) {
+  const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(10);
+  const auto logger = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", log));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  auto listener = TcpListener::Listen("127.0.0.1", 0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::atomic<int> taken = 0;
+  (*listener)->Start([&](int connection) {
+    ++taken;
+    close(connection);
+  });
+  const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>((*listener)->port()));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  OpenNoMoreFiles();
+  EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  EXPECT_TRUE(WaitUntil([&] { return !log->last_formatted().empty(); }));
+  EXPECT_EQ(taken, 0);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(WaitUntil([&] { return taken == 1; }));
+  close(client);
+  spdlog::set_default_logger(logger);
 }
 
 }  // namespace

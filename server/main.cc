@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "absl/synchronization/mutex.h"
 #include "server/config_flags.h"
 #include "server/log/json_log.h"
@@ -73,13 +74,15 @@ bool StopIsAsked() {
          sigismember(&pending, SIGINT) == 1;
 }
 
-// Writes a line of gRPC to the log. Its threads may outlive the logger.
+// Writes a line of gRPC to the log. It may have bytes of a header, whose line
+// breaks would begin lines of their own. Threads of gRPC may outlive the
+// logger.
 void LogOfGrpc(gpr_log_func_args* line) {
   if (spdlog::default_logger_raw() == nullptr) return;
   const auto level = line->severity == GPR_LOG_SEVERITY_ERROR
                          ? spdlog::level::err
                          : spdlog::level::debug;
-  spdlog::log(level, "grpc: {}", line->message);
+  spdlog::log(level, "grpc: {}", absl::Utf8SafeCHexEscape(line->message));
 }
 
 void SetUpLog(const Config& config) {
@@ -94,9 +97,10 @@ void SetUpLog(const Config& config) {
   spdlog::flush_on(spdlog::level::info);
   gpr_set_log_function(LogOfGrpc);
   // Otherwise every request that cannot be parsed writes to standard error.
-  google::protobuf::SetLogHandler(
-      [](google::protobuf::LogLevel, const char*, int,
-         const std::string& text) { spdlog::debug("protobuf: {}", text); });
+  google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*,
+                                     int, const std::string& text) {
+    spdlog::debug("protobuf: {}", absl::Utf8SafeCHexEscape(text));
+  });
 }
 
 // Each connection and each mapped data set needs open files. The usual soft

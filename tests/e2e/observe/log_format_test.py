@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
 
 IDS = {"event", "job", "attempt", "device", "model", "version", "pid"}
+
+
+def frame(kind, stream, payload):
+    """Returns a frame of HTTP/2, with the end of the headers."""
+    return (len(payload).to_bytes(3, "big") + bytes([kind, 4 if stream else 0]) +
+            stream.to_bytes(4, "big") + payload)
 
 
 class LogFormat(harness.TestCase):
@@ -108,6 +115,18 @@ class LogFormat(harness.TestCase):
     def test_text_stays_the_default(self):
         server = self.start("--devices", "cpu:1")
         self.assertRegex(server.log(), r"^\d{4}-\S+Z info ")
+
+    def test_a_header_of_a_stranger_begins_no_line(self):
+        server = self.start("--devices", "cpu:1")
+        header = b"\0\x07:scheme\x06\nFAKE\x1b"  # a literal of HPACK
+        with socket.create_connection(("127.0.0.1", server.ports["grpc_port"]),
+                                      harness.PATIENCE) as stranger:
+            stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, b"") +
+                             frame(1, 1, header))
+            harness.wait_until(lambda: "FAKE" in server.log(), what="a line of gRPC")
+        self.assertIn("\\nFAKE\\x1b", server.log())
+        for line in server.log().splitlines():
+            self.assertRegex(line, r"^\d{4}-\S+Z [a-z]+ ")
 
 
 if __name__ == "__main__":

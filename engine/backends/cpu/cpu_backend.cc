@@ -127,7 +127,28 @@ bool HasFloat16(const CompileRequest& request) {
   return false;
 }
 
+// Larger dimensions end the process inside oneDNN: it counts blocks of them in
+// int, wraps and divides by zero.
+constexpr int64_t kMostOfDimension = int64_t{1} << 30;
+
+// Returns whether oneDNN may get a size that it cannot count.
+bool IsBeyondOneDnn(const CompileRequest& request) {
+  const Types types = RowOf(request.node.op).types;
+  if (types == Types::kAny || types == Types::kTile) return false;
+  for (const ValueIds* ids : {&request.node.inputs, &request.node.outputs}) {
+    for (const ValueId id : *ids) {
+      const Shape& shape = request.graph.value(id).shape;
+      if (shape.rank() < 2) continue;
+      for (int i = 0; i < shape.rank(); ++i) {
+        if (shape[i] > kMostOfDimension) return true;
+      }
+    }
+  }
+  return false;
+}
+
 KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
+  if (IsBeyondOneDnn(request)) return nullptr;
   switch (RouteOf(request.graph, request.node)) {
     case Route::kDirect:
       return MakeDirect(request, context);

@@ -47,10 +47,11 @@ void SetUse(uint64_t used, const std::optional<Limit>& limit,
 // Returns the row of one tenant.
 v1::TenantQuota QuotaOf(const scheduler::State& state, const TenantUses& uses,
                         const std::string& tenant) {
+  static const scheduler::TenantShare kNoLimits;
   const scheduler::TenantShares& shares = state.policy().tenants;
   const auto found = shares.find(tenant);
-  const scheduler::TenantShare share =
-      found == shares.end() ? scheduler::TenantShare() : found->second;
+  const scheduler::TenantShare& share =
+      found == shares.end() ? kNoLimits : found->second;
   const TenantUse use = uses.Of(tenant);
   v1::TenantQuota row;
   row.set_tenant(tenant);

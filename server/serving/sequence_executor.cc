@@ -106,17 +106,16 @@ void SequenceExecutor::Cancel(InferenceCall* call) {
     const auto found = steps_.find(call);
     if (found != steps_.end()) {
       step = found->second;
+      // With the lock, so that TakeAnswer sees it or has taken the step. If the
+      // step is not in the batcher yet, who launches it sees it, too.
+      step->cancelled = true;
     } else {
       work = TakeWork(queue_.Remove(
           call, absl::CancelledError("the client cancelled the request"),
           absl::Now()));
     }
   }
-  if (step != nullptr) {
-    // If the step is not in the batcher yet, who launches it sees this.
-    step->cancelled = true;
-    return parts_.batches->Cancel(step.get());
-  }
+  if (step != nullptr) return parts_.batches->Cancel(step.get());
   Do(std::move(work));
 }
 
@@ -250,12 +249,28 @@ void SequenceExecutor::TakeAnswer(
     keep_alive = std::move(found->second);
     steps_.erase(found);
   }
-  step.outcome = status.ok() ? KeepState(step, outputs) : status;
+  step.outcome = status;
+  if (status.ok()) step.outcome = CheckAwaited(step);
+  if (step.outcome.ok()) step.outcome = KeepState(step, outputs);
   AnswerCall(step, step.outcome, outputs);
   if (step.phase.exchange(Step::Phase::kAnswered) == Step::Phase::kLaunching) {
     return;  // Do goes on
   }
   Do(EndStep(step));
+}
+
+absl::Status SequenceExecutor::CheckAwaited(const Step& step) const {
+  if (step.cancelled) {
+    return absl::CancelledError(absl::StrCat(
+        "the client cancelled the request while model ", plan_.label,
+        " computed it; sequence ", step.id.Shown(), " has ended"));
+  }
+  if (step.deadline <= absl::Now()) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the request's deadline passed while model ", plan_.label,
+                     " computed it; sequence ", step.id.Shown(), " has ended"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SequenceExecutor::KeepState(

@@ -5,8 +5,10 @@
 //
 // The state of a sequence lies in the server's memory between its requests. It
 // changes only with an answer of success, so a batch that is computed again
-// after the loss of a worker begins with the same state. The executor must
-// answer each call of a sequence before it starts the next one.
+// after the loss of a worker begins with the same state. A request that was
+// cancelled, or whose deadline passed, before its answer came ends its
+// sequence. The executor must answer each call of a sequence before it starts
+// the next one.
 //
 // Thread-safety: any thread. Ownership: held by shared_ptr, because steps and
 // the timer call back. Calls are borrowed until their OnAnswer.
@@ -58,7 +60,9 @@ class SequenceExecutor : public CallExecutor,
   //   * Aborted: a request before it in its sequence failed
   //   * Unavailable: too many requests wait; the version is being unloaded;
   //     Close was called
-  //   * those of the batcher
+  //   * Cancelled, DeadlineExceeded: also when that happened while a worker
+  //     computed the call
+  //   * others of the batcher
   void Enqueue(InferenceCall* call) override;
   void Cancel(InferenceCall* call) override;
   // Refuses sequences that have no place yet. Requests of the others are
@@ -87,6 +91,9 @@ class SequenceExecutor : public CallExecutor,
   void Prepare(Step& step) const;
   void TakeAnswer(Step& step, const absl::Status& status,
                   absl::Span<const absl::Span<const std::byte>> outputs);
+  // Returns an error if the client has not waited for the answer. It counts the
+  // request as failed, so the sequence must not go on from it.
+  absl::Status CheckAwaited(const Step& step) const;
   // Takes the state for the next request out of the slot.
   absl::Status KeepState(
       Step& step, absl::Span<const absl::Span<const std::byte>> outputs) const;

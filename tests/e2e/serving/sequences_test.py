@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Sequences of requests through the real processes: models that remember."""
+import contextlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -45,6 +47,7 @@ sequence_batching {
 }
 """
 HOUR = 3_600_000_000
+LATE_SECONDS = 2  # deadline of a request that a stopped worker does not answer
 
 
 def sum_config(idle=HOUR, first=""):
@@ -283,6 +286,34 @@ class Sequences(harness.TestCase):
             # The request waits for the next worker.
             self.assertEqual([11.0], self.send(stub, "sum", 6, 9))
             self.assertEqual([18.0], self.send(stub, "sum", 7, 9, end=True))
+
+    def test_a_request_that_fails_on_the_worker_ends_its_sequence(self):
+        import grpc
+        self.put("sum", sum_model(), sum_config())
+        server = self.serve("sum")
+        worker = server.worker_pids()["cpu:0"]
+        with server.channel() as channel:
+            stub = self.stub(channel)
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                late = stub.ModelInfer.future(self.request("sum", 5, 9, start=True),
+                                              timeout=LATE_SECONDS)
+                harness.wait_until(
+                    lambda: 'gpupool_inference_sequences{model="sum",version="1"} 1\n'
+                            in server.metrics(),
+                    what="the request to be with the worker")
+                passed = time.monotonic() + LATE_SECONDS + 0.1
+                self.assertEqual(grpc.StatusCode.DEADLINE_EXCEEDED, late.code())
+                # The server's clock for the request began before `passed` was read.
+                harness.wait_until(lambda: time.monotonic() > passed, what="the deadline")
+            finally:
+                # On a busy machine the server may have ended it for its silence.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGCONT)
+            # One that finds the failed request on the worker waits behind it.
+            self.assertIn(self.refused(stub, "sum", 1, 9)[0],
+                          (grpc.StatusCode.ABORTED, grpc.StatusCode.INVALID_ARGUMENT))
+            self.assertEqual([2.0], self.send(stub, "sum", 2, 9, start=True))
 
     def test_unloading_a_model_ends_its_sequences(self):
         pb, _ = harness.stubs()("inference.grpc_service")

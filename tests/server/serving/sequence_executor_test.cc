@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/serving/model_registry.h"
@@ -187,6 +188,52 @@ TEST_F(SequenceExecutorTest, CancelFindsRequestsInBothQueues) {
   EXPECT_TRUE(a->status().ok());
   executor_->Cancel(a);  // too late
   EXPECT_TRUE(batches_->waiting.empty());
+}
+
+// The client has seen the request fail, so it does not know that the model
+// computed it.
+TEST_F(SequenceExecutorTest, ACancelOfWhatTheWorkerComputesEndsTheSequence) {
+  Make(SequenceVersion("sum"));
+  EXPECT_THAT(Run(1, true, {1, 0}), ElementsAre(2, 0));
+  TestCall* a = Send(1, false, {1, 0});
+  batches_->Launch();
+  executor_->Cancel(a);
+  EXPECT_FALSE(a->is_done()) << "the worker still reads its inputs";
+  TestCall* retry = Send(1, false, {1, 0});
+  batches_->Answer();
+  EXPECT_TRUE(absl::IsCancelled(a->status())) << a->status();
+  EXPECT_THAT(std::string(a->status().message()),
+              HasSubstr("sequence 1 has ended"));
+  ASSERT_TRUE(retry->is_done());
+  EXPECT_TRUE(absl::IsAborted(retry->status())) << retry->status();
+  EXPECT_TRUE(absl::IsInvalidArgument(Send(1, false, {1, 0})->status()));
+  EXPECT_THAT(Run(1, true, {1, 0}), ElementsAre(2, 0));
+}
+
+TEST_F(SequenceExecutorTest, ADeadlineThatPassesOnTheWorkerEndsTheSequence) {
+  Make(SequenceVersion("sum"));
+  EXPECT_THAT(Run(1, true, {1, 0}), ElementsAre(2, 0));
+  TestCall late(1, {1, 0});
+  late.sequence = {.id = {.number = 1}};
+  // The fake step does not look at the time, so the deadline passes there.
+  late.deadline = absl::Now();
+  executor_->Enqueue(&late);
+  ASSERT_EQ(batches_->waiting.size(), 1u);
+  batches_->Answer();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.status())) << late.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(Send(1, false, {1, 0})->status()));
+}
+
+TEST_F(SequenceExecutorTest, ANewStartBehindACancelledRequestIsComputed) {
+  Make(SequenceVersion("sum"));
+  TestCall* a = Send(1, true, {1, 0});
+  batches_->Launch();
+  executor_->Cancel(a);
+  TestCall* again = Send(1, true, {3, 0});
+  batches_->Answer();
+  EXPECT_TRUE(absl::IsCancelled(a->status())) << a->status();
+  batches_->Answer();
+  EXPECT_THAT(again->output(), ElementsAre(6, 0));
 }
 
 // Answers that come inside Enqueue must not nest.

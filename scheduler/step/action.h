@@ -62,6 +62,13 @@ struct DrainVersion {
   DeviceId device;
 };
 
+// Ends what is left of a version whose worker was lost: requests that wait for
+// the next worker are refused, and sequences end. Not answered, since nothing
+// waits for it. No-op for a version that was never served.
+struct ForgetVersion {
+  VersionId version;
+};
+
 // Gives the version's bytes back. Answered by VersionUnloaded.
 struct UnloadVersion {
   VersionId version;
@@ -74,8 +81,8 @@ struct SetTimer {
   absl::Time time;
 };
 
-using Action =
-    std::variant<StartJob, StopJob, CreateVersion, LoadVersion, RehearseVersion,
-                 ServeVersion, DrainVersion, UnloadVersion, SetTimer>;
+using Action = std::variant<StartJob, StopJob, CreateVersion, LoadVersion,
+                            RehearseVersion, ServeVersion, DrainVersion,
+                            ForgetVersion, UnloadVersion, SetTimer>;
 
 }  // namespace gpupool::scheduler

@@ -49,6 +49,8 @@ void BeginUnload(StepContext& context, Version& version) {
   version.error.clear();
   context.edit.SetUnderLoad(version, false);
   context.Touch(version);
+  // It may have been served until its worker was lost, and requests may wait.
+  if (!was_ready) context.Act(ForgetVersion{version.id});
   // Nothing is loaded anywhere, so there is nothing to wait for.
   if (!version.device) {
     version.state = VersionState::kUnloaded;

@@ -229,6 +229,11 @@ void ActionRunner::Do(const scheduler::DrainVersion& action) {
   serving_->VersionDraining(action.version.value(), drained);
 }
 
+void ActionRunner::Do(const scheduler::ForgetVersion& action) {
+  if (serving_ == nullptr) return;
+  serving_->VersionDraining(action.version.value(), [] {});
+}
+
 void ActionRunner::Do(const scheduler::UnloadVersion& action) {
   worker::v1::ToWorker message;
   message.mutable_unload_version()->set_version_id(action.version.value());

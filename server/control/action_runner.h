@@ -43,6 +43,7 @@ class ActionRunner {
   void Do(const scheduler::RehearseVersion& action);
   void Do(const scheduler::ServeVersion& action);
   void Do(const scheduler::DrainVersion& action);
+  void Do(const scheduler::ForgetVersion& action);
   void Do(const scheduler::UnloadVersion& action);
   void Do(const scheduler::SetTimer& action);
 

@@ -171,7 +171,7 @@ void World::Perform(const Action& action) {
     });
   } else if (const auto* timer = std::get_if<SetTimer>(&action)) {
     SetTimerAt(timer->time);
-  } else {
+  } else if (!std::holds_alternative<ForgetVersion>(action)) {
     ++report_.versions_ready;
   }
 }

@@ -298,7 +298,9 @@ TEST_F(StepVersionsTest, AnswersToAnEarlierLoadAreIgnored) {
 TEST_F(StepVersionsTest, UnloadDuringALoadWaitsForTheAnswer) {
   const VersionId id = Create("digits", 1, 40);
   Send(VersionLoadRequested{id});
-  EXPECT_THAT(Send(VersionUnloadRequested{id}).actions, SizeIs(0));
+  const StepResult unload = Send(VersionUnloadRequested{id});
+  EXPECT_THAT(ActionsOf<DrainVersion>(unload), SizeIs(0));
+  EXPECT_THAT(ActionsOf<UnloadVersion>(unload), SizeIs(0));
   const StepResult result = Answer(id);
   EXPECT_THAT(ActionsOf<ServeVersion>(result), SizeIs(0));
   EXPECT_THAT(ActionsOf<UnloadVersion>(result), SizeIs(1));
@@ -320,6 +322,37 @@ TEST_F(StepVersionsTest, AVersionWithoutAPlaceUnloadsAtOnce) {
   Send(VersionLoadRequested{id});
   Send(VersionUnloadRequested{id});
   EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
+}
+
+// Requests wait for its next worker, and its sequences are kept for it.
+TEST_F(StepVersionsTest, AnUnloadAfterTheLossOfTheWorkerForgetsTheVersion) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  Send(WorkerLost{device, "signal 9"});
+  const StepResult result = Send(VersionUnloadRequested{id});
+  EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
+  const auto forgotten = ActionsOf<ForgetVersion>(result);
+  ASSERT_THAT(forgotten, SizeIs(1));
+  EXPECT_EQ(forgotten[0].version, id);
+}
+
+TEST_F(StepVersionsTest, AnUnloadWhileItIsLoadedAgainForgetsTheVersion) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  Send(WorkerLost{device, "signal 9"});
+  Send(WorkerReady{.device = device});
+  ASSERT_EQ(version(id).device, device);
+  EXPECT_THAT(ActionsOf<ForgetVersion>(Send(VersionUnloadRequested{id})),
+              SizeIs(1));
+  EXPECT_EQ(StateOf(id), VersionState::kUnloading);
+  EXPECT_THAT(ActionsOf<UnloadVersion>(Answer(id)), SizeIs(1));
+}
+
+TEST_F(StepVersionsTest, AnUnloadOfAServedVersionOnlyDrainsIt) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  EXPECT_THAT(ActionsOf<ForgetVersion>(Send(VersionUnloadRequested{id})),
+              IsEmpty());
 }
 
 TEST_F(StepVersionsTest, RequestsThatChangeNothingAreStale) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -31,25 +32,38 @@ class FakeSink : public ServingSink {
                     const std::string& device) override {
     std::lock_guard lock(mutex_);
     served_[version.id()] = device;
+    lost_.erase(version.id());
   }
   void VersionDraining(uint64_t id, std::function<void()> drained) override {
     {
       std::lock_guard lock(mutex_);
       served_.erase(id);
+      lost_.erase(id);
     }
     drained();
   }
   void WorkerLost(const std::string& device) override {
     std::lock_guard lock(mutex_);
-    std::erase_if(served_, [&](auto& item) { return item.second == device; });
+    std::erase_if(served_, [&](auto& item) {
+      if (item.second != device) return false;
+      lost_.insert(item.first);
+      return true;
+    });
   }
   std::map<uint64_t, std::string> served() {
     std::lock_guard lock(mutex_);
     return served_;
   }
+  // Returns the versions whose worker was lost, and whose requests wait for the
+  // next one.
+  std::set<uint64_t> lost() {
+    std::lock_guard lock(mutex_);
+    return lost_;
+  }
 
  private:
   std::mutex mutex_;
+  std::set<uint64_t> lost_;
   std::map<uint64_t, std::string> served_;
 };
 

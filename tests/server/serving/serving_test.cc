@@ -51,6 +51,15 @@ class CountingObserver : public ServingObserver {
   Observed* const observed_;
 };
 
+// Returns x -> digits -> digits -> y.
+EnsembleSpec TwiceDigits() {
+  EnsembleSpec spec = ChainSpec();
+  spec.steps = {StepOf("digits", {{"input", "x"}}, {{"output", "m"}}),
+                StepOf("digits", {{"input", "m"}}, {{"output", "y"}})};
+  spec.max_in_flight = 1024;
+  return spec;
+}
+
 class ServingTest : public ::testing::Test {
  protected:
   void Ready(uint64_t version, uint64_t id, const std::string& device) {
@@ -145,6 +154,50 @@ TEST_F(ServingTest, ARequestThatComesAfterTheLossWaitsForTheNextWorker) {
   Ready(1, 10, "cpu:1");
   ASSERT_TRUE(call.WaitUntilDone());
   EXPECT_TRUE(call.status().ok()) << call.status();
+}
+
+// Nothing waits for the next worker when control forgets the version.
+TEST_F(ServingTest, ADrainOfALostVersionRefusesItsRequestsAtOnce) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  ASSERT_TRUE(serving_.ensembles().Define(TwiceDigits()).ok());
+  Ready(1, 10, "cpu:0");
+  workers_["cpu:0"]->Die();
+  serving_.WorkerLost("cpu:0");
+  auto handle = serving_.router().RouteToQueue("chain", "");
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  TestCall call(1, {1, 2});
+  (*handle)->executor().Enqueue(&call);
+  EXPECT_FALSE(call.is_done());
+  bool drained = false;
+  serving_.VersionDraining(10, [&] { drained = true; });
+  ASSERT_TRUE(call.is_done());
+  EXPECT_TRUE(absl::IsUnavailable(call.status())) << call.status();
+  EXPECT_EQ(serving_.registry().FindById(10), nullptr);
+  EXPECT_FALSE(serving_.router().RouteToQueue("chain", "").ok());
+  handle->reset();
+  EXPECT_TRUE(drained);
+}
+
+TEST_F(ServingTest, ADrainOfALostVersionEndsItsSequences) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  const v1::ModelVersion version = SequenceVersion("digits");
+  serving_.VersionReady(version, "cpu:0");
+  const auto send = [&](bool start) {
+    const VersionHandle handle = *serving_.router().Route("digits", "");
+    TestCall call(1, {1, 2});
+    call.sequence = {.id = {.number = 7}, .start = start};
+    handle->executor().Enqueue(&call);
+    EXPECT_TRUE(call.WaitUntilDone());
+    return call.status();
+  };
+  EXPECT_TRUE(send(true).ok());
+  EXPECT_TRUE(send(false).ok());
+  serving_.WorkerLost("cpu:0");
+  serving_.VersionDraining(version.id(), [] {});
+  serving_.VersionReady(version, "cpu:0");
+  const absl::Status refused = send(false);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_TRUE(send(true).ok());
 }
 
 // The state lies in the server, so the next worker goes on with it.
@@ -286,15 +339,6 @@ TEST_F(ServingTest, AnswersOutliveTheLossOfAWorker) {
   Ready(1, 10, "cpu:1");
   EXPECT_EQ(serving_.registry().FindById(10)->cache(), &cache_);
   EXPECT_EQ(cache_.usage().answers, 1u);
-}
-
-// Returns x -> digits -> digits -> y.
-EnsembleSpec TwiceDigits() {
-  EnsembleSpec spec = ChainSpec();
-  spec.steps = {StepOf("digits", {{"input", "x"}}, {{"output", "m"}}),
-                StepOf("digits", {{"input", "m"}}, {{"output", "y"}})};
-  spec.max_in_flight = 1024;
-  return spec;
 }
 
 TEST_F(ServingTest, ManyRequestsToAnEnsembleAreAnsweredAtTheSameTime) {

@@ -305,6 +305,19 @@ TEST_F(ModelRequestsTest, AVersionComesBackAfterItsWorkerWasLost) {
   EXPECT_TRUE(VersionBecomes("digits", 1, v1::READY));
 }
 
+// Otherwise requests wait for a worker that does not come, and the next load
+// goes on with old sequences.
+TEST_F(ModelRequestsTest, ServingForgetsAVersionThatIsUnloadedWithoutAWorker) {
+  FinishedJob("r1", true);
+  const uint64_t id = AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"), {});
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+  EXPECT_TRUE(WaitUntil([&] { return sink->lost().contains(id); }));
+  ASSERT_TRUE(Unload(1).Wait().ok());
+  EXPECT_TRUE(WaitUntil([&] { return sink->lost().empty(); }));
+}
+
 TEST_F(ModelRequestsTest, AVersionThatEndsWorkersIsGivenUpForGood) {
   FinishedJob("r1", true);
   const uint64_t id = AnswerLoad("cpu:0");

@@ -69,17 +69,23 @@ absl::Status CheckTensor(const std::string& what, const Configured& configured,
                 "; write the dims of the file");
 }
 
+// The tensors of the file, and those of them that clients send or get.
+struct FileTensors {
+  const Tensors& all;
+  const Tensors& of_clients;
+};
+
 template <typename Configured>
 absl::Status CheckAll(const char* kind,
                       const RepeatedPtrField<Configured>& configured,
-                      const Tensors& tensors, bool without_batch) {
+                      const FileTensors& file, bool without_batch) {
   if (configured.empty()) return absl::OkStatus();
   std::vector<std::string> seen;
   for (const Configured& entry : configured) {
     const std::string what = absl::StrCat(kind, " ", Quoted(entry.name()));
-    const v1::TensorSpec* tensor = FindTensor(tensors, entry.name());
+    const v1::TensorSpec* tensor = FindTensor(file.of_clients, entry.name());
     if (tensor == nullptr) {
-      return Refuse(what, " is not in the file, which has ", NamesOf(tensors));
+      return Refuse(what, " is not in the file, which has ", NamesOf(file.all));
     }
     if (std::find(seen.begin(), seen.end(), entry.name()) != seen.end()) {
       return Refuse(what, " is listed twice");
@@ -87,31 +93,60 @@ absl::Status CheckAll(const char* kind,
     seen.push_back(entry.name());
     RETURN_IF_ERROR(CheckTensor(what, entry, *tensor, without_batch));
   }
-  if (configured.size() == tensors.size()) return absl::OkStatus();
+  const Tensors& wanted = file.of_clients;
+  if (configured.size() == wanted.size()) return absl::OkStatus();
   return Refuse(kind, " lists ", configured.size(), " tensors, the file has ",
-                tensors.size(), ": ", NamesOf(tensors), "; list all or none");
+                wanted.size(),
+                wanted.size() < file.all.size()
+                    ? " that are no controls and no states: "
+                    : ": ",
+                NamesOf(wanted), "; list all or none");
 }
 
-// Returns the tensors that clients send or get, as far as the config lists
-// them: without controls and states.
-Tensors InputsOfClients(const inference::ModelConfig& config,
-                        const v1::Plan& plan) {
-  const inference::ModelSequenceBatching& batching = config.sequence_batching();
-  Tensors inputs;
-  for (const v1::TensorSpec& tensor : plan.inputs()) {
-    const auto is_control = [&](const auto& control) {
-      return control.name() == tensor.name();
-    };
-    const auto is_state = [&](const auto& state) {
-      return state.input_name() == tensor.name();
-    };
-    if (std::any_of(batching.control_input().begin(),
-                    batching.control_input().end(), is_control) ||
-        std::any_of(batching.state().begin(), batching.state().end(),
-                    is_state)) {
+// Returns which part of sequence_batching has the input of this name, for
+// messages; "" if clients send it.
+std::string PlaceInSequences(const inference::ModelSequenceBatching& batching,
+                             const std::string& name) {
+  for (int i = 0; i < batching.control_input_size(); ++i) {
+    if (batching.control_input(i).name() == name) {
+      return absl::StrCat("a control (sequence_batching.control_input[", i,
+                          "])");
+    }
+  }
+  for (int i = 0; i < batching.state_size(); ++i) {
+    if (batching.state(i).input_name() == name) {
+      return absl::StrCat("the input of a state (sequence_batching.state[", i,
+                          "])");
+    }
+  }
+  return "";
+}
+
+// Checks that the config lists no input that the server fills in.
+absl::Status CheckListedInputs(const inference::ModelConfig& config,
+                               const v1::Plan& plan) {
+  for (const auto& input : config.input()) {
+    const std::string place =
+        PlaceInSequences(config.sequence_batching(), input.name());
+    if (place.empty() || FindTensor(plan.inputs(), input.name()) == nullptr) {
       continue;
     }
-    *inputs.Add() = tensor;
+    return Refuse("input ", Quoted(input.name()), " is ", place,
+                  ", which the server fills in, so it is no input of clients; "
+                  "remove it from input, or name another input of the file "
+                  "there");
+  }
+  return absl::OkStatus();
+}
+
+// Returns the inputs that clients send: without controls and states.
+Tensors InputsOfClients(const inference::ModelConfig& config,
+                        const v1::Plan& plan) {
+  Tensors inputs;
+  for (const v1::TensorSpec& tensor : plan.inputs()) {
+    if (PlaceInSequences(config.sequence_batching(), tensor.name()).empty()) {
+      *inputs.Add() = tensor;
+    }
   }
   return inputs;
 }
@@ -167,10 +202,13 @@ absl::Status Check(const inference::ModelConfig& config, const v1::Plan& plan) {
                   "max_batch_size: 0 and the whole shapes as dims, or export "
                   "the model with a dynamic first dimension");
   }
-  RETURN_IF_ERROR(CheckAll("input", config.input(),
-                           InputsOfClients(config, plan), without_batch));
-  RETURN_IF_ERROR(CheckAll("output", config.output(),
-                           OutputsOfClients(config, plan), without_batch));
+  RETURN_IF_ERROR(CheckListedInputs(config, plan));
+  const Tensors inputs = InputsOfClients(config, plan);
+  const Tensors outputs = OutputsOfClients(config, plan);
+  RETURN_IF_ERROR(CheckAll("input", config.input(), {plan.inputs(), inputs},
+                           without_batch));
+  RETURN_IF_ERROR(CheckAll("output", config.output(), {plan.outputs(), outputs},
+                           without_batch));
   return CheckStates(config, plan, without_batch);
 }
 

@@ -115,8 +115,48 @@ outputs { name: "t" data_type: FLOAT32 shape: [-1, 2] }
       TensorRefusal(config + "dims: 3 } }", plan),
       AllOf(HasSubstr("sequence_batching.state of input \"s\".dims is [3]"),
             HasSubstr("[2] after the batch dimension")));
-  EXPECT_THAT(TensorRefusal(config + "dims: 2 } } input { name: \"s\" }", plan),
-              HasSubstr("input \"s\" is not in the file"));
+  EXPECT_THAT(TensorRefusal(config + "dims: 2 } } input { name: \"z\" }", plan),
+              HasSubstr("input \"z\" is not in the file, which has \"x\", "
+                        "\"start\", \"s\""));
+}
+
+// The file has them, so the refusal must not say that it does not.
+TEST(ConfigTensorsTest, AListedControlOrStateIsRefusedAsSuch) {
+  const std::string plan = R"(
+inputs { name: "x" data_type: FLOAT32 shape: [-1, 2] }
+inputs { name: "before" data_type: FLOAT32 shape: [-1, 2] }
+outputs { name: "after" data_type: FLOAT32 shape: [-1, 2] }
+)";
+  const std::string x =
+      "max_batch_size: 8 input { name: \"x\" data_type: TYPE_FP32 dims: 2 } ";
+  EXPECT_THAT(
+      TensorRefusal(x + "sequence_batching { state { input_name: \"before\" "
+                        "output_name: \"after\" } state { input_name: \"x\" "
+                        "output_name: \"after\" } }",
+                    plan),
+      AllOf(HasSubstr("input \"x\" is the input of a state "
+                      "(sequence_batching.state[1])"),
+            HasSubstr("no input of clients; remove it from input")));
+  EXPECT_THAT(
+      TensorRefusal(x + "sequence_batching { control_input { name: \"x\" } "
+                        "state { input_name: \"before\" } }",
+                    plan),
+      AllOf(HasSubstr("input \"x\" is a control "
+                      "(sequence_batching.control_input[0])"),
+            HasSubstr("no input of clients; remove it from input")));
+}
+
+TEST(ConfigTensorsTest, AListNeedsNoControlsAndNoStates) {
+  const std::string plan =
+      "inputs { name: \"a\" data_type: FLOAT32 shape: 1 } "
+      "inputs { name: \"b\" data_type: FLOAT32 shape: 1 } "
+      "inputs { name: \"s\" data_type: FLOAT32 shape: 1 }";
+  EXPECT_THAT(
+      TensorRefusal("input { name: \"a\" data_type: TYPE_FP32 dims: 1 } "
+                    "sequence_batching { state { input_name: \"s\" } }",
+                    plan),
+      HasSubstr("lists 1 tensors, the file has 2 that are no controls and no "
+                "states: \"a\", \"b\"; list all or none"));
 }
 
 TEST(ConfigTensorsTest, AListIsWholeAndHasNothingTwice) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/counted.h"
 #include "engine/base/status_macros.h"
@@ -219,6 +220,16 @@ absl::Status CheckPriority(const InferParameter& value) {
   return absl::OkStatus();
 }
 
+// Returns the value of a parameter for messages.
+std::string ShownValue(const InferParameter& value) {
+  if (value.has_bool_param()) return value.bool_param() ? "true" : "false";
+  if (value.has_int64_param()) return absl::StrCat(value.int64_param());
+  if (!value.has_double_param()) return "no value";
+  // Shows all digits of whole numbers that are too large for an integer.
+  return absl::StrFormat("the floating-point number %.20g",
+                         value.double_param());
+}
+
 // Reads an id; 0 and "" say that the request belongs to no sequence.
 absl::StatusOr<SequenceId> ReadSequenceId(const InferParameter& value) {
   if (value.has_uint64_param()) {
@@ -229,7 +240,14 @@ absl::StatusOr<SequenceId> ReadSequenceId(const InferParameter& value) {
                       .text = ""};
   }
   if (!value.has_string_param()) {
-    return WrongParameter("sequence_id", "int64 from 0, or string");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "invalid value for 'sequence_id' parameter: ", ShownValue(value),
+        "; expected a whole number from 1 to ",
+        std::numeric_limits<uint64_t>::max(),
+        " (over gRPC as int64_param or uint64_param, over HTTP without a "
+        "fraction), or a string of 1 to ",
+        kMaxSequenceIdBytes,
+        " bytes; 0 and \"\" say that the request belongs to no sequence"));
   }
   if (value.string_param().size() > kMaxSequenceIdBytes) {
     return absl::InvalidArgumentError(absl::StrCat(

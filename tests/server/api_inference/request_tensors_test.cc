@@ -350,11 +350,27 @@ TEST_F(ReadParametersTest, ASequenceIdIsANumberOrAText) {
 }
 
 TEST_F(ReadParametersTest, ABadSequenceIdIsRefused) {
+  const auto refusal = [this] {
+    const absl::Status refused = ReadParameters(request_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    return std::string(refused.message());
+  };
   Set("sequence_id").set_bool_param(true);
-  EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
+  EXPECT_THAT(refusal(), HasSubstr("'sequence_id' parameter: true; expected"));
   Set("sequence_id").set_int64_param(-1);
-  EXPECT_THAT(std::string(ReadParameters(request_).status().message()),
-              HasSubstr("expected int64 from 0, or string"));
+  EXPECT_THAT(
+      refusal(),
+      AllOf(HasSubstr("'sequence_id' parameter: -1; expected a whole number "
+                      "from 1 to 18446744073709551615"),
+            HasSubstr("as int64_param or uint64_param"),
+            HasSubstr("a string of 1 to 128 bytes"),
+            HasSubstr("0 and \"\" say that the request belongs to no")));
+  Set("sequence_id").set_double_param(7.0);
+  EXPECT_THAT(refusal(), HasSubstr("the floating-point number 7; expected"));
+  Set("sequence_id").set_double_param(18446744073709551616.0);  // 2^64
+  EXPECT_THAT(refusal(), HasSubstr("number 18446744073709551616; expected"));
+  Set("sequence_id").Clear();
+  EXPECT_THAT(refusal(), HasSubstr("no value; expected"));
   Set("sequence_id").set_string_param(std::string(129, '7'));
   EXPECT_THAT(std::string(ReadParameters(request_).status().message()),
               AllOf(HasSubstr("129 bytes"), HasSubstr("128")));

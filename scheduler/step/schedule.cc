@@ -27,9 +27,8 @@ void LoadOn(StepContext& context, Version& version, DeviceId device) {
 
 void GiveUp(StepContext& context, Version& version,
             const Placement& placement) {
-  version.state = VersionState::kLoadFailed;
-  version.error = NeverFitsText(NeedOf(context.state, version), placement);
-  context.Touch(version);
+  FailLoad(context, version,
+           NeverFitsText(NeedOf(context.state, version), placement));
 }
 
 void KeepWaiting(StepContext& context, Version& version,

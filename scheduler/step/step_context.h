@@ -151,6 +151,9 @@ void VersionIsReady(StepContext& context, Version& version);
 // after `delay`.
 void VersionLostItsPlace(StepContext& context, Version& version,
                          absl::Duration delay);
+// Moves a version without a place to LOAD_FAILED, where it stays until somebody
+// asks to load it. Nothing waits for it any longer.
+void FailLoad(StepContext& context, Version& version, std::string error);
 // Notes that a worker ended under the version's work. It is rehearsed before it
 // is placed again, and given up when that has happened too often.
 void SuspectVersion(StepContext& context, Version& version,

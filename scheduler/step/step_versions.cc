@@ -1,4 +1,7 @@
 // Handlers of events of model versions.
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "scheduler/step/step_context.h"
 #include "scheduler/yield/version_policy.h"
@@ -30,11 +33,10 @@ void Want(StepContext& context, Version& version) {
 void GiveUpSuspect(StepContext& context, Version& version,
                    const std::string& reason) {
   version.suspected = false;
-  version.state = VersionState::kLoadFailed;
-  version.error =
+  FailLoad(
+      context, version,
       absl::StrCat(reason, "; it is tried again after `gpupool models load ",
-                   version.model, "/", version.number, "`");
-  context.Touch(version);
+                   version.model, "/", version.number, "`"));
 }
 
 void SendUnload(StepContext& context, const Version& version) {
@@ -99,6 +101,14 @@ void VersionLostItsPlace(StepContext& context, Version& version,
   version.retry_time = context.now + delay;
   context.Touch(version);
   if (delay > absl::ZeroDuration()) context.Act(SetTimer{version.retry_time});
+}
+
+void FailLoad(StepContext& context, Version& version, std::string error) {
+  version.state = VersionState::kLoadFailed;
+  version.error = std::move(error);
+  context.Touch(version);
+  // It may have been served until its worker was lost, and requests may wait.
+  context.Act(ForgetVersion{version.id});
 }
 
 void SuspectVersion(StepContext& context, Version& version,
@@ -256,9 +266,7 @@ void Apply(StepContext& context, const VersionLoadFailed& event) {
     VersionLostItsPlace(context, *version, kVersionRetryDelay);
   } else {
     context.edit.ReleaseVersion(*version);
-    version->state = VersionState::kLoadFailed;
-    version->error = std::string(event.status.message());
-    context.Touch(*version);
+    FailLoad(context, *version, std::string(event.status.message()));
   }
 }
 

@@ -215,7 +215,8 @@ absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
   }
   if (ring_ == nullptr && draining_) {
     return absl::UnavailableError(
-        absl::StrCat("model ", options_.label, " is being unloaded; retry"));
+        absl::StrCat("model ", options_.label,
+                     " is not loaded any more; load it, or retry"));
   }
   if (ring_ == nullptr && RecoveryEnd(call) <= now) {
     return absl::UnavailableError(absl::StrCat(

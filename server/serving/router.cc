@@ -80,8 +80,7 @@ absl::StatusOr<VersionHandle> Router::Find(absl::string_view model,
   return number == 0 ? WhyNotAny(*known) : WhyNotVersion(*known, number);
 }
 
-// Asks the catalogue's states as well, because a version that failed to load
-// again stays in the registry.
+// Asks the catalogue's states as well, which are ahead of the registry.
 VersionHandle Router::Returning(const v1::Model& model, uint64_t number) const {
   VersionHandle newest;
   for (const v1::ModelVersion& version : model.versions()) {

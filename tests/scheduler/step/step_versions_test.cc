@@ -348,6 +348,23 @@ TEST_F(StepVersionsTest, AnUnloadWhileItIsLoadedAgainForgetsTheVersion) {
   EXPECT_THAT(ActionsOf<UnloadVersion>(Answer(id)), SizeIs(1));
 }
 
+TEST_F(StepVersionsTest, AVersionThatFailsToLoadAgainIsForgotten) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  Send(WorkerLost{device, "signal 9"});
+  Send(WorkerReady{.device = device});
+  EXPECT_THAT(
+      ActionsOf<ForgetVersion>(Fail(id, absl::UnavailableError("reset"))),
+      IsEmpty())
+      << "it is tried again";
+  now += kVersionRetryDelay;
+  Send(TimerFired{});
+  EXPECT_THAT(
+      ActionsOf<ForgetVersion>(Fail(id, absl::DataLossError("damaged"))),
+      SizeIs(1));
+  EXPECT_EQ(StateOf(id), VersionState::kLoadFailed);
+}
+
 TEST_F(StepVersionsTest, AnUnloadOfAServedVersionOnlyDrainsIt) {
   const VersionId id = Create("digits", 1, 40);
   Load(id);

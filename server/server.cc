@@ -117,7 +117,7 @@ class Server::Impl {
   ~Impl() { TakeDown(); }
 
   absl::Status Start() {
-    RETURN_IF_ERROR(CheckTls(config_.tls, clock_.Now()));
+    RETURN_IF_ERROR(CheckTls(config_.tls, WallTime()));
     worker_binary_ = WorkerBinary(config_);
     RETURN_IF_ERROR(CheckProgram(worker_binary_));
     ASSIGN_OR_RETURN(machine_, LookAtMachine());
@@ -210,9 +210,8 @@ class Server::Impl {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     ASSIGN_OR_RETURN(socket_, ClaimSocket(config_.socket, state_dir_->path()));
     ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
-    ASSIGN_OR_RETURN(gate_,
-                     OpenGate(FreeCallersOf(config_), state_dir_->path(),
-                              store_.get(), [this] { return clock_.Now(); }));
+    ASSIGN_OR_RETURN(gate_, OpenGate(FreeCallersOf(config_), state_dir_->path(),
+                                     store_.get(), WallTime));
     RETURN_IF_ERROR(
         KeepAuditLog(config_, state_dir_->path(), &metrics_, gate_.get()));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs",
@@ -543,7 +542,7 @@ class Server::Impl {
   const Config config_;
   const BuildInfo build_;
   const std::function<bool()> give_up_;
-  const SystemClock clock_;
+  const SteadyClock clock_;
   const absl::Time started_;
   const std::string boot_id_ = NewBootId();
   absl::Mutex stop_mutex_;

@@ -229,6 +229,9 @@ bool ControlLoop::Impl::RunOnce() {
       queue_.PopBatch(options_.batch_limit, NextDeadline());
   dependencies_.store->LookAtDisk(dependencies_.now());
   Transaction transaction(&ledger_, dependencies_.store, dependencies_.now());
+  const std::string clock_was_set =
+      clock_watch_.Look(absl::Now() - transaction.now());
+  if (!clock_was_set.empty()) LogWarning(clock_was_set);
   FireTimers(transaction);
   retention_.Run(transaction);
   for (const Work& work : batch) work(transaction);

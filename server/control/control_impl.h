@@ -29,6 +29,7 @@
 #include "server/control/records/ledger.h"
 #include "server/control/records/shared_versions.h"
 #include "server/control/upkeep/blob_janitor.h"
+#include "server/control/upkeep/clock_watch.h"
 #include "server/control/upkeep/group_folders.h"
 #include "server/control/upkeep/retention.h"
 #include "server/control/upkeep/usage_meter.h"
@@ -92,6 +93,7 @@ class ControlLoop::Impl {
   JobTraces job_traces_;
   Retention retention_;
   UsageMeter usage_;
+  ClockWatch clock_watch_;
   std::unique_ptr<ActionRunner> runner_;
   ServingSink* serving_ = nullptr;
   absl::btree_set<absl::Time> timers_;

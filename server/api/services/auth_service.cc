@@ -87,9 +87,11 @@ absl::Status AuthService::CheckOn() const {
 grpc::ServerUnaryReactor* AuthService::CreateToken(
     grpc::CallbackServerContext* context, const v1::CreateTokenRequest* request,
     v1::CreateTokenResponse* response) {
-  const absl::Time now = control_->now();
   absl::Status checked = CheckOn();
-  if (checked.ok()) checked = CheckNewToken(*request, now);
+  if (!checked.ok()) return Reply(context, checked);
+  // The clock that decides when the token ends.
+  const absl::Time now = gate_->now();
+  checked = CheckNewToken(*request, now);
   if (checked.ok() && gate_->tokens().size() >= TokenBook::kMostTokens) {
     checked = absl::ResourceExhaustedError(absl::StrCat(
         "there are ", TokenBook::kMostTokens,
@@ -136,8 +138,7 @@ grpc::ServerUnaryReactor* AuthService::RevokeToken(
     *response = stored->token();
     return Reply(context, absl::OkStatus());
   }
-  *stored->mutable_token()->mutable_revoke_time() =
-      ToTimestamp(control_->now());
+  *stored->mutable_token()->mutable_revoke_time() = ToTimestamp(gate_->now());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   StoreToken(
       *control_, *stored,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "gpupool/worker/v1/worker.pb.h"
+#include "server/clock.h"
 #include "server/control/devices/device_board.h"
 #include "server/control/records/ledger.h"
 #include "server/control/records/rows.h"
@@ -156,6 +157,20 @@ TEST_F(UsageMeterTest, AClockThatIsSetBackChargesNothing) {
   now_ -= absl::Minutes(5);
   Turn();
   now_ += absl::Seconds(2);
+  End(id);
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(rows[0].device_seconds(), 2);
+}
+
+TEST_F(UsageMeterTest, AClockThatIsSetForwardChargesNothing) {
+  absl::Time wall = now_;
+  absl::Duration steady;
+  const SteadyClock clock([&] { return wall; }, [&] { return steady; });
+  const uint64_t id = Submit("a", 100);
+  wall += absl::Hours(24 * 400);
+  steady += absl::Seconds(2);
+  now_ = clock.Now();
   End(id);
   const auto rows = Rows();
   ASSERT_EQ(rows.size(), 1u);

@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
@@ -43,6 +46,24 @@ absl::StatusOr<struct stat> FactsOf(const UniqueFd& file) {
 
 std::string BaseName(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
+}
+
+// Returns whether all who may write to the folder may read the file.
+bool IsReadableByWriters(const struct stat& file, const struct stat& folder) {
+  if ((file.st_mode & S_IROTH) != 0) return true;
+  if (file.st_uid != folder.st_uid) return false;
+  if ((folder.st_mode & S_IWOTH) != 0) return false;
+  if ((folder.st_mode & S_IWGRP) == 0) return true;
+  return file.st_gid == folder.st_gid && (file.st_mode & S_IRGRP) != 0;
+}
+
+// Returns the path by which the kernel knows an open file.
+absl::StatusOr<std::string> PathOf(const UniqueFd& file) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(
+      absl::StrCat("/proc/self/fd/", file.get()), error);
+  if (!error) return path.string();
+  return absl::ErrnoToStatus(error.value(), "its folder cannot be found");
 }
 
 absl::Status OpenError(int error) {
@@ -141,8 +162,49 @@ absl::StatusOr<UniqueFd> ConfinedFolder::OpenFile(
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   ASSIGN_OR_RETURN(UniqueFd file, OpenBeneath(relative, O_RDONLY | O_NONBLOCK));
   ASSIGN_OR_RETURN(const struct stat facts, FactsOf(file));
-  if (KindOf(facts) == EntryKind::kFile) return file;
-  return absl::FailedPreconditionError("is no regular file");
+  if (KindOf(facts) != EntryKind::kFile) {
+    return absl::FailedPreconditionError("is no regular file");
+  }
+  RETURN_IF_ERROR(CheckNames(file, facts));
+  return file;
+}
+
+absl::StatusOr<struct stat> ConfinedFolder::FolderOf(
+    const UniqueFd& file, const struct stat& facts) const {
+  ASSIGN_OR_RETURN(const std::string top, PathOf(folder_));
+  ASSIGN_OR_RETURN(const std::string path, PathOf(file));
+  const std::string prefix = top == "/" ? top : top + "/";
+  if (!absl::StartsWith(path, prefix)) {
+    return absl::UnavailableError("was moved while it was opened; try again");
+  }
+  // Looked up beneath this folder, and compared, since a folder on the way may
+  // be exchanged meanwhile.
+  const std::string relative = path.substr(prefix.size());
+  const size_t slash = relative.rfind('/');
+  const std::string parent =
+      slash == std::string::npos ? "." : relative.substr(0, slash);
+  ASSIGN_OR_RETURN(const UniqueFd folder,
+                   OpenBeneath(parent, O_PATH | O_DIRECTORY));
+  struct stat entry = {};
+  if (fstatat(folder.get(), BaseName(relative).c_str(), &entry,
+              AT_SYMLINK_NOFOLLOW) != 0 ||
+      entry.st_ino != facts.st_ino || entry.st_dev != facts.st_dev) {
+    return absl::UnavailableError("was moved while it was opened; try again");
+  }
+  return FactsOf(folder);
+}
+
+absl::Status ConfinedFolder::CheckNames(const UniqueFd& file,
+                                        const struct stat& facts) const {
+  if (facts.st_nlink <= 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const struct stat folder, FolderOf(file, facts));
+  if (IsReadableByWriters(facts, folder)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "has ", facts.st_nlink, " names (hard links) and belongs to user ",
+      facts.st_uid,
+      ", but others who may not read it may write to its folder, "
+      "which belongs to user ",
+      folder.st_uid, "; put a copy there, or let all users read the file"));
 }
 
 absl::StatusOr<std::string> ConfinedFolder::Read(const std::string& relative,

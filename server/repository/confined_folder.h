@@ -2,8 +2,19 @@
 // ".." and absolute paths are refused by the kernel, for the path as a whole.
 // Links to other places inside the folder are followed.
 //
+// A file with several names (hard links) is opened only if all who may write to
+// the folder where it lies may read it anyway. Otherwise a user who may write
+// there could link a file that only the server may read. So one of these must
+// hold:
+//   * All users may read the file.
+//   * It has the folder's owner, and nobody else may write to the folder.
+//   * It has the folder's owner and group, the group may read the file, and
+//     only the two may write to the folder.
+//
 // Thread-safety: any thread. Ownership: owns the descriptor of the folder.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <string>
@@ -47,7 +58,8 @@ class ConfinedFolder {
   // Returns the kind and the stamp of a path. Opens nothing, so that pipes and
   // devices are safe to ask about. PermissionDenied when the path leads out.
   absl::StatusOr<Entry> Look(const std::string& relative) const;
-  // Opens a regular file for reading. FailedPrecondition for anything else.
+  // Opens a regular file for reading. FailedPrecondition for anything else,
+  // PermissionDenied for hard links that the rule above refuses.
   absl::StatusOr<UniqueFd> OpenFile(const std::string& relative) const;
   // Returns the content of a regular file of at most `limit_bytes`.
   absl::StatusOr<std::string> Read(const std::string& relative,
@@ -57,6 +69,13 @@ class ConfinedFolder {
   explicit ConfinedFolder(UniqueFd folder) : folder_(std::move(folder)) {}
   absl::StatusOr<UniqueFd> OpenBeneath(const std::string& relative,
                                        uint64_t flags) const;
+  // Returns the facts of the folder below this one where an open file lies,
+  // after all links.
+  absl::StatusOr<struct stat> FolderOf(const UniqueFd& file,
+                                       const struct stat& facts) const;
+  // PermissionDenied for a file with several names that is not for everybody
+  // who may have linked it.
+  absl::Status CheckNames(const UniqueFd& file, const struct stat& facts) const;
 
   UniqueFd folder_;
 };

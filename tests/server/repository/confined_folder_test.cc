@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -28,6 +30,12 @@ class ConfinedFolderTest : public ::testing::Test {
 
   void Write(const std::string& path, const std::string& text) {
     std::ofstream(top_ / path) << text;
+  }
+  void Mode(const std::string& path, mode_t mode) {
+    ASSERT_EQ(chmod((top_ / path).c_str(), mode), 0);
+  }
+  void HardLink(const std::string& from, const std::string& to) {
+    std::filesystem::create_hard_link(top_ / from, top_ / to);
   }
   void Link(const std::string& target, const std::string& path) {
     std::filesystem::create_symlink(target, top_ / "root" / path);
@@ -67,6 +75,63 @@ TEST_F(ConfinedFolderTest, NothingLeadsOut) {
   }
   EXPECT_THAT(std::string(folder_->OpenFile("absolute").status().message()),
               HasSubstr("leads out of the model repository"));
+}
+
+TEST_F(ConfinedFolderTest, HardLinksOfTheFoldersOwnerAreRead) {
+  Mode("secret", 0600);
+  Mode("root/sub", 0755);
+  HardLink("secret", "root/sub/linked");
+  EXPECT_EQ(*folder_->Read("sub/linked", 6), "secret");
+}
+
+TEST_F(ConfinedFolderTest, HardLinksThatEverybodyMayReadAreRead) {
+  Mode("secret", 0644);
+  Mode("root/sub", 0777);
+  HardLink("secret", "root/sub/linked");
+  EXPECT_EQ(*folder_->Read("sub/linked", 6), "secret");
+}
+
+TEST_F(ConfinedFolderTest, HardLinksInAFolderOfAGroupAreReadIfTheGroupMay) {
+  Mode("root/sub", 0775);
+  HardLink("secret", "root/sub/linked");
+  Mode("secret", 0660);
+  EXPECT_EQ(*folder_->Read("sub/linked", 6), "secret");
+  Mode("secret", 0600);
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(folder_->OpenFile("sub/linked").status()));
+}
+
+TEST_F(ConfinedFolderTest, HardLinksThatOthersMayHaveMadeAreRefused) {
+  Mode("secret", 0600);
+  Mode("root/sub", 0777);
+  HardLink("secret", "root/sub/linked");
+  const absl::Status refused = folder_->OpenFile("sub/linked").status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("has 2 names"), HasSubstr("put a copy there")));
+  std::filesystem::remove(top_ / "secret");
+  EXPECT_EQ(*folder_->Read("sub/linked", 6), "secret");
+}
+
+TEST_F(ConfinedFolderTest, TheFolderThatCountsIsWhereALinkLeads) {
+  Mode("secret", 0600);
+  Mode("root", 0755);
+  Mode("root/sub", 0777);
+  HardLink("secret", "root/sub/linked");
+  Link("sub/linked", "inside");
+  EXPECT_TRUE(absl::IsPermissionDenied(folder_->OpenFile("inside").status()));
+}
+
+TEST_F(ConfinedFolderTest, HardLinksInAFolderOfAnotherUserAreRefused) {
+  constexpr uid_t kNobody = 65534;
+  Mode("secret", 0600);
+  Mode("root/sub", 0755);
+  HardLink("secret", "root/sub/linked");
+  if (chown((top_ / "root/sub").c_str(), kNobody, kNobody) != 0) {
+    GTEST_SKIP() << "only root can give folders away";
+  }
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(folder_->OpenFile("sub/linked").status()));
 }
 
 TEST_F(ConfinedFolderTest, SpecialFilesAreNotOpened) {

@@ -55,7 +55,7 @@
 #include "server/startup_check.h"
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
-#include "server/store/store.h"
+#include "server/store/lost_database.h"
 #include "server/trace/tracer.h"
 
 namespace gpupool::server {
@@ -209,7 +209,8 @@ class Server::Impl {
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     ASSIGN_OR_RETURN(socket_, ClaimSocket(config_.socket, state_dir_->path()));
-    ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
+    ASSIGN_OR_RETURN(
+        store_, OpenStoreOf(state_dir_->path(), StoreSettings(), WallTime()));
     ASSIGN_OR_RETURN(gate_, OpenGate(FreeCallersOf(config_), state_dir_->path(),
                                      store_.get(), WallTime));
     RETURN_IF_ERROR(

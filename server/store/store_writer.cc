@@ -1,10 +1,15 @@
 #include "server/store/store_writer.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/store/blob_files.h"
 #include "server/store/migrations.h"
 
 namespace gpupool::server {
@@ -142,9 +147,14 @@ std::string RequestColumn(const v1::Job& job) {
   return absl::StrCat("\n", job.array_id(), "/", job.array_index());
 }
 
+std::string UsedMark(const std::string& path) {
+  return absl::StrCat(path, "-used");
+}
+
 StoreWriter::StoreWriter(const std::string& path, DiskReserve* reserve)
     : connection_(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE),
-      reserve_(reserve) {}
+      reserve_(reserve),
+      path_(path) {}
 
 absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
     const std::string& path, DiskReserve* reserve) {
@@ -179,8 +189,20 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
       writer->last_ids_[ids.getColumn(0).getString()] =
           static_cast<uint64_t>(ids.getColumn(1).getInt64());
     }
+    if (!writer->last_ids_.empty()) writer->MarkUsed();
     return writer;
   });
+}
+
+// An error is no failure of the commit: the mark serves a later start only.
+void StoreWriter::MarkUsed() {
+  if (marked_) return;
+  const int fd =
+      open(UsedMark(path_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  close(fd);
+  const std::string folder = std::filesystem::path(path_).parent_path();
+  marked_ = SyncFolder(folder.empty() ? "." : folder).ok();
 }
 
 uint64_t StoreWriter::Allocate(const std::string& name) {
@@ -202,7 +224,10 @@ absl::Status StoreWriter::Commit(const WriteBatch& batch) {
   if (!failure_.ok()) return failure_;
   if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();
   failure_ = WriteOrGiveRoom(batch);
-  if (failure_.ok()) dirty_ids_.clear();
+  if (failure_.ok() && !dirty_ids_.empty()) {
+    dirty_ids_.clear();
+    MarkUsed();
+  }
   // The batch is durable by now. A failed checkpoint is an error all the same:
   // the disk cannot be trusted with further batches.
   if (failure_.ok()) failure_ = Checkpoint();

@@ -19,6 +19,10 @@ namespace gpupool::server {
 // array a text that no client can send.
 std::string RequestColumn(const v1::Job& job);
 
+// Returns the path of the empty file that tells that the database at `path` has
+// given an id (lost_database.h).
+std::string UsedMark(const std::string& path);
+
 class StoreWriter {
  public:
   // Opens, migrates and reads the id counters. `reserve` must outlive the
@@ -33,6 +37,8 @@ class StoreWriter {
 
  private:
   StoreWriter(const std::string& path, DiskReserve* reserve);
+  // Makes the mark, once. After a failure the next call tries again.
+  void MarkUsed();
   absl::Status WriteOrGiveRoom(const WriteBatch& batch);
   // Moves the write-ahead log into the database when it has grown long.
   absl::Status Checkpoint();
@@ -53,7 +59,9 @@ class StoreWriter {
 
   Connection connection_;
   DiskReserve* const reserve_;
-  int log_pages_ = 0;  // length of the write-ahead log at the last commit
+  const std::string path_;
+  bool marked_ = false;  // the mark is on disk
+  int log_pages_ = 0;    // length of the write-ahead log at the last commit
   std::map<std::string, uint64_t> last_ids_;   // given out
   std::map<std::string, uint64_t> dirty_ids_;  // given out, not committed
   absl::Status failure_;                       // error of an earlier Commit

@@ -89,6 +89,28 @@ class Backup(harness.TestCase):
         self.assertEqual(69, start.returncode)
         self.assertIn("damaged", start.stderr)
 
+    def test_a_lost_database_is_not_begun_anew(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        self.assertEqual(0, server.terminate())
+        path = server.state / "gpupool.db"
+        for suffix in ("", "-wal", "-shm"):
+            pathlib.Path(f"{path}{suffix}").unlink(missing_ok=True)
+        ports = ("--devices", "cpu:1", "--grpc-port", 0, "--http-port", 0,
+                 "--metrics-port", 0)
+        start = daemon(server, *ports)
+        self.assertEqual(69, start.returncode, start.stderr)
+        self.assertIn("gpupool.db-used exists", start.stderr)
+        self.assertFalse(path.exists())
+        sqlite3.connect(path).executescript("CREATE TABLE other(id); DROP TABLE other;")
+        start = daemon(server, *ports)
+        self.assertEqual(69, start.returncode, start.stderr)
+        self.assertIn("is empty", start.stderr)
+        path.unlink()
+        pathlib.Path(f"{path}-used").unlink()
+        (server.state / "blobs").rename(server.state / "old blobs")
+        server.start()
+
     def test_without_database_it_says_so(self):
         server = harness.Server("/nowhere", [])
         for arguments in (("--check",), ("--backup", "/tmp/never.db")):

@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "server/control/calls/log.h"
 #include "server/pool/spooled_reports.h"
+#include "server/store/lost_database.h"
 
 namespace gpupool::server {
 namespace {
@@ -166,9 +167,30 @@ absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
   return used;
 }
 
+// Adds the blobs that are older than the database.
+absl::Status BlobJanitor::KeepOld(absl::flat_hash_set<std::string>& used) {
+  ASSIGN_OR_RETURN(const uint64_t begin, store_->GetCounter(kBeginCounter));
+  if (begin == 0) return absl::OkStatus();  // of an earlier version
+  const absl::Time time = absl::FromUnixNanos(static_cast<int64_t>(begin));
+  size_t kept = 0;
+  for (const std::string& name : BlobsBefore(blobs_->directory(), time)) {
+    kept += used.insert(name).second;
+  }
+  if (kept != std::exchange(kept_old_, kept) && kept > 0) {
+    LogWarning(absl::StrCat(
+        "event=old_blobs_kept files=", kept, " folder=", blobs_->directory(),
+        " text=\"they are older than the database, and no row names them\" "
+        "remedy=\"restore the database that they belong to, or remove files "
+        "that were last written before ",
+        absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone()), "\""));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SweepResult> BlobJanitor::SweepOnce(absl::Time now) {
   SweepPartials(now);
-  ASSIGN_OR_RETURN(const auto used, References());
+  ASSIGN_OR_RETURN(auto used, References());
+  RETURN_IF_ERROR(KeepOld(used));
   return blobs_->Sweep(used, options_.min_age, now);
 }
 

@@ -43,7 +43,8 @@ class BlobJanitor {
   // Runs one sweep now. Removes partial uploads that have expired, then blobs.
   // Keeps what a report in a worker's spool names, unless the report came too
   // late to count. Removes no blob when a spool, or a manifest in use, cannot
-  // be read.
+  // be read. Keeps blobs that are older than the database, which may have been
+  // those of a database that was lost, and logs how many no row names.
   absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
 
  private:
@@ -51,6 +52,7 @@ class BlobJanitor {
   absl::StatusOr<std::vector<worker::v1::Report>> Spooled() const;
   absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& manifest);
   void SweepPartials(absl::Time now);
+  absl::Status KeepOld(absl::flat_hash_set<std::string>& used);
   void Run();
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return wanted_ || stopping_;
@@ -61,6 +63,7 @@ class BlobJanitor {
   const BlobStore* blobs_;
   // Files named by each manifest. Used by the sweeping thread only.
   std::map<std::string, std::vector<std::string>> manifests_;
+  size_t kept_old_ = 0;  // the number in the last line of the log
   absl::Mutex mutex_;
   bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/spool_records.h"
+#include "server/store/lost_database.h"
 
 namespace gpupool::server {
 namespace {
@@ -178,6 +179,23 @@ TEST_F(BlobJanitorTest, KeepsTheModelFilesOfJobsThatHaveNotEnded) {
   ASSERT_TRUE(store->Commit(batch).ok());
   ASSERT_TRUE(Sweep(absl::Hours(2)).ok());
   EXPECT_FALSE(blobs->Contains(onnx.sha256()));
+}
+
+TEST_F(BlobJanitorTest, KeepsWhatIsOlderThanTheDatabase) {
+  const std::string before = *blobs->Put("of a database that was lost");
+  const std::string after = *blobs->Put("of this database");
+  const std::filesystem::path file = folder / "blobs" / before;
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) - std::chrono::hours(2));
+  WriteBatch batch;
+  batch.set_counters[kBeginCounter] =
+      static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
+  ASSERT_TRUE(store->Commit(batch).ok());
+  const auto result = Sweep(absl::Hours(2));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->removed_files, 1u);
+  EXPECT_TRUE(blobs->Contains(before));
+  EXPECT_FALSE(blobs->Contains(after));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kEncodedAtOnce = 64 << 10;
 constexpr uint64_t kFirstTokens = 32;  // that are described
 constexpr uint32_t kPiecesOfTwoBytes = 1 << 16;
+constexpr uint32_t kByteValues = 256;
 
 bool IsBlank(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' ||
@@ -324,9 +325,11 @@ absl::Status CheckTokens(const std::vector<std::string>& tokens) {
   return absl::OkStatus();
 }
 
-// Reads the files through the tokenizer into the buffer.
+// Reads the files through the tokenizer, which knows `vocabulary` tokens, into
+// the buffer.
 absl::StatusOr<Table> ReadFiles(absl::Span<const TextFile> files,
-                                Tokenizer& tokenizer, TokenBuffer& buffer) {
+                                uint32_t vocabulary, Tokenizer& tokenizer,
+                                TokenBuffer& buffer) {
   uint64_t file_bytes = files.size();
   for (const TextFile& file : files) file_bytes += file.bytes.size();
   RETURN_IF_ERROR(buffer.Reserve(file_bytes));
@@ -337,7 +340,10 @@ absl::StatusOr<Table> ReadFiles(absl::Span<const TextFile> files,
         AtPlace(files[i].name, tokenizer.EndFile(i + 1 == files.size())));
   }
   if (buffer.tokens() == 0) return Refuse("the text has no token");
-  return buffer.Finish();
+  ASSIGN_OR_RETURN(Table table, buffer.Finish());
+  // A model of the text knows all tokens, also those that the text has not.
+  table.targets.front().facts.maximum = vocabulary - 1;
+  return table;
 }
 
 // Returns the first tokens of a text.
@@ -374,6 +380,8 @@ absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
                                const ReadLimits& limits) {
   RETURN_IF_ERROR(CheckTokens(tokens));
   const bool bytes = tokens.empty();
+  const uint32_t vocabulary =
+      bytes ? kByteValues : static_cast<uint32_t>(tokens.size());
   TokenBuffer buffer(bytes ? ElementType::kUint8 : ElementType::kUint16,
                      limits);
   std::unique_ptr<Tokenizer> tokenizer;
@@ -382,13 +390,13 @@ absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
   } else {
     tokenizer = std::make_unique<WordTokenizer>(tokens, &buffer);
   }
-  ASSIGN_OR_RETURN(Table table, ReadFiles(files, *tokenizer, buffer));
+  ASSIGN_OR_RETURN(Table table,
+                   ReadFiles(files, vocabulary, *tokenizer, buffer));
   table.class_names = tokens;
-  table.text = {
-      .tokenizer =
-          bytes ? TextFacts::Tokenizer::kBytes : TextFacts::Tokenizer::kWords,
-      .vocabulary = bytes ? 256 : static_cast<uint32_t>(tokens.size()),
-      .first = {}};
+  table.text = {.tokenizer = bytes ? TextFacts::Tokenizer::kBytes
+                                   : TextFacts::Tokenizer::kWords,
+                .vocabulary = vocabulary,
+                .first = {}};
   for (const uint32_t token : FirstTokens(table)) {
     table.text->first.push_back(bytes ? ByteName(token) : tokens[token]);
   }
@@ -406,9 +414,7 @@ absl::StatusOr<Table> ReadPieces(absl::Span<const TextFile> files,
                                                     : ElementType::kUint16,
                      limits);
   PieceTokenizer pieces(model->get(), &buffer);
-  ASSIGN_OR_RETURN(Table table, ReadFiles(files, pieces, buffer));
-  // A model of the text knows all pieces, also those that the text has not.
-  table.targets.front().facts.maximum = vocabulary - 1;
+  ASSIGN_OR_RETURN(Table table, ReadFiles(files, vocabulary, pieces, buffer));
   auto first = (*model)->Names(FirstTokens(table));
   if (!first.ok()) return AtPlace(tokenizer.name, first.status());
   table.text = {.tokenizer = KindOf((*model)->facts().kind),

@@ -25,6 +25,7 @@ struct TextFile {
 // - Else tokens are the words between blanks and line ends, uint16: their place
 //   in `tokens`, or that of kUnknownToken for a word that is not there. The
 //   table then has them as class names.
+// Labels count as classes up to the last token of `tokens`, or to byte 255.
 // A byte order mark at the beginning of a file is left out.
 //   INVALID_ARGUMENT    text is not UTF-8, has a byte of zero or an unknown
 //                       word, or there is no token, or too many `tokens`; names

@@ -139,6 +139,20 @@ class Text(harness.TestCase):
         self.assertIn("more.txt: line 2 has the word", error)
         self.assertIn("add the token <unk>", error)
 
+    def test_tokens_that_do_not_occur_are_classes(self):
+        server = self.start("--devices", "cpu:1")
+        path = self.write(server, "story.txt", story())
+        tokens = self.write(server, "tokens", "\n".join(TOKENS + ["cow", "horse"]) + "\n")
+        server.cli("datasets", "upload", "words", path, "--tokens", tokens)
+        server.cli("datasets", "upload", "held", path, "--like", "words")
+        server.cli("datasets", "upload", "bytes", path)
+        classes = {name: server.json("datasets", "get", name)["classes"]
+                   for name in ("words", "held", "bytes")}
+        self.assertEqual({"words": 11, "held": 11, "bytes": 256}, classes)
+        small = self.write(server, "job.yaml", HIDDEN_WORDS)
+        self.assertIn("labels 0 to 10, but the model's output tells only 9 classes apart",
+                      server.cli("submit", small, code=2))
+
     def test_a_tokenizer_is_trained_and_a_language_model_learns_its_pieces(self):
         server = self.start("--devices", "cpu:1", *harness.sandbox_for_programs())
         path = self.write(server, "story.txt", story())

@@ -158,6 +158,15 @@ TEST(DescribeTableTest, RecordingsHaveARateChannelsAndLengths) {
   EXPECT_EQ(audio.padded_rows(), 1u);
 }
 
+TEST(DescribeTableTest, TokensWithoutRowsAreCounted) {
+  const auto table = ReadText({{"a.txt", "a b a"}}, {"a", "b", "c", "d"}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  const v1::DatasetDescription description = DescribeTable(*table);
+  const v1::DatasetColumn& labels = description.columns(1);
+  EXPECT_THAT(labels.category_rows(), ElementsAre(2, 1, 0, 0));
+  EXPECT_THAT(labels.categories(), ElementsAre("a", "b", "c", "d"));
+}
+
 TEST(DescribeTableTest, TextsHaveATokenizerAVocabularyAndFirstTokens) {
   const std::string text(40, 'a');
   auto table = ReadText({{"a.txt", text}}, {}, {});

@@ -37,7 +37,8 @@ TEST(TextReaderTest, BytesAreFeaturesAndLabels) {
     EXPECT_THAT(Floats(table->features()), ElementsAre(97, 195, 169, 10));
     EXPECT_TRUE(table->labels().shape.empty());
     EXPECT_THAT(Floats(table->labels()), ElementsAre(97, 195, 169, 10));
-    EXPECT_EQ(table->labels().facts.class_count(), 196u);
+    EXPECT_EQ(table->labels().facts.class_count(), 256u)
+        << "also bytes that the text has not";
     EXPECT_THAT(table->class_names, IsEmpty());
     EXPECT_EQ(table->host_bytes(), 4u) << "the bytes are shared";
   }
@@ -86,6 +87,13 @@ TEST(TextReaderTest, WordsAreThePlacesInTheTable) {
   EXPECT_THAT(Floats(table->features()), ElementsAre(1, 2, 0, 1));
   EXPECT_THAT(table->class_names, ElementsAre("<unk>", "the", "cat"));
   EXPECT_EQ(table->host_bytes(), 8u);
+}
+
+TEST(TextReaderTest, EachTokenOfATableIsAClass) {
+  const auto table =
+      ReadText({{"a.txt", "the the"}}, {"the", "cat", "<unk>", "dog"}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->labels().facts.class_count(), 4u);
 }
 
 TEST(TextReaderTest, UnknownWordsNeedATokenOfTheirOwn) {

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "client/request_texts.h"
 #include "client/retry.h"
 
 namespace gpupool::client {
@@ -51,13 +52,16 @@ class Connection {
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
   // Makes one unary call. If `patience` allows, retries it while the server is
-  // unavailable and the retry window is open.
+  // unavailable and the retry window is open. InvalidArgument, as all functions
+  // here, without a call if a text of the request is not UTF-8.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(
       Stub& stub,
       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                    Response*),
       const Request& request, const Patience& patience) {
+    const absl::Status texts = CheckTexts(request);
+    if (!texts.ok()) return texts;
     const Limits limits = StartCall(patience);
     Backoff backoff({}, NewSeed());
     while (true) {
@@ -85,6 +89,8 @@ class Connection {
                                              const Request&),
                           const Request& request,
                           const Listener<Message>& listener) {
+    const absl::Status texts = CheckTexts(request);
+    if (!texts.ok()) return texts;
     grpc::ClientContext context;
     AddToken(&context);
     auto reader = (stub.*method)(&context, request);
@@ -123,10 +129,11 @@ class Connection {
     while (true) {
       Message message;
       const absl::StatusOr<bool> more = next(message);
-      if (!more.ok()) {
+      const absl::Status good = more.ok() ? CheckTexts(message) : more.status();
+      if (!good.ok()) {
         context.TryCancel();
         writer->Finish();
-        return more.status();
+        return good;
       }
       if (!*more || !writer->Write(message)) break;
     }

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -19,6 +18,7 @@
 #include "client/text/quote.h"
 #include "client/text/suggest.h"
 #include "client/text/units.h"
+#include "client/text/utf8.h"
 #include "client/yaml/precision_words.h"
 
 namespace gpupool::client {
@@ -29,15 +29,6 @@ using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
-
-bool IsUtf8(absl::string_view text) {
-  try {
-    // The strict dump throws for anything else.
-    return !nlohmann::json(std::string(text)).dump().empty();
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
 
 // Returns the values as files write them: "highest" for HIGHEST.
 std::vector<std::string> EnumNames(const EnumDescriptor& type) {

@@ -305,7 +305,8 @@ absl::Status ReadFile(std::string_view bytes, Tokenizer& tokenizer) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTokens(const std::vector<std::string>& tokens) {
+absl::Status CheckTokens(const std::vector<std::string>& tokens,
+                         const ReadLimits& limits) {
   if (tokens.size() > kMaxCategories) {
     return Refuse("a table of tokens has ", tokens.size(),
                   " tokens, the limit is ", kMaxCategories,
@@ -320,6 +321,10 @@ absl::Status CheckTokens(const std::vector<std::string>& tokens) {
       return Refuse("the token ", QuotedCell(token),
                     " is empty or has a blank, so that no word is equal to ",
                     "it; leave it out");
+    }
+    if (limits.is_new && token.find('\0') != std::string::npos) {
+      return Refuse("the token ", QuotedCell(token),
+                    " has a byte of zero, which no text has; leave it out");
     }
   }
   return absl::OkStatus();
@@ -378,7 +383,7 @@ TextFacts::Tokenizer KindOf(TokenizerKind kind) {
 absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
                                const std::vector<std::string>& tokens,
                                const ReadLimits& limits) {
-  RETURN_IF_ERROR(CheckTokens(tokens));
+  RETURN_IF_ERROR(CheckTokens(tokens, limits));
   const bool bytes = tokens.empty();
   const uint32_t vocabulary =
       bytes ? kByteValues : static_cast<uint32_t>(tokens.size());

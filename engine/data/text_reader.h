@@ -29,7 +29,8 @@ struct TextFile {
 // A byte order mark at the beginning of a file is left out.
 //   INVALID_ARGUMENT    text is not UTF-8, has a byte of zero or an unknown
 //                       word, or there is no token, or too many `tokens`; names
-//                       file and line
+//                       file and line. If limits.is_new, also for a byte of
+//                       zero in `tokens`
 //   RESOURCE_EXHAUSTED  the table would exceed `limits`, or the disk is full
 absl::StatusOr<Table> ReadText(absl::Span<const TextFile> files,
                                const std::vector<std::string>& tokens,

@@ -239,6 +239,27 @@ TEST_F(UploadTest, RefusesMissingAndEmptyFiles) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(UploadTest, NamesThatAreNotUtf8AreRefusedBeforeTheyAreSent) {
+  const std::string good = upload_.file;
+  upload_.file = WriteFile("b\xFF.csv", "abc");
+  const absl::Status file = UploadDataset(*client_, upload_, nullptr).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(file)) << file;
+  EXPECT_EQ(file.message(),
+            "files.file_name is 'upload_test_b\\xff.csv', which is not UTF-8; "
+            "write it in UTF-8");
+  upload_.file = good;
+  upload_.name = "\xFF";
+  for (const absl::Status& name :
+       {UploadDataset(*client_, upload_, nullptr).status(),
+        EnsureDataset(*client_, upload_, nullptr).status()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(name)) << name;
+    EXPECT_EQ(name.message(),
+              "name is '\\xff', which is not UTF-8; write it in UTF-8");
+  }
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_FALSE(server_.state.upload_header.has_layout()) << "nothing was sent";
+}
+
 TEST_F(UploadTest, RefusesAFolderWithoutImages) {
   const std::string file = WriteFile("notes.txt", "none");
   const std::string folder = file.substr(0, file.rfind('/'));

@@ -100,6 +100,29 @@ class BadJobs(harness.TestCase):
             self.assertIn(fragment, text)
         self.server.cli("datasets", "get", "broken", code=3)
 
+    def test_bytes_that_are_not_utf8_are_named_and_escaped(self):
+        text = self.server.state / "good.txt"
+        text.write_text("the cat\n")
+        table = self.server.state / "tokx"
+        table.write_bytes(b"<unk>\n\xff\n")
+        error = self.server.cli("datasets", "upload", "q1", text, "--tokens", table, code=2)
+        self.assertIn("tokx: line 2 is not UTF-8", error)
+        table.write_bytes(b"<unk>\na\0b\n")
+        error = self.server.cli("datasets", "upload", "q1", text, "--tokens", table, code=2)
+        self.assertIn("tokx: line 2 has a byte of zero", error)
+        # Python hands the bytes of such names to the system as they are.
+        named = self.server.state / "\udcff.txt"
+        named.write_text("the cat\n")
+        for arguments, message in (
+                (("datasets", "upload", "q1", named), r"files.file_name is '\xff.txt'"),
+                (("datasets", "upload", "\udcff", text), r"name is '\xff'"),
+                (("datasets", "get", "\udcff"), r"name is '\xff'"),
+                (("models", "get", "\udcff"), r"name is '\xff'")):
+            error = self.server.cli(*arguments, code=2)
+            self.assertIn(message + ", which is not UTF-8", error)
+            self.assertNotIn("libprotobuf", error)
+        self.server.cli("datasets", "get", "q1", code=3)
+
     def test_dataset_with_a_wrong_checksum(self):
         import grpc
         load = harness.stubs()

@@ -19,6 +19,7 @@
 #include "client/cli/models/plan_view.h"
 #include "client/cli/models/wait_version.h"
 #include "client/model_files.h"
+#include "client/request_texts.h"
 #include "client/text/units.h"
 
 namespace gpupool::client {
@@ -64,6 +65,11 @@ absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
 int Upload(Context& context, const UploadOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
+  v1::UploadModelRequest::Header header;
+  header.set_name(options.name);
+  // Before the files are sent, which may take long.
+  const absl::Status texts = CheckTexts(header);
+  if (!texts.ok()) return context.Fail(texts);
   absl::StatusOr<v1::ModelSpec> spec =
       ReadModel(context, **client, options.model, options.weights);
   if (!spec.ok()) return context.Fail(spec.status());
@@ -72,8 +78,6 @@ int Upload(Context& context, const UploadOptions& options) {
         options.model.file,
         " has layers without weights; give them with --weights FILE")));
   }
-  v1::UploadModelRequest::Header header;
-  header.set_name(options.name);
   *header.mutable_spec() = *std::move(spec);
   header.mutable_serving()->set_max_batch_size(options.model.max_batch_size);
   header.mutable_serving()->set_max_programs(options.model.max_programs);

@@ -38,6 +38,10 @@ TEST(TokenTableTest, ErrorsNameFileAndLine) {
   EXPECT_THAT(error(""), HasSubstr("line 1 is empty; write one token a line"));
   EXPECT_THAT(error("a\n\nb\n"), HasSubstr("ErrorsNameFileAndLine: line 2 is"));
   EXPECT_THAT(error("a\nb c\n"), HasSubstr("line 2 has a blank"));
+  EXPECT_THAT(error("<unk>\n\xFF\n"), HasSubstr(": line 2 is not UTF-8"));
+  EXPECT_THAT(error("\xC3\n"), HasSubstr(": line 1 is not UTF-8"));
+  EXPECT_THAT(error(std::string("a\nb\0c\n", 6)),
+              HasSubstr("line 2 has a byte of zero, which no text has"));
   EXPECT_TRUE(absl::IsNotFound(ReadTokenTable("/nowhere/t").status()));
 }
 

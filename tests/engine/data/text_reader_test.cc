@@ -122,6 +122,15 @@ TEST(TextReaderTest, TablesOfTokensAreChecked) {
   EXPECT_THAT(Floats(table->labels()), ElementsAre(9999));
 }
 
+TEST(TextReaderTest, NewTablesHaveNoTokenWithAByteOfZero) {
+  const Tokens tokens = {"a", std::string("b\0", 2)};
+  const auto table = ReadText({{"a.txt", "a"}}, tokens, {.is_new = true});
+  EXPECT_TRUE(absl::IsInvalidArgument(table.status())) << table.status();
+  EXPECT_THAT(std::string(table.status().message()),
+              HasSubstr("has a byte of zero, which no text has; leave it out"));
+  EXPECT_TRUE(ReadText({{"a.txt", "a"}}, tokens, {}).ok()) << "a stored one";
+}
+
 TEST(TextReaderTest, LargeTextsAreMappedAndBounded) {
   const ScratchFolder folder;
   const std::string text(1000, 'a');

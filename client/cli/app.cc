@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -32,32 +33,36 @@ constexpr const char* kFooter =
 Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 denied, 5 unreachable,
 6 conflict, 7 exhausted, 124 timed out, 130 interrupted.)";
 
-void AddTlsOptions(CLI::App& app, TlsOptions& tls) {
-  app.add_option("--ca", tls.ca,
-                 "Certificate of the authority that signed the server's, which "
-                 "turns on TLS (default: GPUPOOL_CA)")
+// Adds an option whose value is kept also when it is empty, unlike CLI11's own
+// option for std::optional.
+CLI::Option* AddServerOption(CLI::App& app, const std::string& name,
+                             std::optional<std::string>& value,
+                             const std::string& text) {
+  return app.add_option_function<std::string>(
+      name, [&value](const std::string& given) { value = given; }, text);
+}
+
+void AddTlsOptions(CLI::App& app, ServerFlags& server) {
+  AddServerOption(app, "--ca", server.ca,
+                  "Certificate of the authority that signed the server's, "
+                  "which turns on TLS (default: GPUPOOL_CA)")
       ->type_name("FILE");
-  app.add_option("--client-cert", tls.certificate,
-                 "Certificate of this client, for a server that wants one "
-                 "(default: GPUPOOL_CLIENT_CERT)")
+  AddServerOption(app, "--client-cert", server.certificate,
+                  "Certificate of this client, for a server that wants one "
+                  "(default: GPUPOOL_CLIENT_CERT)")
       ->type_name("FILE");
-  app.add_option("--client-key", tls.key,
-                 "Key of this client's certificate (default: "
-                 "GPUPOOL_CLIENT_KEY)")
+  AddServerOption(app, "--client-key", server.key,
+                  "Key of this client's certificate (default: "
+                  "GPUPOOL_CLIENT_KEY)")
       ->type_name("FILE");
 }
 
-void AddTokenOptions(CLI::App& app, TokenOptions& token) {
-  app.add_option_function<std::string>(
-         "--token-file",
-         [&token](const std::string& file) {
-           token.token.clear();
-           token.file = file;
-         },
-         "File with the token by which the server knows you (default: "
-         "GPUPOOL_TOKEN_FILE; GPUPOOL_TOKEN has the token itself)")
+void AddTokenOptions(CLI::App& app, ServerFlags& server) {
+  AddServerOption(app, "--token-file", server.token_file,
+                  "File with the token by which the server knows you (default: "
+                  "GPUPOOL_TOKEN_FILE; GPUPOOL_TOKEN has the token itself)")
       ->type_name("FILE");
-  app.add_flag("--insecure", token.insecure,
+  app.add_flag("--insecure", server.insecure,
                "Send the token to another machine without TLS, where others "
                "can read it");
 }
@@ -67,14 +72,19 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       {"table", OutputFormat::kTable},
       {"json", OutputFormat::kJson},
       {"yaml", OutputFormat::kYaml}};
-  app.add_option(
-      "--address", options.address,
+  AddServerOption(
+      app, "--address", options.server.address,
       absl::StrCat("The server, as host:port or unix:PATH "
-                   "(default: GPUPOOL_ADDRESS, the socket ",
+                   "(default: GPUPOOL_ADDRESS, the context in use, the socket ",
                    DefaultSocket(), " if a server listens there, or ",
                    DefaultServerAddress(), ")"));
-  AddTlsOptions(app, options.tls);
-  AddTokenOptions(app, options.token);
+  AddServerOption(app, "--context", options.server.context,
+                  "The server of `gpupool context add NAME`, with its files, "
+                  "whatever the environment says (default: GPUPOOL_CONTEXT, or "
+                  "the context in use)")
+      ->type_name("NAME");
+  AddTlsOptions(app, options.server);
+  AddTokenOptions(app, options.server);
   app.add_option_function<std::string>(
          "-o,--output",
          [&options](const std::string& name) {
@@ -124,6 +134,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddAdmin(app, invocation);
   AddTls(app, invocation);
   AddTokens(app, invocation);
+  AddContexts(app, invocation);
   AddUsage(app, invocation);
   AddQuota(app, invocation);
   AddDoctor(app, invocation);
@@ -233,9 +244,7 @@ std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
 
 int RunCommandLine(const std::vector<std::string>& arguments,
                    const Console& console, std::stop_token stop) {
-  GlobalOptions options{.address = DefaultAddress(),
-                        .tls = DefaultTls(),
-                        .token = DefaultToken()};
+  GlobalOptions options;
   Invocation invocation;
   const std::unique_ptr<CLI::App> app = MakeApp(options, invocation);
   if (arguments.empty()) {

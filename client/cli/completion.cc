@@ -34,6 +34,7 @@ void Describe(const CLI::App& app, std::vector<std::string> path,
     node.verbs.push_back(verb->get_name());
   }
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden from users
     const bool takes_value = option->get_items_expected_max() > 0;
     for (const std::string& name : option->get_lnames()) {
       node.options.push_back({"--" + name, takes_value, Choices(*option),

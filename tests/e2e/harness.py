@@ -343,4 +343,10 @@ def main():
         del sys.argv[at:at + 2]
     # Subclasses read the value from this module, even if __main__ sets it.
     sys.modules["harness"].BIN = BIN
-    unittest.main(verbosity=2)
+    # The contexts of whoever runs the tests must not choose servers. Tests run
+    # gpupool as other users, too, who must be able to see that there are none.
+    with tempfile.TemporaryDirectory(prefix="gpupool-config-") as folder:
+        os.chmod(folder, 0o711)
+        os.environ["XDG_CONFIG_HOME"] = folder
+        os.environ.pop("GPUPOOL_CONTEXT", None)
+        unittest.main(verbosity=2)

@@ -62,7 +62,7 @@ LADDERS = {
     "server/serving": [["tensor", "regions"], ["text"], ["."], ["decoupled"]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
     "client/cli": [
-        ["output"], ["command"],
+        ["output", "contexts"], ["command"],
         ["models", "devices", "admin", "simulation", "mlflow"],
         ["jobs"], ["."]],
 }

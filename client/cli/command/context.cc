@@ -6,15 +6,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/command/exit_code.h"
+#include "client/text/quote.h"
 
 namespace gpupool::client {
 
 absl::StatusOr<Client*> Context::client() {
   if (client_ == nullptr) {
+    absl::StatusOr<ServerChoice> choice = ChooseServer(options_.server);
+    if (!choice.ok()) return choice.status();
     ClientOptions options;
-    options.address = options_.address;
-    options.tls = options_.tls;
-    options.token = options_.token;
+    options.address = choice->address;
+    options.tls = choice->tls;
+    options.token = choice->token;
     options.call_timeout = options_.timeout;
     options.upload_stop = stop_;
     options.upload_notice = [this](const std::string& line) {
@@ -24,6 +27,11 @@ absl::StatusOr<Client*> Context::client() {
     };
     absl::StatusOr<std::unique_ptr<Client>> client =
         Client::Create(std::move(options));
+    if (!client.ok() && !choice->context.empty()) {
+      return absl::Status(client.status().code(),
+                          absl::StrCat("context ", Quoted(choice->context),
+                                       ": ", client.status().message()));
+    }
     if (!client.ok()) return client.status();
     client_ = *std::move(client);
   }

@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cli/contexts/server_choice.h"
 #include "client/cli/output/console.h"
 #include "client/cli/output/output.h"
 #include "client/client.h"
@@ -33,9 +34,7 @@ class App;
 namespace gpupool::client {
 
 struct GlobalOptions {
-  std::string address;
-  TlsOptions tls = {};
-  TokenOptions token = {};
+  ServerFlags server = {};
   OutputFormat output = OutputFormat::kTable;
   absl::Duration timeout = absl::Seconds(30);
   bool timeout_given = false;

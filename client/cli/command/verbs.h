@@ -37,6 +37,7 @@ void AddModelsRollback(CLI::App& models, Invocation& invocation);
 void AddQuota(CLI::App& app, Invocation& invocation);
 void AddQueues(CLI::App& app, Invocation& invocation);
 void AddReserve(CLI::App& app, Invocation& invocation);
+void AddContexts(CLI::App& app, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddDevicesDrain(CLI::App& devices, Invocation& invocation);

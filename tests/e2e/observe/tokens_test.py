@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A server that wants tokens: what each role may do, over gRPC and over HTTP."""
+import functools
 import json
 import os
 import pathlib
@@ -177,6 +178,42 @@ class Tokens(harness.TestCase):
             env=environment, capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(2, done.returncode, done.stderr)
         self.assertIn("in the clear", done.stderr)
+
+    def call_by_context(self, *arguments, code=0, **variables):
+        """Runs gpupool without --address, and returns its output and messages."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("GPUPOOL_")}
+        done = subprocess.run(
+            [harness.BIN / "gpupool", *map(str, arguments)], capture_output=True,
+            text=True, env=dict(environment, **variables), timeout=harness.PATIENCE)
+        self.assertEqual(code, done.returncode, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_a_context_has_the_server_and_the_file_of_the_token(self):
+        config = self.server.state / "config"
+        call = functools.partial(self.call_by_context, XDG_CONFIG_HOME=str(config))
+        viewer = self.create("viewer")
+        for name, file in (("admin", self.admin), ("viewer", viewer)):
+            call("context", "add", name, "--address", self.server.address,
+                 "--token-file", os.path.relpath(file))
+        kept = config / "gpupool/contexts.yaml"
+        self.assertEqual(0o700, stat.S_IMODE(kept.parent.stat().st_mode))
+        self.assertEqual(0o600, stat.S_IMODE(kept.stat().st_mode))
+        self.assertIn(str(viewer), kept.read_text())
+        self.assertNotIn("gpk_", kept.read_text())
+        call("--context", "admin", "tokens", "list")
+        call("context", "use", "viewer")
+        call("jobs")
+        call("tokens", "list", code=DENIED)
+        call("tokens", "list", GPUPOOL_CONTEXT="admin")
+        # The context in use does not give its token to another address, and one that
+        # is named on the command line takes none from the environment.
+        call("jobs", code=DENIED, GPUPOOL_ADDRESS=self.server.address)
+        call("--context", "viewer", "tokens", "list", code=DENIED,
+             GPUPOOL_TOKEN_FILE=str(self.admin))
+        call("tokens", "list", GPUPOOL_TOKEN_FILE=str(self.admin))
+        _, said = call("--context", "viewr", "jobs", code=NOT_FOUND)
+        self.assertIn("did you mean 'viewer'? (known: admin, viewer)", said)
 
     def test_an_operator_stops_the_server(self):
         self.cli(self.create("user"), "admin", "drain", "--stop", code=DENIED)

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/contexts/context_file.h"
@@ -78,16 +79,24 @@ class ServerChoiceTest : public ::testing::Test {
     return choice.ok() ? Text(*choice) : std::string(choice.status().message());
   }
 
-  server::TempDir folder_;
-};
-
-TEST_F(ServerChoiceTest, TheFirstSourceCounts) {
-  const struct {
+  struct Case {
     const char* rule;
     ServerFlags flags;
     std::map<std::string, std::string> variables;
     const char* expected;
-  } kCases[] = {
+  };
+
+  void Check(const std::vector<Case>& cases) {
+    for (const Case& one : cases) {
+      EXPECT_EQ(Choose(one.flags, one.variables), one.expected) << one.rule;
+    }
+  }
+
+  server::TempDir folder_;
+};
+
+TEST_F(ServerChoiceTest, TheFirstSourceCounts) {
+  Check({
       {"the context in use comes before the default",
        {},
        {},
@@ -122,6 +131,11 @@ TEST_F(ServerChoiceTest, TheFirstSourceCounts) {
         {"GPUPOOL_TOKEN_FILE", "/e.token"},
         {"GPUPOOL_CONTEXT", "named"}},
        "plain:1 - - - - - - plain"},
+  });
+}
+
+TEST_F(ServerChoiceTest, AFlagCountsForItsFieldAlone) {
+  Check({
       {"--address comes before contexts and takes nothing of them",
        {.address = "flag:1"},
        {{"GPUPOOL_CONTEXT", "named"}, {"GPUPOOL_CA", "/e.ca"}},
@@ -150,10 +164,7 @@ TEST_F(ServerChoiceTest, TheFirstSourceCounts) {
        {.address = "flag:1", .insecure = true},
        {},
        "flag:1 - - - - - insecure -"},
-  };
-  for (const auto& one : kCases) {
-    EXPECT_EQ(Choose(one.flags, one.variables), one.expected) << one.rule;
-  }
+  });
 }
 
 TEST_F(ServerChoiceTest, WithoutAContextInUseTheDefaultCounts) {

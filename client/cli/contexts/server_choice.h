@@ -1,5 +1,5 @@
-// Which server a command calls, and with which files. Sources, from the one
-// that counts first:
+// Chooses the server that a command calls, and the files for that. The sources,
+// from the one that counts first:
 //   1. the flags of the command
 //   2. --context NAME
 //   3. the environment: GPUPOOL_ADDRESS, GPUPOOL_CA and the others
@@ -22,7 +22,7 @@
 
 namespace gpupool::client {
 
-// What the command line says. An empty text is given, too.
+// Holds the options of the command line. An empty text counts as given.
 struct ServerFlags {
   std::optional<std::string> address, ca, certificate, key, token_file;
   std::optional<std::string> context;

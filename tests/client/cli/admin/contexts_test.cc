@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/contexts/context_list.h"
-#include "server/store/temp_dir.h"
 #include "tests/client/cli/command_test_base.h"
+#include "tests/server/store/temp_dir.h"
 
 namespace gpupool::client {
 namespace {

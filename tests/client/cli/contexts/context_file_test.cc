@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/store/temp_dir.h"
+#include "tests/server/store/temp_dir.h"
 
 namespace gpupool::client {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/contexts/context_file.h"
-#include "server/store/temp_dir.h"
+#include "tests/server/store/temp_dir.h"
 
 namespace gpupool::client {
 namespace {

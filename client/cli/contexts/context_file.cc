@@ -52,7 +52,7 @@ absl::Status CheckContextFile(int fd, const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> BytesOf(int fd, const std::string& path) {
+absl::StatusOr<std::string> ContextBytes(int fd, const std::string& path) {
   std::string text;
   char buffer[1 << 14];
   while (true) {
@@ -138,7 +138,7 @@ absl::StatusOr<ContextList> ReadContextFile(const std::string& path) {
   const absl::Cleanup close = [fd] { ::close(fd); };
   const absl::Status usable = CheckContextFile(fd, path);
   if (!usable.ok()) return usable;
-  const absl::StatusOr<std::string> text = BytesOf(fd, path);
+  const absl::StatusOr<std::string> text = ContextBytes(fd, path);
   if (!text.ok()) return text.status();
   return ParseContexts(*text, path);
 }

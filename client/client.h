@@ -96,6 +96,11 @@ struct ClientOptions {
   // in the thread that uploads.
   std::function<void(const std::string& line)> upload_notice = {};
   std::stop_token upload_stop = {};  // ends uploads with Cancelled
+  // Gets the bytes that were read of a long file, and all its bytes, while its
+  // digest is computed: once for each percent. Called in the thread that
+  // uploads.
+  std::function<void(const std::string& file, uint64_t read, uint64_t total)>
+      upload_reading = {};
 };
 
 class Client {

@@ -19,6 +19,7 @@
 #include "client/files/onnx_locations.h"
 #include "client/files/partial_file.h"
 #include "client/resumable_upload.h"
+#include "client/upload_reading.h"
 
 namespace gpupool::client {
 namespace {
@@ -77,6 +78,10 @@ absl::StatusOr<std::string> ExternalPath(const std::string& model,
                    "', which is a link out of the model's folder; copy the "
                    "file there"));
 }
+
+// Reads a file and returns its digest and size.
+using DescribePath =
+    std::function<absl::StatusOr<FileFacts>(const std::string& path)>;
 
 struct SentFile {
   std::string path;
@@ -172,7 +177,9 @@ absl::Status UploadWeights(Client& client, const std::string& base,
                            v1::WeightsFile& weights) {
   const std::string path =
       (std::filesystem::path(base) / weights.file()).native();
-  const absl::StatusOr<FileFacts> facts = DescribeFile(path);
+  const absl::Status checked = CheckModelFileSizes(client, {SizeOfFile(path)});
+  if (!checked.ok()) return checked;
+  const absl::StatusOr<FileFacts> facts = DescribeForUpload(client, path);
   if (!facts.ok()) return facts.status();
   const absl::Status sent =
       SendFile(client, {path, facts->sha256, facts->bytes}, [&](uint64_t done) {
@@ -185,20 +192,32 @@ absl::Status UploadWeights(Client& client, const std::string& base,
   return absl::OkStatus();
 }
 
-}  // namespace
+// Checks the sizes of an ONNX file and of its external files, before they are
+// read.
+absl::Status CheckOnnxSizes(Client& client, const std::string& path,
+                            const std::set<std::string>& locations) {
+  std::vector<FileSize> sizes = {SizeOfFile(path)};
+  for (const std::string& location : locations) {
+    const auto external = ExternalPath(path, location);
+    if (!external.ok()) return external.status();
+    sizes.push_back(SizeOfFile(*external));
+  }
+  return CheckModelFileSizes(client, sizes);
+}
 
-absl::StatusOr<v1::OnnxModel> DescribeOnnx(const std::string& path) {
-  const auto locations = LocationsIn(path);
-  if (!locations.ok()) return locations.status();
-  const absl::StatusOr<FileFacts> facts = DescribeFile(path);
+// Describes an ONNX model by its files, which `describe` reads.
+absl::StatusOr<v1::OnnxModel> DescribeModel(
+    const std::string& path, const std::set<std::string>& locations,
+    const DescribePath& describe) {
+  const absl::StatusOr<FileFacts> facts = describe(path);
   if (!facts.ok()) return facts.status();
   v1::OnnxModel onnx;
   onnx.set_sha256(facts->sha256);
   onnx.set_bytes(facts->bytes);
-  for (const std::string& location : *locations) {
+  for (const std::string& location : locations) {
     const auto external = ExternalPath(path, location);
     if (!external.ok()) return external.status();
-    const auto external_facts = DescribeFile(*external);
+    const auto external_facts = describe(*external);
     if (!external_facts.ok()) return external_facts.status();
     v1::ExternalFile* file = onnx.add_external_files();
     file->set_location(location);
@@ -208,10 +227,25 @@ absl::StatusOr<v1::OnnxModel> DescribeOnnx(const std::string& path) {
   return onnx;
 }
 
+}  // namespace
+
+absl::StatusOr<v1::OnnxModel> DescribeOnnx(const std::string& path) {
+  const auto locations = LocationsIn(path);
+  if (!locations.ok()) return locations.status();
+  return DescribeModel(path, *locations, DescribeFile);
+}
+
 absl::StatusOr<v1::OnnxModel> UploadOnnx(Client& client,
                                          const std::string& path,
                                          const UploadProgress& progress) {
-  absl::StatusOr<v1::OnnxModel> onnx = DescribeOnnx(path);
+  const auto locations = LocationsIn(path);
+  if (!locations.ok()) return locations.status();
+  const absl::Status checked = CheckOnnxSizes(client, path, *locations);
+  if (!checked.ok()) return checked;
+  absl::StatusOr<v1::OnnxModel> onnx =
+      DescribeModel(path, *locations, [&client](const std::string& file) {
+        return DescribeForUpload(client, file);
+      });
   if (!onnx.ok()) return onnx.status();
   std::vector<SentFile> files = {{path, onnx->sha256(), onnx->bytes()}};
   uint64_t total = onnx->bytes();

@@ -14,7 +14,9 @@
 #include "client/client.h"
 #include "client/files/local_file.h"
 #include "client/files/sample_folder.h"
+#include "client/request_texts.h"
 #include "client/resumable_upload.h"
+#include "client/upload_reading.h"
 
 namespace gpupool::client {
 namespace {
@@ -104,11 +106,53 @@ absl::StatusOr<ChunkReader> OpenChunks(const std::string& path,
              std::string& chunk) { return file->ReadChunk(chunk); };
 }
 
-absl::StatusOr<v1::DatasetFile> Describe(const std::string& path,
+// Returns the size of a file, or the least size of a folder's archive.
+FileSize SizeOf(const std::string& path) {
+  if (!IsFolder(path)) return SizeOfFile(path);
+  FileSize size{.name = path};
+  const absl::StatusOr<SampleList> list = ListSamples(path);
+  if (!list.ok()) return size;
+  for (const SampleList::Entry& sample : list->samples) {
+    size.bytes += sample.bytes;
+  }
+  return size;
+}
+
+// Returns the paths of all files of an upload, in the order in which they are
+// sent.
+std::vector<std::string> PathsOf(const DatasetUpload& upload) {
+  std::vector<std::string> paths = {upload.file};
+  if (!upload.labels_file.empty()) paths.push_back(upload.labels_file);
+  paths.insert(paths.end(), upload.more_files.begin(), upload.more_files.end());
+  if (!upload.tokenizer_file.empty()) paths.push_back(upload.tokenizer_file);
+  return paths;
+}
+
+// Checks the texts and the size of an upload, before its files are read.
+absl::Status CheckBeforeReading(Client& client, const DatasetUpload& upload) {
+  v1::UploadDatasetRequest::Header header;
+  header.set_name(upload.name);
+  *header.mutable_layout() = upload.layout;
+  std::vector<FileSize> sizes;
+  for (const std::string& path : PathsOf(upload)) {
+    header.add_files()->set_file_name(BaseName(path));
+    sizes.push_back(SizeOf(path));
+  }
+  const absl::Status texts = CheckTexts(header);
+  if (!texts.ok()) return texts;
+  return CheckDatasetSize(client, sizes);
+}
+
+// Reads a file and describes it. Without a client there is no progress and no
+// stop.
+absl::StatusOr<v1::DatasetFile> Describe(const Client* client,
+                                         const std::string& path,
                                          v1::DatasetFile::Role role) {
   const absl::StatusOr<ChunkReader> chunks = OpenChunks(path, 0);
   if (!chunks.ok()) return chunks.status();
-  const absl::StatusOr<FileFacts> facts = DescribeChunks(path, *chunks);
+  const absl::StatusOr<FileFacts> facts =
+      client == nullptr ? DescribeChunks(path, *chunks)
+                        : DescribeForUpload(*client, SizeOf(path), *chunks);
   if (!facts.ok()) return facts.status();
   v1::DatasetFile description;
   description.set_role(role);
@@ -124,12 +168,11 @@ class MessageSource {
   MessageSource(const DatasetUpload& upload,
                 const std::vector<v1::DatasetFile>& files,
                 const UploadProgress& progress, UploadTries& tries)
-      : upload_(upload), files_(files), progress_(progress), tries_(tries) {
-    paths_ = {upload.file};
-    if (!upload.labels_file.empty()) paths_.push_back(upload.labels_file);
-    paths_.insert(paths_.end(), upload.more_files.begin(),
-                  upload.more_files.end());
-    if (!upload.tokenizer_file.empty()) paths_.push_back(upload.tokenizer_file);
+      : upload_(upload),
+        files_(files),
+        progress_(progress),
+        tries_(tries),
+        paths_(PathsOf(upload)) {
     for (const v1::DatasetFile& file : files) total_ += file.total_bytes();
   }
 
@@ -322,40 +365,56 @@ bool SameBytes(const v1::Dataset& dataset,
   return true;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
-    const DatasetUpload& upload) {
+absl::StatusOr<std::vector<v1::DatasetFile>> DescribeAll(
+    const Client* client, const DatasetUpload& upload) {
   const bool two = !upload.labels_file.empty();
-  absl::StatusOr<v1::DatasetFile> first = Describe(
-      upload.file, two ? v1::DatasetFile::FEATURES : v1::DatasetFile::TABLE);
+  absl::StatusOr<v1::DatasetFile> first =
+      Describe(client, upload.file,
+               two ? v1::DatasetFile::FEATURES : v1::DatasetFile::TABLE);
   if (!first.ok()) return first.status();
   std::vector<v1::DatasetFile> files = {*std::move(first)};
   if (two) {
     absl::StatusOr<v1::DatasetFile> labels =
-        Describe(upload.labels_file, v1::DatasetFile::LABELS);
+        Describe(client, upload.labels_file, v1::DatasetFile::LABELS);
     if (!labels.ok()) return labels.status();
     files.push_back(*std::move(labels));
   }
   const v1::DatasetFile::Role role = RoleOfMoreFiles(upload);
   for (const std::string& path : upload.more_files) {
-    absl::StatusOr<v1::DatasetFile> more = Describe(path, role);
+    absl::StatusOr<v1::DatasetFile> more = Describe(client, path, role);
     if (!more.ok()) return more.status();
     files.push_back(*std::move(more));
   }
   if (!upload.tokenizer_file.empty()) {
     absl::StatusOr<v1::DatasetFile> tokenizer =
-        Describe(upload.tokenizer_file, v1::DatasetFile::TOKENIZER);
+        Describe(client, upload.tokenizer_file, v1::DatasetFile::TOKENIZER);
     if (!tokenizer.ok()) return tokenizer.status();
     files.push_back(*std::move(tokenizer));
   }
   return files;
 }
 
+// Checks an upload as far as possible before its files are read, then reads and
+// describes them.
+absl::StatusOr<std::vector<v1::DatasetFile>> DescribeChecked(
+    Client& client, const DatasetUpload& upload) {
+  const absl::Status checked = CheckBeforeReading(client, upload);
+  if (!checked.ok()) return checked;
+  return DescribeAll(&client, upload);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
+    const DatasetUpload& upload) {
+  return DescribeAll(nullptr, upload);
+}
+
 absl::StatusOr<v1::Dataset> UploadDataset(Client& client,
                                           const DatasetUpload& upload,
                                           const UploadProgress& progress) {
-  absl::StatusOr<std::vector<v1::DatasetFile>> files = DescribeFiles(upload);
+  absl::StatusOr<std::vector<v1::DatasetFile>> files =
+      DescribeChecked(client, upload);
   if (!files.ok()) return files.status();
   return Send(client, upload, *files, progress);
 }
@@ -363,11 +422,19 @@ absl::StatusOr<v1::Dataset> UploadDataset(Client& client,
 absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
                                              const DatasetUpload& upload,
                                              const UploadProgress& progress) {
-  absl::StatusOr<std::vector<v1::DatasetFile>> files = DescribeFiles(upload);
-  if (!files.ok()) return files.status();
   v1::GetDatasetRequest request;
   request.set_name(upload.name);
   absl::StatusOr<v1::Dataset> present = client.GetDataset(request);
+  // Only a name that is free may be taken. Any other error says nothing about
+  // it.
+  if (!present.ok() && !absl::IsNotFound(present.status())) {
+    return present.status();
+  }
+  // A stored dataset may be larger than today's limit.
+  absl::StatusOr<std::vector<v1::DatasetFile>> files =
+      present.ok() ? DescribeAll(&client, upload)
+                   : DescribeChecked(client, upload);
+  if (!files.ok()) return files.status();
   if (present.ok()) {
     const bool same = SameBytes(*present, *files);
     if (same && SameLayout(present->layout(), upload.layout)) {
@@ -380,9 +447,6 @@ absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
                      "`gpupool datasets delete ",
                      upload.name, "`"));
   }
-  // Only a name that is free may be taken. Any other error says nothing about
-  // it.
-  if (!absl::IsNotFound(present.status())) return present.status();
   absl::StatusOr<v1::Dataset> stored = Send(client, upload, *files, progress);
   if (!stored.ok()) return stored.status();
   return EnsuredDataset{*std::move(stored), true};

@@ -38,11 +38,13 @@ using UploadProgress = std::function<void(uint64_t sent, uint64_t total)>;
 absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
     const DatasetUpload& upload);
 
-// Stores a dataset. Retries while the server is unavailable. Files of at least
-// 4 MiB go on where the bytes on the server end, also when an earlier call
-// broke (resumable_upload.h). Smaller ones are sent again, which is harmless:
-// the same bytes under the same name change nothing. AlreadyExists if the name
-// is taken by other content. DataLoss if a file changed meanwhile.
+// Stores a dataset. Before it reads long files it asks the server for the limit
+// of datasets: ResourceExhausted if they are larger. Retries while the server
+// is unavailable. Files of at least 4 MiB go on where the bytes on the server
+// end, also when an earlier call broke (resumable_upload.h). Smaller ones are
+// sent again, which is harmless: the same bytes under the same name change
+// nothing. AlreadyExists if the name is taken by other content. DataLoss if a
+// file changed meanwhile.
 absl::StatusOr<v1::Dataset> UploadDataset(Client& client,
                                           const DatasetUpload& upload,
                                           const UploadProgress& progress);

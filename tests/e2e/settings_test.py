@@ -117,6 +117,12 @@ class Settings(harness.TestCase):
         refused = server.cli("datasets", "upload", "rows", folder / "rows.csv", code=7)
         self.assertIn("102400", refused)
         self.assertIn("--dataset-limit", refused)
+        # The client refuses a long file by its size, without reading it.
+        with open(folder / "long.csv", "wb") as long:
+            long.truncate(9 << 30)
+        refused = server.cli("datasets", "upload", "rows", folder / "long.csv", code=7)
+        self.assertIn("limit of 102400 bytes", refused)
+        self.assertIn("divide it into several datasets", refused)
 
     def test_a_wrong_file_ends_the_server_with_the_place_and_the_rule(self):
         self.refused("queues:\n  - name: a\n    rank: x\n", "gpupoold.yaml",

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/command/exit_code.h"
+#include "client/cli/output/progress_line.h"
 #include "client/text/quote.h"
 
 namespace gpupool::client {
@@ -25,6 +26,15 @@ absl::StatusOr<Client*> Context::client() {
       if (err().is_terminal) *err().stream << "\r\x1b[K";
       Say(line);
     };
+    if (err().is_terminal) {
+      options.upload_reading = [this](const std::string& file, uint64_t read,
+                                      uint64_t total) {
+        *err().stream << "\r\x1b[K"
+                      << TransferText(absl::StrCat("reading ", Printable(file)),
+                                      read, total)
+                      << std::flush;
+      };
+    }
     absl::StatusOr<std::unique_ptr<Client>> client =
         Client::Create(std::move(options));
     if (!client.ok() && !choice->context.empty()) {

@@ -347,10 +347,10 @@ UploadProgress TransferLine(const Context& context, const char* what,
                             const std::string& name) {
   if (!context.err().is_terminal) return nullptr;
   return [&context, what, name](uint64_t sent, uint64_t total) {
-    const double share = static_cast<double>(sent) / static_cast<double>(total);
-    *context.err().stream << "\r\x1b[K" << what << " " << name << "  "
-                          << Bar(share, 24) << "  " << FormatBytes(sent)
-                          << " of " << FormatBytes(total) << std::flush;
+    *context.err().stream << "\r\x1b[K"
+                          << TransferText(absl::StrCat(what, " ", name), sent,
+                                          total)
+                          << std::flush;
   };
 }
 

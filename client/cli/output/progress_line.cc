@@ -77,6 +77,14 @@ std::string Bar(double share, int width) {
   return absl::StrCat("[", bar, "]");
 }
 
+std::string TransferText(const std::string& what, uint64_t done,
+                         uint64_t total) {
+  const double share =
+      total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
+  return absl::StrCat(what, "  ", Bar(share, 24), "  ", FormatBytes(done),
+                      " of ", FormatBytes(total));
+}
+
 std::string ProgressLine(const ProgressView& view, int width) {
   const size_t limit = static_cast<size_t>(std::max(width, 20));
   if (Waits(view.state)) {

@@ -28,6 +28,11 @@ std::string ProgressLine(const ProgressView& view, int width);
 // Returns the same facts in words, without a bar and with any length.
 std::string PlainProgress(const ProgressView& view);
 
+// Returns "WHAT  [===>  ]  3.1 MiB of 9.8 MiB" for bytes that are moved or
+// read.
+std::string TransferText(const std::string& what, uint64_t done,
+                         uint64_t total);
+
 // Returns "[=====>    ]": `width` columns, of which `share` (0..1) are filled.
 std::string Bar(double share, int width);
 

@@ -36,6 +36,8 @@ grpc::ServerUnaryReactor* AdminService::GetServerInfo(
     grpc::CallbackServerContext* context, const v1::GetServerInfoRequest*,
     v1::ServerInfo* response) {
   *response = hooks_.info();
+  response->set_dataset_limit_bytes(limits_.dataset_bytes);
+  response->set_model_limit_bytes(limits_.model_file_bytes);
   return Reply(context, absl::OkStatus());
 }
 

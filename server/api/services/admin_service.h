@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpupool/v1/admin.grpc.pb.h"
+#include "server/api/rpc/api_limits.h"
 #include "server/api/rpc/stream_registry.h"
 #include "server/api/transfer/database_care.h"
 
@@ -21,9 +22,13 @@ struct AdminHooks {
 
 class AdminService : public v1::AdminService::CallbackService {
  public:
-  // `control` must outlive the service.
-  AdminService(const ControlContext* control, AdminHooks hooks)
-      : control_(control), hooks_(std::move(hooks)), care_(hooks_.database) {}
+  // `control` must outlive the service. GetServerInfo tells `limits`.
+  AdminService(const ControlContext* control, AdminHooks hooks,
+               const ApiLimits& limits)
+      : control_(control),
+        hooks_(std::move(hooks)),
+        limits_(limits),
+        care_(hooks_.database) {}
 
   void StopStreams();
 
@@ -52,6 +57,7 @@ class AdminService : public v1::AdminService::CallbackService {
 
   const ControlContext* const control_;
   const AdminHooks hooks_;
+  const ApiLimits limits_;
   StreamRegistry backups_{kMaxBackups};
   DatabaseCare care_;
 };

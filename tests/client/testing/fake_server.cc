@@ -535,6 +535,8 @@ class Admin final : public v1::AdminService::Service {
                        v1::ServerInfo* info) override {
     ENTER("GetServerInfo");
     info->set_version("9.8.7");
+    info->set_dataset_limit_bytes(state_.upload_limit_bytes);
+    info->set_model_limit_bytes(state_.upload_limit_bytes);
     return Status::OK;
   }
   Status Drain(ServerContext*, const v1::DrainRequest*,

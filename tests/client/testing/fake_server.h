@@ -60,6 +60,10 @@ struct FakeState {
   // first file is kept (0: never).
   size_t upload_breaks_at ABSL_GUARDED_BY(mutex) = 0;
 
+  // Limit that GetServerInfo tells, of datasets and of files of models. It is
+  // not enforced.
+  uint64_t upload_limit_bytes ABSL_GUARDED_BY(mutex) = 0;
+
   std::map<std::string, v1::Model> models ABSL_GUARDED_BY(mutex);
   v1::PromoteCheckpointRequest promoted ABSL_GUARDED_BY(mutex);
   v1::LoadVersionRequest loaded ABSL_GUARDED_BY(mutex);

@@ -324,6 +324,8 @@ TEST_F(ApiServerTest, ServerInfoIsTheProcesss) {
                   ->GetServerInfo(&context, {}, &info)
                   .ok());
   EXPECT_EQ(info.version(), "1.2.3");
+  EXPECT_EQ(info.dataset_limit_bytes(), Options().limits.dataset_bytes);
+  EXPECT_EQ(info.model_limit_bytes(), Options().limits.model_file_bytes);
 }
 
 TEST_F(TlsApiServerTest, ClientsNeedACertificate) {

@@ -99,6 +99,13 @@ TEST(ProgressLineTest, TellsOfSkippedSteps) {
               HasSubstr("3 skipped (loss scale 1024)"));
 }
 
+TEST(TransferTextTest, HasABarAndBothSizes) {
+  EXPECT_EQ(
+      TransferText("reading s.txt", 1 << 20, 4 << 20),
+      "reading s.txt  [====>" + std::string(17, ' ') + "]  1.0 MiB of 4.0 MiB");
+  EXPECT_THAT(TransferText("reading s.txt", 0, 0), HasSubstr("0 B of 0 B"));
+}
+
 TEST(PlainProgressTest, SaysTheSameInWords) {
   EXPECT_EQ(PlainProgress(Running()),
             "step 450/900 (50%), epoch 10, loss 0.03125, 31.2k samples/s, ETA "

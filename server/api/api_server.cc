@@ -89,7 +89,7 @@ class ApiServer::Impl {
                   options.limits),
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
                                    &tenants_, options.limits.watch_streams)),
-        admin_(dependencies.control, std::move(dependencies.hooks),
+        admin_(dependencies.control, &tenants_, std::move(dependencies.hooks),
                options.limits),
         uploads_(dependencies.blobs, &tenants_),
         usage_(dependencies.control, &access_),

@@ -2,8 +2,8 @@
 // derived class produces messages. This one writes them one at a time, on
 // gRPC's threads only, and ends the stream once.
 //
-// Thread-safety: Wake and Stop may be called from any thread, any number of
-// times. Next is called by one thread at a time, without a lock.
+// Thread-safety: Wake, Stop and EndIdle may be called from any thread, any
+// number of times. Next is called by one thread at a time, without a lock.
 // Ownership: a stream owns itself from Begin until gRPC is done with it.
 //
 // Invariant: StartWrite and Finish are called without a lock, by the caller
@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "server/api/rpc/grpc_status.h"
+#include "server/api/rpc/stream_place.h"
 #include "server/api/rpc/stream_registry.h"
 #include "server/api/rpc/timer.h"
 
@@ -43,14 +44,15 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
   // A message to write, a final status, or nothing for now.
   using Step = std::variant<Idle, Message, absl::Status>;
 
-  // Starts the stream. `stream` ends itself with an error when the registry is
-  // full.
+  // Starts the stream. `stream` ends itself with an error when there is no
+  // place.
   static EventWriter* Begin(std::shared_ptr<EventWriter> stream,
-                            StreamRegistry* registry) {
+                            StreamPlace place) {
     EventWriter* raw = stream.get();
-    raw->registry_ = registry;
+    raw->place_ = std::move(place);
     raw->self_ = stream;
-    const absl::Status added = registry->Add(stream);
+    const absl::Status added =
+        raw->place_.registry->Add(stream, raw->place_.holder);
     if (added.ok()) raw->OnBegin();
     if (!added.ok()) raw->Stop(added);
     raw->Wake();
@@ -77,11 +79,19 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
     Wake();
   }
 
+  // Lets the write fail, whose end then ends the stream. A status that waits
+  // behind a message would reach no client that takes none.
+  void EndIdle(const absl::Status& status) override {
+    Stop(status);
+    CancelCall(place_, status);
+  }
+
   void OnCancel() override {
     Stop(absl::CancelledError("the client went away"));
   }
 
   void OnWriteDone(bool ok) override {
+    this->EndWaitForClient();
     if (!ok) {
       absl::MutexLock lock(&mutex_);
       if (stop_.ok()) stop_ = absl::CancelledError("the client went away");
@@ -90,7 +100,7 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
   }
 
   void OnDone() override {
-    registry_->Remove(this);
+    place_.registry->Remove(this);
     OnEnd();
     self_.reset();
   }
@@ -115,6 +125,7 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
       Step step = stop.ok() ? Next() : Step(stop);
       if (auto* message = std::get_if<Message>(&step)) {
         message_ = std::move(*message);
+        this->BeginWaitForClient();
         this->StartWrite(&message_);
         return;
       }
@@ -133,7 +144,7 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
     }
   }
 
-  StreamRegistry* registry_ = nullptr;
+  StreamPlace place_;
   std::shared_ptr<EventWriter> self_;
   Message message_;  // message that is being written
   absl::Mutex mutex_;

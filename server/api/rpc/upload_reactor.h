@@ -1,10 +1,11 @@
 // Private to server/api: the common part of all uploads. A derived class takes
 // the messages of the stream. This one reads them, and ends the stream once
-// when the client is done, gone or told to come back later.
+// when the client is done, gone, idle or told to come back later.
 //
 // Thread-safety: gRPC calls the On functions one at a time, except OnCancel.
-// Stop may be called from any thread. End is called once, from any thread.
-// Ownership: an upload owns itself from Begin until gRPC is done with it.
+// Stop and EndIdle may be called from any thread. End is called once, from any
+// thread. Ownership: an upload owns itself from Begin until gRPC is done with
+// it.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -15,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "server/api/rpc/grpc_status.h"
+#include "server/api/rpc/stream_place.h"
 #include "server/api/rpc/stream_registry.h"
 
 namespace gpupool::server {
@@ -23,15 +25,16 @@ template <typename Message>
 class UploadReactor : public grpc::ServerReadReactor<Message>,
                       public OpenStream {
  public:
-  // Starts the upload. It ends itself with an error when the registry is full.
+  // Starts the upload. It ends itself with an error when there is no place.
   static UploadReactor* Begin(std::shared_ptr<UploadReactor> upload,
-                              StreamRegistry* registry) {
+                              StreamPlace place) {
     UploadReactor* raw = upload.get();
-    raw->registry_ = registry;
-    const absl::Status added = registry->Add(upload);
+    raw->place_ = std::move(place);
+    const absl::Status added =
+        raw->place_.registry->Add(upload, raw->place_.holder);
     raw->self_ = std::move(upload);
     if (added.ok()) {
-      raw->StartRead(&raw->message_);
+      raw->ReadNext();
     } else {
       raw->End(added);
     }
@@ -39,22 +42,34 @@ class UploadReactor : public grpc::ServerReadReactor<Message>,
   }
 
   void OnReadDone(bool ok) override {
+    this->EndWaitForClient();
     if (stopped_) {
       return End(
           absl::UnavailableError("the server is stopping; upload again later"));
     }
+    // Without a word to the derived class, which keeps the bytes.
+    if (idle_) return End(idle_status_);
     if (!ok && cancelled_) {
       return End(absl::CancelledError("the client went away"));
     }
     if (!ok) return Complete();
-    if (Take(message_)) this->StartRead(&message_);
+    if (Take(message_)) ReadNext();
   }
 
   void OnCancel() override { cancelled_ = true; }
   void Stop(const absl::Status&) override { stopped_ = true; }
 
+  // Lets the read fail, whose end then ends the upload. The registry calls it
+  // on one thread.
+  void EndIdle(const absl::Status& status) override {
+    if (idle_) return;
+    idle_status_ = status;
+    idle_ = true;
+    CancelCall(place_, status);
+  }
+
   void OnDone() override {
-    registry_->Remove(this);
+    place_.registry->Remove(this);
     self_.reset();
   }
 
@@ -68,11 +83,18 @@ class UploadReactor : public grpc::ServerReadReactor<Message>,
   void End(const absl::Status& status) { this->Finish(ToGrpc(status)); }
 
  private:
-  StreamRegistry* registry_ = nullptr;
+  void ReadNext() {
+    this->BeginWaitForClient();
+    this->StartRead(&message_);
+  }
+
+  StreamPlace place_;
   std::shared_ptr<UploadReactor> self_;
   Message message_;
   std::atomic<bool> cancelled_ = false;
   std::atomic<bool> stopped_ = false;
+  absl::Status idle_status_;  // written before idle_, read after it
+  std::atomic<bool> idle_ = false;
 };
 
 }  // namespace gpupool::server

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/unary.h"
 #include "server/api/transfer/database_backup.h"
 #include "server/control/calls/context.h"
@@ -69,10 +70,11 @@ grpc::ServerUnaryReactor* AdminService::CheckDatabase(
 }
 
 grpc::ServerWriteReactor<v1::BackUpDatabaseResponse>*
-AdminService::BackUpDatabase(grpc::CallbackServerContext*,
+AdminService::BackUpDatabase(grpc::CallbackServerContext* context,
                              const v1::BackUpDatabaseRequest*) {
-  return DatabaseBackup::Begin(std::make_shared<DatabaseBackup>(&care_),
-                               &backups_);
+  return DatabaseBackup::Begin(
+      std::make_shared<DatabaseBackup>(&care_),
+      PlaceIn(&backups_, context, tenants_->CallerOf(*context)));
 }
 
 }  // namespace gpupool::server

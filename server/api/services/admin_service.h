@@ -11,6 +11,7 @@
 
 namespace gpupool::server {
 
+class TenantAccess;
 struct ControlContext;
 
 // Hooks into the process that the service runs in.
@@ -22,10 +23,12 @@ struct AdminHooks {
 
 class AdminService : public v1::AdminService::CallbackService {
  public:
-  // `control` must outlive the service. GetServerInfo tells `limits`.
-  AdminService(const ControlContext* control, AdminHooks hooks,
-               const ApiLimits& limits)
+  // `control` and `tenants` must outlive the service. GetServerInfo tells
+  // `limits`.
+  AdminService(const ControlContext* control, const TenantAccess* tenants,
+               AdminHooks hooks, const ApiLimits& limits)
       : control_(control),
+        tenants_(tenants),
         hooks_(std::move(hooks)),
         limits_(limits),
         care_(hooks_.database) {}
@@ -56,9 +59,10 @@ class AdminService : public v1::AdminService::CallbackService {
   static constexpr size_t kMaxBackups = 2;
 
   const ControlContext* const control_;
+  const TenantAccess* const tenants_;
   const AdminHooks hooks_;
   const ApiLimits limits_;
-  StreamRegistry backups_{kMaxBackups};
+  StreamRegistry backups_{kMaxBackups, kStreamPatience};
   DatabaseCare care_;
 };
 

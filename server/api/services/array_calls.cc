@@ -134,7 +134,8 @@ grpc::ServerWriteReactor<v1::JobArray>* JobService::WatchArray(
   const absl::Status checked = access_->CheckArray(*context, request->id());
   if (!checked.ok()) return new Refuse<v1::JobArray>(checked);
   return WatchArrayStream::Begin(
-      std::make_shared<WatchArrayStream>(control_, request->id()), &watches_);
+      std::make_shared<WatchArrayStream>(control_, request->id()),
+      PlaceIn(&watches_, context, access_->CallerOf(*context)));
 }
 
 }  // namespace gpupool::server

@@ -113,14 +113,14 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
 grpc::ServerReadReactor<v1::UploadDatasetRequest>*
 DatasetService::UploadDataset(grpc::CallbackServerContext* context,
                               v1::Dataset* response) {
-  return Upload::Begin(
-      std::make_shared<Upload>(
-          Upload::Needs{.control = control_,
-                        .blobs = blobs_,
-                        .limit_bytes = limits_.dataset_bytes,
-                        .caller = tenants_->CallerOf(*context)},
-          response),
-      &uploads_);
+  const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
+  return Upload::Begin(std::make_shared<Upload>(
+                           Upload::Needs{.control = control_,
+                                         .blobs = blobs_,
+                                         .limit_bytes = limits_.dataset_bytes,
+                                         .caller = caller},
+                           response),
+                       PlaceIn(&uploads_, context, caller));
 }
 
 grpc::ServerUnaryReactor* DatasetService::ListDatasets(

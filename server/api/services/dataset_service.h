@@ -20,7 +20,7 @@ class DatasetService : public v1::DatasetService::CallbackService {
         blobs_(blobs),
         tenants_(tenants),
         limits_(limits),
-        uploads_(kMostUploads) {}
+        uploads_(kMostUploads, kStreamPatience) {}
 
   // Ends all uploads.
   void StopStreams() { uploads_.StopAll(); }

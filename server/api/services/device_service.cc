@@ -157,7 +157,7 @@ class Service : public v1::DeviceService::CallbackService,
   }
 
   grpc::ServerWriteReactor<v1::DumpMemoryResponse>* DumpMemory(
-      Context*, const v1::DumpMemoryRequest* request) override {
+      Context* context, const v1::DumpMemoryRequest* request) override {
     const absl::Status checked = CheckDevice(request->device());
     if (!checked.ok()) return new Refuse<v1::DumpMemoryResponse>(checked);
     using Dump = WorkerFile<v1::DumpMemoryResponse>;
@@ -176,7 +176,7 @@ class Service : public v1::DeviceService::CallbackService,
                         });
             },
             "dump the memory again"),
-        &dumps_);
+        PlaceIn(&dumps_, context, tenants_->CallerOf(*context)));
   }
 
   // -------------------------------------------------------- decided by control
@@ -261,7 +261,7 @@ class Service : public v1::DeviceService::CallbackService,
             [tenants = tenants_, caller = *caller](v1::Device* device) {
               HideModelsOf(*tenants, caller, device);
             }),
-        &watches_);
+        PlaceIn(&watches_, context, caller));
   }
 
  private:
@@ -292,7 +292,7 @@ class Service : public v1::DeviceService::CallbackService,
   const BlobStore* const blobs_;
   const TenantAccess* const tenants_;
   StreamRegistry watches_;
-  StreamRegistry dumps_{kMaxDumps};
+  StreamRegistry dumps_{kMaxDumps, kStreamPatience};
 };
 
 }  // namespace

@@ -185,7 +185,8 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(
   const absl::Status checked = access_->CheckJob(*context, request->id());
   if (!checked.ok()) return new Refuse<v1::JobEvent>(checked);
   return WatchJobStream::Begin(
-      std::make_shared<WatchJobStream>(control_, *request), &watches_);
+      std::make_shared<WatchJobStream>(control_, *request),
+      PlaceIn(&watches_, context, access_->CallerOf(*context)));
 }
 
 grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
@@ -206,7 +207,7 @@ grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
             }
           },
           "profile the job again"),
-      &profiles_);
+      PlaceIn(&profiles_, context, access_->CallerOf(*context)));
 }
 
 grpc::ServerUnaryReactor* JobService::PlanJob(

@@ -121,7 +121,7 @@ class JobService : public v1::JobService::CallbackService {
   const BlobStore* const blobs_;
   const JobAccess* const access_;
   StreamRegistry watches_;
-  StreamRegistry profiles_{kMaxProfiles};
+  StreamRegistry profiles_{kMaxProfiles, kStreamPatience};
 };
 
 }  // namespace gpupool::server

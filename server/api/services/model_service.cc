@@ -61,24 +61,25 @@ class RefuseExport : public grpc::ServerWriteReactor<v1::ExportModelResponse> {
 }  // namespace
 
 ModelUploadContext ModelService::UploadContext(
-    const grpc::CallbackServerContext& context) {
+    grpc::CallbackServerContext* context) {
+  const absl::StatusOr<Identity> caller = tenants_->CallerOf(*context);
   return {.control = control_,
           .blobs = blobs_,
           .file_limit_bytes = limits_.model_file_bytes,
           .access = tenants_,
-          .caller = tenants_->CallerOf(context),
-          .registry = &uploads_};
+          .caller = caller,
+          .place = PlaceIn(&uploads_, context, caller)};
 }
 
 grpc::ServerReadReactor<v1::UploadModelRequest>* ModelService::UploadModel(
     grpc::CallbackServerContext* context, v1::ModelVersion* response) {
-  return StartModelUpload(UploadContext(*context), response);
+  return StartModelUpload(UploadContext(context), response);
 }
 
 grpc::ServerReadReactor<v1::UploadModelFileRequest>*
 ModelService::UploadModelFile(grpc::CallbackServerContext* context,
                               v1::ModelFile* response) {
-  return StartModelFileUpload(UploadContext(*context), response);
+  return StartModelFileUpload(UploadContext(context), response);
 }
 
 grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
@@ -93,7 +94,8 @@ grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
   if (checked.ok()) checked = tenants_->CheckModel(*context, request->model());
   if (!checked.ok()) return new RefuseExport(checked);
   return ModelExport::Begin(
-      std::make_shared<ModelExport>(control_, blobs_, *request), &exports_);
+      std::make_shared<ModelExport>(control_, blobs_, *request),
+      PlaceIn(&exports_, context, tenants_->CallerOf(*context)));
 }
 
 grpc::ServerWriteReactor<v1::ProfileModelResponse>* ModelService::ProfileModel(
@@ -122,7 +124,7 @@ grpc::ServerWriteReactor<v1::ProfileModelResponse>* ModelService::ProfileModel(
                 });
           },
           "profile the model again"),
-      &profiles_);
+      PlaceIn(&profiles_, context, tenants_->CallerOf(*context)));
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(

@@ -31,8 +31,8 @@ class ModelService : public v1::ModelService::CallbackService {
         access_(needs.access),
         tenants_(needs.tenants),
         limits_(limits),
-        uploads_(kMostUploads),
-        exports_(kMostUploads) {}
+        uploads_(kMostUploads, kStreamPatience),
+        exports_(kMostUploads, kStreamPatience) {}
 
   // Ends all uploads, exports and profiles.
   void StopStreams() {
@@ -85,7 +85,7 @@ class ModelService : public v1::ModelService::CallbackService {
   // Limit of profiles at a time, since each holds a file that may be large.
   static constexpr size_t kMaxProfiles = 16;
 
-  ModelUploadContext UploadContext(const grpc::CallbackServerContext& context);
+  ModelUploadContext UploadContext(grpc::CallbackServerContext* context);
   // Checks that the caller may make a version of the name that is promoted to.
   absl::Status CheckPromotedName(
       const grpc::CallbackServerContext& context,
@@ -101,7 +101,7 @@ class ModelService : public v1::ModelService::CallbackService {
   const ApiLimits limits_;
   StreamRegistry uploads_;
   StreamRegistry exports_;
-  StreamRegistry profiles_{kMaxProfiles};
+  StreamRegistry profiles_{kMaxProfiles, kStreamPatience};
 };
 
 }  // namespace gpupool::server

@@ -163,13 +163,13 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
 grpc::ServerReadReactor<v1::UploadModelFileRequest>* StartModelFileUpload(
     const ModelUploadContext& context, v1::ModelFile* response) {
   return ModelFileUpload::Begin(
-      std::make_shared<ModelFileUpload>(context, response), context.registry);
+      std::make_shared<ModelFileUpload>(context, response), context.place);
 }
 
 grpc::ServerReadReactor<v1::UploadModelRequest>* StartModelUpload(
     const ModelUploadContext& context, v1::ModelVersion* response) {
   return ModelUpload::Begin(std::make_shared<ModelUpload>(context, response),
-                            context.registry);
+                            context.place);
 }
 
 }  // namespace gpupool::server

@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "gpupool/v1/model.pb.h"
+#include "server/api/rpc/stream_place.h"
 #include "server/api/rpc/tenant_access.h"
 #include "server/api/rpc/upload_reactor.h"
 #include "server/store/blob_store.h"
@@ -11,14 +12,14 @@ namespace gpupool::server {
 
 struct ControlContext;
 
+// What is pointed to must outlive the streams.
 struct ModelUploadContext {
   const ControlContext* control = nullptr;
   const BlobStore* blobs = nullptr;
   uint64_t file_limit_bytes = 0;
   const TenantAccess* access = nullptr;
   absl::StatusOr<Identity> caller = Identity{};  // of this stream
-  // Must outlive the streams, as the others.
-  StreamRegistry* registry = nullptr;
+  StreamPlace place;
 };
 
 // Starts an UploadModelFile stream: a header, then the chunks of one file.

@@ -59,7 +59,7 @@ class ApiFixture : public ::testing::Test {
             .limits = {.message_bytes = uint64_t{64} << 20,
                        .dataset_bytes = uint64_t{64} << 20,
                        .model_file_bytes = uint64_t{64} << 20,
-                       .watch_streams = 3}};
+                       .watch_streams = 6}};
   }
 
   // Returns the limits of tenants.

@@ -77,6 +77,7 @@ TEST_F(FileUploadTest, OnlyAnswersThatStayTheSameAreFinal) {
   EXPECT_FALSE(IsFinalAnswer(absl::UnavailableError("stopping")));
   EXPECT_FALSE(IsFinalAnswer(absl::ResourceExhaustedError("full")));
   EXPECT_FALSE(IsFinalAnswer(absl::CancelledError("gone")));
+  EXPECT_FALSE(IsFinalAnswer(absl::DeadlineExceededError("idle")));
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ TEST_F(WatchJobTest, CancelledWatchGivesItsPlaceBack) {
   }
 }
 
-TEST_F(WatchJobTest, MoreThanTheLimitAreRefused) {
+TEST_F(WatchJobTest, MoreThanHalfOfThePlacesAreRefusedToOneCaller) {
   const auto job = StartJob();
   v1::JobEvent event;
   std::vector<std::unique_ptr<Watch>> open;

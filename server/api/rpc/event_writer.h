@@ -100,7 +100,6 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
   }
 
   void OnDone() override {
-    place_.registry->Remove(this);
     OnEnd();
     self_.reset();
   }
@@ -134,6 +133,8 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
           absl::MutexLock lock(&mutex_);
           finished_ = true;
         }
+        // The client that sees the end finds a place.
+        place_.registry->Remove(this);
         this->Finish(ToGrpc(*status));
         return;
       }

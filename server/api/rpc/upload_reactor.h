@@ -47,7 +47,7 @@ class UploadReactor : public grpc::ServerReadReactor<Message>,
       return End(
           absl::UnavailableError("the server is stopping; upload again later"));
     }
-    // Without a word to the derived class, which keeps the bytes.
+    // The derived class hears nothing of it, and so keeps the bytes.
     if (idle_) return End(idle_status_);
     if (!ok && cancelled_) {
       return End(absl::CancelledError("the client went away"));
@@ -68,10 +68,7 @@ class UploadReactor : public grpc::ServerReadReactor<Message>,
     CancelCall(place_, status);
   }
 
-  void OnDone() override {
-    place_.registry->Remove(this);
-    self_.reset();
-  }
+  void OnDone() override { self_.reset(); }
 
  protected:
   // Takes the next message. Returns false after it has called End; then nothing
@@ -80,7 +77,11 @@ class UploadReactor : public grpc::ServerReadReactor<Message>,
   // Called after the last message. Must call End, now or later.
   virtual void Complete() = 0;
 
-  void End(const absl::Status& status) { this->Finish(ToGrpc(status)); }
+  // Gives the place back first, so that who has the answer finds one.
+  void End(const absl::Status& status) {
+    place_.registry->Remove(this);
+    this->Finish(ToGrpc(status));
+  }
 
  private:
   void ReadNext() {

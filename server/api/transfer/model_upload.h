@@ -12,7 +12,7 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// What is pointed to must outlive the streams.
+// All pointers must outlive the streams.
 struct ModelUploadContext {
   const ControlContext* control = nullptr;
   const BlobStore* blobs = nullptr;

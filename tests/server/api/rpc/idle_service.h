@@ -39,7 +39,7 @@ class IdleService : public ::testing::Test {
   }
 
   void TearDown() override {
-    // Before the service, which is a part of the test.
+    // The server ends before its service, which is a part of the test.
     if (server_ != nullptr) server_->Shutdown();
     server_.reset();
   }

@@ -23,6 +23,9 @@ usage: ./dev VERB [arguments]
   format           rewrite the sources with clang-format
   bench [name]     run the benchmarks; one JSON line per figure
                    (--peers first: install PyTorch and ONNX Runtime beside)
+  soak MINUTES     run a server under a modest load, and fail if its memory,
+                   descriptors, threads or files grow (into build/soak;
+                   --help lists the options)
   bundle           a relocatable tree of binaries with their libraries
   gpu-test         the GPU suite, a table of what passed; from a bundle:
                    tools/gpu_test.sh (says so when there is nothing to run)
@@ -151,6 +154,16 @@ verb_bench() {
   need build test
   build_preset release
   tools/bench.sh build/release "$@"
+}
+
+verb_soak() {
+  [ $# -gt 0 ] || die "how long? ./dev soak MINUTES"
+  need build test
+  case " $* " in
+    *" --help "* | *" -h "*) ;;
+    *) build_preset release gpupool gpupoold gpupool-worker gpupool-tokenizer ;;
+  esac
+  "$python" tools/soak/soak.py --bin build/release/bin "$@"
 }
 
 verb_bundle() {

@@ -7,6 +7,7 @@ how they interleave does not.
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -30,6 +31,7 @@ DEADLINE = 60  # seconds; a request without an answer until then is a fault
 MODEL, DATASET, VICTIM = "soak", "soak", "cpu:1"
 KEPT_VERSIONS = 2
 BETWEEN_KILLS = 10  # seconds; the pool would leave a worker alone that ends again and again
+CHECKED_JOBS = 20  # by each `read`
 MOST_FAULTS = 50  # sentences that are kept; further ones are counted
 
 # Codes by which a server refuses in words. Others, such as INTERNAL, are faults.
@@ -48,7 +50,8 @@ class Load:
         self.operations = 0
         self.answered, self.refused = collections.Counter(), collections.Counter()
         self.faults, self.more_faults = [], 0
-        self.jobs = {}  # acknowledged: id -> whether it may be cancelled
+        # Acknowledged jobs whose end was not seen: id -> whether they may be cancelled.
+        self.jobs, self.acknowledged = {}, 0
         self.killed_pids, self.last_kill = [], -float("inf")
         self.stopped = threading.Event()
         self.file = harness.DIGITS.read_bytes()
@@ -77,7 +80,7 @@ class Load:
         first = self.server.submit(harness.digits_job(
             MODEL, steps=60, publish="true", dataset=DATASET, checkpoint_every_steps=30,
             max_attempts=10))
-        self.jobs[first] = False
+        self.acknowledge(first)
         self.server.wait_job(first)
         self.spec = self.job_stub.GetJob(self.job_pb.GetJobRequest(id=first),
                                          timeout=DEADLINE).spec
@@ -158,9 +161,34 @@ class Load:
         request = self.job_pb.SubmitJobRequest(
             request_id=f"soak-{numbers.randrange(1 << 62):x}", spec=spec)
         job = self.job_stub.SubmitJob(request, timeout=DEADLINE)
-        with self.lock:
-            self.jobs[job.id] = may_cancel
+        self.acknowledge(job.id, may_cancel)
         return request, job
+
+    def acknowledge(self, job, may_cancel=False):
+        with self.lock:
+            self.jobs[job] = may_cancel
+            self.acknowledged += 1
+
+    def has_ended(self, job):
+        """Returns whether an acknowledged job has ended, and judges its end. One that
+        is lost has ended, too."""
+        try:
+            found = self.job_stub.GetJob(self.job_pb.GetJobRequest(id=job),
+                                         timeout=DEADLINE)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.NOT_FOUND:
+                raise
+            self.fault(f"acknowledged job {job} is lost: {error.details()}")
+            self.jobs.pop(job, None)
+            return True
+        state = self.job_pb.JobState.Name(found.state)
+        if state not in harness.TERMINAL:
+            return False
+        with self.lock:
+            may_cancel = self.jobs.pop(job, True)
+        if state != "SUCCEEDED" and not (state == "CANCELLED" and may_cancel):
+            self.fault(f"acknowledged job {job} is {state}: {found.error.message}")
+        return True
 
     def train(self, numbers):
         self.submit(numbers)
@@ -314,9 +342,11 @@ class Load:
         self.job_stub.ListJobs(self.job_pb.ListJobsRequest(page_size=20), timeout=DEADLINE)
         self.model_stub.ListModels(self.model_pb.ListModelsRequest(), timeout=DEADLINE)
         self.device_stub.ListDevices(self.device_pb.ListDevicesRequest(), timeout=DEADLINE)
+        # Soon after their end, since the server forgets jobs after a day.
         with self.lock:
-            job = numbers.choice(list(self.jobs)[-100:])
-        self.job_stub.GetJob(self.job_pb.GetJobRequest(id=job), timeout=DEADLINE)
+            oldest = list(itertools.islice(self.jobs, CHECKED_JOBS))
+        for job in oldest:
+            self.has_ended(job)
 
     def scrape(self, numbers):
         if "gpupool_jobs{" not in self.server.metrics():

@@ -35,7 +35,6 @@ from load import VICTIM, Load  # noqa: E402
 # Kept things are few, so that they are all there before the warm-up ends.
 FLAGS = ("--devices", "cpu:2", "--keep-jobs", "100", "--keep-job-events", "50",
          "--audit-file-bytes", "64KiB", "--audit-files", "4", "--keep-uploads", "30")
-TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
 MOST_MINUTES = 7 * 24 * 60
 
 
@@ -82,6 +81,8 @@ class Sampler:
                             - time.monotonic())):
                     self.samples.append(self.take())
                     print(json.dumps(self.samples[-1]), file=out, flush=True)
+                    if self.server.process.poll() is not None:
+                        self.load.stopped.set()  # nobody answers any more
         except OSError as error:
             self.error = error
 
@@ -96,24 +97,16 @@ class Sampler:
         self.thread.join()
 
 
-def lost_jobs(server, load):
-    """Waits until all acknowledged jobs have ended, and returns what is wrong with them."""
-    faults = []
-    for job, may_cancel in sorted(load.jobs.items()):
-        def state(job=job):
-            found = load.job_stub.GetJob(load.job_pb.GetJobRequest(id=job), timeout=60)
-            name = load.job_pb.JobState.Name(found.state)
-            return (name, found.error.message) if name in TERMINAL else None
+def wait_for_jobs(load):
+    """Waits until all acknowledged jobs have ended, which judges them. Returns what is
+    wrong with those that do not."""
+    for job in sorted(load.jobs):
         try:
-            name, error = harness.wait_until(state, 300, f"job {job} to end")
-        except Exception as problem:  # NOT_FOUND, or it does not end
-            faults.append(f"acknowledged job {job}: {problem}")
-            continue
-        if name != "SUCCEEDED" and not (name == "CANCELLED" and may_cancel):
-            faults.append(f"acknowledged job {job} is {name}: {error}")
-        if len(faults) >= 20:
-            break
-    return faults
+            harness.wait_until(lambda job=job: load.has_ended(job), 300,
+                               f"acknowledged job {job} to end")
+        except Exception as problem:
+            return [f"{len(load.jobs)} acknowledged jobs have not ended: {problem}"]
+    return []
 
 
 def log_faults(server, load):
@@ -152,7 +145,7 @@ def soak(server, given):
         faults.append(f"gpupoold ended with {server.process.returncode}: "
                       + server.log()[-2000:])
         return sampler.samples, load, seconds, faults
-    faults += lost_jobs(server, load)
+    faults += wait_for_jobs(load)
     load.channel.close()
     code = server.terminate()
     if code != 0:
@@ -170,7 +163,7 @@ def verdict_of(samples, load, seconds, faults):
             faults.append(f"all {count} operations {name} were refused")
     return {"verdict": "FAILED" if faults else "PASSED", "faults": faults, "notes": notes,
             "seconds": round(seconds, 1), "operations": load.operations,
-            "jobs": len(load.jobs), "kills": len(load.killed_pids),
+            "jobs": load.acknowledged, "kills": len(load.killed_pids),
             "answered": dict(sorted(load.answered.items())),
             "refused": dict(sorted(load.refused.items())),
             "growth": [dataclasses.asdict(growth) for growth in growths]}

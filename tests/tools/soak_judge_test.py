@@ -190,6 +190,18 @@ class Picture(unittest.TestCase):
             self.assertEqual(len(picture.PANELS) + len(sample.KINDS), len(lines))
             self.assertEqual(len(samples), len(lines[0].getAttribute("points").split()))
 
+    def test_every_point_is_inside_its_panel(self):
+        samples = made(rss=lambda at: at * MIB, audit=lambda at: at)
+        document = xml.dom.minidom.parseString(picture.picture(samples, 1200, 300))
+        lines = document.getElementsByTagName("polyline")
+        for index, line in enumerate(lines):
+            panel = min(index, len(picture.PANELS)) * picture.HEIGHT
+            for point in line.getAttribute("points").split():
+                x, y = map(float, point.split(","))
+                self.assertTrue(picture.LEFT <= x <= picture.WIDTH - picture.RIGHT, point)
+                self.assertTrue(panel + picture.TOP <= y <=
+                                panel + picture.HEIGHT - picture.BOTTOM, point)
+
     def test_without_samples_it_is_still_a_picture(self):
         xml.dom.minidom.parseString(picture.picture([], 0, 120))
 

@@ -20,6 +20,14 @@ namespace gpupool::audit {
 namespace {
 
 constexpr size_t kQuotedBytes = 80;  // of a torn line
+// Bytes without a line break at the end of a file that are removed. A server
+// has never more than its queue in one write, so more of them are damage.
+constexpr uint64_t kMostTornBytes = uint64_t{256} << 20;
+constexpr uint64_t kBlockBytes = 64 << 10;  // read at once
+
+constexpr char kRemedy[] =
+    "move its folder away, so that a new chain begins, or start with "
+    "--audit off";
 
 absl::Status Refused(absl::string_view what, const std::string& path) {
   return absl::UnavailableError(
@@ -52,15 +60,14 @@ struct LastLine {
   uint64_t end = 0;  // offset behind the line break
 };
 
-// Returns the end of a file: enough for its last line and a torn one.
-absl::StatusOr<std::string> ReadEnd(int fd, const std::string& path,
-                                    uint64_t size) {
-  std::string bytes(std::min<uint64_t>(size, 2 * kMostLineBytes + 2), '\0');
+// Returns `size` bytes of a file from `offset` on, fewer if it ends before.
+absl::StatusOr<std::string> ReadAt(int fd, const std::string& path,
+                                   uint64_t offset, uint64_t size) {
+  std::string bytes(size, '\0');
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t count =
-        ::pread(fd, bytes.data() + done, bytes.size() - done,
-                static_cast<off_t>(size - bytes.size() + done));
+    const ssize_t count = ::pread(fd, bytes.data() + done, bytes.size() - done,
+                                  static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return Refused("read", path);
     if (count == 0) break;
@@ -70,16 +77,42 @@ absl::StatusOr<std::string> ReadEnd(int fd, const std::string& path,
   return bytes;
 }
 
-// Returns the last whole line in the end of a file of `size` bytes.
-LastLine LastLineIn(const std::string& bytes, uint64_t size) {
-  const size_t end = bytes.rfind('\n');
-  if (end == std::string::npos) return {};
-  const size_t before =
-      end == 0 ? std::string::npos : bytes.rfind('\n', end - 1);
-  const size_t begin = before == std::string::npos ? 0 : before + 1;
-  return {.found = true,
-          .text = bytes.substr(begin, end - begin),
-          .end = size - bytes.size() + end + 1};
+// Returns the offset behind the last line break of a file of `size` bytes; 0 if
+// it has none. DataLoss if its last kMostTornBytes have none.
+absl::StatusOr<uint64_t> EndOfLastLine(int fd, const std::string& path,
+                                       uint64_t size) {
+  const uint64_t least = size - std::min(size, kMostTornBytes);
+  for (uint64_t end = size; end > least;) {
+    const uint64_t begin = end - std::min(end - least, kBlockBytes);
+    const absl::StatusOr<std::string> bytes =
+        ReadAt(fd, path, begin, end - begin);
+    if (!bytes.ok()) return bytes.status();
+    const size_t found = bytes->rfind('\n');
+    if (found != std::string::npos) return begin + found + 1;
+    end = begin;
+  }
+  if (least == 0) return uint64_t{0};
+  return absl::DataLossError(absl::StrCat("the audit log is damaged: the last ",
+                                          kMostTornBytes, " bytes of ", path,
+                                          " have no line break; ", kRemedy));
+}
+
+// Returns the last whole line of a file of `size` bytes.
+absl::StatusOr<LastLine> ReadLastLine(int fd, const std::string& path,
+                                      uint64_t size) {
+  const absl::StatusOr<uint64_t> end = EndOfLastLine(fd, path, size);
+  if (!end.ok()) return end.status();
+  if (*end == 0) return LastLine{};
+  // A line and the line break before it. A longer line is cut, and no record.
+  const uint64_t begin = *end - std::min<uint64_t>(*end, kMostLineBytes + 2);
+  absl::StatusOr<std::string> bytes = ReadAt(fd, path, begin, *end - begin);
+  if (!bytes.ok()) return bytes.status();
+  if (!bytes->empty()) bytes->pop_back();
+  const size_t before = bytes->rfind('\n');
+  return LastLine{
+      .found = true,
+      .text = before == std::string::npos ? *bytes : bytes->substr(before + 1),
+      .end = *end};
 }
 
 // Returns the place behind a line.
@@ -87,11 +120,9 @@ absl::StatusOr<Place> PlaceBehind(const std::string& line,
                                   const std::string& path) {
   const absl::StatusOr<Place> place = PlaceIn(line);
   if (place.ok()) return Place{place->sequence + 1, DigestOfLine(line)};
-  return absl::DataLossError(absl::StrCat(
-      "the last record of the audit log is damaged: ", path, ": ",
-      place.status().message(),
-      "; move its folder away, so that a new chain begins, or start with "
-      "--audit off"));
+  return absl::DataLossError(
+      absl::StrCat("the last record of the audit log is damaged: ", path, ": ",
+                   place.status().message(), "; ", kRemedy));
 }
 
 }  // namespace
@@ -138,12 +169,11 @@ absl::Status AuditAppender::FollowFileBefore(uint64_t number) {
   struct stat facts = {};
   const bool known = ::fstat(fd, &facts) == 0;
   const auto size = static_cast<uint64_t>(facts.st_size);
-  const absl::StatusOr<std::string> bytes =
-      known ? ReadEnd(fd, path, size) : Refused("look at", path);
+  const absl::StatusOr<LastLine> last =
+      known ? ReadLastLine(fd, path, size) : Refused("look at", path);
   ::close(fd);
-  if (!bytes.ok()) return bytes.status();
-  const absl::StatusOr<Place> place =
-      PlaceBehind(LastLineIn(*bytes, size).text, path);
+  if (!last.ok()) return last.status();
+  const absl::StatusOr<Place> place = PlaceBehind(last->text, path);
   if (!place.ok()) return place.status();
   place_ = *place;
   return absl::OkStatus();
@@ -153,30 +183,27 @@ absl::Status AuditAppender::TakeUp(const std::string& path, bool* empty) {
   struct stat facts = {};
   if (::fstat(file_, &facts) != 0) return Refused("look at", path);
   const auto size = static_cast<uint64_t>(facts.st_size);
-  const absl::StatusOr<std::string> bytes = ReadEnd(file_, path, size);
-  if (!bytes.ok()) return bytes.status();
-  const LastLine last = LastLineIn(*bytes, size);
-  // A server never writes so much without a line break.
-  if (!last.found && bytes->size() < size) {
-    return PlaceBehind("", path).status();
-  }
-  *empty = !last.found;
-  size_ = last.end;
-  if (last.found) {
-    const absl::StatusOr<Place> place = PlaceBehind(last.text, path);
+  const absl::StatusOr<LastLine> last = ReadLastLine(file_, path, size);
+  if (!last.ok()) return last.status();
+  *empty = !last->found;
+  size_ = last->end;
+  if (last->found) {
+    const absl::StatusOr<Place> place = PlaceBehind(last->text, path);
     if (!place.ok()) return place.status();
     place_ = *place;
   }
-  if (size_ == size) return absl::OkStatus();
-  const std::string torn = bytes->substr(bytes->size() - (size - size_));
+  const uint64_t torn = size - size_;
+  if (torn == 0) return absl::OkStatus();
+  const absl::StatusOr<std::string> quoted =
+      ReadAt(file_, path, size_, std::min<uint64_t>(torn, kQuotedBytes));
+  if (!quoted.ok()) return quoted.status();
   if (::ftruncate(file_, static_cast<off_t>(size_)) != 0) {
     return Refused("mend", path);
   }
-  mended_ = absl::StrCat("removed ", torn.size(),
-                         " bytes behind the last whole record of ",
-                         path.substr(path.rfind('/') + 1), ": \"",
-                         absl::CHexEscape(torn.substr(0, kQuotedBytes)),
-                         torn.size() > kQuotedBytes ? "..." : "", "\"");
+  mended_ = absl::StrCat(
+      "removed ", torn, " bytes behind the last whole record of ",
+      path.substr(path.rfind('/') + 1), ": \"", absl::CHexEscape(*quoted),
+      torn > kQuotedBytes ? "..." : "", "\"");
   return absl::OkStatus();
 }
 

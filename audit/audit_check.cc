@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,6 +52,10 @@ absl::StatusOr<uint64_t> ReadLines(
     }
     if (file.eof()) return bytes;
     if (file.fail()) {
+      file.clear();
+      file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      const auto more = static_cast<uint64_t>(file.gcount());
+      if (file.eof()) return bytes + more;
       return Damage({path, number},
                     absl::StrCat("the line is longer than ", kMostLineBytes,
                                  " bytes, so it is no record"));

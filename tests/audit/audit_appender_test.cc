@@ -110,6 +110,32 @@ TEST_F(AuditAppenderTest, ZerosOfAPowerLossAreATornLineToo) {
   ExpectWhole(1, 3);
 }
 
+TEST_F(AuditAppenderTest, ATornTailOfAnyLengthIsRemoved) {
+  for (const size_t zeros : {size_t{40'000}, size_t{65'519}, size_t{65'536},
+                             size_t{200'000}, size_t{3'000'000}}) {
+    Append(2);
+    const std::string path = PathOf(folder_, 1);
+    const std::string whole = TextOf(path);
+    SetText(path, whole + "{\"sequence\":99999," + std::string(zeros, '\0'));
+    const auto torn = CheckLog(folder_, "");
+    ASSERT_TRUE(torn.ok()) << torn.status();
+    EXPECT_EQ(torn->torn_bytes, zeros + 18);
+    const auto appender = Open();
+    ASSERT_NE(appender, nullptr) << zeros;
+    EXPECT_EQ(TextOf(path), whole);
+    EXPECT_THAT(appender->mended(),
+                HasSubstr("removed " + std::to_string(zeros + 18) + " bytes"));
+  }
+  ExpectWhole(1, 10);
+}
+
+TEST_F(AuditAppenderTest, AFileWithoutAWholeLineIsEmpty) {
+  Append(2);
+  SetText(PathOf(folder_, 2), std::string(200'000, '\0'));
+  Append(1);
+  ExpectWhole(1, 3);
+}
+
 TEST_F(AuditAppenderTest, AnEmptyNewestFileFollowsTheOneBefore) {
   Append(2);
   SetText(PathOf(folder_, 2), "");

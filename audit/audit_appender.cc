@@ -150,9 +150,9 @@ absl::Status AuditAppender::OpenNewest() {
   if (!files.ok()) return files.status();
   if (files->empty()) return BeginFile(1);
   const AuditFile& newest = files->back();
-  file_ =
-      ::open(newest.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-  if (file_ < 0) return Refused("open", newest.path);
+  const absl::StatusOr<int> opened = OpenFile(newest.path, O_RDWR | O_APPEND);
+  if (!opened.ok()) return opened.status();
+  file_ = *opened;
   if (::fchmod(file_, 0600) != 0) return Refused("protect", newest.path);
   number_ = newest.number;
   bool empty = false;
@@ -164,8 +164,9 @@ absl::Status AuditAppender::OpenNewest() {
 absl::Status AuditAppender::FollowFileBefore(uint64_t number) {
   if (number == 1) return absl::OkStatus();
   const std::string path = PathOf(options_.folder, number - 1);
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return Refused("open", path);
+  const absl::StatusOr<int> opened = OpenFile(path, O_RDONLY);
+  if (!opened.ok()) return opened.status();
+  const int fd = *opened;
   struct stat facts = {};
   const bool known = ::fstat(fd, &facts) == 0;
   const auto size = static_cast<uint64_t>(facts.st_size);

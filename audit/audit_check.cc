@@ -1,12 +1,13 @@
 #include "audit/audit_check.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,47 +25,60 @@ struct Line {
   std::string Text() const { return absl::StrCat(path, ":", number); }
 };
 
+using TakeLine = std::function<absl::Status(const Line&, absl::string_view)>;
+
+constexpr size_t kBlockBytes = 64 << 10;  // read at once
+
 absl::Status Damage(const Line& line, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(line.Text(), ": ", what));
 }
 
-// Calls `take` with each whole line of a file, until it fails. Returns the
-// bytes behind the last whole line.
-absl::StatusOr<uint64_t> ReadLines(
-    const std::string& path,
-    const std::function<absl::Status(const Line&, absl::string_view)>& take) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const int error = errno;
-    return absl::UnavailableError(absl::StrCat(
-        "cannot read ", path, ": ", std::strerror(error),
-        error == EACCES   ? "; only the server's user may read it"
-        : error == ENOENT ? "; the server has deleted it meanwhile, try again"
-                          : ""));
-  }
-  std::string buffer(kMostLineBytes + 2, '\0');
-  for (uint64_t number = 1;; ++number) {
-    file.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    const auto bytes = static_cast<uint64_t>(file.gcount());
-    if (file.bad()) {
-      return absl::UnavailableError(absl::StrCat("cannot read ", path));
+// Calls `take` with each whole line of an open file, until it fails. Returns
+// the bytes behind the last whole line.
+absl::StatusOr<uint64_t> ReadLinesOf(int fd, const std::string& path,
+                                     const TakeLine& take) {
+  std::string rest;  // of a line, at most one byte more than a line may have
+  uint64_t rest_bytes = 0;
+  uint64_t number = 1;
+  std::string block(kBlockBytes, '\0');
+  while (true) {
+    const ssize_t count = ::read(fd, block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
     }
-    if (file.eof()) return bytes;
-    if (file.fail()) {
-      file.clear();
-      file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-      const auto more = static_cast<uint64_t>(file.gcount());
-      if (file.eof()) return bytes + more;
-      return Damage({path, number},
-                    absl::StrCat("the line is longer than ", kMostLineBytes,
-                                 " bytes, so it is no record"));
+    if (count == 0) return rest_bytes;
+    absl::string_view bytes(block.data(), static_cast<size_t>(count));
+    while (!bytes.empty()) {
+      const size_t end = bytes.find('\n');
+      const absl::string_view part = bytes.substr(0, end);
+      absl::StrAppend(&rest, part.substr(0, kMostLineBytes + 1 - rest.size()));
+      rest_bytes += part.size();
+      if (end == absl::string_view::npos) break;
+      if (rest.size() > kMostLineBytes) {
+        return Damage({path, number},
+                      absl::StrCat("the line is longer than ", kMostLineBytes,
+                                   " bytes, so it is no record"));
+      }
+      const absl::Status taken = take({path, number}, rest);
+      if (!taken.ok()) return taken;
+      ++number;
+      rest.clear();
+      rest_bytes = 0;
+      bytes.remove_prefix(end + 1);
     }
-    // The line break is counted and not stored.
-    const absl::Status taken =
-        take({path, number}, absl::string_view(buffer.data(), bytes - 1));
-    if (!taken.ok()) return taken;
   }
+}
+
+// Does the same with the file of a path.
+absl::StatusOr<uint64_t> ReadLines(const std::string& path,
+                                   const TakeLine& take) {
+  const absl::StatusOr<int> fd = OpenFile(path, O_RDONLY);
+  if (!fd.ok()) return fd.status();
+  const absl::StatusOr<uint64_t> torn = ReadLinesOf(*fd, path, take);
+  ::close(*fd);
+  return torn;
 }
 
 class Chain {

@@ -34,7 +34,7 @@ struct CheckReport {
 // Checks the files in `folder`. Errors:
 //   * DataLoss: the first bad record, with its file and line
 //   * NotFound: no folder, or no file in it
-//   * Unavailable: a file that cannot be read
+//   * Unavailable: a file that cannot be read, or that is no regular file
 // If `wanted` is not empty, a record must have this digest, else NotFound.
 absl::StatusOr<CheckReport> CheckLog(const std::string& folder,
                                      absl::string_view wanted);

@@ -1,6 +1,12 @@
 #include "audit/audit_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -56,6 +62,32 @@ absl::StatusOr<std::vector<AuditFile>> FilesIn(const std::string& folder) {
               return a.number < b.number;
             });
   return files;
+}
+
+absl::StatusOr<int> OpenFile(const std::string& path, int flags) {
+  // A pipe without a writer blocks otherwise.
+  const int fd =
+      ::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    const int error = errno;
+    return absl::UnavailableError(absl::StrCat(
+        "cannot open ", path, ": ",
+        error == ELOOP ? "it is a symbolic link, which is not followed; remove "
+                         "it from the folder"
+                       : std::strerror(error),
+        error == EACCES   ? "; only the server's user may read it"
+        : error == ENOENT ? "; the server has deleted it meanwhile, try again"
+                          : ""));
+  }
+  struct stat facts = {};
+  if (::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode)) return fd;
+  ::close(fd);
+  return absl::UnavailableError(absl::StrCat(
+      "cannot open ", path, ": it is ",
+      S_ISDIR(facts.st_mode)    ? "a folder"
+      : S_ISFIFO(facts.st_mode) ? "a pipe"
+                                : "no regular file",
+      " with the name of an audit file; remove it from the folder"));
 }
 
 std::string FolderOfLog(const std::string& folder) {

@@ -28,6 +28,13 @@ std::string PathOf(absl::string_view folder, uint64_t number);
 // NotFound if there is no such folder.
 absl::StatusOr<std::vector<AuditFile>> FilesIn(const std::string& folder);
 
+// Opens one of the files with these flags of open(2), beside O_NOFOLLOW,
+// O_NONBLOCK and O_CLOEXEC. Returns the descriptor, which the caller closes.
+// Unavailable, with the reason, if the system refuses it, or if it is no
+// regular file: a link, a folder or a pipe with its name is neither followed
+// nor read.
+absl::StatusOr<int> OpenFile(const std::string& path, int flags);
+
 // Returns the folder with the files: `folder` itself, or the one in it that is
 // called "audit", so that a state folder may be named.
 std::string FolderOfLog(const std::string& folder);

@@ -153,6 +153,17 @@ TEST_F(AuditAppenderTest, NothingFollowsADamagedRecord) {
               AllOf(HasSubstr(path), HasSubstr("--audit off")));
 }
 
+TEST_F(AuditAppenderTest, NoRecordGoesIntoAPipeOrALink) {
+  std::filesystem::create_directory(folder_);
+  ASSERT_EQ(::mkfifo(PathOf(folder_, 1).c_str(), 0600), 0);
+  EXPECT_THAT(std::string(AuditAppender::Open(options_).status().message()),
+              HasSubstr("it is a pipe"));
+  std::filesystem::remove(PathOf(folder_, 1));
+  std::filesystem::create_symlink("elsewhere", PathOf(folder_, 1));
+  EXPECT_THAT(std::string(AuditAppender::Open(options_).status().message()),
+              HasSubstr("symbolic link"));
+}
+
 // Limits the size of files that this process writes, as a full disk would.
 class FileSizeLimit {
  public:

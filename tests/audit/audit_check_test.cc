@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -142,14 +143,24 @@ TEST_F(AuditCheckTest, ADigestThatWasNotedShowsThatNothingBeforeItIsGone) {
             absl::StatusCode::kNotFound);
 }
 
-TEST_F(AuditCheckTest, AFileThatIsGoneMeanwhileIsNamed) {
+TEST_F(AuditCheckTest, WhatIsNoRegularFileIsNamedAndNotRead) {
   const std::string path = PathOf(folder_, 1);
+  const auto expect = [&](const char* reason) {
+    for (const absl::Status& status :
+         {CheckLog(folder_, "").status(), LastLines(folder_, 100).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+      EXPECT_THAT(std::string(status.message()), HasSubstr(reason));
+    }
+    std::filesystem::remove(path);
+  };
   std::filesystem::remove(path);
-  std::filesystem::create_symlink("nowhere", path);
-  const absl::Status status = CheckLog(folder_, "").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("try again"));
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  expect("it is a pipe");
+  std::filesystem::create_directory(path);
+  expect("it is a folder");
+  std::filesystem::create_symlink(PathOf(folder_, 2), path);
+  expect("it is a symbolic link");
 }
 
 TEST_F(AuditCheckTest, AFolderWithoutALogIsNotFound) {

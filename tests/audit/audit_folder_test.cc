@@ -1,6 +1,9 @@
 #include "audit/audit_folder.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,6 +12,8 @@
 
 namespace gpupool::audit {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(AuditFolderTest, FilesComeByNumberAndOthersAreLeftOut) {
   const server::TempDir folder;
@@ -28,6 +33,24 @@ TEST(AuditFolderTest, AFolderThatIsMissingIsNotFound) {
   const server::TempDir folder;
   EXPECT_EQ(FilesIn(folder / "none").status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST(AuditFolderTest, ARegularFileIsOpened) {
+  const server::TempDir folder;
+  std::ofstream(folder / "file") << "x";
+  const auto fd = OpenFile(folder / "file", O_RDONLY);
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  char byte = 0;
+  EXPECT_EQ(::read(*fd, &byte, 1), 1);
+  ::close(*fd);
+}
+
+TEST(AuditFolderTest, AFileThatIsGoneMeanwhileIsNamed) {
+  const server::TempDir folder;
+  const absl::Status status = OpenFile(folder / "gone", O_RDONLY).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "gone"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("try again"));
 }
 
 TEST(AuditFolderTest, AStateFolderStandsForTheLogInIt) {

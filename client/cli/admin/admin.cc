@@ -157,10 +157,10 @@ void AddAudit(CLI::App& admin, Invocation& invocation) {
   invocation.On(verify,
                 [options](Context& c) { return VerifyAudit(c, *options); });
   CLI::App* tail = AddVerb(*audit, "tail", "Show the last records, as JSON.",
-                           "  gpupool admin audit tail -n 100");
+                           "  gpupool admin audit tail --lines 100");
   AddFolder(tail, *options);
   tail->add_option("-n,--lines", options->count,
-                   "Number of records (default: 20)")
+                   "Number of records, 1 to 1000000 (default: 20)")
       ->type_name("COUNT")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000}));
   invocation.On(tail, [options](Context& c) { return TailAudit(c, *options); });

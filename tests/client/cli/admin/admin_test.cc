@@ -69,6 +69,9 @@ TEST_F(AdminAuditTest, TheLastRecordsAreShown) {
   EXPECT_THAT(out(), AllOf(::testing::StartsWith("{\"sequence\":2,"),
                            HasSubstr("\n{\"sequence\":3,")));
   EXPECT_EQ(Run({"admin", "audit", "tail", state_.path(), "-n", "0"}), 2);
+  EXPECT_THAT(err(), HasSubstr("--lines"));
+  EXPECT_EQ(Run({"admin", "audit", "tail", "--help"}), 0);
+  EXPECT_THAT(out(), HasSubstr("audit tail --lines 100"));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/auth/call_record.h"
 #include "server/auth/method_roles.h"
@@ -21,6 +23,13 @@ constexpr size_t kMostOfMethod = 120;
 constexpr char kTokenPlaces[] =
     "--token-file, GPUPOOL_TOKEN_FILE or GPUPOOL_TOKEN, in other "
     "clients with the header \"authorization: Bearer TOKEN\"";
+
+// Returns whether a header names the scheme of tokens and has no token, as that
+// of a script whose variable is empty.
+bool LacksToken(absl::string_view authorization) {
+  return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(authorization),
+                                kEmptyAuthorization);
+}
 
 }  // namespace
 
@@ -66,6 +75,12 @@ absl::StatusOr<Identity> AccessGate::Decide(absl::string_view method,
 absl::StatusOr<Identity> AccessGate::Identify(absl::string_view authorization,
                                               const Caller& caller) {
   if (!checks_calls()) return Identity{};
+  if (LacksToken(authorization)) {
+    return absl::UnauthenticatedError(
+        "the header authorization has no token; send \"Bearer TOKEN\", or "
+        "leave "
+        "the header out where no token is needed");
+  }
   const absl::string_view secret = SecretIn(authorization);
   // Headers that are no tokens of ours, such as those of a proxy, count only
   // where tokens are wanted.

@@ -27,6 +27,10 @@ enum class FreeCallers {
   kNone,          // nobody over TCP
 };
 
+// Stands for a header `authorization` that was sent without a value: a scheme
+// without a token.
+inline constexpr char kEmptyAuthorization[] = "Bearer";
+
 class AccessGate {
  public:
   // `now` is the clock.
@@ -51,10 +55,11 @@ class AccessGate {
   audit::AuditLog* log() const { return log_.get(); }
 
   // Checks a call of "/package.Service/Method" by the value of its header
-  // `authorization`, which is empty if there is none. A token that is sent
-  // counts. Methods that are open to everybody get an identity without role and
-  // tenant. Callers over the socket, and free callers, are admins without a
-  // token. Errors:
+  // `authorization`, which is empty if there is none, and kEmptyAuthorization
+  // if it is sent without a value. A token that is sent counts, and so does one
+  // that is sent empty, which is refused. Methods that are open to everybody
+  // get an identity without role and tenant. Callers over the socket, and free
+  // callers, are admins without a token. Errors:
   //   * Unauthenticated: no token, or one that is unknown, revoked or expired
   //   * PermissionDenied: the token's role may not call the method, or nobody
   //     may

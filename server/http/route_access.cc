@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -49,8 +50,10 @@ std::string MethodOf(const HttpRoute& route, const HttpRequest& request) {
 }
 
 absl::string_view AuthorizationOf(const HttpRequest& request) {
-  if (request.Count("Authorization") > 1) return "several headers";
-  return request.Header("Authorization");
+  const size_t count = request.Count("Authorization");
+  if (count > 1) return "several headers";
+  const absl::string_view value = request.Header("Authorization");
+  return count == 1 && value.empty() ? kEmptyAuthorization : value;
 }
 
 void PassCaller(const HttpRequest& request, GenericCall* call) {

@@ -30,8 +30,9 @@ RouteGuard GuardOf(AccessGate* gate);
 // a route that names none.
 std::string MethodOf(const HttpRoute& route, const HttpRequest& request);
 
-// Returns the value of the header Authorization. Empty if there is none. A text
-// that is no token if there are several.
+// Returns the value of the header Authorization. Empty if there is none,
+// kEmptyAuthorization if it has no value. A text that is no token if there are
+// several.
 absl::string_view AuthorizationOf(const HttpRequest& request);
 
 // Adds who calls to the metadata of a call that has not started: the header

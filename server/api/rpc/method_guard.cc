@@ -193,6 +193,7 @@ absl::string_view AuthorizationIn(const InputMetadata& metadata) {
   if (count == 0) return {};
   if (count > 1) return "several headers";
   const grpc::string_ref& value = metadata.find("authorization")->second;
+  if (value.empty()) return kEmptyAuthorization;
   return {value.data(), value.size()};
 }
 

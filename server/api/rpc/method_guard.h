@@ -66,8 +66,9 @@ class MethodGuard : public grpc::AuthMetadataProcessor {
 // Returns the uid that a guard has noted; empty if there is none.
 std::string UidOf(const grpc::AuthContext& context);
 
-// Returns the value of the header `authorization`. Empty if there is none. A
-// text that is no token if there are several.
+// Returns the value of the header `authorization`. Empty if there is none,
+// kEmptyAuthorization if it has no value. A text that is no token if there are
+// several.
 absl::string_view AuthorizationIn(
     const grpc::AuthMetadataProcessor::InputMetadata& metadata);
 

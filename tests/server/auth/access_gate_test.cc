@@ -198,6 +198,22 @@ TEST(AccessGateTest, AFreeCallerMaySendHeadersThatAreNoTokens) {
   }
 }
 
+TEST(AccessGateTest, AnEmptyTokenIsRefusedByEveryDoor) {
+  for (const FreeCase& one : FreeCases()) {
+    for (const FreeCallers free :
+         {FreeCallers::kOwnUsers, FreeCallers::kCertificates,
+          FreeCallers::kNone}) {
+      AccessGate gate(free, Now);
+      for (const char* header : {kEmptyAuthorization, "Bearer ", "bearer"}) {
+        const auto caller = gate.Admit(kRead, header, one.caller);
+        EXPECT_TRUE(absl::IsUnauthenticated(caller.status())) << one.what;
+        EXPECT_THAT(std::string(caller.status().message()),
+                    HasSubstr("has no token"));
+      }
+    }
+  }
+}
+
 TEST(AccessGateTest, AFreeCallerLearnsFromTheHandlerThatThereIsNoSuchMethod) {
   AccessGate gate(FreeCallers::kOwnUsers, Now);
   const char method[] = "/gpupool.v1.JobService/Other";

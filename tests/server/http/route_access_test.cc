@@ -173,6 +173,7 @@ TEST_F(OwnUsersTest, TheServersUserNeedsNoToken) {
   EXPECT_EQ(answer->status, 200) << answer->body;
   EXPECT_EQ(StatusOfPost("/api/gpupool.v1.JobService/None", {}), 404);
   EXPECT_EQ(StatusOfPost(kListJobs, {{"Authorization", "Basic YTpi"}}), 200);
+  EXPECT_EQ(StatusOfPost(kListJobs, {{"Authorization", ""}}), 401);
 }
 
 TEST_F(OwnUsersTest, AnotherUserNeedsATokenAndIsNamed) {

@@ -165,5 +165,11 @@ TEST(MethodGuardTest, FindsOneHeader) {
   EXPECT_EQ(SecretIn(AuthorizationIn(metadata)), "");
 }
 
+TEST(MethodGuardTest, AnEmptyHeaderIsNotTheSameAsNone) {
+  grpc::AuthMetadataProcessor::InputMetadata metadata;
+  metadata.emplace("authorization", "");
+  EXPECT_EQ(AuthorizationIn(metadata), kEmptyAuthorization);
+}
+
 }  // namespace
 }  // namespace gpupool::server

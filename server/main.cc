@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -213,6 +214,8 @@ int Main(int argc, char** argv) {
   // Debian's Abseil checks the order of locks at every lock, and ends the
   // process at a possible deadlock. Only tests keep that check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // Other users must not read what the process writes: jobs, digests of tokens.
+  umask(0077);
   const auto line = ParseCommandLine(argc, argv, GPUPOOL_VERSION);
   if (!line.ok()) return Fail(line.status(), kExitUsage);
   if (line->answer.has_value()) {

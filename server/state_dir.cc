@@ -1,6 +1,7 @@
 #include "server/state_dir.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -56,6 +57,68 @@ absl::StatusOr<std::string> MakeFolder(const std::string& path) {
   return real;
 }
 
+// Files and folders that the server makes in the state folder, and that other
+// users must not read.
+constexpr const char* kPrivate[] = {"admin-token",
+                                    "audit",
+                                    "blobs",
+                                    "gpupool.db",
+                                    "gpupool.db-shm",
+                                    "gpupool.db-wal",
+                                    "gpupool.db-reserve",
+                                    "groups",
+                                    "lock",
+                                    "workers"};
+
+bool IsOpenToOthers(const struct stat& facts) {
+  return (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode)) &&
+         (facts.st_mode & 0077) != 0;
+}
+
+// Takes the rights of other users from a file or folder. Returns whether it had
+// to. Passes over what is missing, and over links and special files.
+absl::StatusOr<bool> MakePrivate(const std::string& path) {
+  struct stat facts = {};
+  if (lstat(path.c_str(), &facts) != 0 || !IsOpenToOthers(facts)) return false;
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return SystemError("cannot open", path);
+  absl::Status status;
+  bool open_to_others = false;
+  if (fstat(fd, &facts) != 0) {
+    status = SystemError("cannot look at", path);
+  } else if (IsOpenToOthers(facts)) {
+    open_to_others = true;
+    if (fchmod(fd, facts.st_mode & 07700) != 0) {
+      status = SystemError("cannot change the mode of", path);
+    }
+  }
+  close(fd);
+  if (!status.ok()) return status;
+  return open_to_others;
+}
+
+// Makes the server's files in the state folder private, before any of them is
+// open: closing a file of a database would release the locks of SQLite.
+void MakeFilesPrivate(const std::string& folder) {
+  std::string mended;
+  for (const char* name : kPrivate) {
+    const absl::StatusOr<bool> changed =
+        MakePrivate(absl::StrCat(folder, "/", name));
+    if (!changed.ok()) {
+      spdlog::warn("other users may read a file of the server error=\"{}\"",
+                   std::string(changed.status().message()));
+    } else if (*changed) {
+      absl::StrAppend(&mended, mended.empty() ? "" : ",", name);
+    }
+  }
+  if (mended.empty()) return;
+  spdlog::warn(
+      "other users could use files of the state folder; the modes are mended "
+      "folder={} files={}",
+      folder, mended);
+}
+
 }  // namespace
 
 StateDir::StateDir(std::string path, int lock_fd)
@@ -80,6 +143,7 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(
   const std::string pid = absl::StrCat(getpid());
   if (ftruncate(fd, 0) != 0) return SystemError("cannot write", lock);
   RETURN_IF_ERROR(WriteAll(fd, pid));
+  MakeFilesPrivate(state->path());
   return state;
 }
 

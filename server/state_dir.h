@@ -15,7 +15,9 @@ namespace gpupool::server {
 // Holds the folder's lock until it is destroyed or the process ends in any way.
 class StateDir {
  public:
-  // Opens the folder and creates it, for this user only, if necessary.
+  // Opens the folder and creates it, for this user only, if necessary. Takes
+  // the rights of other users from the server's own files and folders in it,
+  // with a line in the log if they had some. Links are not followed.
   // FailedPrecondition names the process that holds it.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(
       const std::string& path);

@@ -41,6 +41,26 @@ TEST(StateDirTest, PathThatIsAFileIsRefused) {
   EXPECT_FALSE(StateDir::Open(directory / "file/below").ok());
 }
 
+TEST(StateDirTest, FilesOfTheServerAreMadePrivate) {
+  namespace fs = std::filesystem;
+  const TempDir directory;
+  for (const char* name : {"gpupool.db", "gpupool.db-wal", "mine"}) {
+    std::ofstream(directory / name) << "x";
+    fs::permissions(directory / name, fs::perms(0644));
+  }
+  fs::create_directory(directory / "workers");
+  fs::permissions(directory / "workers", fs::perms(0755));
+  fs::create_symlink("mine", directory / "admin-token");
+  ASSERT_TRUE(StateDir::Open(directory.path()).ok());
+  const auto mode = [&](const char* name) {
+    return fs::status(directory / name).permissions();
+  };
+  EXPECT_EQ(mode("gpupool.db"), fs::perms(0600));
+  EXPECT_EQ(mode("gpupool.db-wal"), fs::perms(0600));
+  EXPECT_EQ(mode("workers"), fs::perms(0700));
+  EXPECT_EQ(mode("mine"), fs::perms(0644)) << "not by a link, and not ours";
+}
+
 TEST(WriteFileAtomicallyTest, TheFileHasTheMode) {
   TempDir directory;
   const std::string path = directory / "secret";

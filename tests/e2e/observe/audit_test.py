@@ -90,6 +90,18 @@ class Audit(harness.TestCase):
         self.assertFalse(self.folder(silent).exists())
         self.verify(silent, code=NOT_FOUND)
 
+    def test_files_are_private_in_a_state_folder_that_others_may_enter(self):
+        server = self.start("--devices", "cpu:1")
+        self.assertEqual(0, server.terminate())
+        server.state.chmod(0o755)
+        database, workers = server.state / "gpupool.db", server.state / "workers"
+        database.chmod(0o644)
+        workers.chmod(0o755)
+        server.start()
+        self.assertIn("the modes are mended", server.log())
+        for path in (database, workers, server.state / "gpupool.db-wal"):
+            self.assertEqual(0, stat.S_IMODE(path.stat().st_mode) & 0o077, path)
+
     def test_a_kill_in_the_middle_leaves_a_whole_chain(self):
         server = self.start("--devices", "cpu:1", "--audit-file-bytes", "64KiB",
                             "--audit-files", "1000")

@@ -23,7 +23,7 @@ constexpr size_t kQuotedBytes = 80;  // of a torn line
 // Bytes without a line break at the end of a file that are removed. A server
 // has never more than its queue in one write, so more of them are damage.
 constexpr uint64_t kMostTornBytes = uint64_t{256} << 20;
-constexpr uint64_t kBlockBytes = 64 << 10;  // read at once
+constexpr uint64_t kSearchBytes = 64 << 10;  // read at once
 
 constexpr char kRemedy[] =
     "move its folder away, so that a new chain begins, or start with "
@@ -83,7 +83,7 @@ absl::StatusOr<uint64_t> EndOfLastLine(int fd, const std::string& path,
                                        uint64_t size) {
   const uint64_t least = size - std::min(size, kMostTornBytes);
   for (uint64_t end = size; end > least;) {
-    const uint64_t begin = end - std::min(end - least, kBlockBytes);
+    const uint64_t begin = end - std::min(end - least, kSearchBytes);
     const absl::StatusOr<std::string> bytes =
         ReadAt(fd, path, begin, end - begin);
     if (!bytes.ok()) return bytes.status();

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/config_flags.h"
 #include "server/log/json_log.h"
+#include "server/log/text_log.h"
 #include "server/open_files.h"
 #include "server/server.h"
 #include "server/store/check.h"
@@ -91,8 +92,8 @@ void SetUpLog(const Config& config) {
   if (config.log_format == "json") {
     spdlog::set_formatter(JsonLogFormatter({"gpupoold", ""}));
   } else {
-    spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
-                        spdlog::pattern_time_type::utc);
+    spdlog::set_formatter(TextLogFormatter("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+                                           spdlog::pattern_time_type::utc));
   }
   spdlog::set_level(spdlog::level::from_str(config.log_level));
   spdlog::flush_on(spdlog::level::info);

@@ -29,6 +29,7 @@
 #include "server/ipc/work_page.h"
 #include "server/ipc/worker_paths.h"
 #include "server/log/json_log.h"
+#include "server/log/text_log.h"
 #include "server/worker/lease.h"
 #include "server/worker/sandbox/sandbox.h"
 #include "server/worker/sandbox/worker_view.h"
@@ -97,7 +98,8 @@ void StartLog(const WorkerOptions& worker, const std::string& path) {
   if (worker.log_format == "json") {
     logger->set_formatter(JsonLogFormatter(SourceOf(worker)));
   } else {
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+    logger->set_formatter(TextLogFormatter("%Y-%m-%dT%H:%M:%S.%e%z %l %v",
+                                           spdlog::pattern_time_type::local));
   }
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));

@@ -17,11 +17,10 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(LogOptions options) {
   auto log =
       absl::WrapUnique(new AuditLog(std::move(options), *std::move(appender)));
   if (!mended.empty()) {
-    if (log->options_.warn) {
-      log->options_.warn(absl::StrCat("the audit log was torn: ", mended));
-    }
+    log->Warn(absl::StrCat("the audit log was torn: ", mended));
     log->Note({.event = "mended", .note = mended});
   }
+  log->NoteLostAtStop(log->options_.files.folder);
   log->Note({.event = "start"});
   log->thread_ = std::thread([raw = log.get()] { raw->Run(); });
   return log;
@@ -136,6 +135,34 @@ void AuditLog::Run() {
     flushed_ = flushes;
   }
   Count(Fate::kLost, batch_.size());
+  KeepLostAtStop();
+}
+
+void AuditLog::NoteLostAtStop(const std::string& folder) {
+  const absl::Status opened = lost_at_stop_.Open(folder);
+  if (!opened.ok()) {
+    Warn(absl::StrCat("a stop cannot keep the number of lost audit records: ",
+                      opened.message()));
+  }
+  if (lost_at_stop_.number() == 0) return;
+  Note({.event = "lost",
+        .note = absl::StrCat(lost_at_stop_.number(),
+                             " records were lost at the last stop: the disk "
+                             "took none")});
+}
+
+void AuditLog::KeepLostAtStop() {
+  absl::MutexLock lock(&mutex_);
+  const uint64_t lost = batch_.size() + lost_ + more_denials_;
+  if (lost == 0) return;
+  Warn(absl::StrCat("the audit log was not written before the stop: ", lost,
+                    " records are lost: ", last_.message()));
+  // The record of an earlier number was not written either if one is left.
+  const absl::Status kept = lost_at_stop_.Keep(lost_at_stop_.number() + lost);
+  if (!kept.ok()) {
+    Warn(absl::StrCat("the next start will have no record of them: ",
+                      kept.message()));
+  }
 }
 
 // Waits for something to write. At the latest for the time of the next sync,
@@ -166,6 +193,10 @@ void AuditLog::WriteBatch(bool sync_now) {
     status = appender_->Sync();
     last_sync_ = now;
     unsynced_ = !status.ok();
+    // The record of the number is among the first that are written.
+    if (status.ok() && lost_at_stop_.number() > 0) {
+      lost_at_stop_.Keep(0).IgnoreError();  // the next sync tries again
+    }
   }
   Tell(status);
 }
@@ -174,13 +205,16 @@ void AuditLog::WriteBatch(bool sync_now) {
 void AuditLog::Tell(const absl::Status& status) {
   const bool was_ok = last_.ok();
   last_ = status;
-  if (was_ok == status.ok() || !options_.warn) return;
-  options_.warn(status.ok()
-                    ? "the audit log is written again"
-                    : absl::StrCat("the audit log is not written; calls go on, "
-                                   "and at most ",
-                                   options_.queue_limit,
-                                   " records wait: ", status.message()));
+  if (was_ok == status.ok()) return;
+  Warn(status.ok() ? "the audit log is written again"
+                   : absl::StrCat("the audit log is not written; calls go on, "
+                                  "and at most ",
+                                  options_.queue_limit,
+                                  " records wait: ", status.message()));
+}
+
+void AuditLog::Warn(const std::string& text) const {
+  if (options_.warn) options_.warn(text);
 }
 
 void AuditLog::Count(Fate fate, uint64_t records) const {

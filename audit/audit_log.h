@@ -5,6 +5,8 @@
 //   * Records are written at once, and synced at most every `sync_every`.
 //   * While the disk refuses them they wait. When the queue is full, further
 //     ones are lost and counted. A record of their number follows later.
+//   * What waits when the log is closed and the disk takes nothing is lost. The
+//     log of the server has the number, and the next start a record of it.
 //   * Of the denied calls of one second, kMostDenials are noted one by one, of
 //     those of one hour kMostDenialsOfHour, and the rest as a number. Otherwise
 //     whoever reaches a port could soon fill the files until the older ones are
@@ -28,6 +30,7 @@
 #include "absl/time/time.h"
 #include "audit/audit_appender.h"
 #include "audit/audit_record.h"
+#include "audit/lost_number.h"
 
 namespace gpupool::audit {
 
@@ -82,6 +85,11 @@ class AuditLog {
   // Writes `batch_`. Syncs what was written if `sync_now` or when it is time.
   void WriteBatch(bool sync_now);
   void Tell(const absl::Status& status);
+  // Notes what the stop before could not write.
+  void NoteLostAtStop(const std::string& folder);
+  // Tells the log, and the next start, what this stop could not write.
+  void KeepLostAtStop();
+  void Warn(const std::string& text) const;
   void Count(Fate fate, uint64_t records) const;
 
   const LogOptions options_;
@@ -103,6 +111,7 @@ class AuditLog {
   // These belong to the thread.
   const std::unique_ptr<AuditAppender> appender_;
   std::deque<Record> batch_;
+  LostNumber lost_at_stop_;
   bool unsynced_ = false;
   absl::Time last_sync_ = absl::InfinitePast();
   absl::Status last_;

@@ -149,5 +149,30 @@ TEST_F(AuditLogTest, WhatTheQueueCannotHoldIsLostAndCounted) {
   EXPECT_TRUE(told);
 }
 
+TEST_F(AuditLogTest, WhatAStopCannotWriteIsToldOfAtTheNextStart) {
+  options_.files.file_bytes = 1;  // each record begins a file
+  Open();
+  ASSERT_TRUE(log_->Flush().ok());
+  const std::string obstacle = PathOf(folder_, 2);
+  std::filesystem::create_directory(obstacle);
+  Note(3, "call");
+  log_.reset();
+  EXPECT_THAT(Warnings().back(), HasSubstr("4 records are lost"))
+      << "the calls and the stop";
+  EXPECT_EQ(Counted(Fate::kLost), 4u);
+  std::filesystem::remove(obstacle);
+  for (int start = 0; start < 2; ++start) {
+    Open();
+    log_.reset();
+  }
+  const auto report = CheckLog(folder_, "");
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto lines = LastLines(folder_, 100);
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  ASSERT_EQ(lines->size(), 6u) << "one record of the number, and no second one";
+  EXPECT_THAT((*lines)[1], HasSubstr("\"4 records were lost at the last stop"));
+  EXPECT_THAT((*lines)[2], HasSubstr("\"event\":\"start\""));
+}
+
 }  // namespace
 }  // namespace gpupool::audit

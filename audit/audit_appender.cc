@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,17 @@ absl::StatusOr<Place> PlaceBehind(const std::string& line,
                    place.status().message(), "; ", kRemedy));
 }
 
+// Returns the sequence number of the first record; that of no record if the
+// first line is none, which the check of the log finds.
+absl::StatusOr<uint64_t> FirstSequence(int fd, const std::string& path) {
+  const absl::StatusOr<std::string> bytes =
+      ReadAt(fd, path, 0, kMostLineBytes + 1);
+  if (!bytes.ok()) return bytes.status();
+  const absl::StatusOr<Place> place =
+      PlaceIn(absl::string_view(*bytes).substr(0, bytes->find('\n')));
+  return place.ok() ? place->sequence : std::numeric_limits<uint64_t>::max();
+}
+
 }  // namespace
 
 AuditAppender::AuditAppender(AppenderOptions options)
@@ -165,7 +177,12 @@ absl::Status AuditAppender::FollowFileBefore(uint64_t number) {
   if (number == 1) return absl::OkStatus();
   const std::string path = PathOf(options_.folder, number - 1);
   const absl::StatusOr<int> opened = OpenFile(path, O_RDONLY);
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok()) {
+    return absl::Status(opened.status().code(),
+                        absl::StrCat("the newest file of the audit log is "
+                                     "empty, and nothing is before it: ",
+                                     opened.status().message(), "; ", kRemedy));
+  }
   const int fd = *opened;
   struct stat facts = {};
   const bool known = ::fstat(fd, &facts) == 0;
@@ -177,6 +194,7 @@ absl::Status AuditAppender::FollowFileBefore(uint64_t number) {
   const absl::StatusOr<Place> place = PlaceBehind(last->text, path);
   if (!place.ok()) return place.status();
   place_ = *place;
+  first_ = place_.sequence;
   return absl::OkStatus();
 }
 
@@ -192,6 +210,9 @@ absl::Status AuditAppender::TakeUp(const std::string& path, bool* empty) {
     const absl::StatusOr<Place> place = PlaceBehind(last->text, path);
     if (!place.ok()) return place.status();
     place_ = *place;
+    const absl::StatusOr<uint64_t> first = FirstSequence(file_, path);
+    if (!first.ok()) return first.status();
+    first_ = std::min(*first, place_.sequence);
   }
   const uint64_t torn = size - size_;
   if (torn == 0) return absl::OkStatus();
@@ -218,7 +239,33 @@ absl::Status AuditAppender::BeginFile(uint64_t number) {
   file_ = fd;
   number_ = number;
   size_ = 0;
+  has_rest_ = false;
+  first_ = place_.sequence;
   return SyncFolder(options_.folder);
+}
+
+bool AuditAppender::IsGone() const {
+  struct stat own = {};
+  struct stat named = {};
+  if (::fstat(file_, &own) != 0) return false;
+  if (own.st_nlink == 0) return true;
+  if (::lstat(PathOf(options_.folder, number_).c_str(), &named) != 0) {
+    return errno == ENOENT || errno == ENOTDIR;
+  }
+  return own.st_ino != named.st_ino || own.st_dev != named.st_dev;
+}
+
+absl::Status AuditAppender::ReplaceGoneFile() {
+  if (!IsGone()) return absl::OkStatus();
+  const std::string path = PathOf(options_.folder, number_);
+  GoneFile gone = {.name = path.substr(path.rfind('/') + 1),
+                   .first = first_,
+                   .last = place_.sequence - 1};
+  // Somebody may have removed the folder, too.
+  absl::Status begun = MakeFolder(options_.folder);
+  if (begun.ok()) begun = BeginFile(number_ + 1);
+  if (begun.ok()) gone_.push_back(std::move(gone));
+  return begun;
 }
 
 void AuditAppender::DeleteOldFiles() {
@@ -230,6 +277,9 @@ void AuditAppender::DeleteOldFiles() {
 }
 
 absl::Status AuditAppender::Append(std::deque<Record>* records) {
+  if (records->empty()) return absl::OkStatus();
+  const absl::Status in_place = ReplaceGoneFile();
+  if (!in_place.ok()) return in_place;
   std::string lines;
   size_t count = 0;
   Place next = place_;
@@ -248,7 +298,7 @@ absl::Status AuditAppender::Append(std::deque<Record>* records) {
     if (size_ + lines.size() > 0 &&
         size_ + lines.size() + line.size() + 1 > options_.file_bytes) {
       absl::Status turned = write();
-      if (turned.ok()) turned = Sync();
+      if (turned.ok()) turned = SyncFile();
       if (turned.ok()) turned = BeginFile(number_ + 1);
       if (!turned.ok()) return turned;
       DeleteOldFiles();
@@ -283,9 +333,14 @@ absl::Status AuditAppender::Write(const std::string& lines) {
   return absl::OkStatus();
 }
 
-absl::Status AuditAppender::Sync() {
+absl::Status AuditAppender::SyncFile() {
   if (::fdatasync(file_) == 0) return absl::OkStatus();
   return Refused("sync", PathOf(options_.folder, number_));
+}
+
+absl::Status AuditAppender::Sync() {
+  const absl::Status synced = SyncFile();
+  return synced.ok() ? ReplaceGoneFile() : synced;
 }
 
 }  // namespace gpupool::audit

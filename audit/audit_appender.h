@@ -13,6 +13,8 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +46,17 @@ class AuditAppender {
   // Blocks until what was appended is on the disk.
   absl::Status Sync();
 
+  // Append and Sync notice that the file was removed from the folder, renamed
+  // or replaced, and begin the next one, which goes on with the chain.
+  struct GoneFile {
+    std::string name;
+    // Sequence numbers of its records. They are gone with it if it was removed.
+    uint64_t first = 0;
+    uint64_t last = 0;  // below `first` if it had none
+  };
+  // Returns the files that were gone since the last call.
+  std::vector<GoneFile> TakeGone() { return std::exchange(gone_, {}); }
+
   // Returns what Open removed, in words; empty if nothing.
   const std::string& mended() const { return mended_; }
   // Returns the sequence number of the next record.
@@ -61,7 +74,11 @@ class AuditAppender {
   absl::Status TakeUp(const std::string& path, bool* empty);
   // Writes lines at the end of the file; all of them or none.
   absl::Status Write(const std::string& lines);
+  absl::Status SyncFile();
   absl::Status BeginFile(uint64_t number);
+  // Returns whether the name of the file leads to it no more.
+  bool IsGone() const;
+  absl::Status ReplaceGoneFile();
   void DeleteOldFiles();
 
   const AppenderOptions options_;
@@ -70,6 +87,8 @@ class AuditAppender {
   uint64_t size_ = 0;
   bool has_rest_ = false;  // behind size_
   Place place_;
+  uint64_t first_ = 1;  // sequence number of the first record of the file
+  std::vector<GoneFile> gone_;
   std::string mended_;
 };
 

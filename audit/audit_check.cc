@@ -27,7 +27,7 @@ struct Line {
 
 using TakeLine = std::function<absl::Status(const Line&, absl::string_view)>;
 
-constexpr size_t kBlockBytes = 64 << 10;  // read at once
+constexpr size_t kReadBytes = 64 << 10;  // read at once
 
 absl::Status Damage(const Line& line, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(line.Text(), ": ", what));
@@ -40,7 +40,7 @@ absl::StatusOr<uint64_t> ReadLinesOf(int fd, const std::string& path,
   std::string rest;  // of a line, at most one byte more than a line may have
   uint64_t rest_bytes = 0;
   uint64_t number = 1;
-  std::string block(kBlockBytes, '\0');
+  std::string block(kReadBytes, '\0');
   while (true) {
     const ssize_t count = ::read(fd, block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;

@@ -182,10 +182,7 @@ void AuditLog::AwaitTurn() {
 }
 
 void AuditLog::WriteBatch(bool sync_now) {
-  const size_t before = batch_.size();
-  absl::Status status = appender_->Append(&batch_);
-  Count(Fate::kWritten, before - batch_.size());
-  unsynced_ = unsynced_ || batch_.size() < before;
+  absl::Status status = AppendBatch();
   const absl::Time now = options_.now();
   const bool due =
       sync_now || now < last_sync_ || now - last_sync_ >= options_.sync_every;
@@ -198,7 +195,40 @@ void AuditLog::WriteBatch(bool sync_now) {
       lost_at_stop_.Keep(0).IgnoreError();  // the next sync tries again
     }
   }
+  if (TellOfGoneFiles()) {
+    status = AppendBatch();
+    if (status.ok()) status = appender_->Sync();
+    unsynced_ = !status.ok();
+  }
   Tell(status);
+}
+
+absl::Status AuditLog::AppendBatch() {
+  const size_t before = batch_.size();
+  absl::Status status = appender_->Append(&batch_);
+  Count(Fate::kWritten, before - batch_.size());
+  unsynced_ = unsynced_ || batch_.size() < before;
+  return status;
+}
+
+bool AuditLog::TellOfGoneFiles() {
+  const auto files = appender_->TakeGone();
+  for (const auto& gone : files) {
+    const uint64_t records = gone.last + 1 - gone.first;
+    std::string text = absl::StrCat(
+        gone.name, " was removed or replaced while the server used it, with ",
+        records, " records");
+    if (records > 0) {
+      absl::StrAppend(&text, ", ", gone.first, " to ", gone.last);
+    }
+    Warn(absl::StrCat("the audit log lost a file, and a new one has begun: ",
+                      text));
+    Count(Fate::kLost, records);
+    // At the front, so that a queue that is full cannot lose it.
+    batch_.push_front(
+        {.time = options_.now(), .event = "lost", .note = std::move(text)});
+  }
+  return !files.empty();
 }
 
 // Tells the log of the server when the disk begins and ends to refuse.

@@ -7,6 +7,8 @@
 //     ones are lost and counted. A record of their number follows later.
 //   * What waits when the log is closed and the disk takes nothing is lost. The
 //     log of the server has the number, and the next start a record of it.
+//   * When somebody removes the newest file, its records are lost and counted,
+//     and the next file has a record of that.
 //   * Of the denied calls of one second, kMostDenials are noted one by one, of
 //     those of one hour kMostDenialsOfHour, and the rest as a number. Otherwise
 //     whoever reaches a port could soon fill the files until the older ones are
@@ -84,6 +86,10 @@ class AuditLog {
   void AwaitTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes `batch_`. Syncs what was written if `sync_now` or when it is time.
   void WriteBatch(bool sync_now);
+  absl::Status AppendBatch();
+  // Tells of files that were removed while they were in use, and adds records
+  // of that to `batch_`. Returns whether there were any.
+  bool TellOfGoneFiles();
   void Tell(const absl::Status& status);
   // Notes what the stop before could not write.
   void NoteLostAtStop(const std::string& folder);

@@ -164,6 +164,44 @@ TEST_F(AuditAppenderTest, NoRecordGoesIntoAPipeOrALink) {
               HasSubstr("symbolic link"));
 }
 
+TEST_F(AuditAppenderTest, AFileThatIsGoneIsFollowedByANewOne) {
+  Append(2);
+  const auto appender = Open();
+  ASSERT_NE(appender, nullptr);
+  const auto append = [&](int count) {
+    auto records = SomeRecords(count);
+    EXPECT_TRUE(appender->Append(&records).ok());
+  };
+  const auto expect_gone = [&](const char* name, uint64_t first,
+                               uint64_t last) {
+    const auto gone = appender->TakeGone();
+    ASSERT_EQ(gone.size(), 1u) << name;
+    EXPECT_EQ(gone[0].name, name);
+    EXPECT_EQ(gone[0].first, first);
+    EXPECT_EQ(gone[0].last, last);
+  };
+  append(1);
+  EXPECT_TRUE(appender->TakeGone().empty());
+  std::filesystem::remove(PathOf(folder_, 1));
+  append(2);
+  expect_gone("audit-00000001.jsonl", 1, 3);
+  ExpectWhole(4, 5);
+  // Replaced by a copy, and noticed at the sync.
+  const std::string path = PathOf(folder_, 2);
+  const std::string text = TextOf(path);
+  std::filesystem::rename(path, parent_ / "moved");
+  SetText(path, text);
+  EXPECT_TRUE(appender->Sync().ok());
+  expect_gone("audit-00000002.jsonl", 4, 5);
+  append(1);
+  ExpectWhole(4, 6);
+  std::filesystem::remove_all(folder_);
+  EXPECT_TRUE(appender->Sync().ok());
+  expect_gone("audit-00000003.jsonl", 6, 6);
+  append(1);
+  ExpectWhole(7, 7);
+}
+
 // Limits the size of files that this process writes, as a full disk would.
 class FileSizeLimit {
  public:

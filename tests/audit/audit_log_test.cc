@@ -174,5 +174,24 @@ TEST_F(AuditLogTest, WhatAStopCannotWriteIsToldOfAtTheNextStart) {
   EXPECT_THAT((*lines)[2], HasSubstr("\"event\":\"start\""));
 }
 
+TEST_F(AuditLogTest, AFileThatIsRemovedInUseIsARecordOfTheNextOne) {
+  Open();
+  Note(2, "call");
+  ASSERT_TRUE(log_->Flush().ok());
+  std::filesystem::remove(PathOf(folder_, 1));
+  Note(1, "call");
+  ASSERT_TRUE(log_->Flush().ok());
+  EXPECT_THAT(Warnings(), ElementsAre(HasSubstr("audit-00000001.jsonl was "
+                                                "removed or replaced")));
+  EXPECT_EQ(Counted(Fate::kLost), 3u);
+  log_.reset();
+  EXPECT_EQ(Counted(Fate::kLost), 3u);
+  const auto report = CheckLog(folder_, "");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->first_sequence, 4u);
+  EXPECT_EQ(report->records, 3u) << "the call, the loss, the stop";
+  EXPECT_THAT(TextOf(PathOf(folder_, 2)), HasSubstr("3 records, 1 to 3"));
+}
+
 }  // namespace
 }  // namespace gpupool::audit

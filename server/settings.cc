@@ -206,7 +206,7 @@ std::vector<Setting> LimitSettings() {
       {kGroup, "watch-limit",
        CountKind(In<&ApiLimits::watch_streams>, 1, 1 << 20), "1024",
        "maximum number of open watch streams, for jobs and for devices "
-       "separately"},
+       "separately; one caller may have half of them"},
       {kGroup, "disk-reserve",
        BytesKind(In<&Config::disk_reserve_bytes>, 0, kTiB), "64MiB",
        "disk space that is kept for the database in case the disk fills up; 0: "

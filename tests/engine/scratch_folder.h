@@ -12,9 +12,11 @@ namespace gpupool::engine {
 class ScratchFolder {
  public:
   ScratchFolder() {
+    static int folders = 0;  // of this process
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     path_ = ::testing::TempDir() + "/" + test->test_suite_name() + "." +
-            test->name() + "." + std::to_string(getpid());
+            test->name() + "." + std::to_string(getpid()) + "." +
+            std::to_string(folders++);
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

@@ -56,6 +56,8 @@ class JsonElements {
   //     shape
   //   * the data type is unknown, or is FP16 or BF16, which JSON does not have
   absl::StatusOr<std::string> Pack(const Tensor& tensor) const;
+  // Returns whether Pack fails whatever the tensor is.
+  bool has_fault() const { return !fault_.empty(); }
 
  private:
   enum class Kind : uint8_t { kBool, kNegative, kUnsigned, kFloat, kText };

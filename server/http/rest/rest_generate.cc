@@ -151,9 +151,12 @@ class GenerateReader {
                     "takes one flat list, or lists in the shape of the tensor");
     }
     const auto shape = ShapeOf(input, flat);
-    if (!shape.ok()) return shape.status();
-    auto packed = flat.elements.Pack(
-        {.name = input.name(), .datatype = input.datatype(), .shape = *shape});
+    // Elements of another kind were not counted, and are the reason to name.
+    if (!shape.ok() && !flat.elements.has_fault()) return shape.status();
+    auto packed =
+        flat.elements.Pack({.name = input.name(),
+                            .datatype = input.datatype(),
+                            .shape = shape.ok() ? *shape : flat.sizes});
     if (!packed.ok()) return packed.status();
     SentTensor* const tensor = request.message.add_inputs();
     tensor->set_name(input.name());

@@ -166,7 +166,6 @@ class Text(harness.TestCase):
         stored = server.json("datasets", "get", "pieces")
         self.assertEqual("TOKENIZER", stored["files"][1]["role"])
         self.assertEqual(300, stored["classes"])
-        self.assertEqual("UINT16", stored["feature_type"])
         text = stored["description"]["text"]
         self.assertEqual(("BPE", 300), (text["tokenizer"], text["vocabulary"]))
         self.assertEqual(stored["rows"], text["tokens"])

@@ -170,9 +170,11 @@ class OverGrpc(SharedMemoryCase):
             self.refused(code.INVALID_ARGUMENT, "key", self.register, "r", key)
         self.refused(code.NOT_FOUND, "Unable to open shared memory region",
                      self.register, "r", "/gpupool-none")
-        for offset, size in ((PAGE, 1), (1, PAGE), (2**64 - 1, 1), (1, 2**64 - 1)):
+        for offset, size in ((PAGE, 1), (1, PAGE), (2**64 - 1, 1)):
             self.refused(code.INVALID_ARGUMENT, f"has {PAGE} bytes", self.register, "r",
                          self.key(memory), size, offset)
+        self.refused(code.RESOURCE_EXHAUSTED, "the tenant have 0 of at most", self.register,
+                     "r", self.key(memory), 2**64 - 1, 1)
         link = SHM / f"gpupool-link-{os.getpid()}"
         link.symlink_to("/etc/passwd")
         self.addCleanup(link.unlink)

@@ -208,6 +208,8 @@ KernelOr MakeImage(const CompileRequest& request,
     case Op::kLrnGrad:
       return MakeLrnGrad(request, context.stream);
     default:
+      // Codes of 8 bits may be pooled, but not here.
+      if (!IsFloating(InputOf(request, 0).dtype)) return nullptr;
       return ForFloating(InputOf(request, 0).dtype, [&](auto tag) {
         return MakePoolOf<typename decltype(tag)::Type>(request,
                                                         context.stream);

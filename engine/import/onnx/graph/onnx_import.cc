@@ -126,7 +126,8 @@ absl::Status Finish(const OnnxBuildOptions& options, GraphImporter& importer) {
                    .live = stages.live()};
   if (!stages.end().has_value()) {
     for (const ModelPort& port : model.outputs) {
-      parts.outputs.push_back({port.name, port.value, port.declared});
+      parts.outputs.push_back(
+          {port.name, port.value, port.declared, port.loop});
     }
   }
   std::vector<ModelPort> inputs = model.inputs;

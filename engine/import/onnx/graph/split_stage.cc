@@ -119,14 +119,15 @@ std::vector<std::string> SplitStage(const StageParts& parts,
     inputs.push_back(std::move(port));
   }
   std::vector<ModelPort> ports;
-  for (const auto& [name, id, declared] : outputs) {
+  for (const auto& [name, id, declared, loop] : outputs) {
     const Value& value = splitter.value(id);
     ports.push_back({.name = name,
                      .value = splitter.Take(id),
                      .dtype = value.dtype,
                      .shape = value.shape,
                      .batched = false,
-                     .declared = declared});
+                     .declared = declared,
+                     .loop = loop});
   }
   model.inputs = std::move(inputs);
   model.outputs = std::move(ports);

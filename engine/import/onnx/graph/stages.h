@@ -34,6 +34,7 @@ struct StageOutput {
   ValueId value;
   // See ModelPort. Set for outputs of the model only.
   std::optional<WidenedType> declared = std::nullopt;
+  std::string loop = {};  // as in ModelPort
 };
 
 class Stages {

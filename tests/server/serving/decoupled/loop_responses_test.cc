@@ -66,7 +66,7 @@ TEST_F(LoopResponsesTest, WithoutIterationsAndOtherOutputsThereIsNoResponse) {
 
 TEST_F(LoopResponsesTest, AWrongAnswerOfTheWorkerIsAnError) {
   for (const auto& made :
-       {Make({{1}, {1, 2}}, {{1}, {2}}, {0, 1}), Make({{1, 2, 3}}, {{2}}, {0}),
+       {Make({{1}, {1, 2}}, {{1}, {2}}, {0, 1}), Make({{1, 2, 3}}, {{5}}, {0}),
         Make({{1}}, {{}}, {0}), Make({{1}}, {{1}}, {3}),
         Make({{1}}, {{0}}, {0})}) {
     EXPECT_TRUE(absl::IsInternal(made.status()));

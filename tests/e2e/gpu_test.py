@@ -54,7 +54,8 @@ class Gpu(harness.TestCase):
         self.addCleanup(folder.cleanup)
         fault = pathlib.Path(folder.name) / "fault"
         with unittest.mock.patch.dict(os.environ, FAKE_NVML_FAULT_FILE=str(fault)):
-            server = self.gpus("cuda:0")
+            # The sandbox would keep the worker from the file of the fault.
+            server = self.gpus("cuda:0", "--sandbox", "off")
             harness.wait_until(
                 lambda: any(d.get("readings") for d in server.devices()), what="readings")
             fault.write_text("xid 31")  # an application's

@@ -138,7 +138,7 @@ TEST_F(DatasetReaderTest, ReadsFilesOfText) {
 
 TEST_F(DatasetReaderTest, ReadsTextsByTheirTokenizer) {
   const std::vector<v1::DatasetFile> texts = {
-      Store("a.txt", "the cat\n", v1::DatasetFile::TABLE),
+      Store("a.txt", "the the\n", v1::DatasetFile::TABLE),
       Store("a.model", TrainedModel(), v1::DatasetFile::TOKENIZER)};
   v1::DatasetLayout layout;
   layout.set_format(v1::TEXT);
